@@ -1,0 +1,176 @@
+//! Attributes of an object and requests to change them (RFC 1813 section 2.5, `fattr3`, `sattr3`).
+
+/// A point in time: seconds since 1970 (may be negative, may exceed 32 bits) and nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp {
+    /// Whole seconds since 1970-01-01 00:00 UTC.
+    pub seconds: i64,
+    /// 0 to 999,999,999.
+    pub nanoseconds: u32,
+}
+
+impl Timestamp {
+    /// The system's clock, now.
+    #[must_use]
+    pub fn now() -> Self {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        #[allow(clippy::cast_sign_loss, clippy::cast_possible_truncation)] // 0..1e9 by contract
+        Self {
+            seconds: now.tv_sec,
+            nanoseconds: now.tv_nsec as u32,
+        }
+    }
+}
+
+/// What an object is (RFC 1813 `ftype3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileType {
+    /// Regular file.
+    Regular,
+    /// Directory.
+    Directory,
+    /// Block special device.
+    BlockDevice,
+    /// Character special device.
+    CharacterDevice,
+    /// Symbolic link.
+    Symlink,
+    /// Socket.
+    Socket,
+    /// Named pipe.
+    Fifo,
+}
+
+/// Everything NFSv3 knows of an object (RFC 1813 `fattr3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// What it is.
+    pub file_type: FileType,
+    /// Permission bits with set-user-id, set-group-id and sticky: the low 12 bits.
+    pub mode: u32,
+    /// Hard links.
+    pub link_count: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Length in bytes.
+    pub size: u64,
+    /// Bytes of storage used.
+    pub used: u64,
+    /// Major and minor number of a device; 0 otherwise.
+    pub device: (u32, u32),
+    /// Names the file system; equal for all objects of one export.
+    pub filesystem_id: u64,
+    /// Names the object within the file system (an inode number).
+    pub file_id: u64,
+    /// Last access.
+    pub accessed: Timestamp,
+    /// Last change of the data.
+    pub modified: Timestamp,
+    /// Last change of data or attributes.
+    pub changed: Timestamp,
+}
+
+impl Attributes {
+    /// The part that weak cache consistency compares.
+    #[must_use]
+    pub fn wcc(&self) -> WccAttributes {
+        WccAttributes {
+            size: self.size,
+            modified: self.modified,
+            changed: self.changed,
+        }
+    }
+}
+
+/// The attributes a client compares to see whether only it changed an object
+/// (RFC 1813 `wcc_attr`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WccAttributes {
+    /// Length in bytes.
+    pub size: u64,
+    /// Last change of the data.
+    pub modified: Timestamp,
+    /// Last change of data or attributes.
+    pub changed: Timestamp,
+}
+
+/// An object before and after a change (RFC 1813 `wcc_data`).
+///
+/// `before` is `Some` only when nothing else changed the object through Pagewell between the
+/// two looks: it is true or absent, never a guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Taken atomically with the change, or absent.
+    pub before: Option<WccAttributes>,
+    /// Afterwards; absent when it could not be read.
+    pub after: Option<Attributes>,
+}
+
+/// How to set a time (RFC 1813 `time_how`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetTime {
+    /// To the server's clock. Needs only write permission.
+    ToServerTime,
+    /// To this value. Needs ownership.
+    To(Timestamp),
+}
+
+/// Attributes to set; `None` leaves one as it is (RFC 1813 `sattr3`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetAttributes {
+    /// Permission bits, the low 12.
+    pub mode: Option<u32>,
+    /// Owner.
+    pub uid: Option<u32>,
+    /// Group.
+    pub gid: Option<u32>,
+    /// Length in bytes: truncates or extends with a hole.
+    pub size: Option<u64>,
+    /// Access time.
+    pub accessed: Option<SetTime>,
+    /// Modification time.
+    pub modified: Option<SetTime>,
+}
+
+/// A set of access kinds, with the bits of RFC 1813 section 3.3.4.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access(pub u32);
+
+impl Access {
+    /// Read data, or list a directory.
+    pub const READ: Self = Self(0x01);
+    /// Look a name up in a directory.
+    pub const LOOKUP: Self = Self(0x02);
+    /// Change existing data or directory entries.
+    pub const MODIFY: Self = Self(0x04);
+    /// Add data or directory entries.
+    pub const EXTEND: Self = Self(0x08);
+    /// Remove a directory entry.
+    pub const DELETE: Self = Self(0x10);
+    /// Execute a file.
+    pub const EXECUTE: Self = Self(0x20);
+    /// All six.
+    pub const ALL: Self = Self(0x3f);
+
+    /// Whether any bit of `other` is in this set.
+    #[must_use]
+    pub fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl std::ops::BitOr for Access {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl std::ops::BitAnd for Access {
+    type Output = Self;
+    fn bitand(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+}

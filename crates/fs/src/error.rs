@@ -1,0 +1,144 @@
+//! The one error type of this crate, and its one mapping from errno.
+
+use rustix::io::Errno;
+
+/// What every call of this crate returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a call failed. Each maps to exactly one `nfsstat3` (in the server) and one errno
+/// ([`Error::to_errno`]).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not the owner, or not the superuser.
+    #[error("operation not permitted")]
+    NotPermitted,
+    /// No such name.
+    #[error("no such file or directory")]
+    NotFound,
+    /// The storage failed; the text names what and where.
+    #[error("I/O error: {0}")]
+    Io(String),
+    /// No such device.
+    #[error("no such device")]
+    NoDevice,
+    /// Permission bits refuse.
+    #[error("permission denied")]
+    AccessDenied,
+    /// The name exists already.
+    #[error("file exists")]
+    Exists,
+    /// Crosses from one file system to another.
+    #[error("crosses file systems")]
+    CrossDevice,
+    /// Needs a directory.
+    #[error("not a directory")]
+    NotDirectory,
+    /// Does not work on a directory.
+    #[error("is a directory")]
+    IsDirectory,
+    /// An argument makes no sense here.
+    #[error("invalid argument")]
+    Invalid,
+    /// Past the largest size of a file.
+    #[error("file too large")]
+    FileTooLarge,
+    /// The storage or the configured size is full.
+    #[error("no space left")]
+    NoSpace,
+    /// The source cannot be written.
+    #[error("read-only file system")]
+    ReadOnly,
+    /// Too many hard links.
+    #[error("too many links")]
+    TooManyLinks,
+    /// A name longer than [`crate::Limits::name_bytes_max`].
+    #[error("name too long")]
+    NameTooLong,
+    /// The directory has entries.
+    #[error("directory not empty")]
+    NotEmpty,
+    /// The owner's quota is used up.
+    #[error("quota exceeded")]
+    QuotaExceeded,
+    /// The object is gone.
+    #[error("stale file identifier")]
+    Stale,
+    /// The identifier was never one of this file system.
+    #[error("malformed file identifier")]
+    BadId,
+    /// The guard of a set-attributes call did not match.
+    #[error("guard does not match")]
+    NotSync,
+    /// A directory cookie that names no place.
+    #[error("bad directory cookie")]
+    BadCookie,
+    /// The source has no such operation.
+    #[error("operation not supported")]
+    NotSupported,
+    /// No such object type can be made.
+    #[error("type not supported")]
+    BadType,
+    /// The storage is slow: ask again later.
+    #[error("try again later")]
+    TryLater,
+    /// The call would wait for storage and [`crate::Call::may_block`] forbids it: make the same
+    /// call again from a thread that may wait. Never reaches a client.
+    #[error("would block")]
+    WouldBlock,
+}
+
+impl Error {
+    /// The errno a local program would see.
+    #[must_use]
+    pub fn to_errno(&self) -> Errno {
+        match self {
+            Self::NotPermitted => Errno::PERM,
+            Self::NotFound => Errno::NOENT,
+            Self::Io(_) => Errno::IO,
+            Self::NoDevice => Errno::NXIO,
+            Self::AccessDenied => Errno::ACCESS,
+            Self::Exists => Errno::EXIST,
+            Self::CrossDevice => Errno::XDEV,
+            Self::NotDirectory => Errno::NOTDIR,
+            Self::IsDirectory => Errno::ISDIR,
+            Self::Invalid | Self::BadCookie => Errno::INVAL,
+            Self::FileTooLarge => Errno::FBIG,
+            Self::NoSpace => Errno::NOSPC,
+            Self::ReadOnly => Errno::ROFS,
+            Self::TooManyLinks => Errno::MLINK,
+            Self::NameTooLong => Errno::NAMETOOLONG,
+            Self::NotEmpty => Errno::NOTEMPTY,
+            Self::QuotaExceeded => Errno::DQUOT,
+            Self::Stale | Self::BadId => Errno::STALE,
+            Self::NotSync | Self::TryLater | Self::WouldBlock => Errno::AGAIN,
+            Self::NotSupported | Self::BadType => Errno::OPNOTSUPP,
+        }
+    }
+}
+
+impl From<Errno> for Error {
+    fn from(errno: Errno) -> Self {
+        match errno {
+            Errno::PERM => Self::NotPermitted,
+            Errno::NOENT => Self::NotFound,
+            Errno::NXIO | Errno::NODEV => Self::NoDevice,
+            Errno::ACCESS => Self::AccessDenied,
+            Errno::EXIST => Self::Exists,
+            Errno::XDEV => Self::CrossDevice,
+            Errno::NOTDIR => Self::NotDirectory,
+            Errno::ISDIR => Self::IsDirectory,
+            Errno::INVAL | Errno::LOOP => Self::Invalid,
+            Errno::FBIG => Self::FileTooLarge,
+            Errno::NOSPC => Self::NoSpace,
+            Errno::ROFS => Self::ReadOnly,
+            Errno::MLINK => Self::TooManyLinks,
+            Errno::NAMETOOLONG => Self::NameTooLong,
+            Errno::NOTEMPTY => Self::NotEmpty,
+            Errno::DQUOT => Self::QuotaExceeded,
+            Errno::STALE => Self::Stale,
+            Errno::OPNOTSUPP | Errno::NOSYS => Self::NotSupported,
+            Errno::AGAIN => Self::WouldBlock,
+            other => Self::Io(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The trait that every source implements and every front uses.
+
+use crate::{
+    Access, Attributes, Change, Credentials, FileId, FileType, Payload, Result, SetAttributes,
+    Timestamp,
+};
+
+/// Who asks, and whether this thread may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// On whose behalf.
+    pub credentials: &'a Credentials,
+    /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`] and
+    /// has changed nothing. A front asks so first, on the thread that received the request, and
+    /// again with true on a thread that may wait. A kind that cannot tell answers
+    /// `WouldBlock` to whatever may wait.
+    pub may_block: bool,
+}
+
+/// An object found or made, with its attributes at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Names it from now on.
+    pub id: FileId,
+    /// Its attributes.
+    pub attributes: Attributes,
+}
+
+/// What a read found.
+#[derive(Debug)]
+pub struct ReadReply {
+    /// Where the bytes are; at most as many as asked for, fewer only at the end of the file.
+    pub payload: Payload,
+    /// Whether the payload ends at (or the offset is past) the end of the file.
+    pub end_of_file: bool,
+    /// The file's attributes.
+    pub attributes: Attributes,
+}
+
+/// How durable a write must be, or is (RFC 1813 `stable_how`). Ordered: more is stronger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stability {
+    /// In memory: lost with the power unless a later [`FileSystem::commit`] returned.
+    Unstable,
+    /// The data, and what is needed to read it back, is on the device.
+    DataSync,
+    /// Data and all attributes are on the device.
+    FileSync,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// Bytes written, at least 1 unless none were given.
+    pub count: u32,
+    /// What was really reached; never claims more than was done.
+    pub committed: Stability,
+    /// [`FileSystem::write_verifier`] as it was *before* the write began: a loss after that
+    /// changes the verifier that the next commit returns.
+    pub verifier: [u8; 8],
+    /// The file before and after.
+    pub change: Change,
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// The verifier *after* the data reached the device. A writer that was given another one
+    /// must send its unstable writes again.
+    pub verifier: [u8; 8],
+    /// The file before and after.
+    pub change: Change,
+}
+
+/// How to create a regular file (RFC 1813 `createmode3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateMode {
+    /// An existing regular file is fine: only `size` of the attributes is applied to it.
+    Unchecked(SetAttributes),
+    /// The name must not exist.
+    Guarded(SetAttributes),
+    /// The name must not exist, unless it was made with the same verifier (a retry). The
+    /// verifier is kept with the file, survives restart, and goes with the next set-attributes.
+    Exclusive([u8; 8]),
+}
+
+/// A special object to make (RFC 1813 `mknoddata3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Character device, major and minor.
+    CharacterDevice(u32, u32),
+    /// Block device, major and minor.
+    BlockDevice(u32, u32),
+    /// Socket.
+    Socket,
+    /// Named pipe.
+    Fifo,
+}
+
+/// An object that was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Created {
+    /// The object.
+    pub entry: Entry,
+    /// Its directory, before and after.
+    pub parent: Change,
+}
+
+/// One name in a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryEntry<'a> {
+    /// The name; `.` and `..` are listed too.
+    pub name: &'a [u8],
+    /// [`Attributes::file_id`] of the object.
+    pub file_id: u64,
+    /// Resumes the listing *after* this entry. Never 0, unique in the directory, stable while
+    /// other names come and go, the same with and without attributes.
+    pub cookie: u64,
+    /// The object itself, when attributes were asked for and it could be examined.
+    pub entry: Option<Entry>,
+}
+
+/// How a listing went.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryPage {
+    /// The directory's attributes.
+    pub attributes: Attributes,
+    /// Whether the last entry was given to the visitor and taken.
+    pub end: bool,
+}
+
+/// Sizes of the whole file system, in bytes and in objects (RFC 1813 FSSTAT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes in all.
+    pub bytes_total: u64,
+    /// Bytes free.
+    pub bytes_free: u64,
+    /// Bytes free to the caller.
+    pub bytes_available: u64,
+    /// Objects in all.
+    pub files_total: u64,
+    /// Objects that can still be made.
+    pub files_free: u64,
+    /// Objects that the caller can still make.
+    pub files_available: u64,
+}
+
+/// What a file system can hold and do (RFC 1813 FSINFO and PATHCONF).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// Largest file, in bytes, below 2^63.
+    pub file_bytes_max: u64,
+    /// Longest name, in bytes.
+    pub name_bytes_max: u32,
+    /// Most hard links to one object; 1 when there are no hard links.
+    pub links_max: u32,
+    /// Whether symbolic links can exist.
+    pub symlinks: bool,
+    /// Whether times can be set.
+    pub times_settable: bool,
+    /// Grain of times, in nanoseconds.
+    pub time_grain_nanoseconds: u32,
+    /// Whether lookups ignore the case of letters.
+    pub case_insensitive: bool,
+}
+
+/// A tree of files. Every method may be called from any number of threads at once.
+///
+/// Names are checked with [`crate::name`]. Permission is checked for `call.credentials` as the
+/// local system would, with the two liberties of NFS (RFC 1813 section 4.4): the owner may read
+/// and write a file whatever its mode says, and execute permission lets a file be read.
+pub trait FileSystem: Send + Sync {
+    /// One line for people: the kind and what it serves.
+    fn describe(&self) -> String;
+
+    /// The root directory.
+    fn root(&self) -> FileId;
+
+    /// What the file system can hold and do.
+    fn limits(&self) -> Limits;
+
+    /// Finds `name` in a directory. `.` is the directory itself, `..` its parent; the parent of
+    /// the root is the root. Symbolic links are not followed.
+    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry>;
+
+    /// Attributes of an object.
+    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes>;
+
+    /// Changes attributes. With `guard`, only if the object's `changed` time equals it, else
+    /// [`crate::Error::NotSync`] and nothing is changed. All or nothing: what is refused is
+    /// refused before the first change. The change is on the device when this returns.
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change>;
+
+    /// Which of the `wanted` kinds of access the caller has.
+    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)>;
+
+    /// Target of a symbolic link; [`crate::Error::Invalid`] on anything else.
+    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)>;
+
+    /// Where `count` bytes from `offset` are. Past the end there are none.
+    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply>;
+
+    /// Writes `data` at `offset`, extending the file as needed.
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written>;
+
+    /// Brings unstable writes of the range to the device; `count` 0 means to the end of the file.
+    fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed>;
+
+    /// Names this life of the unstable data: changes at every restart and whenever unstable data
+    /// was or may have been lost.
+    fn write_verifier(&self) -> [u8; 8];
+
+    /// Creates a regular file. On the device when this returns, as all that follows here.
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created>;
+
+    /// Makes a directory.
+    fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created>;
+
+    /// Makes a symbolic link to `target`, which is any bytes but NUL and not looked at.
+    fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created>;
+
+    /// Makes a device, socket or pipe.
+    fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created>;
+
+    /// Gives the object `id` one more name. Returns the object's attributes after, and the
+    /// directory's change.
+    fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)>;
+
+    /// Removes a name that is not a directory's ([`crate::Error::IsDirectory`]).
+    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change>;
+
+    /// Removes an empty directory.
+    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change>;
+
+    /// Moves a name, replacing what the new name meant as rename(2) does. Returns the changes of
+    /// the old and of the new directory.
+    fn rename(
+        &self,
+        call: &Call<'_>,
+        from_directory: &FileId,
+        from_name: &[u8],
+        to_directory: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)>;
+
+    /// Lists a directory after the entry whose cookie is given (0: from the start). `visit` is
+    /// called for each entry, with attributes when `with_attributes`; when it returns false the
+    /// entry was not taken and the listing stops there. No lock of a directory is held over the
+    /// whole listing. A cookie that names no place any more resumes at the next entry that is
+    /// there, or gives [`crate::Error::BadCookie`] when that cannot be told.
+    fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage>;
+
+    /// Sizes of the whole.
+    fn statistics(&self, call: &Call<'_>) -> Result<Statistics>;
+
+    /// Brings everything unstable to the device: the last act before the program ends.
+    fn sync(&self) -> Result<()>;
+}
+
+impl FileType {
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(self) -> bool {
+        self == Self::Directory
+    }
+}

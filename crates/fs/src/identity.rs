@@ -1,0 +1,131 @@
+//! Who asks, and which object is meant.
+
+use std::fmt;
+
+/// The most bytes a [`FileId`] can hold. An NFSv3 handle has 64 bytes (RFC 1813 section 2.5,
+/// `NFS3_FHSIZE`); the server's own header (version, export, MAC) takes the other 16.
+pub const FILE_ID_BYTES_MAX: usize = 48;
+
+/// Names one object of one file system: opaque to everyone but the file system that made it.
+///
+/// Equal identifiers mean the same object. An identifier stays valid when the object is renamed
+/// and, where the source can, when the program restarts; it is never valid for another object
+/// (a reused inode number carries another generation inside).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId {
+    length: u8,
+    bytes: [u8; FILE_ID_BYTES_MAX],
+}
+
+impl FileId {
+    /// An identifier of these bytes; `None` when they are more than [`FILE_ID_BYTES_MAX`].
+    #[must_use]
+    pub fn new(value: &[u8]) -> Option<Self> {
+        let mut bytes = [0; FILE_ID_BYTES_MAX];
+        bytes.get_mut(..value.len())?.copy_from_slice(value);
+        Some(Self {
+            length: u8::try_from(value.len()).ok()?,
+            bytes,
+        })
+    }
+
+    /// The bytes given to [`FileId::new`].
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Debug for FileId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("FileId(")?;
+        for byte in self.as_bytes() {
+            write!(formatter, "{byte:02x}")?;
+        }
+        formatter.write_str(")")
+    }
+}
+
+/// The most supplementary groups that AUTH_SYS carries (RFC 5531 appendix A: `gids<16>`).
+pub const GROUPS_MAX: usize = 16;
+
+/// On whose behalf a call is made: AUTH_SYS identity after squashing, or the local user.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Credentials {
+    /// Numeric user.
+    pub uid: u32,
+    /// Numeric primary group.
+    pub gid: u32,
+    group_count: u8,
+    groups: [u32; GROUPS_MAX],
+}
+
+impl Credentials {
+    /// Credentials with supplementary groups; groups past [`GROUPS_MAX`] are dropped.
+    #[must_use]
+    pub fn new(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        let count = groups.len().min(GROUPS_MAX);
+        let mut kept = [0; GROUPS_MAX];
+        kept[..count].copy_from_slice(&groups[..count]);
+        #[allow(clippy::cast_possible_truncation)] // GROUPS_MAX is 16
+        Self {
+            uid,
+            gid,
+            group_count: count as u8,
+            groups: kept,
+        }
+    }
+
+    /// The superuser, without supplementary groups.
+    #[must_use]
+    pub fn root() -> Self {
+        Self::new(0, 0, &[])
+    }
+
+    /// Supplementary groups.
+    #[must_use]
+    pub fn groups(&self) -> &[u32] {
+        &self.groups[..usize::from(self.group_count)]
+    }
+
+    /// Whether `gid` is the primary or a supplementary group.
+    #[must_use]
+    pub fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups().contains(&gid)
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Credentials({}:{} {:?})",
+            self.uid,
+            self.gid,
+            self.groups()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifier_keeps_its_bytes_and_refuses_too_many() {
+        let id = FileId::new(&[1, 2, 3]).unwrap();
+        assert_eq!(id.as_bytes(), &[1, 2, 3]);
+        assert_ne!(id, FileId::new(&[1, 2, 3, 0]).unwrap());
+        assert!(FileId::new(&[0; FILE_ID_BYTES_MAX]).is_some());
+        assert!(FileId::new(&[0; FILE_ID_BYTES_MAX + 1]).is_none());
+    }
+
+    #[test]
+    fn credentials_keep_sixteen_groups() {
+        let many: Vec<u32> = (100..120).collect();
+        let credentials = Credentials::new(1, 2, &many);
+        assert_eq!(credentials.groups(), &many[..16]);
+        assert!(credentials.in_group(2) && credentials.in_group(115));
+        assert!(!credentials.in_group(116));
+    }
+}

@@ -1,0 +1,27 @@
+//! File systems as Pagewell sees them: one inode-based trait and its kinds.
+//!
+//! A front (the NFS server, the command line, later FUSE) talks to every source through
+//! [`FileSystem`]. The trait has the shape of NFSv3 itself (RFC 1813): objects are named by a
+//! [`FileId`] that survives rename and, where the source can, restart; every call carries the
+//! caller's [`Credentials`]; a read says where the bytes are ([`Payload`]) and copies nothing
+//! by itself.
+//!
+//! Reading order: [`filesystem`] (the trait), [`payload`], then one of the kinds.
+
+pub mod attributes;
+pub mod error;
+pub mod filesystem;
+pub mod identity;
+pub mod name;
+pub mod payload;
+
+pub use attributes::{
+    Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
+};
+pub use error::{Error, Result};
+pub use filesystem::{
+    Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, FileSystem, Limits,
+    NodeKind, ReadReply, Stability, Statistics, Written,
+};
+pub use identity::{Credentials, FileId};
+pub use payload::{OpenFile, PageSlice, Payload};

@@ -1,0 +1,193 @@
+//! What a read returns: where the bytes are, not a copy of them.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Bytes somewhere in memory, held for as long as this value lives.
+///
+/// Made from any owner of bytes; cloning shares the owner.
+#[derive(Clone)]
+pub struct PageSlice {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    start: usize,
+    end: usize,
+}
+
+impl PageSlice {
+    /// `length` bytes of `owner` from `start`; cut at the owner's end.
+    #[must_use]
+    pub fn new(owner: Arc<dyn AsRef<[u8]> + Send + Sync>, start: usize, length: usize) -> Self {
+        let held = (*owner).as_ref().len();
+        let start = start.min(held);
+        let end = start.saturating_add(length).min(held);
+        Self { owner, start, end }
+    }
+}
+
+impl std::ops::Deref for PageSlice {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &(*self.owner).as_ref()[self.start..self.end]
+    }
+}
+
+impl std::fmt::Debug for PageSlice {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "PageSlice({}..{})", self.start, self.end)
+    }
+}
+
+/// An open file that several readers share; closed when the last one lets go.
+#[derive(Clone, Debug)]
+pub struct OpenFile(Arc<OwnedFd>);
+
+impl OpenFile {
+    /// Shares `file`.
+    #[must_use]
+    pub fn new(file: OwnedFd) -> Self {
+        Self(Arc::new(file))
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Where the bytes of a read are. Dropping it returns what it holds.
+#[derive(Debug)]
+pub enum Payload {
+    /// A range of an open file: read it, or splice it to a socket. The range was inside the file
+    /// when the payload was made; a file truncated since then gives fewer bytes.
+    File {
+        /// The file, open for reading.
+        file: OpenFile,
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+    },
+    /// Pages in memory, in order.
+    Pages(Vec<PageSlice>),
+    /// Bytes made for this read.
+    Bytes(Vec<u8>),
+}
+
+impl Payload {
+    /// How many bytes the payload promises.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::File { length, .. } => *length as usize,
+            Self::Pages(pages) => pages.iter().map(|page| page.len()).sum(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Copies the payload to the front of `target` and says how many bytes came; fewer than
+    /// [`Payload::len`] only when a file was truncated meanwhile or `target` is shorter.
+    ///
+    /// With `may_block` false, bytes of a file that are not in the kernel's page cache give
+    /// [`crate::Error::WouldBlock`] and leave `target` undefined.
+    pub fn copy_to(&self, target: &mut [u8], may_block: bool) -> crate::Result<usize> {
+        let wanted = self.len().min(target.len());
+        let target = &mut target[..wanted];
+        match self {
+            Self::File { file, offset, .. } => read_file(file, *offset, target, may_block),
+            Self::Pages(pages) => {
+                let mut rest = target;
+                for page in pages {
+                    let taken = page.len().min(rest.len());
+                    let (now, later) = rest.split_at_mut(taken);
+                    now.copy_from_slice(&page[..taken]);
+                    rest = later;
+                }
+                Ok(wanted)
+            }
+            Self::Bytes(bytes) => {
+                target.copy_from_slice(&bytes[..wanted]);
+                Ok(wanted)
+            }
+        }
+    }
+}
+
+fn read_file(
+    file: &OpenFile,
+    offset: u64,
+    target: &mut [u8],
+    may_block: bool,
+) -> crate::Result<usize> {
+    use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, pread, preadv2};
+    let mut done = 0;
+    while done < target.len() {
+        let at = offset + done as u64;
+        let result = if may_block {
+            pread(file, &mut target[done..], at)
+        } else {
+            let mut slices = [IoSliceMut::new(&mut target[done..])];
+            preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT)
+        };
+        match result {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) if !may_block => {
+                return Err(crate::Error::WouldBlock);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn each_kind_copies_what_it_promises() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let file = OpenFile::new(file.into());
+        let page: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(b"0123456789".to_vec());
+        let payloads = [
+            Payload::File {
+                file,
+                offset: 2,
+                length: 5,
+            },
+            Payload::Pages(vec![
+                PageSlice::new(page.clone(), 2, 2),
+                PageSlice::new(page.clone(), 4, 3),
+            ]),
+            Payload::Bytes(b"23456".to_vec()),
+        ];
+        for payload in payloads {
+            let mut target = [0; 8];
+            assert_eq!(payload.copy_to(&mut target, true), Ok(5));
+            assert_eq!(&target[..5], b"23456");
+        }
+        assert_eq!(&*PageSlice::new(page, 8, 100), b"89");
+    }
+
+    #[test]
+    fn a_truncated_file_gives_fewer_bytes() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123").unwrap();
+        let payload = Payload::File {
+            file: OpenFile::new(file.into()),
+            offset: 0,
+            length: 10,
+        };
+        assert_eq!(payload.copy_to(&mut [0; 10], true), Ok(4));
+    }
+}

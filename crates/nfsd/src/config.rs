@@ -1,0 +1,201 @@
+//! What to serve, to whom, and how.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pagewell_fs::{Credentials, FileSystem};
+
+/// Whose calls are made as the anonymous user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Squash {
+    /// Nobody's.
+    None,
+    /// Those of uid 0 (and gid 0, also among the groups).
+    #[default]
+    Root,
+    /// Everybody's.
+    All,
+}
+
+/// A range of addresses, `ADDRESS/BITS` or one `ADDRESS`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix_bits: u8,
+}
+
+impl Network {
+    /// Whether `address` is in the range. An IPv4 address mapped into IPv6 counts as IPv4.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                same_prefix(&network.octets(), &address.octets(), self.prefix_bits)
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                same_prefix(&network.octets(), &address.octets(), self.prefix_bits)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn same_prefix(left: &[u8], right: &[u8], bits: u8) -> bool {
+    let whole = usize::from(bits / 8);
+    let rest = bits % 8;
+    left[..whole] == right[..whole]
+        && (rest == 0 || (left[whole] ^ right[whole]) >> (8 - rest) == 0)
+}
+
+impl FromStr for Network {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("'{text}' is not ADDRESS or ADDRESS/BITS");
+        let (address, bits) = text
+            .split_once('/')
+            .map_or((text, None), |(a, b)| (a, Some(b)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
+        if prefix_bits > most {
+            Err(wrong())
+        } else {
+            Ok(Self {
+                address,
+                prefix_bits,
+            })
+        }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}/{}", self.address, self.prefix_bits)
+    }
+}
+
+/// One tree that clients can mount.
+pub struct Export {
+    /// The path clients mount: `/`, or `/` and a name.
+    pub name: String,
+    /// What is served there.
+    pub filesystem: Arc<dyn FileSystem>,
+    /// Refuse every change with NFS3ERR_ROFS.
+    pub read_only: bool,
+    /// Whose calls are made as `anonymous`.
+    pub squash: Squash,
+    /// Uid and gid of squashed and AUTH_NONE callers.
+    pub anonymous: (u32, u32),
+    /// Who may mount and use it; empty means loopback only.
+    pub allow: Vec<Network>,
+    /// Give only directory cookies and file ids below 2^31, for 32-bit clients.
+    pub cookies_32bit: bool,
+}
+
+impl Export {
+    /// An export with the defaults: writable, root squashed to 65534, loopback only.
+    #[must_use]
+    pub fn new(name: &str, filesystem: Arc<dyn FileSystem>) -> Self {
+        Self {
+            name: name.to_owned(),
+            filesystem,
+            read_only: false,
+            squash: Squash::Root,
+            anonymous: (65534, 65534),
+            allow: Vec::new(),
+            cookies_32bit: false,
+        }
+    }
+
+    /// Whether a client at `address` may use it.
+    #[must_use]
+    pub fn allows(&self, address: IpAddr) -> bool {
+        if self.allow.is_empty() {
+            return address.to_canonical().is_loopback();
+        }
+        self.allow.iter().any(|network| network.contains(address))
+    }
+
+    /// The credentials a call is made with: squashed if need be; `None` is AUTH_NONE.
+    #[must_use]
+    pub fn squashed(&self, caller: Option<&Credentials>) -> Credentials {
+        let anonymous = Credentials::new(self.anonymous.0, self.anonymous.1, &[]);
+        let Some(caller) = caller else {
+            return anonymous;
+        };
+        match self.squash {
+            Squash::None => *caller,
+            Squash::All => anonymous,
+            Squash::Root if caller.uid == 0 => anonymous,
+            Squash::Root => {
+                let not_root = |gid: u32| if gid == 0 { self.anonymous.1 } else { gid };
+                let groups: Vec<u32> = caller.groups().iter().map(|gid| not_root(*gid)).collect();
+                Credentials::new(caller.uid, not_root(caller.gid), &groups)
+            }
+        }
+    }
+}
+
+/// A server.
+pub struct Config {
+    /// Where to listen; port 0 picks one.
+    pub listen: SocketAddr,
+    /// What to serve; at least one, names unique.
+    pub exports: Vec<Export>,
+    /// Threads that may wait for storage.
+    pub threads: usize,
+    /// Secret that authenticates file handles; the same after a restart, or all handles die.
+    pub handle_key: [u8; 16],
+    /// A call for an object that has kept a thread this long is answered NFS3ERR_JUKEBOX.
+    pub slow_after: Duration,
+    /// Connections at once; one more is closed at once.
+    pub connections_max: usize,
+}
+
+impl Config {
+    /// The defaults for one export list: loopback port 20490, 64 threads.
+    #[must_use]
+    pub fn new(exports: Vec<Export>, handle_key: [u8; 16]) -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 20490)),
+            exports,
+            threads: 64,
+            handle_key,
+            slow_after: Duration::from_secs(5),
+            connections_max: 1024,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_contain_their_addresses() {
+        let network: Network = "10.1.2.0/23".parse().unwrap();
+        assert!(network.contains("10.1.3.255".parse().unwrap()));
+        assert!(network.contains("::ffff:10.1.2.1".parse().unwrap()));
+        assert!(!network.contains("10.1.4.0".parse().unwrap()));
+        assert!(!network.contains("::1".parse().unwrap()));
+        assert!(
+            "::/0"
+                .parse::<Network>()
+                .unwrap()
+                .contains("fe80::1".parse().unwrap())
+        );
+        assert!(
+            "0.0.0.0/0"
+                .parse::<Network>()
+                .unwrap()
+                .contains("9.9.9.9".parse().unwrap())
+        );
+        for bad in ["", "10.0.0.0/33", "10.0.0", "::/129", "10.0.0.0/", "host"] {
+            assert!(bad.parse::<Network>().is_err(), "{bad}");
+        }
+    }
+}
