@@ -1,1 +1,2 @@
 //! Pagewell: sunrpc.
+pub mod record;
