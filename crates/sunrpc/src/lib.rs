@@ -8,4 +8,5 @@
 //! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
 //! (the procedures), then [`mount3`] and [`portmap`].
 
+pub mod rpc;
 pub mod xdr;
