@@ -8,5 +8,6 @@
 //! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
 //! (the procedures), then [`mount3`] and [`portmap`].
 
+pub mod nfs3;
 pub mod rpc;
 pub mod xdr;
