@@ -8,6 +8,8 @@
 //! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
 //! (the procedures), then [`mount3`] and [`portmap`].
 
+pub mod mount3;
 pub mod nfs3;
+pub mod portmap;
 pub mod rpc;
 pub mod xdr;
