@@ -17,10 +17,15 @@ register! { COUNTERS, Counter:
         "Bytes of file data copied in user space or between kernel and user space.";
     SPLICED_BYTES = "pagewell_spliced_bytes_total",
         "Bytes of file data sent without a copy in user space.";
+    RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
+        "Pages of RAM files copied at a write because a reader still held them.";
+    RAM_REFUSED = "pagewell_ram_refused_total",
+        "Changes of a RAM file system refused or cut short because it was full.";
 }
 
 register! { GAUGES, Gauge:
     CONNECTIONS = "pagewell_connections", "Client connections open now.";
+    RAM_BYTES = "pagewell_ram_bytes", "Bytes charged to RAM file systems now.";
 }
 
 #[cfg(test)]
