@@ -44,6 +44,10 @@ register! { COUNTERS, Counter:
         "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
     BAD_HANDLES = "pagewell_bad_handles_total",
         "Calls with a handle that this server never made.";
+    RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
+        "Pages of RAM files copied at a write because a reader still held them.";
+    RAM_REFUSED = "pagewell_ram_refused_total",
+        "Changes of a RAM file system refused or cut short because it was full.";
 }
 
 register! { GAUGES, Gauge:
@@ -51,6 +55,7 @@ register! { GAUGES, Gauge:
     REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",
         "Bytes of memory that hold requests now.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
+    RAM_BYTES = "pagewell_ram_bytes", "Bytes charged to RAM file systems now.";
 }
 
 #[cfg(test)]

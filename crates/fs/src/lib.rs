@@ -14,6 +14,7 @@ pub mod filesystem;
 pub mod identity;
 pub mod name;
 pub mod payload;
+pub mod ram;
 
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,

@@ -48,7 +48,7 @@ impl Piece {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Page(page) => page.len(),
-            Self::Pipe(pipe) => pipe.len(),
+            Self::Pipe(pipe) => pipe.length(),
         }
     }
 }
@@ -210,7 +210,7 @@ fn send_all(
         let sent = if let Piece::Pipe(pipe) = first {
             let sent = pipe.splice_to(socket, more)?;
             names::SPLICED_BYTES.add(sent as u64);
-            if pipe.len() == 0 {
+            if pipe.length() == 0 {
                 pieces.pop_front();
             }
             continue;

@@ -124,7 +124,7 @@ impl PipePool {
 impl FilledPipe {
     /// Bytes still in it.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.length
     }
 
@@ -173,14 +173,14 @@ mod tests {
         file.write_all(&data).unwrap();
         let pool = PipePool::new();
         let mut filled = pool.fill(&file, 100_000, 150_000).unwrap().unwrap();
-        assert_eq!(filled.len(), 100_000, "the file ends there");
+        assert_eq!(filled.length(), 100_000, "the file ends there");
         let (here, mut there) = UnixStream::pair().unwrap();
         let reader = std::thread::spawn(move || {
             let mut received = vec![0; 100_000];
             there.read_exact(&mut received).unwrap();
             received
         });
-        while filled.len() > 0 {
+        while filled.length() > 0 {
             filled.splice_to(&here, false).unwrap();
         }
         assert!(reader.join().unwrap() == data[100_000..]);

@@ -197,7 +197,7 @@ impl Receiver {
                     }
                 }
             }
-            if self.batch.len() >= BLOCK_BYTES_MAX {
+            if self.batch.length() >= BLOCK_BYTES_MAX {
                 self.flush();
             }
             if !rest.is_empty() && !self.connection.may_read() {

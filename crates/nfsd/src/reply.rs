@@ -79,7 +79,7 @@ impl Batch {
 
     /// Bytes in it.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
     }
 
@@ -118,7 +118,7 @@ mod tests {
         let length = batch.end_with(mark, [Piece::Bytes(vec![1, 2, 3])], 3);
         assert_eq!(length, 12);
         batch.push(b"tail");
-        assert_eq!(batch.len(), 8 + 8 + 3 + 1 + 8);
+        assert_eq!(batch.length(), 8 + 8 + 3 + 1 + 8);
         let Piece::Bytes(first) = &batch.pieces[0] else {
             panic!()
         };

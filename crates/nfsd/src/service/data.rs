@@ -121,7 +121,7 @@ impl Service {
             return Err(fs::Error::WouldBlock);
         }
         if let Some(filled) = self.pipes.fill(file, offset, length)? {
-            let count = filled.len();
+            let count = filled.length();
             if count > 0 {
                 let ends = head.end_of_file && count == length;
                 return Ok(head.send([Piece::Pipe(filled)], count, ends, out));
