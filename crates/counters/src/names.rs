@@ -42,6 +42,8 @@ register! { COUNTERS, Counter:
         "Retransmitted calls whose first was still being worked on.";
     JUKEBOX_REPLIES = "pagewell_jukebox_replies_total",
         "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
+    PANICS = "pagewell_panics_total",
+        "Calls that ended in a defect of the program; each cost its client the connection.";
     BAD_HANDLES = "pagewell_bad_handles_total",
         "Calls with a handle that this server never made.";
     RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",

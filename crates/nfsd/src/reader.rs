@@ -24,6 +24,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -245,7 +246,12 @@ impl Reader {
             return;
         };
         receiver.set_ready(false);
-        match receiver.turn(&self.shared, &mut self.scratch) {
+        let work = AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch));
+        let turn = catch_unwind(work).unwrap_or_else(|_| {
+            names::PANICS.add(1);
+            Turn::Closed
+        });
+        match turn {
             Turn::Idle => {}
             Turn::Again => self.make_ready(token),
             Turn::Closed => {

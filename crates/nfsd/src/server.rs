@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
@@ -93,8 +94,15 @@ impl Shared {
 
     fn run(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
-        let (connection, length) = (job.connection.clone(), job.length);
-        self.service.answer_waiting(job);
+        let (connection, length, state) = (job.connection.clone(), job.length, job.state);
+        // Nothing panics by intention. If something does, it costs its client the connection and
+        // nobody else anything.
+        let work = AssertUnwindSafe(|| self.service.answer_waiting(job));
+        if catch_unwind(work).is_err() {
+            names::PANICS.add(1);
+            self.service.give_up(&state);
+            connection.close();
+        }
         names::CALLS_RUNNING.add(-1);
         connection.end_call(length);
     }

@@ -35,6 +35,27 @@ impl<C> Running<C> {
     }
 }
 
+/// A call under the eyes of the watcher.
+pub struct Watched<'a, C> {
+    calls: &'a SlowCalls<C>,
+    number: u64,
+    running: Arc<Running<C>>,
+}
+
+impl<C> Watched<'_, C> {
+    /// [`Running::claim`].
+    #[must_use]
+    pub fn claim(&self) -> bool {
+        self.running.claim()
+    }
+}
+
+impl<C> Drop for Watched<'_, C> {
+    fn drop(&mut self) {
+        self.calls.lock().running.remove(&self.number);
+    }
+}
+
 /// The running calls of a server.
 pub struct SlowCalls<C> {
     limit: Duration,
@@ -69,14 +90,14 @@ impl<C> SlowCalls<C> {
         self.lock().held.contains_key(&object)
     }
 
-    /// Notes a call as running; end it with [`SlowCalls::end`].
+    /// Notes a call as running, until what is returned is dropped.
     pub fn begin(
         &self,
         object: u64,
         may_be_asked_again: bool,
         context: C,
         now: Instant,
-    ) -> (u64, Arc<Running<C>>) {
+    ) -> Watched<'_, C> {
         let answered = AtomicBool::new(false);
         let running = Arc::new(Running {
             context,
@@ -89,12 +110,11 @@ impl<C> SlowCalls<C> {
         let number = state.next;
         state.next += 1;
         state.running.insert(number, running.clone());
-        (number, running)
-    }
-
-    /// The call is done.
-    pub fn end(&self, number: u64) {
-        self.lock().running.remove(&number);
+        Watched {
+            calls: self,
+            number,
+            running,
+        }
     }
 
     /// Finds the calls that are held too long: those to be answered now (the caller must
@@ -141,9 +161,9 @@ mod tests {
     fn held_calls_are_found_and_answered_once() {
         let slow = SlowCalls::new(Duration::from_secs(5));
         let start = Instant::now();
-        let (read, _) = slow.begin(1, true, "read", start);
-        let (_write, _) = slow.begin(2, false, "write", start);
-        let (_, fresh) = slow.begin(1, true, "fresh", start + Duration::from_secs(4));
+        let read = slow.begin(1, true, "read", start);
+        let _write = slow.begin(2, false, "write", start);
+        let fresh = slow.begin(1, true, "fresh", start + Duration::from_secs(4));
         assert_eq!(slow.watch(start + Duration::from_secs(5)).0.len(), 0);
         let (due, held) = slow.watch(start + Duration::from_secs(6));
         assert_eq!(held, 2);
@@ -152,7 +172,7 @@ mod tests {
         assert!(due[0].claim() && !due[0].claim());
         assert!(slow.is_held(1) && slow.is_held(2) && !slow.is_held(3));
         assert!(fresh.claim());
-        slow.end(read);
+        drop(read);
         slow.watch(start + Duration::from_secs(6));
         assert!(!slow.is_held(1));
     }

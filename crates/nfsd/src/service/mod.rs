@@ -304,6 +304,13 @@ impl Service {
         batch.send(&connection);
     }
 
+    /// Forgets a call whose thread has panicked: it can be asked again.
+    pub fn give_up(&self, state: &WaitingCall) {
+        if let Some(key) = state.duplicate {
+            self.duplicates.finish(key, None, Instant::now());
+        }
+    }
+
     /// Answers a call under the eyes of the watcher. The batch stays empty when the watcher has
     /// answered in the meantime.
     fn run_watched(&self, request: &Request<'_>, batch: &mut Batch) -> Option<Procedure> {
@@ -327,10 +334,9 @@ impl Service {
             procedure,
         };
         let again = procedure::only_reads(procedure);
-        let (number, running) = self.slow.begin(object, again, held, Instant::now());
+        let watched = self.slow.begin(object, again, held, Instant::now());
         self.answer(request, true, batch);
-        self.slow.end(number);
-        if !running.claim() {
+        if !watched.claim() {
             *batch = Batch::default();
         }
         Some(procedure)
