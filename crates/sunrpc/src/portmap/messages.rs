@@ -1,4 +1,4 @@
-//! The port mapper, version 2 (RFC 1833 section 3): which program listens on which port.
+//! Messages and numbers of the port mapper (RFC 1833 section 3).
 
 use crate::xdr::{List, xdr_enumeration, xdr_structure};
 
