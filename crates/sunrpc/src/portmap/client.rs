@@ -98,8 +98,9 @@ impl Client {
         }
     }
 
-    /// Removes the mappings of a program and version, of all protocols (UNSET). Returns whether
-    /// there were any.
+    /// Removes the mappings of a program and version, of all protocols (UNSET). Returns what the
+    /// port mapper says: false when it did not remove them, true when they are gone; rpcbind says
+    /// true also when there were none.
     pub fn unregister(&mut self, program: u32, version: u32) -> Result<bool, ClientError> {
         let mapping = Mapping {
             program,

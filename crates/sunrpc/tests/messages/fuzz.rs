@@ -1,7 +1,6 @@
 //! Nothing that arrives makes a reader panic, and what it takes for a value is one: written
 //! again, it reads the same.
 //!
-//!
 //! Each target runs on any bytes, and on a well-formed message in which some bytes were changed,
 //! which gets further. As ordinary tests the targets run a fixed number of inputs; `cargo bolero`
 //! runs the same targets with a coverage-guided engine.
