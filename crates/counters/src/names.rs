@@ -17,6 +17,13 @@ register! { COUNTERS, Counter:
         "Bytes of file data copied in user space or between kernel and user space.";
     SPLICED_BYTES = "pagewell_spliced_bytes_total",
         "Bytes of file data sent without a copy in user space.";
+    DEVICE_READS = "pagewell_device_reads_total", "Read requests made to files and block devices.";
+    DEVICE_READ_BYTES = "pagewell_device_read_bytes_total",
+        "Bytes read from files and block devices.";
+    DEVICE_READ_ERRORS = "pagewell_device_read_errors_total",
+        "Reads that a file or block device refused.";
+    DEVICE_WOULD_BLOCK = "pagewell_device_would_block_total",
+        "Reads given up because they would have waited and the thread may not.";
 }
 
 register! { GAUGES, Gauge:
