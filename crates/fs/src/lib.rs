@@ -12,9 +12,11 @@ pub mod attributes;
 pub mod error;
 pub mod filesystem;
 pub mod identity;
+pub mod iso;
 pub mod name;
 pub mod payload;
 pub mod ram;
+pub mod source;
 
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
