@@ -25,6 +25,7 @@ pub struct Connection {
     in_flight_bytes: AtomicUsize,
     paused: AtomicBool,
     closed: AtomicBool,
+    ending: AtomicBool,
 }
 
 impl Connection {
@@ -41,6 +42,7 @@ impl Connection {
             in_flight_bytes: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
         }
     }
 
@@ -106,10 +108,18 @@ impl Connection {
     pub fn end_call(&self, bytes: usize) {
         self.in_flight_bytes
             .fetch_sub(bytes.max(CALL_BYTES_MIN), Ordering::AcqRel);
+        if self.ending.load(Ordering::Acquire) && !self.is_busy() {
+            self.waker.wake();
+        }
         if self.paused.load(Ordering::Acquire) && self.may_read() {
             self.paused.store(false, Ordering::Release);
             self.waker.wake();
         }
+    }
+
+    /// The client has ended its side: the reader is called once the last reply has left.
+    pub fn wake_when_done(&self) {
+        self.ending.store(true, Ordering::Release);
     }
 
     /// Whether another call may be taken from the connection.

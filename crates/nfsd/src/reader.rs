@@ -223,10 +223,15 @@ impl Reader {
                 }
             }
             token => {
-                if flags.contains(epoll::EventFlags::OUT)
-                    && let Some(receiver) = self.receivers.get(&token)
-                {
-                    receiver.connection().room();
+                let gone =
+                    epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                if let Some(receiver) = self.receivers.get_mut(&token) {
+                    if flags.contains(epoll::EventFlags::OUT) {
+                        receiver.connection().room();
+                    }
+                    if flags.intersects(gone) {
+                        receiver.set_peer_closed();
+                    }
                 }
                 self.make_ready(token);
             }

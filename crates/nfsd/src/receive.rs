@@ -49,6 +49,9 @@ pub struct Receiver {
     batch: Batch,
     large_records: bool,
     ready: bool,
+    /// The client sends nothing more: read to the end, then finish what was begun.
+    peer_closed: bool,
+    ended: bool,
     memory: Option<Arc<crate::memory::Memory>>,
     progress: (Instant, usize),
     received_bytes: u64,
@@ -73,6 +76,8 @@ impl Receiver {
             batch: Batch::default(),
             large_records: false,
             ready: false,
+            peer_closed: false,
+            ended: false,
             memory: None,
             progress: (Instant::now(), 0),
             received_bytes: 0,
@@ -91,14 +96,22 @@ impl Receiver {
         std::mem::replace(&mut self.ready, ready)
     }
 
+    /// Notes that epoll has seen the client's end of the stream: no event will come for it again.
+    pub fn set_peer_closed(&mut self) {
+        self.peer_closed = true;
+    }
+
     /// Receives and answers for one turn.
     pub fn turn(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Turn {
         if self.memory.is_none() {
             self.memory = Some(shared.memory.clone());
         }
         for _ in 0..RECEIVES_PER_TURN {
-            if self.connection.is_closed() {
+            if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
                 return Turn::Closed;
+            }
+            if self.ended {
+                return Turn::Idle;
             }
             if !self.connection.may_read() && self.connection.pause() {
                 return Turn::Idle;
@@ -133,7 +146,9 @@ impl Receiver {
         let scratch = &mut scratch[..extra];
         let count = receive_into(&self.connection, target, scratch)?;
         if count == 0 {
-            return Ok(Some(Turn::Closed));
+            self.ended = true;
+            self.connection.wake_when_done();
+            return Ok(None);
         }
         self.received_bytes += count as u64;
         let direct = count.min(wanted);
@@ -146,7 +161,8 @@ impl Receiver {
             Consumed::Broken => Some(Turn::Closed),
         };
         // Fewer bytes than there was room for: the socket is empty, the next event will tell.
-        Ok(result.or((count < wanted + extra).then_some(Turn::Idle)))
+        let empty = count < wanted + extra && !self.peer_closed;
+        Ok(result.or(empty.then_some(Turn::Idle)))
     }
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
