@@ -32,6 +32,9 @@ impl RamFileSystem {
         mode: &CreateMode,
     ) -> Result<Created> {
         name::check_new(name)?;
+        if let CreateMode::Unchecked(request) | CreateMode::Guarded(request) = mode {
+            setattr::check_values(request)?;
+        }
         let tree = self.lock_tree();
         let (parent, existing) = self.place(credentials, directory, name)?;
         if let Some(number) = existing {

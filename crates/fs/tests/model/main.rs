@@ -26,7 +26,7 @@ use std::cell::RefCell;
 
 use driver::{Driver, Instance, Outcomes};
 use pagewell_fs::FileSystem;
-use pagewell_fs::dir::{Directory, Options};
+use pagewell_fs::dir::{Directory, Options, identity};
 use pagewell_fs::ram::RamFileSystem;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use reference::Traits;
@@ -185,6 +185,7 @@ const RAM_TRAITS: Traits = Traits {
     before_always: true,
     never_blocks: true,
     verifier_in_times: false,
+    identifiers_stay: true,
     file_bytes_max: 0,
 };
 
@@ -222,7 +223,8 @@ struct Local {
 
 impl Local {
     fn new(options: &Options) -> Self {
-        let place = tempfile::tempdir().unwrap();
+        let place = tempfile::Builder::new().prefix("pagewell-model-").tempdir();
+        let place = place.unwrap();
         let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
         std::fs::set_permissions(place.path(), everybody).unwrap();
         Self {
@@ -240,9 +242,18 @@ impl Instance for Local {
 
     fn restart(&mut self) -> bool {
         self.directory = None;
+        identity::restore_thread().unwrap();
         let opened = Directory::open(self.place.path(), self.options.clone());
         self.directory = Some(opened.unwrap());
         true
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.directory = None;
+        let restored = identity::restore_thread(); // or this thread cannot remove the directory
+        assert!(restored.is_ok() || std::thread::panicking());
     }
 }
 
@@ -261,7 +272,7 @@ fn trails() -> Options {
     }
 }
 
-fn local_traits() -> Traits {
+fn local_traits(identifiers_stay: bool) -> Traits {
     let protected = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks");
     Traits {
         links_protected: protected.is_ok_and(|text| text.trim() != "0"),
@@ -269,6 +280,7 @@ fn local_traits() -> Traits {
         before_always: true,
         never_blocks: false,
         verifier_in_times: true,
+        identifiers_stay,
         file_bytes_max: 0,
     }
 }
@@ -283,7 +295,11 @@ fn local_equals_the_model(cases: u32, options: &Options) {
         return;
     }
     run_sequences(cases, |steps, outcomes| {
-        let mut driver = Driver::new(Box::new(Local::new(options)), local_traits(), outcomes);
+        let mut driver = Driver::new(
+            Box::new(Local::new(options)),
+            local_traits(!options.force_trails),
+            outcomes,
+        );
         driver.run(steps);
         driver.remove_all();
     });

@@ -33,9 +33,6 @@ impl Model {
             _ if foreign_group && mode & 0o010 != 0 => object.mode &= !0o2000,
             _ => {}
         }
-        if object.file_type() != FileType::Regular && request.size.is_some_and(|size| size > 0) {
-            errors.push(Error::Invalid);
-        }
         let request = dressing(who, &object, mode, request);
         let limit = self.traits.file_bytes_max;
         errors.extend(rules::set_refusals(who, &object, &request, limit));
@@ -66,6 +63,34 @@ impl Model {
         Ok(number)
     }
 
+    /// Refuses attributes that nothing can have. Whatever else is wrong may come first.
+    fn check_values(
+        &self,
+        who: &Credentials,
+        named: Named,
+        name: &[u8],
+        request: &SetAttributes,
+        size_of_no_file: bool,
+    ) -> Expected<()> {
+        let mut errors = rules::bad_values(request, self.traits.file_bytes_max);
+        if size_of_no_file {
+            errors.push(Error::Invalid);
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        errors.extend(self.any_refusal(who, named, name));
+        Err(errors)
+    }
+
+    /// What may be said instead when an argument alone is reason enough to refuse.
+    fn any_refusal(&self, who: &Credentials, named: Named, name: &[u8]) -> Vec<Error> {
+        let entered = self.enter(who, named, rules::new_name(name));
+        let mut errors = entered.err().unwrap_or_default();
+        errors.extend([Error::Exists, Error::AccessDenied, Error::NotPermitted]);
+        errors
+    }
+
     fn make_new(
         &mut self,
         who: &Credentials,
@@ -74,6 +99,13 @@ impl Model {
         body: impl FnOnce(usize) -> (Body, u32),
         request: &SetAttributes,
     ) -> Expected<usize> {
+        self.check_values(
+            who,
+            named,
+            name,
+            request,
+            request.size.is_some_and(|size| size > 0),
+        )?;
         let directory = self.enter(who, named, rules::new_name(name))?;
         if self.entries(directory).contains_key(name) {
             return refuse(Error::Exists);
@@ -89,6 +121,9 @@ impl Model {
         name: &[u8],
         how: &How,
     ) -> Expected<usize> {
+        if let How::Unchecked(request) | How::Guarded(request) = how {
+            self.check_values(who, named, name, request, false)?;
+        }
         let directory = self.enter(who, named, rules::new_name(name))?;
         let Some(existing) = self.entries(directory).get(name).copied() else {
             let (request, mode, verifier) = match how {
@@ -164,17 +199,9 @@ impl Model {
         target: &[u8],
         request: &SetAttributes,
     ) -> Expected<usize> {
-        let mut errors = Vec::new();
-        if target.is_empty() || target.contains(&0) {
-            errors.push(Error::Invalid);
-        }
-        if target.len() > 4095 {
-            errors.push(Error::NameTooLong);
-        }
-        if !errors.is_empty() {
-            let name = rules::new_name(name);
-            errors.extend(self.enter(who, named, name).err().unwrap_or_default());
-            errors.extend([Error::Exists, Error::AccessDenied]);
+        if target.is_empty() || target.contains(&0) || target.len() > 4095 {
+            let mut errors = vec![Error::Invalid, Error::NameTooLong];
+            errors.extend(self.any_refusal(who, named, name));
             return Err(errors);
         }
         let body = |_| (Body::Symlink(target.to_vec()), 0o777);

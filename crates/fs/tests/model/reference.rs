@@ -31,6 +31,8 @@ pub(crate) struct Traits {
     pub(crate) before_always: bool,
     /// A call that may not block is always answered.
     pub(crate) never_blocks: bool,
+    /// An object always has the same identifier; otherwise all it ever had stay valid.
+    pub(crate) identifiers_stay: bool,
     /// The verifier of an exclusive create is kept in the times of the file.
     pub(crate) verifier_in_times: bool,
     pub(crate) file_bytes_max: u64,
