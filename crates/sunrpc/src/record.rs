@@ -40,7 +40,10 @@ impl Marker {
     #[must_use]
     pub fn parse(bytes: [u8; MARKER_BYTES]) -> Self {
         let value = u32::from_be_bytes(bytes);
-        Self { length: (value & !LAST_FRAGMENT) as usize, last: value & LAST_FRAGMENT != 0 }
+        Self {
+            length: (value & !LAST_FRAGMENT) as usize,
+            last: value & LAST_FRAGMENT != 0,
+        }
     }
 }
 
@@ -185,7 +188,11 @@ impl Assembly {
             return Progress::Partial;
         }
         self.in_fragment = false;
-        if self.last { Progress::Whole } else { Progress::Partial }
+        if self.last {
+            Progress::Whole
+        } else {
+            Progress::Partial
+        }
     }
 
     /// The whole record; the assembly is empty again.
@@ -223,7 +230,9 @@ impl Assembly {
 
     fn keep(&mut self, bytes: &[u8]) {
         let kept = if self.oversized {
-            bytes.len().min(KEPT_OF_OVERSIZED.saturating_sub(self.filled))
+            bytes
+                .len()
+                .min(KEPT_OF_OVERSIZED.saturating_sub(self.filled))
         } else {
             bytes.len()
         };
@@ -282,8 +291,10 @@ mod tests {
         for piece in 1..=stream.len() {
             let mut assembly = Assembly::new(100);
             let records = feed(&mut assembly, &stream, piece);
-            let bodies: Vec<_> =
-                records.iter().map(|record| &record.buffer[..record.length]).collect();
+            let bodies: Vec<_> = records
+                .iter()
+                .map(|record| &record.buffer[..record.length])
+                .collect();
             assert_eq!(bodies, [&b"abcdefg"[..], b"hi"], "pieces of {piece}");
             assert!(assembly.is_empty());
         }
@@ -292,8 +303,13 @@ mod tests {
     #[test]
     fn an_oversized_record_is_skipped_with_its_beginning_kept() {
         let body = vec![7u8; 5000];
-        let stream =
-            [&marker(body.len(), true)[..], &body, &marker(2, true), b"ok"].concat();
+        let stream = [
+            &marker(body.len(), true)[..],
+            &body,
+            &marker(2, true),
+            b"ok",
+        ]
+        .concat();
         for piece in [1, 100, 10_000] {
             let mut assembly = Assembly::new(4096);
             let records = feed(&mut assembly, &stream, piece);
@@ -307,7 +323,10 @@ mod tests {
     fn a_claim_of_two_gib_asks_for_no_memory() {
         let mut assembly = Assembly::new(1 << 20);
         let claim = marker(0x7fff_ffff, true);
-        assert_eq!(assembly.take(&claim), (4, Progress::NeedsBuffer(KEPT_OF_OVERSIZED)));
+        assert_eq!(
+            assembly.take(&claim),
+            (4, Progress::NeedsBuffer(KEPT_OF_OVERSIZED))
+        );
         assert!(assembly.target().is_empty());
     }
 
