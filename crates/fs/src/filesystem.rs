@@ -29,7 +29,8 @@ pub struct Entry {
 /// What a read found.
 #[derive(Debug)]
 pub struct ReadReply {
-    /// Where the bytes are; at most as many as asked for, fewer only at the end of the file.
+    /// Where the bytes are; at most as many as asked for, fewer only at the end of the file or
+    /// before bytes that cannot be read (the next read, from there, then fails).
     pub payload: Payload,
     /// Whether the payload ends at (or the offset is past) the end of the file.
     pub end_of_file: bool,

@@ -49,6 +49,12 @@ impl OpenFile {
     }
 }
 
+impl From<Arc<OwnedFd>> for OpenFile {
+    fn from(file: Arc<OwnedFd>) -> Self {
+        Self(file)
+    }
+}
+
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

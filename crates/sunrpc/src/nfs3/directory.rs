@@ -260,4 +260,41 @@ mod tests {
         assert_eq!(buffer.len(), entry.item_size());
         assert_eq!(entry.item_size(), entry.directory_size() + 4 + 4 + 4 + 36);
     }
+
+    #[test]
+    fn readdirplus_has_the_bytes_of_the_rfc() {
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 1, 0x68, 0, 0, 0, // directory
+            0, 0, 0, 0, 0, 0, 0, 9, // cookie
+            1, 2, 3, 4, 5, 6, 7, 8, // verifier
+            0, 0, 2, 0, 0, 0, 0x10, 0, // dircount, maxcount
+        ];
+        let arguments = ReaddirPlusArguments {
+            directory: Handle::new(b"h").unwrap(),
+            cookie: 9,
+            verifier: [1, 2, 3, 4, 5, 6, 7, 8],
+            directory_count: 512,
+            count_max: 4096,
+        };
+        let decoded = ReaddirPlusArguments::decode(&mut Decoder::new(&bytes));
+        assert_eq!(decoded, Ok(arguments));
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 0, 0, 0, 0, 5, // file id
+            0, 0, 0, 1, b'n', 0, 0, 0, // name
+            0, 0, 0, 0, 0, 0, 0, 6, // cookie
+            0, 0, 0, 0, // no attributes
+            0, 0, 0, 1, 0, 0, 0, 2, 7, 8, 0, 0, // handle
+        ];
+        let entry = ReaddirPlusEntry {
+            file_id: 5,
+            name: b"n",
+            cookie: 6,
+            attributes: None,
+            handle: Handle::new(&[7, 8]),
+        };
+        let decoded = ReaddirPlusEntry::decode(&mut Decoder::new(&bytes));
+        assert_eq!(decoded, Ok(entry));
+    }
 }

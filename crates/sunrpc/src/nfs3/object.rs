@@ -176,3 +176,55 @@ xdr_structure! {
 
 /// READLINK3res.
 pub type ReadlinkReply<'a> = Reply<ReadlinkOk<'a>, ReadlinkFailure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nfs3::SetTime;
+    use crate::xdr::{Decode, Decoder, Encode, Encoder, Error};
+
+    #[test]
+    fn a_guarded_setattr_has_the_bytes_of_the_rfc() {
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 2, 0xfa, 0xfb, 0, 0, // object
+            0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, // only the owner
+            0, 0, 0, 0, 0, 0, 0, 1, // and the time of modification
+            0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 4, // guard
+        ];
+        let arguments = SetattrArguments {
+            object: Handle::new(&[0xfa, 0xfb]).unwrap(),
+            attributes: SetAttributes {
+                uid: Some(7),
+                modified: SetTime::ToServerTime,
+                ..SetAttributes::default()
+            },
+            guard: Some(Time {
+                seconds: 3,
+                nanoseconds: 4,
+            }),
+        };
+        let decoded = SetattrArguments::decode(&mut Decoder::new(&bytes));
+        assert_eq!(decoded, Ok(arguments));
+        let mut buffer = Vec::new();
+        arguments.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn a_failed_lookup_has_the_bytes_of_the_rfc() {
+        let bytes = [0, 0, 0, 2, 0, 0, 0, 0];
+        let reply = LookupReply::decode(&mut Decoder::new(&bytes)).unwrap();
+        let failure = reply.unwrap_err();
+        assert_eq!(failure.status, crate::nfs3::Status::NotFound);
+        assert_eq!(failure.body, LookupFailure::default());
+    }
+
+    #[test]
+    fn bytes_after_the_arguments_are_noticed() {
+        let bytes = [0, 0, 0, 0, 0, 0, 0, 0];
+        let mut decoder = Decoder::new(&bytes);
+        GetattrArguments::decode(&mut decoder).unwrap();
+        assert_eq!(decoder.finish(), Err(Error::TooLong));
+    }
+}

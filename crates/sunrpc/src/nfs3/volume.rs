@@ -127,3 +127,81 @@ xdr_structure! {
 
 /// PATHCONF3res.
 pub type PathconfReply = Reply<PathconfOk, VolumeFailure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::{Decode, Decoder, Encode, Encoder};
+
+    /// The bytes of these numbers; a hyper integer where it says true.
+    fn bytes_of(numbers: &[(u8, bool)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (number, hyper) in numbers {
+            bytes.resize(bytes.len() + if *hyper { 7 } else { 3 }, 0);
+            bytes.push(*number);
+        }
+        bytes
+    }
+
+    #[test]
+    fn fsinfo_has_the_order_of_the_rfc() {
+        let fsinfo = FsinfoOk {
+            object_attributes: None,
+            read_bytes_max: 1,
+            read_bytes_preferred: 2,
+            read_bytes_multiple: 3,
+            write_bytes_max: 4,
+            write_bytes_preferred: 5,
+            write_bytes_multiple: 6,
+            directory_bytes_preferred: 7,
+            file_bytes_max: 8,
+            time_grain: Time {
+                seconds: 9,
+                nanoseconds: 10,
+            },
+            properties: 11,
+        };
+        let numbers: Vec<_> = (0..=11).map(|number| (number, number == 8)).collect();
+        let mut buffer = Vec::new();
+        fsinfo.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes_of(&numbers));
+        assert_eq!(FsinfoOk::decode(&mut Decoder::new(&buffer)), Ok(fsinfo));
+    }
+
+    #[test]
+    fn fsstat_has_the_order_of_the_rfc() {
+        let fsstat = FsstatOk {
+            object_attributes: None,
+            bytes_total: 1,
+            bytes_free: 2,
+            bytes_available: 3,
+            files_total: 4,
+            files_free: 5,
+            files_available: 6,
+            stable_seconds: 7,
+        };
+        let numbers: Vec<_> = (0..=7).map(|n| (n, (1..=6).contains(&n))).collect();
+        let mut buffer = Vec::new();
+        fsstat.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes_of(&numbers));
+        assert_eq!(FsstatOk::decode(&mut Decoder::new(&buffer)), Ok(fsstat));
+    }
+
+    #[test]
+    fn pathconf_has_the_order_of_the_rfc() {
+        let pathconf = PathconfOk {
+            object_attributes: None,
+            links_max: 8,
+            name_bytes_max: 255,
+            no_truncation: true,
+            ownership_restricted: false,
+            case_insensitive: false,
+            case_preserving: true,
+        };
+        let numbers = [0, 8, 255, 1, 0, 0, 1].map(|number| (number, false));
+        let mut buffer = Vec::new();
+        pathconf.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes_of(&numbers));
+        assert_eq!(PathconfOk::decode(&mut Decoder::new(&buffer)), Ok(pathconf));
+    }
+}

@@ -1,4 +1,4 @@
-//! The port mapper, version 2 (RFC 1833 section 3): which program listens on which port.
+//! Messages and numbers of the port mapper (RFC 1833 section 3).
 
 use crate::xdr::{List, xdr_enumeration, xdr_structure};
 
@@ -20,7 +20,7 @@ xdr_enumeration! {
         Null = 0,
         /// Enter a mapping; answers whether it was entered.
         Set = 1,
-        /// Remove the mappings of a program and version; answers whether there were any.
+        /// Remove the mappings of a program and version; answers whether they are gone.
         Unset = 2,
         /// The port of a program, version and protocol; 0 when there is none.
         Getport = 3,

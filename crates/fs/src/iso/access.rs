@@ -1,0 +1,142 @@
+//! Permission by mode bits, as the local system would decide, on what can only be read.
+
+use crate::{Access, Attributes, Credentials, Error, FileType, Result};
+
+const READ: u32 = 4;
+const EXECUTE: u32 = 1;
+
+/// The one group of permission bits that counts for the caller: read 4, write 2, execute 1.
+fn bits(credentials: &Credentials, attributes: &Attributes) -> u32 {
+    let mode = attributes.mode;
+    if credentials.uid == 0 {
+        let can_execute = attributes.file_type.is_directory() || mode & 0o111 != 0;
+        return READ | if can_execute { EXECUTE } else { 0 };
+    }
+    let shift = if credentials.uid == attributes.uid {
+        6
+    } else if credentials.in_group(attributes.gid) {
+        3
+    } else {
+        0
+    };
+    mode >> shift & 7
+}
+
+/// The kinds of access among `wanted` that the caller has.
+pub(super) fn granted(
+    credentials: &Credentials,
+    attributes: &Attributes,
+    wanted: Access,
+) -> Access {
+    let bits = bits(credentials, attributes);
+    let mut granted = Access(0);
+    if bits & READ != 0 {
+        granted = granted | Access::READ;
+    }
+    if bits & EXECUTE != 0 {
+        granted = granted
+            | if attributes.file_type.is_directory() {
+                Access::LOOKUP
+            } else {
+                Access::EXECUTE
+            };
+    }
+    granted & wanted
+}
+
+/// Refuses who may not look names up in a directory.
+pub(super) fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+    check(granted(credentials, attributes, Access::LOOKUP) == Access::LOOKUP)
+}
+
+/// Refuses who may not list a directory.
+pub(super) fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+    check(granted(credentials, attributes, Access::READ) == Access::READ)
+}
+
+/// Refuses who may not read a file. The owner may, and who may execute it
+/// (RFC 1813 section 4.4).
+pub(super) fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+    let is_owner = credentials.uid == attributes.uid;
+    let wanted = Access::READ | Access::EXECUTE;
+    check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
+}
+
+/// Refuses reading what has no data.
+pub(super) fn check_regular(attributes: &Attributes) -> Result<()> {
+    match attributes.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(Error::IsDirectory),
+        _ => Err(Error::Invalid),
+    }
+}
+
+fn check(allowed: bool) -> Result<()> {
+    if allowed {
+        Ok(())
+    } else {
+        Err(Error::AccessDenied)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Timestamp;
+
+    fn attributes(file_type: FileType, mode: u32) -> Attributes {
+        Attributes {
+            file_type,
+            mode,
+            link_count: 1,
+            uid: 10,
+            gid: 20,
+            size: 0,
+            used: 0,
+            device: (0, 0),
+            filesystem_id: 0,
+            file_id: 0,
+            accessed: Timestamp::default(),
+            modified: Timestamp::default(),
+            changed: Timestamp::default(),
+        }
+    }
+
+    #[test]
+    fn the_first_matching_class_decides() {
+        let file = attributes(FileType::Regular, 0o704);
+        let granted =
+            |uid, groups: &[u32]| granted(&Credentials::new(uid, 99, groups), &file, Access::ALL);
+        assert_eq!(granted(10, &[]), Access::READ | Access::EXECUTE);
+        assert_eq!(granted(11, &[20]), Access(0));
+        assert_eq!(granted(11, &[]), Access::READ);
+        assert_eq!(granted(0, &[]), Access::READ | Access::EXECUTE);
+    }
+
+    #[test]
+    fn directories_are_searched_and_files_executed() {
+        let directory = attributes(FileType::Directory, 0o711);
+        let other = Credentials::new(11, 11, &[]);
+        assert_eq!(granted(&other, &directory, Access::ALL), Access::LOOKUP);
+        assert_eq!(check_search(&other, &directory), Ok(()));
+        assert_eq!(check_list(&other, &directory), Err(Error::AccessDenied));
+        let closed = attributes(FileType::Directory, 0);
+        let root = Credentials::root();
+        assert_eq!(
+            granted(&root, &closed, Access::ALL),
+            Access::READ | Access::LOOKUP
+        );
+    }
+
+    #[test]
+    fn owners_and_executors_may_read() {
+        let file = attributes(FileType::Regular, 0o001);
+        for (uid, allowed) in [(10, true), (11, true), (0, true)] {
+            let caller = Credentials::new(uid, 99, &[]);
+            assert_eq!(check_read(&caller, &file).is_ok(), allowed);
+        }
+        let closed = attributes(FileType::Regular, 0o000);
+        assert!(check_read(&Credentials::new(11, 11, &[]), &closed).is_err());
+        assert!(check_read(&Credentials::new(10, 11, &[]), &closed).is_ok());
+    }
+}

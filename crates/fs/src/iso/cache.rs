@@ -1,0 +1,158 @@
+//! A map that forgets: parsed pieces of an image, bounded by bytes.
+//!
+//! Second chance (clock): each use sets a mark; when room is needed, the oldest piece goes if it
+//! has no mark, else it loses the mark and becomes the youngest. A hit costs one short lock and
+//! no move. Weakness: a walk over the whole image pushes everything out, once; pieces in use
+//! survive that because of their marks.
+//!
+//! The newest piece always stays, even when it alone is over the limit: a directory larger than
+//! the cache would otherwise be parsed again for every name looked up in it.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pagewell_counters::Counter;
+
+/// A bounded map from places to parsed pieces.
+pub(super) struct Cache<K, V> {
+    shards: Vec<Mutex<Shard<K, V>>>,
+    shard_bytes_max: usize,
+    hasher: RandomState,
+    hits: &'static Counter,
+    misses: &'static Counter,
+}
+
+struct Shard<K, V> {
+    slots: HashMap<K, Slot<V>>,
+    /// All keys of `slots`, oldest first.
+    order: VecDeque<K>,
+    bytes: usize,
+}
+
+struct Slot<V> {
+    value: Arc<V>,
+    bytes: usize,
+    used: bool,
+}
+
+impl<K: Copy + Eq + Hash, V> Cache<K, V> {
+    /// A cache of `bytes_max` bytes in `shards` parts that lock apart from each other.
+    pub(super) fn new(
+        bytes_max: usize,
+        shards: usize,
+        hits: &'static Counter,
+        misses: &'static Counter,
+    ) -> Self {
+        let shard = || {
+            Mutex::new(Shard {
+                slots: HashMap::new(),
+                order: VecDeque::new(),
+                bytes: 0,
+            })
+        };
+        Self {
+            shards: (0..shards.max(1)).map(|_| shard()).collect(),
+            shard_bytes_max: bytes_max / shards.max(1),
+            hasher: RandomState::new(),
+            hits,
+            misses,
+        }
+    }
+
+    /// The piece at `key`, when it is there.
+    pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
+        let mut shard = self.shard(key);
+        let found = shard.slots.get_mut(&key).map(|slot| {
+            slot.used = true;
+            slot.value.clone()
+        });
+        drop(shard);
+        if found.is_some() {
+            self.hits.add(1);
+        } else {
+            self.misses.add(1);
+        }
+        found
+    }
+
+    /// Keeps `value`, which takes `bytes`, and gives it back; an equal key that came first wins.
+    pub(super) fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
+        let mut shard = self.shard(key);
+        if let Some(slot) = shard.slots.get(&key) {
+            return slot.value.clone();
+        }
+        let value = Arc::new(value);
+        let slot = Slot {
+            value: value.clone(),
+            bytes,
+            used: false,
+        };
+        shard.bytes += bytes;
+        shard.shrink(self.shard_bytes_max);
+        shard.slots.insert(key, slot);
+        shard.order.push_back(key);
+        value
+    }
+
+    fn shard(&self, key: K) -> std::sync::MutexGuard<'_, Shard<K, V>> {
+        #[allow(clippy::cast_possible_truncation)] // any bits will do
+        let index = self.hasher.hash_one(key) as usize % self.shards.len();
+        // A panic cannot leave a shard half changed: there is no call out of this module.
+        self.shards[index]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> Shard<K, V> {
+    /// Makes room for a piece that is counted but not yet in the order.
+    fn shrink(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
+            let Some(oldest) = self.order.pop_front() else {
+                return;
+            };
+            match self.slots.get_mut(&oldest) {
+                Some(slot) if slot.used => {
+                    slot.used = false;
+                    self.order.push_back(oldest);
+                }
+                _ => {
+                    let bytes = self.slots.remove(&oldest).map_or(0, |slot| slot.bytes);
+                    self.bytes -= bytes;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static HITS: Counter = Counter::new("hits_total", "Test.");
+    static MISSES: Counter = Counter::new("misses_total", "Test.");
+
+    #[test]
+    fn stays_within_its_bytes_and_keeps_what_is_used() {
+        let cache: Cache<u64, u64> = Cache::new(100, 1, &HITS, &MISSES);
+        for key in 0..1000 {
+            cache.insert(key, key, 10);
+            assert_eq!(cache.get(0).as_deref(), Some(&0), "always in use");
+        }
+        let held = (0..1000).filter(|key| cache.get(*key).is_some()).count();
+        assert!((2..=10).contains(&held), "{held}");
+        assert!(HITS.get() >= 1000 && MISSES.get() >= 900);
+    }
+
+    #[test]
+    fn the_newest_stays_even_when_it_is_too_large() {
+        let cache: Cache<u64, u64> = Cache::new(100, 1, &HITS, &MISSES);
+        cache.insert(1, 1, 10);
+        cache.insert(2, 2, 5000);
+        assert!(cache.get(2).is_some() && cache.get(1).is_none());
+        cache.insert(3, 3, 5000);
+        assert!(cache.get(3).is_some() && cache.get(2).is_none());
+        assert_eq!(*cache.insert(3, 4, 1), 3, "the first one wins");
+    }
+}

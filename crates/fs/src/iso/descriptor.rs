@@ -1,0 +1,263 @@
+//! Volume descriptors: what an image claims to be (ECMA-119 clause 8).
+//!
+//! Descriptors are 2048 bytes each from sector 16. A terminator should end them; images without
+//! one exist, and images with thousands, so the scan ends at the first sector that is no
+//! descriptor, at the end of the image, or after 64. The first primary descriptor counts,
+//! wherever it stands.
+//!
+//! What resembles an ISO image but needs another reader is recognised here as well, so that it is
+//! refused by name: reading it with these rules would give wrong data.
+
+use std::hash::Hasher;
+
+use pagewell_device::Device;
+use siphasher::sip::SipHasher24;
+
+use super::joliet;
+use super::record::Record;
+use super::volume::SECTOR_BYTES;
+
+const FIRST_SECTOR: u64 = 16;
+const DESCRIPTORS_MAX: u64 = 64;
+const ROOT_RECORD: std::ops::Range<usize> = 156..190;
+const ESCAPE_SEQUENCES: std::ops::Range<usize> = 88..120;
+
+/// What content a device has.
+pub(super) enum Content {
+    /// An image this reader can try.
+    Iso(Box<Descriptors>),
+    /// Something of the family that it cannot read; the text says what, with its article.
+    Unsupported(&'static str),
+    /// Something else; the text says what is missing.
+    Unknown(&'static str),
+}
+
+/// What the volume descriptors say.
+pub(super) struct Descriptors {
+    /// Bytes of a logical block.
+    pub(super) block_bytes: u32,
+    /// Root record of the primary descriptor's tree, when the descriptor and the record are sound.
+    pub(super) primary_root: Option<Record>,
+    /// Root record of the Joliet tree.
+    pub(super) joliet_root: Option<Record>,
+    /// Hash of the primary descriptor and the image's length.
+    pub(super) identity: u64,
+    /// A UDF file system is in the image too.
+    pub(super) has_udf: bool,
+}
+
+/// Looks at a device; errors are those of reading it.
+pub(super) fn examine(device: &dyn Device) -> pagewell_device::Result<Content> {
+    let mut head = [0u8; 16];
+    if read_if_there(device, 0, &mut head)? {
+        if matches!(&head[..4], b"CISO" | b"ZISO") {
+            return Ok(Content::Unsupported("a compressed (CSO or ZSO) image"));
+        }
+        if head[..12] == [0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0] {
+            return Ok(Content::Unsupported("an image of raw 2352-byte sectors"));
+        }
+    }
+    let mut scan = Scan::default();
+    for index in 0..DESCRIPTORS_MAX {
+        let mut sector = [0u8; SECTOR_BYTES];
+        let position = (FIRST_SECTOR + index) * SECTOR_BYTES as u64;
+        if !read_if_there(device, position, &mut sector)? {
+            scan.image_ended = index == 0;
+            break;
+        }
+        if !scan.take(&sector, device.length_bytes()) {
+            break;
+        }
+    }
+    // Extended descriptors of UDF may follow the terminator.
+    scan.finish(device)
+}
+
+#[derive(Default)]
+struct Scan {
+    primary: Option<Descriptors>,
+    joliet: Option<Descriptors>,
+    joliet_root: Option<Record>,
+    has_udf: bool,
+    is_high_sierra: bool,
+    image_ended: bool,
+    terminated: bool,
+}
+
+impl Scan {
+    /// Takes one sector; false ends the scan.
+    fn take(&mut self, sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> bool {
+        match &sector[1..6] {
+            b"CD001" if !self.terminated => {}
+            b"BEA01" | b"TEA01" | b"BOOT2" => return true,
+            b"NSR02" | b"NSR03" => {
+                self.has_udf = true;
+                return true;
+            }
+            _ => {
+                self.is_high_sierra |= &sector[9..14] == b"CDROM";
+                return false;
+            }
+        }
+        match sector[0] {
+            1 if self.primary.is_none() => self.primary = Some(descriptor(sector, length_bytes)),
+            // Version 2 is an enhanced descriptor (ISO 9660:1999), without escape sequences.
+            2 if self.joliet.is_none()
+                && sector[6] != 2
+                && joliet::level(&sector[ESCAPE_SEQUENCES]).is_some() =>
+            {
+                self.joliet_root = Record::parse(&sector[ROOT_RECORD]);
+                self.joliet = Some(descriptor(sector, length_bytes));
+            }
+            255 => self.terminated = true,
+            _ => {}
+        }
+        true
+    }
+
+    fn finish(self, device: &dyn Device) -> pagewell_device::Result<Content> {
+        let mut joliet = self.joliet;
+        if let Some(alone) = joliet.as_mut() {
+            alone.primary_root = None;
+        }
+        if let Some(mut found) = self.primary.or(joliet) {
+            found.joliet_root = self.joliet_root;
+            found.has_udf = self.has_udf;
+            return Ok(Content::Iso(Box::new(found)));
+        }
+        if self.has_udf {
+            return Ok(Content::Unsupported("a UDF image without an ISO 9660 tree"));
+        }
+        if self.is_high_sierra {
+            return Ok(Content::Unsupported("a High Sierra image"));
+        }
+        if let Some(layout) = other_sector_layout(device)? {
+            return Ok(Content::Unsupported(layout));
+        }
+        Ok(Content::Unknown(if self.image_ended {
+            "it ends before sector 16, where volume descriptors are"
+        } else {
+            "no volume descriptor"
+        }))
+    }
+}
+
+fn descriptor(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> Descriptors {
+    let little = u16::from_le_bytes([sector[128], sector[129]]);
+    let big = u16::from_be_bytes([sector[130], sector[131]]);
+    let sound = |size: u16| size >= 512 && size.is_power_of_two();
+    let block_bytes = if !sound(little) && sound(big) {
+        big
+    } else {
+        little
+    };
+    let mut hasher = SipHasher24::new();
+    hasher.write(sector);
+    hasher.write_u64(length_bytes.to_le());
+    Descriptors {
+        block_bytes: u32::from(block_bytes),
+        primary_root: Record::parse(&sector[ROOT_RECORD]),
+        joliet_root: None,
+        identity: hasher.finish(),
+        has_udf: false,
+    }
+}
+
+/// Whether descriptors stand where other sector sizes or a pregap would put them.
+fn other_sector_layout(device: &dyn Device) -> pagewell_device::Result<Option<&'static str>> {
+    for (sector_bytes, header_bytes, first, what) in [
+        (2336, 8, 16, "an image of raw 2336-byte sectors"),
+        (2352, 16, 16, "an image of raw 2352-byte sectors"),
+        (2352, 24, 16, "an image of raw 2352-byte sectors"),
+        (2448, 16, 16, "an image of raw 2448-byte sectors"),
+        (2448, 24, 16, "an image of raw 2448-byte sectors"),
+        (2048, 0, 166, "an image with a pregap of 150 sectors"),
+    ] {
+        let mut identifier = [0u8; 6];
+        let position = sector_bytes * first + header_bytes;
+        if read_if_there(device, position, &mut identifier)? && &identifier[1..] == b"CD001" {
+            return Ok(Some(what));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads unless the device is too short.
+fn read_if_there(
+    device: &dyn Device,
+    position: u64,
+    target: &mut [u8],
+) -> pagewell_device::Result<bool> {
+    if position + target.len() as u64 > device.length_bytes() {
+        return Ok(false);
+    }
+    device.read_at(position, target, true).map(|()| true)
+}
+
+/// Whether a UDF anchor (ECMA-167 3/10.2) stands where one must be.
+pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<bool> {
+    const ANCHOR_TAG: [u8; 2] = [2, 0];
+    let sectors = device.length_bytes() / SECTOR_BYTES as u64;
+    for sector in [
+        256,
+        sectors.saturating_sub(257),
+        sectors.saturating_sub(1),
+        sectors,
+    ] {
+        let mut tag = [0u8; 16];
+        let there = read_if_there(device, sector * SECTOR_BYTES as u64, &mut tag)?;
+        let location = u32::from_le_bytes([tag[12], tag[13], tag[14], tag[15]]);
+        if there && tag[..2] == ANCHOR_TAG && u64::from(location) == sector {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_device::MemoryDevice;
+
+    fn refusal(bytes: Vec<u8>) -> &'static str {
+        match examine(&MemoryDevice::new("m", bytes)).unwrap() {
+            Content::Iso(_) => "iso",
+            Content::Unsupported(what) | Content::Unknown(what) => what,
+        }
+    }
+
+    fn with(position: usize, text: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 200 * 2048];
+        bytes[position..position + text.len()].copy_from_slice(text);
+        bytes
+    }
+
+    #[test]
+    fn relatives_are_refused_by_name() {
+        assert!(refusal(Vec::new()).contains("ends before"));
+        assert!(refusal(vec![0; 32768]).contains("ends before"));
+        assert_eq!(refusal(vec![0; 65536]), "no volume descriptor");
+        assert!(refusal(with(0, b"CISO")).contains("CSO"));
+        assert!(refusal(with(1, &[255; 10])).contains("2352"));
+        assert!(refusal(with(16 * 2352 + 24, b"\x01CD001")).contains("2352"));
+        assert!(refusal(with(16 * 2336 + 8, b"\x01CD001")).contains("2336"));
+        assert!(refusal(with(166 * 2048, b"\x01CD001")).contains("pregap"));
+        assert!(refusal(with(16 * 2048 + 8, b"\x01CDROM")).contains("High Sierra"));
+        assert!(refusal(with(16 * 2048, b"\x00NSR02")).contains("UDF"));
+    }
+
+    #[test]
+    fn the_first_primary_descriptor_counts_wherever_it_stands() {
+        let mut bytes = with(16 * 2048, b"\0CD001\x01");
+        bytes[17 * 2048..17 * 2048 + 7].copy_from_slice(b"\x03CD001\x01");
+        bytes[18 * 2048..18 * 2048 + 7].copy_from_slice(b"\x01CD001\x01");
+        bytes[18 * 2048 + 128..18 * 2048 + 132].copy_from_slice(&[0, 8, 8, 0]);
+        bytes.truncate(19 * 2048);
+        let content = examine(&MemoryDevice::new("m", bytes)).unwrap();
+        let Content::Iso(found) = content else {
+            panic!("not recognised");
+        };
+        assert_eq!(found.block_bytes, 2048);
+        assert!(found.primary_root.is_none(), "zeros are no root record");
+    }
+}

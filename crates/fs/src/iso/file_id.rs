@@ -1,0 +1,136 @@
+//! Identifiers of objects in an image: the place of a directory record.
+//!
+//! A place in a read-only image means the same object for ever, so an identifier survives
+//! restart and needs no table. What makes it safe is that nothing in it is believed: image, tree
+//! and kind must match, and the record is read and checked again (in [`super::tree`]).
+//!
+//! 32 bytes, little-endian:
+//!
+//! ```text
+//! 0  image   hash of the volume descriptor and the length
+//! 8  layout  1
+//! 9  tree    plain 0, Rock Ridge 1, Joliet 2
+//! 10 kind    directory 0, file 1, empty directory 2
+//! 11 session 0 (the first), and 4 bytes of zeros
+//! 16 place   directory: first byte of its extent; else: first byte of its record
+//! 24 parent  first byte of the extent of the directory that holds the record; directory: 0
+//! ```
+//!
+//! A directory is named by its own extent, not by a record in its parent, so that `..` of a child
+//! and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
+//! extent and is named by its record.
+
+use super::tree::TreeKind;
+use crate::{Error, FileId, Result};
+
+const LAYOUT: u8 = 1;
+
+/// One object, as a place in the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Object {
+    /// First byte of the directory's extent.
+    Directory(u64),
+    /// A record that is not a directory.
+    File(RecordPlace),
+    /// A directory of size 0.
+    EmptyDirectory(RecordPlace),
+}
+
+impl Object {
+    /// The inode number, as far as the place alone decides it: not that of a file, which may
+    /// have several names.
+    pub(super) fn place(self) -> u64 {
+        match self {
+            Self::Directory(position) => position,
+            Self::File(place) | Self::EmptyDirectory(place) => place.position,
+        }
+    }
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RecordPlace {
+    /// First byte of the record.
+    pub(super) position: u64,
+    /// First byte of the extent of the directory that holds it.
+    pub(super) directory: u64,
+}
+
+pub(super) fn encode(image: u64, tree: TreeKind, object: Object) -> FileId {
+    let (kind, position, parent) = match object {
+        Object::Directory(position) => (0, position, 0),
+        Object::File(place) => (1, place.position, place.directory),
+        Object::EmptyDirectory(place) => (2, place.position, place.directory),
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&image.to_le_bytes());
+    bytes[8..11].copy_from_slice(&[LAYOUT, tree as u8, kind]);
+    bytes[16..24].copy_from_slice(&position.to_le_bytes());
+    bytes[24..].copy_from_slice(&parent.to_le_bytes());
+    let Some(id) = FileId::new(&bytes) else {
+        unreachable!("32 bytes fit into {}", crate::identity::FILE_ID_BYTES_MAX);
+    };
+    id
+}
+
+/// [`Error::BadId`] for what was never an identifier of this layout, [`Error::Stale`] for one of
+/// another image or another tree.
+pub(super) fn decode(image: u64, tree: TreeKind, id: &FileId) -> Result<Object> {
+    let bytes: &[u8; 32] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
+    let number = |at: usize| {
+        let mut value = [0; 8];
+        value.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_le_bytes(value)
+    };
+    if bytes[8] != LAYOUT || bytes[11..16] != [0; 5] {
+        return Err(Error::BadId);
+    }
+    if number(0) != image || bytes[9] != tree as u8 {
+        return Err(Error::Stale);
+    }
+    let place = RecordPlace {
+        position: number(16),
+        directory: number(24),
+    };
+    match bytes[10] {
+        0 if place.directory == 0 => Ok(Object::Directory(place.position)),
+        1 => Ok(Object::File(place)),
+        2 => Ok(Object::EmptyDirectory(place)),
+        _ => Err(Error::BadId),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_come_back_and_others_are_refused() {
+        let place = RecordPlace {
+            position: 1 << 42,
+            directory: 4096,
+        };
+        for object in [
+            Object::Directory(40960),
+            Object::File(place),
+            Object::EmptyDirectory(place),
+        ] {
+            let id = encode(7, TreeKind::Joliet, object);
+            assert_eq!(decode(7, TreeKind::Joliet, &id), Ok(object));
+            assert_eq!(decode(8, TreeKind::Joliet, &id), Err(Error::Stale));
+            assert_eq!(decode(7, TreeKind::Plain, &id), Err(Error::Stale));
+            for length in 0..=48usize {
+                let mut bytes = id.as_bytes().to_vec();
+                bytes.resize(length, 0);
+                let result = decode(7, TreeKind::Joliet, &FileId::new(&bytes).unwrap());
+                assert_eq!(result.is_ok(), length == 32);
+            }
+            for at in [8, 10, 11, 15] {
+                let mut bytes = id.as_bytes().to_vec();
+                bytes[at] = 9;
+                let result = decode(7, TreeKind::Joliet, &FileId::new(&bytes).unwrap());
+                assert_eq!(result, Err(Error::BadId));
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! ISO 9660 images: ECMA-119 with Rock Ridge and Joliet, read-only.
+//!
+//! **Problem.** The format is old, its writers disagree, and images come from anywhere. A reader
+//! must show what the writer meant, and must survive what nobody meant: chains that loop,
+//! directories inside themselves, lengths that lie.
+//!
+//! **Rule.** Every structure is checked against its neighbours before it is used; damage costs
+//! the object it is in and nothing beside it; every loop over foreign data has a bound; nothing is
+//! ever answered with zeros or with another object's data.
+//!
+//! **Shape.** An image is a set of places. A directory is named by its extent, any other object by
+//! its record ([`file_id`]), so identifiers need no table and survive restart.
+//!
+//! ```text
+//! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read
+//!                          |          |                  |
+//!                        cache      record, susp, rock_ridge, joliet, names, time
+//! ```
+//!
+//! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
+//! Data in one piece is served as a range of the image file, without a copy.
+//!
+//! **Known weaknesses.** The image is taken to be constant while it is open. Only the first
+//! session is seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and
+//! refused. Associated files and lower file versions are not shown.
+
+mod access;
+mod cache;
+mod descriptor;
+mod directory;
+mod file_id;
+mod filesystem;
+mod joliet;
+mod names;
+mod node;
+mod read;
+mod record;
+mod rock_ridge;
+mod select;
+mod susp;
+mod time;
+mod tree;
+mod volume;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use pagewell_device::{Device, FileDevice};
+
+pub use tree::TreeKind;
+
+use crate::source::OpenError;
+
+/// Which names are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Names {
+    /// Those of the best tree that can be read.
+    #[default]
+    Best,
+    /// Those of one tree, whatever is in it.
+    Only(TreeKind),
+}
+
+/// How to show an image.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IsoOptions {
+    /// Which names are served.
+    pub names: Names,
+    /// Show set-user-id and set-group-id bits; without it they are cleared, as an image is made
+    /// by whoever likes.
+    pub set_id: bool,
+    /// Show the numbers of devices; without it they are 0, so that the nodes open nothing.
+    pub devices: bool,
+}
+
+/// What a device holds, as far as this reader can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recognised {
+    /// An ISO 9660 image.
+    Iso,
+    /// Of the family, but for another reader; the text says what it is, with its article.
+    Unsupported(&'static str),
+    /// Something else.
+    Other,
+}
+
+/// Looks at the content of a device.
+pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Recognised> {
+    Ok(match descriptor::examine(device)? {
+        descriptor::Content::Iso(_) => Recognised::Iso,
+        descriptor::Content::Unsupported(what) => Recognised::Unsupported(what),
+        descriptor::Content::Unknown(_) => Recognised::Other,
+    })
+}
+
+/// An open image.
+pub struct IsoFileSystem {
+    tree: tree::Tree,
+}
+
+impl IsoFileSystem {
+    /// Opens the image at `path`, a regular file or a block device.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_with(path, IsoOptions::default())
+    }
+
+    /// [`Self::open`] with options.
+    pub fn open_with(path: &Path, options: IsoOptions) -> Result<Self, OpenError> {
+        let device = FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))?;
+        Self::from_device(Arc::new(device), options)
+    }
+
+    /// Opens the image that `device` holds.
+    pub fn from_device(device: Arc<dyn Device>, options: IsoOptions) -> Result<Self, OpenError> {
+        select::open(&device, options).map(|tree| Self { tree })
+    }
+
+    /// The tree that is served.
+    #[must_use]
+    pub fn tree_kind(&self) -> TreeKind {
+        self.tree.kind
+    }
+}
+
+impl fmt::Display for TreeKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Plain => "plain",
+            Self::RockRidge => "Rock Ridge",
+            Self::Joliet => "Joliet",
+        })
+    }
+}
+
+impl fmt::Debug for IsoFileSystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("IsoFileSystem")
+            .field("device", &self.tree.volume.device.name())
+            .field("tree", &self.tree.kind)
+            .finish_non_exhaustive()
+    }
+}

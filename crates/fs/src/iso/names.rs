@@ -1,0 +1,139 @@
+//! From recorded identifiers to the names that are shown.
+//!
+//! One policy for every listing and every lookup: a name is made here once, when its directory is
+//! read, and all that follows compares with that.
+
+/// A name as shown, and the file version it was recorded with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// 1 to 255 bytes without `/` and NUL; neither `.` nor `..`.
+    pub(super) bytes: Vec<u8>,
+    /// File version (ECMA-119 clause 7.5.1); 1 when none was recorded.
+    pub(super) version: u32,
+}
+
+/// The name of a record without extensions: version cut, one trailing dot cut, trailing spaces
+/// cut, letters in lower case.
+pub(super) fn plain(identifier: &[u8]) -> Name {
+    let (base, version) = split_version(identifier);
+    let base = base.strip_suffix(b".").unwrap_or(base);
+    let end = base.iter().rposition(|byte| *byte != b' ');
+    let base = &base[..end.map_or(0, |last| last + 1)];
+    Name {
+        bytes: presentable(base.to_ascii_lowercase()),
+        version,
+    }
+}
+
+/// The name from a Rock Ridge NM entry: the bytes as they are.
+pub(super) fn rock_ridge(name: &[u8]) -> Name {
+    Name {
+        bytes: presentable(name.to_vec()),
+        version: 1,
+    }
+}
+
+/// Cuts `;` and the digits after it. Versions above 32767 do not exist (clause 7.5.1).
+pub(super) fn split_version(identifier: &[u8]) -> (&[u8], u32) {
+    let Some(separator) = identifier.iter().rposition(|byte| *byte == b';') else {
+        return (identifier, 1);
+    };
+    let (base, digits) = (&identifier[..separator], &identifier[separator + 1..]);
+    if digits.len() > 5 || !digits.iter().all(u8::is_ascii_digit) {
+        return (identifier, 1);
+    }
+    let version = digits
+        .iter()
+        .fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
+    (base, version.max(1))
+}
+
+/// Makes a name possible: NUL cuts, `/` becomes `_`, what is empty or would mean a directory
+/// itself becomes `_`, and 255 bytes are kept.
+pub(super) fn presentable(mut name: Vec<u8>) -> Vec<u8> {
+    if let Some(end) = name.iter().position(|byte| *byte == 0) {
+        name.truncate(end);
+    }
+    for byte in &mut name {
+        if *byte == b'/' {
+            *byte = b'_';
+        }
+    }
+    cut(&mut name, crate::name::NAME_BYTES_MAX);
+    if matches!(name.as_slice(), b"" | b"." | b"..") {
+        name = vec![b'_'; name.len().max(1)];
+    }
+    name
+}
+
+/// A name for the `number`th record of one name: `name~2`, still within 255 bytes.
+pub(super) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
+    let suffix = format!("~{number}");
+    let mut numbered = name.to_vec();
+    cut(&mut numbered, crate::name::NAME_BYTES_MAX - suffix.len());
+    numbered.extend_from_slice(suffix.as_bytes());
+    numbered
+}
+
+/// Shortens to at most `bytes_max`, not inside a UTF-8 sequence.
+fn cut(name: &mut Vec<u8>, bytes_max: usize) {
+    if name.len() <= bytes_max {
+        return;
+    }
+    let mut end = bytes_max;
+    let is_middle = |byte: u8| byte & 0xc0 == 0x80;
+    while end > 0 && bytes_max - end < 3 && is_middle(name[end]) {
+        end -= 1;
+    }
+    if is_middle(name[end]) {
+        end = bytes_max; // not UTF-8 at all
+    }
+    name.truncate(end);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_names() {
+        for (identifier, name, version) in [
+            (&b"README.TXT;1"[..], &b"readme.txt"[..], 1),
+            (b"README.;32767", b"readme", 32767),
+            (b"README", b"readme", 1),
+            (b"A.B..;2", b"a.b.", 2),
+            (b"A;B.C;1", b"a;b.c", 1),
+            (b"A;B", b"a;b", 1),
+            (b"A;", b"a", 1),
+            (b"A;999999", b"a;999999", 1),
+            (b"PAD   ;1", b"pad", 1),
+            (b"../X;1", b".._x", 1),
+            (b"A\0B", b"a", 1),
+            (b";1", b"_", 1),
+            (b"..;1", b"_", 1),
+            (b"...", b"__", 1),
+        ] {
+            let expected = Name {
+                bytes: name.to_vec(),
+                version,
+            };
+            assert_eq!(plain(identifier), expected, "{identifier:?}");
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_between_characters() {
+        let wide = "\u{20ac}".repeat(100).into_bytes();
+        assert_eq!(presentable(wide.clone()).len(), 255);
+        let shifted = [b"a".to_vec(), wide].concat();
+        assert_eq!(presentable(shifted.clone()).len(), 253);
+        let numbered = numbered(&presentable(shifted), 12);
+        assert!(
+            std::str::from_utf8(&numbered)
+                .unwrap()
+                .ends_with("\u{20ac}~12")
+        );
+        assert!(numbered.len() <= 255);
+        assert_eq!(presentable(vec![0x80; 300]).len(), 255);
+    }
+}

@@ -1,0 +1,323 @@
+//! What a directory record means: a file's sections, an object's attributes.
+//!
+//! A file larger than one extent can hold is a run of records with one identifier; all but the
+//! last say that more follow (ECMA-119 clause 9.1.6). Any number of sections of any length is
+//! accepted. A run that does not end, or whose identifier changes, is a file whose data cannot be
+//! read; it hides nothing else in the directory.
+
+use std::hash::Hasher;
+
+use siphasher::sip::SipHasher24;
+
+use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
+use super::rock_ridge::RockRidge;
+use super::susp::Continuation;
+use super::time;
+use super::volume::Volume;
+use crate::{Attributes, FileType, Result, Timestamp};
+
+/// One extent of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Section {
+    /// Bytes of the file before it.
+    pub(super) file_offset: u64,
+    /// First byte in the image.
+    pub(super) position: u64,
+    /// Bytes of data.
+    pub(super) length: u32,
+    /// File unit and gap in blocks, when the data is not in one piece.
+    pub(super) interleave: Option<(u8, u8)>,
+}
+
+/// One object of a directory as recorded: a record, or a run of records.
+pub(super) struct Recorded {
+    /// Offset of the (first) record in the directory.
+    pub(super) offset: u64,
+    /// The (first) record.
+    pub(super) record: Record,
+    /// What Rock Ridge says, in a tree that has it.
+    pub(super) rock_ridge: Option<RockRidge>,
+    /// Data, in order; one for a directory.
+    pub(super) sections: Vec<Section>,
+    /// Why the data cannot be read, if it cannot.
+    pub(super) defect: Option<&'static str>,
+}
+
+/// What the tree must know of one object; directories are named by their extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordedKind {
+    /// A directory whose extent begins at this byte.
+    Directory(u64),
+    /// A directory of size 0.
+    EmptyDirectory,
+    /// Anything else.
+    File,
+}
+
+/// An object as served.
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) attributes: Attributes,
+    /// Data of a regular file.
+    pub(super) sections: Vec<Section>,
+    /// Target of a symbolic link; `None` when it is damaged or this is none.
+    pub(super) target: Option<Vec<u8>>,
+    /// Why the data cannot be read, if it cannot.
+    pub(super) defect: Option<&'static str>,
+    /// The data may be compressed: look at its first bytes.
+    pub(super) compressed: bool,
+    /// First byte of the extent of a directory's parent; for anything else of the directory
+    /// that holds its record.
+    pub(super) parent: u64,
+}
+
+impl Node {
+    /// Bytes it takes in memory, nearly.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.sections.len() * size_of::<Section>()
+            + self.target.as_ref().map_or(0, Vec::len)
+            + 64
+    }
+}
+
+/// Reads the objects of a directory one after the other.
+pub(super) struct ObjectReader<'a> {
+    pub(super) volume: &'a Volume,
+    pub(super) cursor: RecordCursor<'a>,
+    pub(super) continuation: Continuation<'a>,
+    /// Bytes before the entries of a record; `None` in a tree without Rock Ridge.
+    pub(super) skip: Option<usize>,
+}
+
+impl ObjectReader<'_> {
+    /// The next object; associated files and the records of the directory itself and of its
+    /// parent are passed over.
+    pub(super) fn next(&mut self) -> Result<Option<Recorded>> {
+        while let Some((offset, record)) = self.cursor.next()? {
+            let passed_over = record.is_associated()
+                || matches!(record.identifier(), IDENTIFIER_SELF | IDENTIFIER_PARENT);
+            if !passed_over {
+                return self.complete(offset, record).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn complete(&mut self, offset: u64, record: Record) -> Result<Recorded> {
+        let mut recorded = Recorded {
+            offset,
+            rock_ridge: self.rock_ridge(&record)?,
+            sections: Vec::new(),
+            defect: None,
+            record,
+        };
+        self.add_section(&mut recorded, None);
+        if recorded.record.is_directory() {
+            return Ok(recorded);
+        }
+        let mut open = recorded.record.has_more_sections();
+        while open {
+            let next = self.cursor.next()?;
+            let Some((offset, record)) = next else {
+                recorded.defect = Some("the last section is missing");
+                return Ok(recorded);
+            };
+            if record.is_associated() {
+                continue;
+            }
+            let same = record.identifier() == recorded.record.identifier();
+            if !same || record.is_directory() {
+                recorded.defect = Some("the last section is missing");
+                self.cursor.rewind(offset);
+                return Ok(recorded);
+            }
+            open = record.has_more_sections();
+            let known = |found: &RockRidge| found.posix.is_some();
+            if !recorded.rock_ridge.as_ref().is_none_or(known) {
+                let later = self.rock_ridge(&record)?;
+                if later.as_ref().is_some_and(known) {
+                    recorded.rock_ridge = later;
+                }
+            }
+            self.add_section(&mut recorded, Some(&record));
+        }
+        if recorded
+            .rock_ridge
+            .as_ref()
+            .is_some_and(|found| found.sparse)
+        {
+            recorded.defect = Some("sparse files (Rock Ridge SF) are not supported");
+        }
+        Ok(recorded)
+    }
+
+    fn add_section(&self, recorded: &mut Recorded, record: Option<&Record>) {
+        let record = record.unwrap_or(&recorded.record);
+        let section = Section {
+            file_offset: recorded.size(),
+            position: record.data_position(self.volume),
+            length: record.data_length(self.volume),
+            interleave: record.interleave(),
+        };
+        recorded.sections.push(section);
+    }
+
+    fn rock_ridge(&mut self, record: &Record) -> Result<Option<RockRidge>> {
+        let Some(skip) = self.skip else {
+            return Ok(None);
+        };
+        let area = record.system_use().get(skip..).unwrap_or(&[]);
+        RockRidge::read(area, &mut self.continuation).map(Some)
+    }
+}
+
+impl Recorded {
+    /// Bytes of data.
+    pub(super) fn size(&self) -> u64 {
+        self.sections.last().map_or(0, |last| {
+            last.file_offset.saturating_add(u64::from(last.length))
+        })
+    }
+
+    pub(super) fn kind(&self, volume: &Volume) -> RecordedKind {
+        let moved = self.rock_ridge.as_ref().and_then(|found| found.child);
+        if self.record.is_directory() {
+            if self.size() == 0 {
+                RecordedKind::EmptyDirectory
+            } else {
+                RecordedKind::Directory(self.record.data_position(volume))
+            }
+        } else if let Some(block) = moved {
+            RecordedKind::Directory(volume.block_position(block))
+        } else {
+            RecordedKind::File
+        }
+    }
+
+    /// The inode number of a file: the place of its record, or the same number for all names of
+    /// one object. Names are of one object when serial number, first extent and size agree; equal
+    /// extents alone do not say so, for writers also share them between equal or empty files.
+    pub(super) fn file_id(&self, directory: u64) -> u64 {
+        const SHARED: u64 = 1 << 62;
+        let posix = self.rock_ridge.as_ref().and_then(|found| found.posix);
+        match posix {
+            Some(posix) if posix.serial > 0 => {
+                let size = self.size();
+                let position = self.sections.first().map_or(0, |first| first.position);
+                let mut hasher = SipHasher24::new();
+                hasher.write_u32(posix.serial.to_le());
+                hasher.write_u64(if size == 0 { 0 } else { position }.to_le());
+                hasher.write_u64(size.to_le());
+                hasher.finish() & (SHARED - 1) | SHARED
+            }
+            _ => directory + self.offset,
+        }
+    }
+}
+
+/// What of POSIX is shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shown {
+    /// Set-user-id and set-group-id bits.
+    pub(super) set_id: bool,
+    /// Device numbers.
+    pub(super) devices: bool,
+}
+
+/// Attributes of an object from its record.
+pub(super) fn attributes(
+    volume: &Volume,
+    record: &Record,
+    rock_ridge: Option<&RockRidge>,
+    shown: Shown,
+    (file_id, size): (u64, u64),
+) -> Attributes {
+    const SET_ID_BITS: u32 = 0o6000;
+    let posix = rock_ridge.and_then(|found| found.posix);
+    let file_type = file_type(record.is_directory(), posix.map(|posix| posix.mode));
+    let default_mode = if file_type.is_directory() {
+        0o555
+    } else {
+        0o444
+    };
+    let mode = posix.map_or(default_mode, |posix| posix.mode & 0o7777);
+    let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
+    let device = rock_ridge.and_then(|found| found.device);
+    let size = match file_type {
+        FileType::Regular | FileType::Directory => size,
+        FileType::Symlink => rock_ridge
+            .and_then(|found| found.target()?)
+            .map_or(0, |target| target.len() as u64),
+        _ => 0,
+    };
+    let times = rock_ridge.map(|found| found.times).unwrap_or_default();
+    let recorded: Timestamp = time::short(record.time_bytes()).unwrap_or_default();
+    let modified = times.modified.unwrap_or(recorded);
+    Attributes {
+        file_type,
+        mode: if shown.set_id {
+            mode
+        } else {
+            mode & !SET_ID_BITS
+        },
+        link_count: posix.map_or(1, |posix| posix.links.max(1)),
+        uid: posix.map_or(0, |posix| posix.uid),
+        gid: posix.map_or(0, |posix| posix.gid),
+        size,
+        used: size.next_multiple_of(u64::from(volume.block_bytes)),
+        device: match device {
+            Some(halves) if is_device && shown.devices => device_number(halves),
+            _ => (0, 0),
+        },
+        filesystem_id: volume.identity,
+        file_id,
+        accessed: times.accessed.unwrap_or(modified),
+        modified,
+        changed: times.attributes.or(times.created).unwrap_or(modified),
+    }
+}
+
+/// The type of `st_mode`, unless it contradicts the directory flag of the record.
+fn file_type(is_directory: bool, mode: Option<u32>) -> FileType {
+    const TYPE_BITS: u32 = 0o170_000;
+    if is_directory {
+        return FileType::Directory;
+    }
+    match mode.unwrap_or(0) & TYPE_BITS {
+        0o140_000 => FileType::Socket,
+        0o120_000 => FileType::Symlink,
+        0o060_000 => FileType::BlockDevice,
+        0o020_000 => FileType::CharacterDevice,
+        0o010_000 => FileType::Fifo,
+        _ => FileType::Regular,
+    }
+}
+
+/// Major and minor number. The two halves are either those, or a 64-bit device number whose low
+/// half alone is set and holds both numbers the way Linux packs them.
+fn device_number((high, low): (u32, u32)) -> (u32, u32) {
+    if high == 0 && low > 0xff {
+        ((low >> 8) & 0xfff, (low & 0xff) | ((low >> 12) & 0xf_ff00))
+    } else {
+        (high, low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_and_device_numbers() {
+        assert_eq!(file_type(true, Some(0o100_644)), FileType::Directory);
+        assert_eq!(file_type(false, Some(0o040_755)), FileType::Regular);
+        assert_eq!(file_type(false, Some(0)), FileType::Regular);
+        assert_eq!(file_type(false, Some(0o120_777)), FileType::Symlink);
+        assert_eq!(file_type(false, None), FileType::Regular);
+        assert_eq!(device_number((0, 0x0103)), (1, 3));
+        assert_eq!(device_number((8, 1)), (8, 1));
+        assert_eq!(device_number((0, 7)), (0, 7));
+        assert_eq!(device_number((0, 0x0012_3456)), (0x234, 0x156));
+    }
+}

@@ -1,0 +1,194 @@
+//! Directory records (ECMA-119 clause 9.1) and the walk over them.
+//!
+//! A record never crosses a 2048-byte sector. A length byte of 0 means that the rest of the
+//! sector is padding, wherever it comes: neither the end of the directory, nor an error. A record
+//! that contradicts itself makes the rest of its sector unreadable, not the rest of the
+//! directory.
+
+use pagewell_counters::names::ISO_MALFORMED_RECORDS;
+
+use super::volume::{BothEndian, SECTOR_BYTES, Volume, Window};
+use crate::Result;
+
+const RECORD_BYTES_MIN: usize = 34;
+const IDENTIFIER_START: usize = 33;
+
+const FLAG_DIRECTORY: u8 = 0x02;
+const FLAG_ASSOCIATED: u8 = 0x04;
+const FLAG_MORE_SECTIONS: u8 = 0x80;
+
+/// Identifier of a directory's own record, the first one.
+pub(super) const IDENTIFIER_SELF: &[u8] = &[0];
+/// Identifier of the parent's record, the second one.
+pub(super) const IDENTIFIER_PARENT: &[u8] = &[1];
+
+/// A record whose lengths agree with each other.
+#[derive(Clone)]
+pub(super) struct Record {
+    bytes: [u8; 255],
+    length: usize,
+    identifier_length: usize,
+}
+
+impl Record {
+    /// The record at the start of `rest`, which ends with the sector or the directory. `None`
+    /// when its lengths contradict each other.
+    pub(super) fn parse(rest: &[u8]) -> Option<Self> {
+        let length = usize::from(*rest.first()?);
+        let source = rest.get(..length)?;
+        if length < RECORD_BYTES_MIN {
+            return None;
+        }
+        let mut bytes = [0; 255];
+        bytes.get_mut(..length)?.copy_from_slice(source);
+        let identifier_length = usize::from(bytes[32]);
+        if identifier_length == 0 || IDENTIFIER_START + identifier_length > length {
+            return None;
+        }
+        Some(Self {
+            bytes,
+            length,
+            identifier_length,
+        })
+    }
+
+    pub(super) fn identifier(&self) -> &[u8] {
+        &self.bytes[IDENTIFIER_START..IDENTIFIER_START + self.identifier_length]
+    }
+
+    /// What follows the identifier and its pad byte (ECMA-119 clause 9.1.13).
+    pub(super) fn system_use(&self) -> &[u8] {
+        let padded = IDENTIFIER_START + (self.identifier_length | 1);
+        self.bytes[..self.length].get(padded..).unwrap_or(&[])
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.bytes[25] & FLAG_DIRECTORY != 0
+    }
+
+    pub(super) fn is_associated(&self) -> bool {
+        self.bytes[25] & FLAG_ASSOCIATED != 0
+    }
+
+    /// Whether the next record is another section of the same file.
+    pub(super) fn has_more_sections(&self) -> bool {
+        self.bytes[25] & FLAG_MORE_SECTIONS != 0
+    }
+
+    /// File unit size and interleave gap in blocks; `None` for a file in one piece. Both must be
+    /// set to mean anything (ECMA-119 clause 6.4.3).
+    pub(super) fn interleave(&self) -> Option<(u8, u8)> {
+        let (unit, gap) = (self.bytes[26], self.bytes[27]);
+        (unit > 0 && gap > 0).then_some((unit, gap))
+    }
+
+    /// Recording time, seven bytes.
+    pub(super) fn time_bytes(&self) -> &[u8] {
+        &self.bytes[18..25]
+    }
+
+    /// First byte of the data: after the extended attribute record, which has its own blocks in
+    /// front (ECMA-119 clause 6.5.1).
+    pub(super) fn data_position(&self, volume: &Volume) -> u64 {
+        let attribute_blocks = u64::from(self.bytes[1]);
+        let system_area_blocks = 16 * SECTOR_BYTES as u64 / u64::from(volume.block_bytes);
+        let extent = self.both(2).choose(|block| {
+            u64::from(block) >= system_area_blocks
+                && volume.contains(volume.block_position(block), 1)
+        });
+        volume.block_position(extent) + attribute_blocks * u64::from(volume.block_bytes)
+    }
+
+    /// Bytes of data.
+    pub(super) fn data_length(&self, volume: &Volume) -> u32 {
+        let number = self.both(10);
+        if number.little == number.big {
+            return number.little;
+        }
+        let start = self.data_position(volume);
+        number.choose(|length| length > 0 && volume.contains(start, u64::from(length)))
+    }
+
+    fn both(&self, offset: usize) -> BothEndian {
+        BothEndian::read(&self.bytes, offset).unwrap_or(BothEndian { little: 0, big: 0 })
+    }
+}
+
+/// Walks the records of one directory.
+pub(super) struct RecordCursor<'a> {
+    window: Window<'a>,
+    start: u64,
+    length: u64,
+    offset: u64,
+}
+
+impl<'a> RecordCursor<'a> {
+    /// A walk over `length` bytes from byte `start` of the image, beginning `offset` bytes in.
+    pub(super) fn new(window: Window<'a>, start: u64, length: u64, offset: u64) -> Self {
+        Self {
+            window,
+            start,
+            length,
+            offset,
+        }
+    }
+
+    /// The next record and its offset in the directory; `None` at the end of the directory.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>> {
+        const SECTOR: u64 = SECTOR_BYTES as u64;
+        while self.offset < self.length {
+            let sector_start = self.offset - self.offset % SECTOR;
+            let sector_length = (self.length - sector_start).min(SECTOR);
+            #[allow(clippy::cast_possible_truncation)] // at most SECTOR
+            let sector = self
+                .window
+                .get(self.start + sector_start, sector_length as usize)?;
+            #[allow(clippy::cast_possible_truncation)] // below SECTOR
+            let rest = sector
+                .get((self.offset - sector_start) as usize..)
+                .unwrap_or(&[]);
+            if let Some(record) = Record::parse(rest) {
+                let at = self.offset;
+                self.offset += record.length as u64;
+                return Ok(Some((at, record)));
+            }
+            if rest.first().is_some_and(|length| *length != 0) {
+                ISO_MALFORMED_RECORDS.add(1);
+            }
+            self.offset = sector_start + SECTOR;
+        }
+        Ok(None)
+    }
+
+    /// Makes the record at `offset` the next one.
+    pub(super) fn rewind(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_must_agree() {
+        let mut bytes = vec![0u8; 40];
+        bytes[0] = 40;
+        bytes[32] = 4;
+        bytes[33..37].copy_from_slice(b"A.B;");
+        bytes[38..40].copy_from_slice(b"xy");
+        let record = Record::parse(&bytes).unwrap();
+        assert_eq!(record.identifier(), b"A.B;");
+        assert_eq!(record.system_use(), b"xy", "after one pad byte");
+        assert!(Record::parse(&bytes[..39]).is_none(), "past the sector");
+        for identifier_length in [0, 8, 255] {
+            bytes[32] = identifier_length;
+            assert!(Record::parse(&bytes).is_none());
+        }
+        bytes[32] = 7;
+        assert_eq!(Record::parse(&bytes).unwrap().system_use(), b"");
+        bytes[0] = 33;
+        assert!(Record::parse(&bytes).is_none());
+        assert!(Record::parse(&[]).is_none());
+    }
+}

@@ -1,0 +1,323 @@
+//! Rock Ridge (RRIP 1.12, IEEE P1282): POSIX names, modes, links and times in system use entries.
+//!
+//! Writers differ in what they announce and in what they write, so each entry is taken for what
+//! its own length allows: PX with or without a serial number, TF with 7- or 17-byte stamps, each
+//! only when it is inside the entry. Nothing is believed twice: the first PX and the first
+//! complete name win.
+
+use super::susp::Continuation;
+use super::time;
+use super::volume::BothEndian;
+use crate::{Result, Timestamp};
+
+/// The longest link target, as on Linux (`PATH_MAX` without its NUL).
+const TARGET_BYTES_MAX: usize = 4095;
+const NAME_BYTES_MAX: usize = 255;
+
+const CONTINUES: u8 = 0x01;
+const CURRENT: u8 = 0x02;
+const PARENT: u8 = 0x04;
+const ROOT: u8 = 0x08;
+
+/// POSIX attributes (PX).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Posix {
+    /// File type and permission bits of `st_mode`.
+    pub(super) mode: u32,
+    pub(super) links: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// Equal for the names of one object; 0 when not recorded.
+    pub(super) serial: u32,
+}
+
+/// Time stamps (TF).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) created: Option<Timestamp>,
+    pub(super) modified: Option<Timestamp>,
+    pub(super) accessed: Option<Timestamp>,
+    pub(super) attributes: Option<Timestamp>,
+}
+
+/// Everything the entries of one record say.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RockRidge {
+    name: Vec<u8>,
+    name_complete: bool,
+    name_ignored: bool,
+    pub(super) posix: Option<Posix>,
+    /// High and low half of the device number (PN).
+    pub(super) device: Option<(u32, u32)>,
+    pub(super) times: Times,
+    target: Option<Target>,
+    /// First block of a directory that was moved elsewhere (CL).
+    pub(super) child: Option<u32>,
+    /// First block of the parent from which this directory was moved (PL).
+    pub(super) parent: Option<u32>,
+    /// The record stands where a directory was moved to: not part of the tree (RE).
+    pub(super) moved_here: bool,
+    /// The data may be compressed (ZF, Z2).
+    pub(super) compressed: bool,
+    /// The data is a table of a sparse file (SF).
+    pub(super) sparse: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Target {
+    bytes: Vec<u8>,
+    /// The last component goes on in the next one.
+    component_open: bool,
+    damaged: bool,
+}
+
+impl RockRidge {
+    /// Reads the entries of `area` and its continuations.
+    pub(super) fn read(area: &[u8], continuation: &mut Continuation<'_>) -> Result<Self> {
+        let mut found = Self::default();
+        continuation.walk(area, &mut |signature, entry| found.take(signature, entry))?;
+        Ok(found)
+    }
+
+    /// The name, unless it is missing or one that cannot be meant.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        let bad = self.name_ignored || matches!(self.name.as_slice(), b"" | b"." | b"..");
+        (!bad).then_some(self.name.as_slice())
+    }
+
+    /// Target of a symbolic link: `None` without any SL, `Some(None)` when it is damaged.
+    pub(super) fn target(&self) -> Option<Option<&[u8]>> {
+        self.target
+            .as_ref()
+            .map(|target| (!target.damaged && !target.bytes.is_empty()).then_some(&*target.bytes))
+    }
+
+    fn take(&mut self, signature: [u8; 2], entry: &[u8]) {
+        match &signature {
+            b"NM" => self.take_name(entry),
+            b"PX" => self.posix = self.posix.or_else(|| posix(entry)),
+            b"PN" => {
+                let half = |offset| BothEndian::read(entry, offset).map(|number| number.little);
+                self.device = self.device.or_else(|| Some((half(4)?, half(12)?)));
+            }
+            b"TF" => self.take_times(entry),
+            b"SL" => self.target.get_or_insert_default().take(entry),
+            b"CL" => self.child = self.child.or_else(|| block(entry)),
+            b"PL" => self.parent = self.parent.or_else(|| block(entry)),
+            b"RE" => self.moved_here = true,
+            b"ZF" | b"Z2" => self.compressed = true,
+            b"SF" => self.sparse = true,
+            _ => {}
+        }
+    }
+
+    fn take_name(&mut self, entry: &[u8]) {
+        let Some((flags, part)) = entry.get(4..).and_then(<[u8]>::split_first) else {
+            return;
+        };
+        if self.name_complete {
+            return;
+        }
+        self.name_ignored |= flags & !CONTINUES != 0;
+        self.name_complete = flags & CONTINUES == 0;
+        let room = NAME_BYTES_MAX - self.name.len().min(NAME_BYTES_MAX);
+        self.name.extend(part.iter().take(room));
+    }
+
+    fn take_times(&mut self, entry: &[u8]) {
+        const LONG_FORM: u8 = 0x80;
+        let Some((flags, mut rest)) = entry.get(4..).and_then(<[u8]>::split_first) else {
+            return;
+        };
+        let slots = [
+            &mut self.times.created,
+            &mut self.times.modified,
+            &mut self.times.accessed,
+            &mut self.times.attributes,
+        ];
+        for (bit, slot) in slots.into_iter().enumerate() {
+            if flags & (1 << bit) == 0 {
+                continue;
+            }
+            let (stamp, length) = if flags & LONG_FORM != 0 {
+                (time::long(rest), 17)
+            } else {
+                (time::short(rest), 7)
+            };
+            *slot = slot.or(stamp);
+            rest = rest.get(length..).unwrap_or(&[]);
+        }
+    }
+}
+
+impl Target {
+    fn take(&mut self, entry: &[u8]) {
+        let mut rest = entry.get(5..).unwrap_or(&[]);
+        while !rest.is_empty() {
+            let component = rest.split_first_chunk::<2>().and_then(|(head, tail)| {
+                let [flags, length] = *head;
+                tail.split_at_checked(usize::from(length))
+                    .map(|(text, later)| (flags, text, later))
+            });
+            let Some((flags, text, later)) = component else {
+                self.damaged = true;
+                return;
+            };
+            rest = later;
+            self.add(flags, text);
+        }
+    }
+
+    fn add(&mut self, flags: u8, text: &[u8]) {
+        if !self.component_open && !self.bytes.is_empty() && !self.bytes.ends_with(b"/") {
+            self.bytes.push(b'/');
+        }
+        match flags & !CONTINUES {
+            0 => self.bytes.extend_from_slice(text),
+            CURRENT => self.bytes.push(b'.'),
+            PARENT => self.bytes.extend_from_slice(b".."),
+            ROOT => {
+                self.bytes.clear();
+                self.bytes.push(b'/');
+            }
+            _ => self.damaged = true,
+        }
+        self.component_open = flags & CONTINUES != 0;
+        self.damaged |= self.bytes.len() > TARGET_BYTES_MAX || text.contains(&0);
+        self.bytes.truncate(TARGET_BYTES_MAX + 1);
+    }
+}
+
+fn posix(entry: &[u8]) -> Option<Posix> {
+    let field = |offset| BothEndian::read(entry, offset).map(|number| number.little);
+    Some(Posix {
+        mode: field(4)?,
+        links: field(12)?,
+        uid: field(20)?,
+        gid: field(28)?,
+        serial: field(36).unwrap_or(0),
+    })
+}
+
+fn block(entry: &[u8]) -> Option<u32> {
+    BothEndian::read(entry, 4).map(|number| number.little)
+}
+
+/// Bytes of a system use area that come before its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Skips {
+    /// In the root directory's own record.
+    pub(super) root: usize,
+    /// In all other records.
+    pub(super) others: usize,
+}
+
+/// Whether system use entries of a root directory announce Rock Ridge, and where entries begin.
+///
+/// SP must be there with its check bytes, at the start or after 14 bytes of CD-XA. ER may be
+/// missing; when there is one, one of them must be a known identifier of Rock Ridge.
+pub(super) fn announced(area: &[u8], continuation: &mut Continuation<'_>) -> Result<Option<Skips>> {
+    const CD_XA_BYTES: usize = 14;
+    let announcement = |root: usize| {
+        let area = area.get(root..)?;
+        match area.get(..7)? {
+            [b'S', b'P', 7..=255, _, 0xbe, 0xef, others] => {
+                let others = usize::from(*others);
+                Some((area, Skips { root, others }))
+            }
+            _ => None,
+        }
+    };
+    let Some((entries, skips)) = announcement(0).or_else(|| announcement(CD_XA_BYTES)) else {
+        return Ok(None);
+    };
+    let (mut extensions, mut known) = (0, 0);
+    continuation.walk(entries, &mut |signature, entry| {
+        if let (b"ER", Some(identifier)) = (&signature, extension_identifier(entry)) {
+            extensions += 1;
+            known += i32::from(matches!(
+                identifier,
+                b"RRIP_1991A" | b"IEEE_P1282" | b"IEEE_1282"
+            ));
+        }
+    })?;
+    Ok((extensions == 0 || known > 0).then_some(skips))
+}
+
+fn extension_identifier(entry: &[u8]) -> Option<&[u8]> {
+    let length = usize::from(*entry.get(4)?);
+    entry.get(8..)?.get(..length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(entries: &[(&[u8; 2], &[u8])]) -> RockRidge {
+        let mut found = RockRidge::default();
+        for (signature, data) in entries {
+            let length = u8::try_from(data.len() + 4).unwrap();
+            let entry = [&signature[..], &[length, 1], data].concat();
+            found.take(**signature, &entry);
+        }
+        found
+    }
+
+    #[test]
+    fn names_join_while_they_continue() {
+        let two = taken(&[(b"NM", b"\x01long "), (b"NM", b"\0name"), (b"NM", b"\0!")]);
+        assert_eq!(two.name(), Some(&b"long name"[..]));
+        for bad in [&b"\x02"[..], b"\x04", b"\x20x", b"\0", b"\0.", b"\0..", b""] {
+            assert_eq!(taken(&[(b"NM", bad)]).name(), None, "{bad:?}");
+        }
+        let part = [&b"\x01"[..], &[b'n'; 200]].concat();
+        let long = taken(&[(b"NM", &part), (b"NM", &part)]);
+        assert_eq!(long.name().unwrap().len(), 255);
+    }
+
+    #[test]
+    fn links_are_built_from_components() {
+        let target = |parts: &[&[u8]]| {
+            let entries: Vec<_> = parts.iter().map(|part| (b"SL", *part)).collect();
+            taken(&entries)
+                .target()
+                .map(|target| target.map(<[u8]>::to_vec))
+        };
+        let some = |text: &[u8]| Some(Some(text.to_vec()));
+        assert_eq!(target(&[b"\0\x08\0\0\x03usr\0\x03lib"]), some(b"/usr/lib"));
+        assert_eq!(target(&[b"\0\x04\0\x02\0\0\x01a"]), some(b".././a"));
+        assert_eq!(target(&[b"\x01\x01\x02ab", b"\0\0\x02cd"]), some(b"abcd"));
+        assert_eq!(target(&[b"\x01\0\x02ab", b"\0\0\x02cd"]), some(b"ab/cd"));
+        assert_eq!(target(&[b"\0\0\x09short"]), Some(None), "past the entry");
+        assert_eq!(target(&[b"\0\0"]), Some(None), "half a component");
+        assert_eq!(target(&[b"\0"]), Some(None), "nothing at all");
+        let long = [&b"\x01\x01\xc8"[..], &[b'x'; 200]].concat();
+        assert_eq!(target(&vec![&long[..]; 20]).unwrap().unwrap().len(), 4000);
+        assert_eq!(target(&vec![&long[..]; 21]), Some(None), "over 4095 bytes");
+        assert_eq!(taken(&[]).target(), None);
+    }
+
+    #[test]
+    fn times_are_taken_only_from_inside_the_entry() {
+        let stamp = [100, 1, 1, 0, 0, 0, 0];
+        let both = [&[0x06][..], &stamp, &stamp].concat();
+        let times = taken(&[(b"TF", &both)]).times;
+        assert!(times.modified.is_some() && times.accessed.is_some());
+        let short = taken(&[(b"TF", &both[..14])]).times;
+        assert!(short.modified.is_some() && short.accessed.is_none());
+        let long = [&[0x81][..], b"2100010100000050\0"].concat();
+        let times = taken(&[(b"TF", &long)]).times;
+        assert_eq!(times.created.unwrap().seconds, 4_102_444_800);
+    }
+
+    #[test]
+    fn posix_attributes_of_both_lengths() {
+        let field = |value: u32| [value.to_le_bytes(), value.to_be_bytes()].concat();
+        let mut data = [field(0o100_644), field(2), field(3), field(4)].concat();
+        let short = taken(&[(b"PX", &data)]).posix.unwrap();
+        assert_eq!((short.mode, short.links, short.serial), (0o100_644, 2, 0));
+        data.extend(field(77));
+        assert_eq!(taken(&[(b"PX", &data)]).posix.unwrap().serial, 77);
+        assert_eq!(taken(&[(b"PX", &data[..31])]).posix, None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Which of an image's trees is served.
+//!
+//! Rock Ridge has POSIX names and attributes, Joliet has whole names, the plain tree has neither:
+//! in this order. A tree whose root directory cannot be read, or is empty although another one is
+//! not, gives way to the next; writers have produced both.
+//!
+//! Some images carry a UDF file system and an ISO tree with nothing but a note that says so.
+//! Serving the note would be an answer that looks right, so such an image is refused.
+
+use std::sync::Arc;
+
+use pagewell_device::Device;
+
+use super::descriptor::{Content, Descriptors, examine, has_udf_anchor};
+use super::file_id::Object;
+use super::node::Shown;
+use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
+use super::rock_ridge::{Skips, announced};
+use super::susp::Continuation;
+use super::tree::{Tree, TreeKind};
+use super::volume::{SECTOR_BYTES, Volume, Window};
+use super::{IsoOptions, Names};
+use crate::source::OpenError;
+use crate::{FileType, Result};
+
+/// A note has at most this many files, of at most this many bytes together.
+const NOTE_FILES_MAX: usize = 2;
+const NOTE_BYTES_MAX: u64 = 64 << 10;
+
+/// Opens the tree that `options` ask for, or the best one.
+pub(super) fn open(device: &Arc<dyn Device>, options: IsoOptions) -> Result<Tree, OpenError> {
+    let refuse = |reason: String| OpenError::new(device.name(), &reason);
+    let failed = |error: pagewell_device::Error| refuse(error.to_string());
+    let descriptors = match examine(&**device).map_err(failed)? {
+        Content::Iso(descriptors) => descriptors,
+        Content::Unsupported(what) => return Err(refuse(format!("{what} is not supported"))),
+        Content::Unknown(why) => return Err(refuse(format!("not an ISO 9660 image: {why}"))),
+    };
+    if !(512..=32768).contains(&descriptors.block_bytes)
+        || !descriptors.block_bytes.is_power_of_two()
+    {
+        return Err(refuse(format!(
+            "not an ISO 9660 image: logical blocks of {} bytes",
+            descriptors.block_bytes
+        )));
+    }
+    let tree = choose(device, &descriptors, options).map_err(refuse)?;
+    let may_be_note = options.names == Names::Best && descriptors.has_udf && is_note(&tree);
+    if may_be_note && has_udf_anchor(&**device).map_err(failed)? {
+        return Err(refuse(
+            "its files are in a UDF file system, which is not supported".to_owned(),
+        ));
+    }
+    Ok(tree)
+}
+
+fn choose(
+    device: &Arc<dyn Device>,
+    descriptors: &Descriptors,
+    options: IsoOptions,
+) -> Result<Tree, String> {
+    let shown = Shown {
+        set_id: options.set_id,
+        devices: options.devices,
+    };
+    let volume = || Volume {
+        device: device.clone(),
+        length_bytes: device.length_bytes(),
+        block_bytes: descriptors.block_bytes,
+        identity: descriptors.identity,
+    };
+    let mut candidates = Vec::new();
+    if let Some(root) = &descriptors.primary_root {
+        let skips = rock_ridge_skips(&volume(), root);
+        if let Some(skips) = skips {
+            candidates.push((TreeKind::RockRidge, root, Some(skips)));
+        }
+    }
+    if let Some(root) = &descriptors.joliet_root {
+        candidates.push((TreeKind::Joliet, root, None));
+    }
+    if let Some(root) = &descriptors.primary_root {
+        candidates.push((TreeKind::Plain, root, None));
+    }
+    if let Names::Only(kind) = options.names {
+        candidates.retain(|candidate| candidate.0 == kind);
+    }
+    let mut empty = None;
+    let mut reason = None;
+    for (kind, root, skips) in candidates {
+        let tree = Tree::new(volume(), kind, root, skips, shown);
+        match tree.directory(tree.root, true) {
+            Ok(directory) if directory.items().is_empty() => empty = empty.or(Some(tree)),
+            Ok(_) => return Ok(tree),
+            Err(error) => reason = reason.or(Some(format!("root directory unreadable: {error}"))),
+        }
+    }
+    empty.ok_or_else(|| {
+        reason.unwrap_or_else(|| match options.names {
+            Names::Best => "not an ISO 9660 image: no root directory".to_owned(),
+            Names::Only(kind) => format!("no {kind} tree in it"),
+        })
+    })
+}
+
+/// Looks for Rock Ridge in the root directory's own record; what cannot be read has none.
+fn rock_ridge_skips(volume: &Volume, root: &Record) -> Option<Skips> {
+    let window = || Window::new(volume, true, SECTOR_BYTES);
+    let position = root.data_position(volume);
+    let there = volume.length_bytes.saturating_sub(position);
+    let length = there.min(SECTOR_BYTES as u64);
+    let mut cursor = RecordCursor::new(window(), position, length, 0);
+    let (_, own) = cursor.next().ok()??;
+    if own.identifier() != IDENTIFIER_SELF {
+        return None;
+    }
+    let mut continuation = Continuation::new(window(), 2 << 20);
+    announced(own.system_use(), &mut continuation).ok()?
+}
+
+/// Whether the root holds nothing but one or two small files.
+fn is_note(tree: &Tree) -> bool {
+    let Ok(root) = tree.directory(tree.root, true) else {
+        return false;
+    };
+    let mut bytes = 0;
+    let only_files = root.items().iter().all(|item| {
+        let object = root.object_of(item);
+        let node = match object {
+            Object::File(_) => tree.examine(object, true).ok(),
+            _ => None,
+        };
+        node.is_some_and(|node| {
+            bytes += node.attributes.size;
+            node.attributes.file_type == FileType::Regular
+        })
+    });
+    root.items().len() <= NOTE_FILES_MAX && only_files && bytes <= NOTE_BYTES_MAX
+}

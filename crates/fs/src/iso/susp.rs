@@ -1,0 +1,206 @@
+//! The System Use Sharing Protocol (SUSP 1.12, IEEE P1281): entries after the name of a
+//! directory record, which may continue anywhere in the image.
+//!
+//! An entry is two letters, a length, a version and its data. A CE entry names one more area of
+//! entries: block, offset in it, length; that area can hold a CE again. Other readers hang or
+//! crash on chains that loop, or refuse chains that cross a block, which a common writer makes.
+//!
+//! Rules: an entry shorter than 4 bytes or past its area ends the area, and what came before is
+//! kept. ST ends an area. CE is followed when its area ends, across blocks, within the image; a
+//! place already visited, one area too many or a byte too many ends the chain.
+//!
+//! Bounds: a symbolic link of 4095 bytes and a name of 255 fit into three blocks, so 256 areas
+//! and 1 MiB per record are far above what any writer makes. A directory of many records that
+//! all share one long chain would still cost their product; [`Continuation`] has a budget for
+//! all records that are read through it.
+
+use pagewell_counters::names::ISO_MALFORMED_SYSTEM_USE;
+
+use super::volume::{BothEndian, Window};
+use crate::{Error, Result};
+
+const AREAS_MAX: usize = 256;
+const RECORD_BYTES_MAX: u64 = 1 << 20;
+const ENTRY_BYTES_MIN: usize = 4;
+
+/// Reads continuation areas.
+pub(super) struct Continuation<'a> {
+    window: Window<'a>,
+    /// Bytes that may still be read.
+    budget_bytes: u64,
+}
+
+impl<'a> Continuation<'a> {
+    /// Reads through `window`, at most `budget_bytes` in all.
+    pub(super) fn new(window: Window<'a>, budget_bytes: u64) -> Self {
+        Self {
+            window,
+            budget_bytes,
+        }
+    }
+
+    /// Calls `visit` with signature and whole entry for each entry of `area` and its
+    /// continuations, in order. CE, PD and ST are not shown.
+    pub(super) fn walk(
+        &mut self,
+        area: &[u8],
+        visit: &mut dyn FnMut([u8; 2], &[u8]),
+    ) -> Result<()> {
+        let mut next = walk_area(area, visit);
+        let mut visited: Vec<(u32, u32)> = Vec::new();
+        let mut taken = 0;
+        while let Some(place) = next {
+            let length = u64::from(place.length);
+            taken += length;
+            let position = self
+                .window
+                .volume
+                .block_position(place.block)
+                .saturating_add(u64::from(place.offset));
+            let acceptable = visited.len() < AREAS_MAX
+                && taken <= RECORD_BYTES_MAX
+                && length <= self.budget_bytes
+                && self.window.volume.contains(position, length)
+                && !visited.contains(&(place.block, place.offset));
+            if !acceptable {
+                ISO_MALFORMED_SYSTEM_USE.add(1);
+                return Ok(());
+            }
+            visited.push((place.block, place.offset));
+            self.budget_bytes -= length;
+            next = match self.window.get(position, place.length as usize) {
+                Ok(bytes) => walk_area(bytes, visit),
+                Err(error @ (Error::WouldBlock | Error::Io(_))) => return Err(error),
+                Err(_) => None,
+            };
+        }
+        Ok(())
+    }
+}
+
+struct Place {
+    block: u32,
+    offset: u32,
+    length: u32,
+}
+
+fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<Place> {
+    let mut rest = area;
+    let mut next = None;
+    while rest.len() >= ENTRY_BYTES_MIN {
+        let length = usize::from(rest[2]);
+        if length < ENTRY_BYTES_MIN || length > rest.len() {
+            // Zeros are the usual padding; anything else is damage.
+            if rest[..3] != [0, 0, 0] {
+                ISO_MALFORMED_SYSTEM_USE.add(1);
+            }
+            break;
+        }
+        let (entry, later) = rest.split_at(length);
+        rest = later;
+        match &entry[..2] {
+            b"ST" => break,
+            b"PD" => {}
+            b"CE" => next = next.or_else(|| place(entry)),
+            signature => visit([signature[0], signature[1]], entry),
+        }
+    }
+    next
+}
+
+fn place(entry: &[u8]) -> Option<Place> {
+    let field = |offset| BothEndian::read(entry, offset).map(|number| number.little);
+    let place = Place {
+        block: field(4)?,
+        offset: field(12)?,
+        length: field(20)?,
+    };
+    (place.length > 0).then_some(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::volume::Volume;
+    use super::*;
+    use pagewell_device::MemoryDevice;
+    use std::sync::Arc;
+
+    fn entry(signature: &[u8; 2], data: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(data.len() + 4).unwrap();
+        [&signature[..], &[length, 1], data].concat()
+    }
+
+    fn both(value: u32) -> Vec<u8> {
+        [value.to_le_bytes(), value.to_be_bytes()].concat()
+    }
+
+    fn continues(block: u32, offset: u32, length: u32) -> Vec<u8> {
+        entry(b"CE", &[both(block), both(offset), both(length)].concat())
+    }
+
+    fn seen(image: Vec<u8>, area: &[u8]) -> Vec<Vec<u8>> {
+        let volume = Volume {
+            length_bytes: image.len() as u64,
+            device: Arc::new(MemoryDevice::new("m", image)),
+            block_bytes: 2048,
+            identity: 0,
+        };
+        let mut continuation = Continuation::new(Window::new(&volume, true, 512), 1 << 30);
+        let mut seen = Vec::new();
+        continuation
+            .walk(area, &mut |_, entry| seen.push(entry[4..].to_vec()))
+            .unwrap();
+        seen
+    }
+
+    #[test]
+    fn areas_end_at_damage_and_keep_what_came_before() {
+        let good = entry(b"AB", b"1");
+        for bad in [&b"CD\0\x01"[..], b"CD\x03\x01", b"CD\x20\x01", b"CD"] {
+            let area = [&good[..], bad].concat();
+            assert_eq!(seen(Vec::new(), &area), [b"1".to_vec()]);
+        }
+        let stopped = [good.clone(), entry(b"ST", b""), good].concat();
+        assert_eq!(seen(Vec::new(), &stopped).len(), 1);
+    }
+
+    #[test]
+    fn continuation_follows_after_the_area_and_across_blocks() {
+        let mut image = vec![0u8; 8192];
+        let second = entry(b"AB", b"second");
+        image[2046..2046 + second.len()].copy_from_slice(&second);
+        let area = [
+            continues(0, 2046, u32::try_from(second.len()).unwrap()),
+            entry(b"AB", b"first"),
+        ]
+        .concat();
+        assert_eq!(seen(image, &area), [b"first".to_vec(), b"second".to_vec()]);
+    }
+
+    #[test]
+    fn loops_and_places_outside_the_image_end_the_chain() {
+        let mut image = vec![0u8; 4096];
+        let area = [entry(b"AB", b"x"), continues(1, 0, 33)].concat();
+        image[2048..2048 + area.len()].copy_from_slice(&area);
+        assert_eq!(seen(image.clone(), &area).len(), 2, "own place only once");
+        for place in [
+            continues(2, 0, 1),
+            continues(1, 2047, 2),
+            continues(u32::MAX, u32::MAX, u32::MAX),
+            continues(1, 0, 0),
+        ] {
+            assert_eq!(seen(image.clone(), &place).len(), 0);
+        }
+    }
+
+    #[test]
+    fn the_number_of_areas_is_bounded() {
+        let count = 400u32;
+        let mut image = Vec::new();
+        for index in 0..count {
+            image.extend(entry(b"AB", b"x"));
+            image.extend(continues(0, (index + 1) * 33, 33));
+        }
+        assert_eq!(seen(image, &continues(0, 0, 33)).len(), AREAS_MAX);
+    }
+}

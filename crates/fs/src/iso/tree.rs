@@ -1,0 +1,436 @@
+//! One tree of an image: finds objects, reads directories, keeps what it parsed.
+//!
+//! Everything is lazy. Path tables are never used, for they are often wrong; no directory is
+//! read before somebody asks for it; so an image of any size opens in a few reads, and an image
+//! whose directories form a maze costs only what is walked.
+//!
+//! A directory's attributes and length come from its own first record, its name from its
+//! parent's. Its parent is what its second record says; a directory that Rock Ridge moved (CL in
+//! the old place, RE in the new one) has its true parent in PL. A directory that is its own
+//! ancestor is refused when it is opened: nobody can walk in circles through [`Tree::enter`].
+//! Weakness: that a directory's second record tells the truth is not checked, so a hostile image
+//! can still show a directory in two places; that is a long walk, not an endless one, as a client
+//! sees the same identifier again.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pagewell_counters::names::{
+    ISO_DIRECTORY_HITS, ISO_DIRECTORY_MISSES, ISO_NODE_HITS, ISO_NODE_MISSES,
+};
+
+use super::cache::Cache;
+use super::directory::{Directory, ItemKind};
+use super::file_id::{Object, RecordPlace, decode, encode};
+use super::joliet;
+use super::names::{Name, plain, rock_ridge};
+use super::node::{Node, ObjectReader, Recorded, RecordedKind, Shown, attributes};
+use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
+use super::rock_ridge::{RockRidge, Skips};
+use super::susp::Continuation;
+use super::volume::{SECTOR_BYTES, Volume, Window};
+use crate::{Error, FileId, FileType, Result};
+
+/// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
+const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
+/// A directory of more bytes is not parsed by a thread that may not wait, nor by two at once.
+const DIRECTORY_BYTES_LARGE: u64 = 256 << 10;
+/// A path of 4096 bytes, the longest of Linux, has at most this many components.
+const DEPTH_MAX: usize = 2048;
+const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
+const NODE_CACHE_BYTES: usize = 8 << 20;
+const NODE_CACHE_SHARDS: usize = 8;
+/// Bytes per request when a whole directory is read.
+const LISTING_STEP_BYTES: usize = 32 << 10;
+/// The same for continuation areas, which need not be near each other.
+const CONTINUATION_STEP_BYTES: usize = 4096;
+/// Continuation areas of one record, and of a directory: a fixed part, and per byte of records.
+/// The longest links need 17 bytes per byte.
+const CONTINUATION_BYTES: u64 = 1 << 20;
+const CONTINUATION_BYTES_PER_BYTE: u64 = 32;
+const CONTINUATION_BYTES_MAX: u64 = 512 << 20;
+
+/// Which of the trees in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum TreeKind {
+    /// ECMA-119 names, lower case.
+    Plain = 0,
+    /// The same tree with POSIX names and attributes.
+    RockRidge = 1,
+    /// The second tree, with Unicode names.
+    Joliet = 2,
+}
+
+/// A tree.
+pub(super) struct Tree {
+    pub(super) volume: Volume,
+    pub(super) kind: TreeKind,
+    /// First byte of the root directory's extent.
+    pub(super) root: u64,
+    /// Its length as the descriptor has it.
+    root_length: u32,
+    skips: Option<Skips>,
+    shown: Shown,
+    nodes: Cache<Object, Node>,
+    directories: Cache<u64, Directory>,
+    /// Held while a large directory is parsed.
+    large: Mutex<()>,
+}
+
+impl Tree {
+    /// The tree below the root directory `root`. `skips` makes it a Rock Ridge tree.
+    pub(super) fn new(
+        volume: Volume,
+        kind: TreeKind,
+        root: &Record,
+        skips: Option<Skips>,
+        shown: Shown,
+    ) -> Self {
+        Self {
+            kind,
+            root: root.data_position(&volume),
+            root_length: root.data_length(&volume),
+            skips,
+            shown,
+            nodes: Cache::new(
+                NODE_CACHE_BYTES,
+                NODE_CACHE_SHARDS,
+                &ISO_NODE_HITS,
+                &ISO_NODE_MISSES,
+            ),
+            directories: Cache::new(
+                DIRECTORY_CACHE_BYTES,
+                1,
+                &ISO_DIRECTORY_HITS,
+                &ISO_DIRECTORY_MISSES,
+            ),
+            large: Mutex::new(()),
+            volume,
+        }
+    }
+
+    pub(super) fn id_of(&self, object: Object) -> FileId {
+        encode(self.volume.identity, self.kind, object)
+    }
+
+    /// The object an identifier names; [`Error::Stale`] when there is none at its place.
+    pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, Arc<Node>)> {
+        let object = decode(self.volume.identity, self.kind, id)?;
+        let node = self.node(object, may_block)?.ok_or(Error::Stale)?;
+        Ok((object, node))
+    }
+
+    /// The object at a place that a directory names.
+    pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<Arc<Node>> {
+        self.node(object, may_block)?.ok_or_else(|| match object {
+            Object::Directory(position) => self.volume.fault(position, "no directory there"),
+            Object::File(place) | Object::EmptyDirectory(place) => self
+                .volume
+                .fault(place.position, "no directory record there"),
+        })
+    }
+
+    /// [`Self::examine`] for an object found by name in `directory`: refuses circles.
+    pub(super) fn enter(
+        &self,
+        object: Object,
+        directory: u64,
+        may_block: bool,
+    ) -> Result<Arc<Node>> {
+        if let Object::Directory(child) = object {
+            self.refuse_circle(child, directory, may_block)?;
+        }
+        self.examine(object, may_block)
+    }
+
+    /// The parsed directory whose extent begins at `position`.
+    pub(super) fn directory(&self, position: u64, may_block: bool) -> Result<Arc<Directory>> {
+        if let Some(found) = self.directories.get(position) {
+            return Ok(found);
+        }
+        let length = self.directory_length(position, may_block)?;
+        let _one_at_a_time = if length > DIRECTORY_BYTES_LARGE {
+            if !may_block {
+                return Err(Error::WouldBlock);
+            }
+            let guard = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = self.directories.get(position) {
+                return Ok(found);
+            }
+            Some(guard)
+        } else {
+            None
+        };
+        let directory = self.parse(position, may_block)?;
+        let bytes = directory.memory_bytes();
+        Ok(self.directories.insert(position, directory, bytes))
+    }
+
+    fn node(&self, object: Object, may_block: bool) -> Result<Option<Arc<Node>>> {
+        if let Some(found) = self.nodes.get(object) {
+            return Ok(Some(found));
+        }
+        let node = match object {
+            Object::Directory(position) => self.directory_node(position, may_block)?,
+            Object::File(place) => self.record_node(place, RecordedKind::File, may_block)?,
+            Object::EmptyDirectory(place) => {
+                self.record_node(place, RecordedKind::EmptyDirectory, may_block)?
+            }
+        };
+        Ok(node.map(|node| {
+            let bytes = node.memory_bytes();
+            self.nodes.insert(object, node, bytes)
+        }))
+    }
+
+    /// The directory whose own record is at `position`; `None` when no such record is there.
+    fn directory_node(&self, position: u64, may_block: bool) -> Result<Option<Node>> {
+        let volume = &self.volume;
+        let there = volume.length_bytes.saturating_sub(position);
+        let mut reader = self.reader(position, (there.min(SECTOR_BYTES as u64), 0), may_block);
+        let Some((0, own)) = reader.cursor.next()? else {
+            return Ok(None);
+        };
+        let is_root = position == self.root;
+        let refers_to_itself = own.data_position(volume) == position;
+        if own.identifier() != IDENTIFIER_SELF || !(refers_to_itself || is_root) {
+            return Ok(None);
+        }
+        let length = if refers_to_itself {
+            own.data_length(volume)
+        } else {
+            self.root_length
+        };
+        let found = self.own_rock_ridge(&own, is_root, &mut reader)?;
+        let mut shape = attributes(
+            volume,
+            &own,
+            found.as_ref(),
+            self.shown,
+            (position, u64::from(length)),
+        );
+        shape.file_type = FileType::Directory;
+        shape.size = u64::from(length);
+        let parent = match reader.cursor.next()? {
+            _ if is_root => self.root,
+            Some((_, second)) if second.identifier() == IDENTIFIER_PARENT => {
+                let moved = self.own_rock_ridge(&second, false, &mut reader)?;
+                moved
+                    .and_then(|found| found.parent)
+                    .map_or(second.data_position(volume), |block| {
+                        volume.block_position(block)
+                    })
+            }
+            _ => position,
+        };
+        Ok(Some(Node {
+            attributes: shape,
+            sections: Vec::new(),
+            target: None,
+            defect: None,
+            compressed: false,
+            parent,
+        }))
+    }
+
+    fn own_rock_ridge(
+        &self,
+        record: &Record,
+        is_root: bool,
+        reader: &mut ObjectReader<'_>,
+    ) -> Result<Option<RockRidge>> {
+        let Some(skips) = self.skips else {
+            return Ok(None);
+        };
+        let skip = if is_root { skips.root } else { skips.others };
+        let area = record.system_use().get(skip..).unwrap_or(&[]);
+        RockRidge::read(area, &mut reader.continuation).map(Some)
+    }
+
+    /// The object whose record is at `place`; `None` when no such object is there.
+    fn record_node(
+        &self,
+        place: RecordPlace,
+        kind: RecordedKind,
+        may_block: bool,
+    ) -> Result<Option<Node>> {
+        let Some(parent) = self.node(Object::Directory(place.directory), may_block)? else {
+            return Ok(None);
+        };
+        let length = parent.attributes.size;
+        let Some(offset) = place.position.checked_sub(place.directory) else {
+            return Ok(None);
+        };
+        if offset >= length || !self.volume.contains(place.directory, length) {
+            return Ok(None);
+        }
+        let mut reader = self.reader(place.directory, (length, offset), may_block);
+        let Some(recorded) = reader.next()? else {
+            return Ok(None);
+        };
+        if recorded.offset != offset || recorded.kind(&self.volume) != kind {
+            return Ok(None);
+        }
+        Ok(Some(self.file_node(recorded, place.directory)))
+    }
+
+    fn file_node(&self, recorded: Recorded, directory: u64) -> Node {
+        let file_id = recorded.file_id(directory);
+        let found = recorded.rock_ridge.as_ref();
+        let attributes = attributes(
+            &self.volume,
+            &recorded.record,
+            found,
+            self.shown,
+            (file_id, recorded.size()),
+        );
+        let target = found
+            .filter(|_| attributes.file_type == FileType::Symlink)
+            .and_then(|found| found.target()?.map(<[u8]>::to_vec));
+        Node {
+            attributes,
+            target,
+            defect: recorded.defect,
+            compressed: found.is_some_and(|found| found.compressed),
+            parent: directory,
+            sections: recorded.sections,
+        }
+    }
+
+    fn directory_length(&self, position: u64, may_block: bool) -> Result<u64> {
+        let node = self.examine(Object::Directory(position), may_block)?;
+        let length = node.attributes.size;
+        if !self.volume.contains(position, length) {
+            return Err(self
+                .volume
+                .fault(position, "directory reaches past the end of the image"));
+        }
+        if length > DIRECTORY_BYTES_MAX {
+            return Err(self.volume.fault(position, "directory larger than 64 MiB"));
+        }
+        Ok(length)
+    }
+
+    fn parse(&self, position: u64, may_block: bool) -> Result<Directory> {
+        let mut directory = self.scan(position, may_block)?;
+        if position == self.root && self.kind == TreeKind::RockRidge {
+            self.hide_empty_store(&mut directory, may_block)?;
+        }
+        if directory.finish() {
+            Ok(directory)
+        } else {
+            Err(self
+                .volume
+                .fault(position, "directory with more than 64 MiB of names"))
+        }
+    }
+
+    /// Reads all records of a directory.
+    fn scan(&self, position: u64, may_block: bool) -> Result<Directory> {
+        let length = self.directory_length(position, may_block)?;
+        let mut directory = Directory::new(position, self.kind != TreeKind::RockRidge);
+        let mut reader = self.listing_reader(position, length, may_block);
+        while let Some(recorded) = reader.next()? {
+            if recorded
+                .rock_ridge
+                .as_ref()
+                .is_some_and(|found| found.moved_here)
+            {
+                continue;
+            }
+            let offset = recorded.offset;
+            let (kind, file_id) = match recorded.kind(&self.volume) {
+                RecordedKind::Directory(extent) => (ItemKind::Directory, extent),
+                RecordedKind::EmptyDirectory => (ItemKind::EmptyDirectory, position + offset),
+                RecordedKind::File => (ItemKind::File, recorded.file_id(position)),
+            };
+            let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+            if !directory.push(&self.name(&recorded), kind, offset, file_id) {
+                return Err(self
+                    .volume
+                    .fault(position, "directory with more than 64 MiB of names"));
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Writers put moved directories into `rr_moved`, which has nothing else in it.
+    fn hide_empty_store(&self, root: &mut Directory, may_block: bool) -> Result<()> {
+        let is_store = |name: &[u8]| matches!(name, b"rr_moved" | b".rr_moved" | b"RR_MOVED");
+        let mut empty = Vec::new();
+        for item in root.items() {
+            let Object::Directory(position) = root.object_of(item) else {
+                continue;
+            };
+            if !is_store(root.name_of(item)) || position == self.root {
+                continue;
+            }
+            match self.scan(position, may_block) {
+                Ok(directory) if directory.items().is_empty() => empty.push(position),
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                // An unreadable one is shown, and gives its error to who opens it.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        root.retain(|item| item.kind() != ItemKind::Directory || !empty.contains(&item.file_id));
+        Ok(())
+    }
+
+    fn name(&self, recorded: &Recorded) -> Name {
+        let identifier = recorded.record.identifier();
+        if self.kind == TreeKind::Joliet {
+            return joliet::name(identifier);
+        }
+        recorded
+            .rock_ridge
+            .as_ref()
+            .and_then(RockRidge::name)
+            .map_or_else(|| plain(identifier), rock_ridge)
+    }
+
+    /// Refuses a `child` of `directory` that is `directory` itself or one of its ancestors.
+    fn refuse_circle(&self, child: u64, directory: u64, may_block: bool) -> Result<()> {
+        let mut ancestor = directory;
+        for _ in 0..DEPTH_MAX {
+            if ancestor == child {
+                return Err(self.volume.fault(child, "directory inside itself"));
+            }
+            if ancestor == self.root {
+                return Ok(());
+            }
+            // An ancestor that is none proves nothing about the child.
+            match self.node(Object::Directory(ancestor), may_block)? {
+                Some(node) if node.parent != ancestor => ancestor = node.parent,
+                _ => return Ok(()),
+            }
+        }
+        Err(self.volume.fault(child, "directories nested too deep"))
+    }
+
+    fn reader(
+        &self,
+        position: u64,
+        (length, offset): (u64, u64),
+        may_block: bool,
+    ) -> ObjectReader<'_> {
+        let window = || Window::new(&self.volume, may_block, SECTOR_BYTES);
+        ObjectReader {
+            volume: &self.volume,
+            cursor: RecordCursor::new(window(), position, length, offset),
+            continuation: Continuation::new(window(), 2 * CONTINUATION_BYTES),
+            skip: self.skips.map(|skips| skips.others),
+        }
+    }
+
+    fn listing_reader(&self, position: u64, length: u64, may_block: bool) -> ObjectReader<'_> {
+        let window = |bytes| Window::new(&self.volume, may_block, bytes);
+        let budget = CONTINUATION_BYTES + CONTINUATION_BYTES_PER_BYTE * length;
+        let budget = budget.min(CONTINUATION_BYTES_MAX);
+        ObjectReader {
+            volume: &self.volume,
+            cursor: RecordCursor::new(window(LISTING_STEP_BYTES), position, length, 0),
+            continuation: Continuation::new(window(CONTINUATION_STEP_BYTES), budget),
+            skip: self.skips.map(|skips| skips.others),
+        }
+    }
+}

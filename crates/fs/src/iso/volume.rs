@@ -1,0 +1,187 @@
+//! The image as numbered bytes: bounds, block numbers, and windows that bundle small reads.
+
+use std::sync::Arc;
+
+use pagewell_counters::names::ISO_ENDIAN_MISMATCHES;
+use pagewell_device::Device;
+
+use crate::{Error, Result};
+
+/// Bytes of a logical sector (ECMA-119 clause 6.1.2). Descriptors and directories are laid out
+/// in these whatever the logical block size is.
+pub(super) const SECTOR_BYTES: usize = 2048;
+
+/// A number recorded twice, in both byte orders (ECMA-119 clause 7.3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BothEndian {
+    pub(super) little: u32,
+    pub(super) big: u32,
+}
+
+impl BothEndian {
+    /// Reads eight bytes at `offset`; `None` when they are not all there.
+    pub(super) fn read(bytes: &[u8], offset: usize) -> Option<Self> {
+        let (little, rest) = bytes.get(offset..)?.split_first_chunk::<4>()?;
+        let (big, _) = rest.split_first_chunk::<4>()?;
+        Some(Self {
+            little: u32::from_le_bytes(*little),
+            big: u32::from_be_bytes(*big),
+        })
+    }
+
+    /// The little-endian half, unless only the other one fits: many old images carry a wrong
+    /// big-endian half, a few a wrong little-endian one.
+    pub(super) fn choose(self, fits: impl Fn(u32) -> bool) -> u32 {
+        if self.little == self.big {
+            return self.little;
+        }
+        ISO_ENDIAN_MISMATCHES.add(1);
+        if !fits(self.little) && fits(self.big) {
+            self.big
+        } else {
+            self.little
+        }
+    }
+}
+
+/// An image and what its descriptor says of the whole.
+pub(super) struct Volume {
+    pub(super) device: Arc<dyn Device>,
+    /// Bytes the image really has.
+    pub(super) length_bytes: u64,
+    /// Bytes of a logical block, the unit of extent numbers (ECMA-119 clause 6.2.2).
+    pub(super) block_bytes: u32,
+    /// Hash of the volume descriptor and the length: the same image has the same one.
+    pub(super) identity: u64,
+}
+
+impl Volume {
+    /// First byte of a logical block.
+    pub(super) fn block_position(&self, block: u32) -> u64 {
+        u64::from(block) * u64::from(self.block_bytes)
+    }
+
+    /// Whether the image has all of these bytes.
+    pub(super) fn contains(&self, position: u64, length: u64) -> bool {
+        position
+            .checked_add(length)
+            .is_some_and(|end| end <= self.length_bytes)
+    }
+
+    /// Fills `target` from `position`.
+    pub(super) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        self.device
+            .read_at(position, target, may_block)
+            .map_err(|error| match error {
+                pagewell_device::Error::WouldBlock => Error::WouldBlock,
+                other => Error::Io(other.to_string()),
+            })
+    }
+
+    /// An I/O error that names the image and the place.
+    pub(super) fn fault(&self, position: u64, what: &str) -> Error {
+        Error::Io(format!(
+            "{}: at byte {position}: {what}",
+            self.device.name()
+        ))
+    }
+}
+
+/// The last bytes read, so that neighbouring small reads make one request.
+pub(super) struct Window<'a> {
+    pub(super) volume: &'a Volume,
+    pub(super) may_block: bool,
+    step_bytes: usize,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    /// A window that reads `step_bytes` at a time.
+    pub(super) fn new(volume: &'a Volume, may_block: bool, step_bytes: usize) -> Self {
+        Self {
+            volume,
+            may_block,
+            step_bytes,
+            start: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// `length` bytes from `position`, all inside the image or an error.
+    pub(super) fn get(&mut self, position: u64, length: usize) -> Result<&[u8]> {
+        if !self.volume.contains(position, length as u64) {
+            return Err(self.volume.fault(position, "past the end of the image"));
+        }
+        if !self.holds(position, length) {
+            let rest = self.volume.length_bytes - position;
+            let wanted = usize::try_from(rest).unwrap_or(usize::MAX);
+            let wanted = wanted.min(self.step_bytes.max(length));
+            self.bytes.clear();
+            self.bytes.resize(wanted, 0);
+            self.start = position;
+            let result = self.volume.read(position, &mut self.bytes, self.may_block);
+            if let Err(error) = result {
+                self.bytes.clear();
+                return Err(error);
+            }
+        }
+        let from = usize::try_from(position - self.start).unwrap_or(usize::MAX);
+        let held = self.bytes.get(from..).and_then(|rest| rest.get(..length));
+        held.ok_or_else(|| {
+            self.volume
+                .fault(position, "window does not hold the bytes")
+        })
+    }
+
+    fn holds(&self, position: u64, length: usize) -> bool {
+        position >= self.start
+            && position + length as u64 <= self.start + self.bytes.len() as u64
+            && !self.bytes.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_device::MemoryDevice;
+
+    fn volume() -> Volume {
+        let bytes: Vec<u8> = (0..100).collect();
+        Volume {
+            device: Arc::new(MemoryDevice::new("m", bytes)),
+            length_bytes: 100,
+            block_bytes: 2048,
+            identity: 1,
+        }
+    }
+
+    #[test]
+    fn windows_give_every_byte_of_the_image_and_no_more() {
+        let volume = volume();
+        let mut window = Window::new(&volume, true, 16);
+        for position in [0u64, 5, 15, 16, 90, 3, 99] {
+            assert_eq!(u64::from(window.get(position, 1).unwrap()[0]), position);
+        }
+        assert_eq!(window.get(60, 40).unwrap().len(), 40);
+        assert!(matches!(window.get(60, 41), Err(Error::Io(_))));
+        assert!(matches!(window.get(u64::MAX, 2), Err(Error::Io(_))));
+    }
+
+    #[test]
+    fn the_little_half_wins_unless_only_the_big_one_fits() {
+        let number = BothEndian {
+            little: 900,
+            big: 20,
+        };
+        assert_eq!(number.choose(|_| true), 900);
+        assert_eq!(number.choose(|value| value < 100), 20);
+        assert_eq!(number.choose(|_| false), 900);
+        assert_eq!(BothEndian::read(&[0; 9], 2), None);
+        let bytes = [1, 0, 0, 0, 0, 0, 0, 2];
+        assert_eq!(
+            BothEndian::read(&bytes, 0),
+            Some(BothEndian { little: 1, big: 2 })
+        );
+    }
+}

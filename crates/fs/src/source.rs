@@ -1,0 +1,113 @@
+//! What a path holds, recognised by content and never by its name.
+
+use std::fmt;
+use std::path::Path;
+
+use pagewell_device::FileDevice;
+
+use crate::iso;
+
+/// What a path holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SourceKind {
+    /// A directory.
+    Directory,
+    /// An ISO 9660 image, in a file or on a block device.
+    Iso,
+    /// An optical image that cannot be read; the text says what it is, with its article.
+    Unsupported(&'static str),
+    /// Any other file or block device.
+    Other,
+}
+
+/// Why a source could not be opened: one line that names it and the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{source_name}: {reason}")]
+pub struct OpenError {
+    source_name: String,
+    reason: String,
+}
+
+impl OpenError {
+    /// An error about `name`. Control characters in either text are escaped.
+    #[must_use]
+    pub fn new(name: &str, reason: &str) -> Self {
+        Self {
+            source_name: one_line(name),
+            reason: one_line(reason),
+        }
+    }
+
+    /// An error of opening or reading the device at `path`.
+    #[must_use]
+    pub fn of_device(path: &Path, error: pagewell_device::Error) -> Self {
+        use rustix::io::Errno;
+        let reason = match error {
+            pagewell_device::Error::Open { errno, .. } if errno == Errno::INVAL => {
+                "neither a directory, a file nor a block device".to_owned()
+            }
+            pagewell_device::Error::Open { errno, .. } => errno.to_string(),
+            other => other.to_string(),
+        };
+        Self::new(&path.display().to_string(), &reason)
+    }
+}
+
+/// Looks at what `path` holds. Symbolic links are followed.
+pub fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
+    if path.is_dir() {
+        return Ok(SourceKind::Directory);
+    }
+    let of_device = |error| OpenError::of_device(path, error);
+    let device = FileDevice::open(path).map_err(of_device)?;
+    Ok(match iso::recognise(&device).map_err(of_device)? {
+        iso::Recognised::Iso => SourceKind::Iso,
+        iso::Recognised::Unsupported(what) => SourceKind::Unsupported(what),
+        iso::Recognised::Other => SourceKind::Other,
+    })
+}
+
+fn one_line(text: &str) -> String {
+    use fmt::Write;
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{}", character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a\nb.iso");
+        std::fs::write(&file, b"no image").unwrap();
+        assert_eq!(recognise(directory.path()), Ok(SourceKind::Directory));
+        assert_eq!(recognise(&file), Ok(SourceKind::Other));
+        let mut image = vec![0u8; 20 * 2048];
+        image[32768..32774].copy_from_slice(b"\x01CD001");
+        std::fs::write(&file, &image).unwrap();
+        assert_eq!(recognise(&file), Ok(SourceKind::Iso));
+        image[..4].copy_from_slice(b"CISO");
+        std::fs::write(&file, &image).unwrap();
+        assert!(matches!(recognise(&file), Ok(SourceKind::Unsupported(_))));
+    }
+
+    #[test]
+    fn errors_are_one_line_with_the_name_and_the_reason() {
+        let error = recognise(Path::new("/nowhere/a\nb"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("/nowhere/a\\nb: No such file"), "{error}");
+        let error = recognise(Path::new("/dev/null")).unwrap_err().to_string();
+        assert!(error.contains("/dev/null: neither"), "{error}");
+    }
+}
