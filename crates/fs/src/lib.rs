@@ -9,6 +9,7 @@
 //! Reading order: [`filesystem`] (the trait), [`payload`], then one of the kinds.
 
 pub mod attributes;
+pub mod dir;
 pub mod error;
 pub mod filesystem;
 pub mod identity;
