@@ -50,8 +50,11 @@ bench-serve: build ## Measure against nfs-ganesha, side by side
 install: build ## Install the program, its manual pages and shell completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
 
+man: build ## The manual pages, in target/man/man1
+	$${CARGO_TARGET_DIR:-target}/release/pagewell man $${CARGO_TARGET_DIR:-target}/man/man1
+
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve install clean
+	bench-serve install man clean

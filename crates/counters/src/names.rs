@@ -129,6 +129,10 @@ register! { COUNTERS, Counter:
         "Directory pages for which the directory was opened.";
     DIR_LISTINGS_CONTINUED = "pagewell_dir_listings_continued_total",
         "Directory pages that continued an open listing.";
+    DIR_LISTINGS_ORDERED = "pagewell_dir_listings_ordered_total",
+        "Directory pages that were put in order because the file system gives no cookies.";
+    DIR_OBJECTS_SWEPT = "pagewell_dir_objects_swept_total",
+        "Objects closed because a local program removed their last name.";
     DIR_LISTING_DOUBTS = "pagewell_dir_listing_doubts_total",
         "Listed names that were opened because their handle could not be compared.";
 }

@@ -192,7 +192,7 @@ impl Tree {
         let running = directory.changes().begin();
         let before = self.look(directory)?;
         let done = act()?;
-        let after = directory.status_even_gone().ok();
+        let after = directory.status().ok();
         let alone = running.was_alone();
         drop((running, locked));
         Ok((done, self.change(&before, after.as_ref(), alone)))

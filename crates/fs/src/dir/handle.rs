@@ -21,14 +21,14 @@
 
 use super::Tree;
 use super::error_of;
-use super::object::Object;
+use super::object::{Object, link_to};
 use super::status::Status;
 use super::system::{self, KernelHandle};
 use crate::{Error, FileId, FileType, Result};
 use pagewell_counters::names;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// First byte of an identifier of this kind.
 pub(super) const TAG: u8 = 1;
@@ -110,7 +110,7 @@ impl Tree {
             Err(errno) => return Err(error_of(errno)),
         };
         let status = Status::of(&opened)?;
-        if status.link_count() == 0 || !self.same_mount(&status) {
+        if self.is_gone(&status) || !self.same_mount(&status) {
             return Err(Error::Stale);
         }
         if self.whole_mount || self.is_inside(opened.as_fd(), &status)? {
@@ -186,8 +186,9 @@ impl Object {
 }
 
 fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
-    let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
-    let path = rustix::fs::readlink(link, Vec::new()).ok()?.into_bytes();
+    let path = rustix::fs::readlink(link_to(fd), Vec::new())
+        .ok()?
+        .into_bytes();
     path.starts_with(b"/").then_some(path)
 }
 

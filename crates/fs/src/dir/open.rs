@@ -2,6 +2,7 @@
 
 use super::Tree;
 use super::durability::{Durability, KernelSync, SyncCalls};
+use super::entries::{Listings, gives_cookies};
 use super::handle::{self, BTRFS_MAGIC, EXT4_MAGIC, TMPFS_MAGIC, XFS_MAGIC};
 use super::identity::Acting;
 use super::naming::Naming;
@@ -17,6 +18,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 /// How to serve a directory.
@@ -118,11 +120,22 @@ impl Tree {
             mount_number: status.mount(),
             whole_mount: status.is_mount_root() == Some(true),
             has_acls,
+            counts_links: status.link_count() > 0,
             magic,
+            listings: Listings::default(),
+            orders_listings: AtomicBool::new(!gives_cookies(root.as_fd())?),
             hunting: Mutex::new(()),
             root,
             mount,
         })
+    }
+
+    /// Why this directory cannot be served after all.
+    pub(super) fn failed(&self, reason: &dyn std::fmt::Display) -> OpenError {
+        OpenError {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        }
     }
 
     pub(super) fn describe(&self) -> String {
@@ -180,9 +193,7 @@ fn magic_of(mount: &OpenFile) -> Result<i64> {
 
 /// Whether objects there can have access control lists at all.
 fn acls_possible(root: &Object) -> bool {
-    let mut nothing: [u8; 0] = [];
-    let name = c"system.posix_acl_access";
-    let asked = rustix::fs::fgetxattr(root.as_fd(), name, &mut nothing);
+    let asked = rustix::fs::fgetxattr_query(root.as_fd(), c"system.posix_acl_access");
     asked != Err(Errno::OPNOTSUPP) && has_access_list(&root.link()).is_ok()
 }
 

@@ -93,10 +93,10 @@ impl Tree {
         let count = write_all(file, data, offset)?;
         match stability {
             Stability::Unstable => {}
-            Stability::DataSync => self.durability.sync_data(file)?,
-            Stability::FileSync => self.durability.sync_all(file)?,
+            Stability::DataSync => self.durability.sync_data(&object, file)?,
+            Stability::FileSync => self.durability.sync_all(&object, file)?,
         }
-        let after = object.status_even_gone().ok();
+        let after = object.status().ok();
         let alone = running.was_alone();
         Ok(Written {
             count,
@@ -119,10 +119,8 @@ impl Tree {
             Some(file) => file,
             None => object.readable()?,
         };
-        // before the sync: what is written meanwhile counts as not synced
-        object.set_unsynced(false);
-        self.durability.sync_data(file)?;
-        let after = object.status_even_gone().ok();
+        self.durability.sync_data(&object, file)?;
+        let after = object.status().ok();
         let alone = running.was_alone();
         Ok(Committed {
             verifier: self.durability.verifier(),

@@ -43,7 +43,7 @@ impl Tree {
         }
         self.check_set(&object, &before, &caller, wanted)?;
         self.apply(&object, &before, &caller, wanted)?;
-        let after = object.status_even_gone().ok();
+        let after = object.status().ok();
         let alone = running.was_alone();
         drop((running, locked));
         if *wanted != SetAttributes::default() {

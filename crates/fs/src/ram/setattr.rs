@@ -13,6 +13,26 @@ use crate::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timest
 
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 
+/// Refuses what can be set on nothing.
+pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
+    let is_time = |how: &SetTime| match how {
+        SetTime::To(time) => time.nanoseconds < NANOSECONDS_PER_SECOND,
+        SetTime::ToServerTime => true,
+    };
+    if request.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+        Err(Error::FileTooLarge)
+    } else if request
+        .accessed
+        .iter()
+        .chain(&request.modified)
+        .all(is_time)
+    {
+        Ok(())
+    } else {
+        Err(Error::Invalid)
+    }
+}
+
 /// Refuses what may not be set.
 pub(super) fn check(
     credentials: &Credentials,
@@ -20,19 +40,10 @@ pub(super) fn check(
     request: &SetAttributes,
 ) -> Result<()> {
     let metadata = &state.metadata;
-    for time in [request.accessed, request.modified] {
-        if let Some(SetTime::To(time)) = time
-            && time.nanoseconds >= NANOSECONDS_PER_SECOND
-        {
-            return Err(Error::Invalid);
-        }
-    }
-    if let Some(size) = request.size {
+    check_values(request)?;
+    if request.size.is_some() {
         state.data()?;
         permission::check_write(credentials, metadata)?;
-        if size > FILE_BYTES_MAX {
-            return Err(Error::FileTooLarge);
-        }
     }
     permission::check_owner_change(credentials, metadata, request.uid, request.gid)?;
     if request.mode.is_some() {

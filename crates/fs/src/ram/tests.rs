@@ -1,4 +1,4 @@
-//! What the parts do together. The rules of POSIX are tested against a model, in `tests/model.rs`.
+//! What the parts do together. The rules of POSIX are tested against a model, in `tests/model`.
 
 use super::*;
 use crate::{Credentials, FileType};

@@ -1,8 +1,11 @@
 //! Tests of the directory kind: each runs with kernel handles and with trails.
 
 mod basics;
+mod durable;
 mod identifiers;
 mod listings;
+mod races;
+mod users;
 mod waiting;
 
 use super::{Directory, Options};
@@ -82,11 +85,14 @@ impl Fixture {
         Directory::open(&self.path(""), self.options.clone()).unwrap()
     }
 
+    /// A path for what the test does as a local program, which is root.
     pub(super) fn path(&self, inside: &str) -> PathBuf {
+        super::identity::restore_thread().unwrap();
         self.top.path().join("export").join(inside)
     }
 
     pub(super) fn outside(&self, name: &str) -> PathBuf {
+        super::identity::restore_thread().unwrap();
         self.top.path().join("outside").join(name)
     }
 
@@ -184,5 +190,14 @@ pub(super) fn list(files: &Directory, id: &FileId, page: usize) -> Vec<(Vec<u8>,
         if reply.end {
             return all;
         }
+    }
+}
+
+/// Sets a flag when it goes, also by a panic: ends the threads that watch the flag.
+pub(super) struct Ends<'a>(pub(super) &'a std::sync::atomic::AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 }
