@@ -1,5 +1,60 @@
-test:
-	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
-	cargo test
-.PHONY: test
+# Everything around the code. `make` alone lists what there is.
+
+CARGO ?= cargo
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Seconds that `make fuzz` gives to each target.
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+help: ## List the targets
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
+
+build: ## Build the program: target/release/pagewell
+	$(CARGO) build --release -p pagewell
+
+demo: ## Serve a directory, an image and a RAM file system, and use them with a real client
+	@scripts/packages.sh demo
+	@scripts/demo.sh
+
+test: ## Everything that must pass: style, lints, unit tests, documentation, real clients
+	@scripts/test.sh
+
+lint: ## Formatting and clippy, warnings denied
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+test-rust: ## Unit, property and wire tests
+	$(CARGO) test --workspace
+
+docs: ## The documentation of the code, warnings denied
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
+
+test-clients: ## Real clients: libnfs and a Linux kernel in an emulated machine
+	@scripts/packages.sh test
+	@tests/clients/run.sh
+
+lint-dependencies: ## Licences, bans and sources of all dependencies (needs cargo-deny)
+	@$(CARGO) deny --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny check licenses bans sources
+
+fuzz: ## Feed random input to every decoder for FUZZ_SECONDS each
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+bench-serve: build ## Measure against nfs-ganesha, side by side
+	@scripts/packages.sh bench
+	@scripts/bench-serve.sh
+
+install: build ## Install the program, its manual pages and shell completions below PREFIX
+	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
+
+man: build ## The manual pages, in target/man/man1
+	$${CARGO_TARGET_DIR:-target}/release/pagewell man $${CARGO_TARGET_DIR:-target}/man/man1
+
+clean: ## Remove everything that was built
+	$(CARGO) clean
+
+.PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
+	bench-serve install man clean

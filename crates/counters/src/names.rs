@@ -17,6 +17,39 @@ register! { COUNTERS, Counter:
         "Bytes of file data copied in user space or between kernel and user space.";
     SPLICED_BYTES = "pagewell_spliced_bytes_total",
         "Bytes of file data sent without a copy in user space.";
+    SEND_CALLS = "pagewell_send_calls_total", "System calls that sent replies.";
+    RECEIVE_CALLS = "pagewell_receive_calls_total", "System calls that received requests.";
+    PIPES_EXHAUSTED = "pagewell_pipes_exhausted_total",
+        "Reads copied because every pipe for splicing was in use.";
+    REQUEST_MEMORY_REFUSED = "pagewell_request_memory_refused_total",
+        "Times a request had to wait because the memory for requests was used up.";
+    CALLS_INLINE = "pagewell_calls_inline_total",
+        "Calls answered by the thread that received them.";
+    CALLS_POOLED = "pagewell_calls_pooled_total",
+        "Calls handed to the threads that may wait for storage.";
+    CONNECTIONS_ACCEPTED = "pagewell_connections_accepted_total", "Connections accepted.";
+    CONNECTIONS_REFUSED = "pagewell_connections_refused_total",
+        "Connections closed at once because too many were open.";
+    CONNECTIONS_STALLED = "pagewell_connections_stalled_total",
+        "Connections closed because a record or a reply made no progress.";
+    RECORDS_OVERSIZED = "pagewell_records_oversized_total",
+        "Records over the size cap, skipped and refused.";
+    RECORDS_BROKEN = "pagewell_records_broken_total",
+        "Connections closed because their record marking made no sense.";
+    DUPLICATES_REPLAYED = "pagewell_duplicates_replayed_total",
+        "Retransmitted calls answered with the reply of the first.";
+    DUPLICATES_IN_PROGRESS = "pagewell_duplicates_in_progress_total",
+        "Retransmitted calls whose first was still being worked on.";
+    JUKEBOX_REPLIES = "pagewell_jukebox_replies_total",
+        "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
+    PANICS = "pagewell_panics_total",
+        "Calls that ended in a defect of the program; each cost its client the connection.";
+    BAD_HANDLES = "pagewell_bad_handles_total",
+        "Calls with a handle that this server never made.";
+    RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
+        "Pages of RAM files copied at a write because a reader still held them.";
+    RAM_REFUSED = "pagewell_ram_refused_total",
+        "Changes of a RAM file system refused or cut short because it was full.";
     DEVICE_READS = "pagewell_device_reads_total", "Read requests made to files and block devices.";
     DEVICE_READ_BYTES = "pagewell_device_read_bytes_total",
         "Bytes read from files and block devices.";
@@ -46,10 +79,72 @@ register! { COUNTERS, Counter:
         "Numbers of images whose two byte orders differ.";
     ISO_NAMES_REPEATED = "pagewell_iso_names_repeated_total",
         "Names of images given a number because they were repeated.";
+    DIR_OBJECTS_HIT = "pagewell_dir_objects_hit_total",
+        "Calls whose object was held open.";
+    DIR_OBJECTS_MISSED = "pagewell_dir_objects_missed_total",
+        "Calls whose object had to be opened by its identifier.";
+    DIR_OBJECTS_EVICTED = "pagewell_dir_objects_evicted_total",
+        "Objects closed to make room for others.";
+    DIR_EVICTION_SYNCS = "pagewell_dir_eviction_syncs_total",
+        "Objects with unstable data that were synced because they had to be closed.";
+    DIR_LOOKUPS_NOT_CACHED = "pagewell_dir_lookups_not_cached_total",
+        "Lookups passed to a thread that may wait because the kernel did not have the name.";
+    DIR_RESOLVE_FALLBACKS = "pagewell_dir_resolve_fallbacks_total",
+        "Times that openat2 or RESOLVE_CACHED was found missing.";
+    DIR_MOUNT_POINTS_REFUSED = "pagewell_dir_mount_points_refused_total",
+        "Lookups refused because the name is a mount point.";
+    DIR_HANDLE_FALLBACKS = "pagewell_dir_handle_fallbacks_total",
+        "Exports that name objects by inode trails instead of kernel handles.";
+    DIR_CONTAINMENT_CHECKS = "pagewell_dir_containment_checks_total",
+        "Objects opened by handle that were checked to be inside the export.";
+    DIR_OBJECTS_OUTSIDE = "pagewell_dir_objects_outside_total",
+        "Objects refused because they had left the export.";
+    DIR_TRAIL_TABLE_HITS = "pagewell_dir_trail_table_hits_total",
+        "Objects found again where they were last seen.";
+    DIR_TRAIL_WALKS = "pagewell_dir_trail_walks_total",
+        "Objects looked for along their trail.";
+    DIR_TRAIL_SEARCHES = "pagewell_dir_trail_searches_total",
+        "Objects looked for in the whole export.";
+    DIR_TRAIL_SEARCHES_FAILED = "pagewell_dir_trail_searches_failed_total",
+        "Objects looked for in the whole export in vain.";
+    DIR_IDENTITY_SWITCHES = "pagewell_dir_identity_switches_total",
+        "Times that a thread began to act for another caller.";
+    DIR_IDENTITY_FAILURES = "pagewell_dir_identity_failures_total",
+        "Calls refused because the system did not let a thread act for the caller.";
+    DIR_ACL_LOOKS = "pagewell_dir_acl_looks_total",
+        "Times that an object was asked whether it has an access control list.";
+    DIR_ACL_CHECKS = "pagewell_dir_acl_checks_total",
+        "Permissions that an access control list decided.";
+    DIR_CHANGES_OVERLAPPED = "pagewell_dir_changes_overlapped_total",
+        "Changes answered without attributes from before because another change overlapped.";
+    DIR_WRITES_INLINE = "pagewell_dir_writes_inline_total",
+        "Unstable writes made by the thread that received them.";
+    DIR_SYNCS = "pagewell_dir_syncs_total",
+        "Sync calls made for files, directories and file systems.";
+    DIR_FILESYSTEM_SYNCS = "pagewell_dir_filesystem_syncs_total",
+        "Syncs of a whole file system.";
+    DIR_SYNC_FAILURES = "pagewell_dir_sync_failures_total",
+        "Sync calls that failed; each changed the write verifier.";
+    DIR_LISTINGS_OPENED = "pagewell_dir_listings_opened_total",
+        "Directory pages for which the directory was opened.";
+    DIR_LISTINGS_CONTINUED = "pagewell_dir_listings_continued_total",
+        "Directory pages that continued an open listing.";
+    DIR_LISTINGS_ORDERED = "pagewell_dir_listings_ordered_total",
+        "Directory pages that were put in order because the file system gives no cookies.";
+    DIR_OBJECTS_SWEPT = "pagewell_dir_objects_swept_total",
+        "Objects closed because a local program removed their last name.";
+    DIR_LISTING_DOUBTS = "pagewell_dir_listing_doubts_total",
+        "Listed names that were opened because their handle could not be compared.";
 }
 
 register! { GAUGES, Gauge:
+    DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
+        "Descriptors held for objects of served directories.";
     CONNECTIONS = "pagewell_connections", "Client connections open now.";
+    REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",
+        "Bytes of memory that hold requests now.";
+    CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
+    RAM_BYTES = "pagewell_ram_bytes", "Bytes charged to RAM file systems now.";
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@
 //! Reading order: [`filesystem`] (the trait), [`payload`], then one of the kinds.
 
 pub mod attributes;
+pub mod dir;
 pub mod error;
 pub mod filesystem;
 pub mod identity;
 pub mod iso;
 pub mod name;
 pub mod payload;
+pub mod ram;
 pub mod source;
 
 pub use attributes::{

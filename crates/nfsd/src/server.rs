@@ -1,8 +1,27 @@
-//! A running server.
+//! A running server: its threads and what they share.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
 
 use crate::config::Config;
+use crate::connection::Connection;
+use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
+use crate::pool::Pool;
+use crate::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
+use crate::service::{Service, WaitingCall};
+
+/// How long a stopping server lets clients fetch the replies to what was begun.
+const DRAIN_FOR: Duration = Duration::from_secs(10);
+
+/// The most receiving threads; each serves thousands of calls per millisecond.
+const READERS_MAX: usize = 8;
 
 /// Why a server could not start or stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -23,17 +42,150 @@ pub enum Error {
     System(String),
 }
 
-/// A running server; stops when told to.
+/// What all threads of a server share.
+pub struct Shared {
+    /// Answers calls.
+    pub service: Service,
+    /// Memory for requests.
+    pub memory: Arc<Memory>,
+    /// Set once, when the server is to stop.
+    pub stopping: AtomicBool,
+    /// How long stopping may take.
+    pub drain_for: Duration,
+    /// Connections at once.
+    pub connections_max: usize,
+    mailboxes: Vec<Arc<Mailbox>>,
+    next_token: AtomicU64,
+    pool: OnceLock<Arc<Pool<Job>>>,
+}
+
+/// A call for the pool.
+pub struct Job {
+    /// Whom to answer.
+    pub connection: Arc<Connection>,
+    /// Holds the call's record.
+    pub record: Buffer,
+    /// Bytes of the record.
+    pub length: usize,
+    /// When its last byte arrived.
+    pub received_at: Instant,
+    /// What the first look at the call has left to remember.
+    pub state: WaitingCall,
+}
+
+impl Shared {
+    /// Hands a call to the pool.
+    pub fn queue(&self, job: Job) {
+        names::CALLS_POOLED.add(1);
+        job.connection.begin_call(job.length);
+        if let Some(pool) = self.pool.get() {
+            pool.queue(job.connection.token(), job);
+        }
+    }
+
+    /// Gives a new connection to the next reader.
+    pub fn assign(&self, socket: OwnedFd, peer: (IpAddr, u16)) {
+        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+        #[allow(clippy::cast_possible_truncation)] // only the remainder matters
+        let mailbox = &self.mailboxes[token as usize % self.mailboxes.len()];
+        let waker = Waker::new(mailbox.clone(), token);
+        mailbox.adopt(Arc::new(Connection::new(socket, peer, waker)));
+    }
+
+    fn run(&self, job: Job) {
+        names::CALLS_RUNNING.add(1);
+        let (connection, length, state) = (job.connection.clone(), job.length, job.state);
+        // Nothing panics by intention. If something does, it costs its client the connection and
+        // nobody else anything.
+        let work = AssertUnwindSafe(|| self.service.answer_waiting(job));
+        if catch_unwind(work).is_err() {
+            names::PANICS.add(1);
+            self.service.give_up(&state);
+            connection.close();
+        }
+        names::CALLS_RUNNING.add(-1);
+        connection.end_call(length);
+    }
+
+    /// Answers calls that storage holds, until the server stops.
+    fn watch(&self) {
+        let period = self.service.slow_calls().period();
+        while !self.stopping.load(Ordering::Acquire) {
+            std::thread::park_timeout(period);
+            let held = self.service.answer_held(Instant::now());
+            if let Some(pool) = self.pool.get() {
+                pool.set_held(held);
+            }
+        }
+    }
+}
+
+/// A running server; stops when told to, or when dropped.
 pub struct Server {
     address: SocketAddr,
+    shared: Arc<Shared>,
+    readers: Vec<JoinHandle<()>>,
+    watcher: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Listens and serves on threads of its own.
     pub fn start(config: Config) -> Result<Self, Error> {
-        Ok(Self {
-            address: config.listen,
-        })
+        let listen = config.listen;
+        let threads = config.threads;
+        let connections_max = config.connections_max;
+        let refused = |error: std::io::Error| Error::Listen {
+            address: listen,
+            reason: error.to_string(),
+        };
+        let system = |error: std::io::Error| Error::System(error.to_string());
+        let memory = Memory::new(REQUEST_BYTES_MAX);
+        let service = Service::new(config, memory.clone())?;
+        let listener = TcpListener::bind(listen).map_err(refused)?;
+        listener.set_nonblocking(true).map_err(system)?;
+        let address = listener.local_addr().map_err(system)?;
+        let count = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(READERS_MAX);
+        let mailboxes: Result<Vec<_>, _> = (0..count).map(|_| Mailbox::new()).collect();
+        let shared = Arc::new(Shared {
+            service,
+            memory,
+            stopping: AtomicBool::new(false),
+            drain_for: DRAIN_FOR,
+            connections_max,
+            mailboxes: mailboxes.map_err(|errno| system(errno.into()))?,
+            next_token: AtomicU64::new(FIRST_TOKEN),
+            pool: OnceLock::new(),
+        });
+        let weak = Arc::downgrade(&shared);
+        let pool = Pool::new(threads, move |job: Job| {
+            if let Some(shared) = weak.upgrade() {
+                shared.run(job);
+            }
+        });
+        let _ = shared.pool.set(pool);
+        let mut server = Self {
+            address,
+            shared,
+            readers: Vec::new(),
+            watcher: None,
+        };
+        server.start_threads(listener).map_err(system)?;
+        Ok(server)
+    }
+
+    fn start_threads(&mut self, listener: TcpListener) -> std::io::Result<()> {
+        let mut listener = Some(listener);
+        for mailbox in self.shared.mailboxes.clone() {
+            let reader = Reader::new(self.shared.clone(), mailbox, listener.take())?;
+            let builder = std::thread::Builder::new().name("pagewell-reader".into());
+            self.readers.push(builder.spawn(move || reader.run())?);
+        }
+        let shared = self.shared.clone();
+        let builder = std::thread::Builder::new().name("pagewell-watcher".into());
+        self.watcher = Some(builder.spawn(move || shared.watch())?);
+        Ok(())
     }
 
     /// Where it really listens.
@@ -43,7 +195,32 @@ impl Server {
     }
 
     /// Accepts nothing more, finishes what was begun, brings dirty data to the device.
-    pub fn stop(self) -> Result<(), pagewell_fs::Error> {
-        Ok(())
+    pub fn stop(mut self) -> Result<(), pagewell_fs::Error> {
+        self.halt();
+        self.shared.service.sync()
+    }
+
+    fn halt(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        for mailbox in &self.shared.mailboxes {
+            mailbox.ring();
+        }
+        for reader in self.readers.drain(..) {
+            // A reader that panicked has been reported by the panic hook.
+            let _ = reader.join();
+        }
+        if let Some(watcher) = self.watcher.take() {
+            watcher.thread().unpark();
+            let _ = watcher.join();
+        }
+        if let Some(pool) = self.shared.pool.get() {
+            pool.stop();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.halt();
     }
 }

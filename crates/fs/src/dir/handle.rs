@@ -1,0 +1,244 @@
+//! Identifiers made of the kernel's own file handles.
+//!
+//! Problem: an identifier must outlive renames, restarts and the open-object cache, and must
+//! never mean another object.
+//!
+//! Rule: name_to_handle_at gives what the file system itself uses for NFS (inode number and
+//! generation, mostly); open_by_handle_at, which needs `CAP_DAC_READ_SEARCH`, opens it again on
+//! the file system of the export. The identifier is one byte [`TAG`], one byte type, and the
+//! handle. A reused inode has another generation, so the old identifier is stale.
+//!
+//! Containment: the server authenticates identifiers, so what arrives here was once issued for
+//! this export, and a handle cannot lead to another file system. When the export is a whole file
+//! system there is nothing else to check. When it is a part of one, an object that a local
+//! program moved out of the export must become stale: each time an object is opened by handle,
+//! its path in `/proc/self/fd` is compared with the export's. A directory that seems to be outside
+//! is confirmed by walking `..` to the top.
+//!
+//! Not detected: an object moved out while it is held in the open-object cache; a file whose
+//! path the kernel does not know or show (it is then just `/`), as after its directory went out of
+//! memory, or when it was moved out of what a bind mount shows; a file with several names,
+//! which may be inside by one and outside by another. Nor is permission asked of the directories
+//! above an object: who was given its identifier may use it, as with other NFS servers.
+
+use super::Tree;
+use super::error_of;
+use super::object::{Object, link_to};
+use super::status::Status;
+use super::system::{self, KernelHandle};
+use crate::{Error, FileId, FileType, Result};
+use pagewell_counters::names;
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// First byte of an identifier of this kind.
+pub(super) const TAG: u8 = 1;
+/// Directories between an object and the top of the mount that are walked at most.
+const DEPTH_MAX: usize = 4096;
+
+/// Linux' numbers for file systems whose handles and journals are known (statfs `f_type`).
+pub(super) const EXT4_MAGIC: i64 = 0xef53;
+pub(super) const XFS_MAGIC: i64 = 0x5846_5342;
+pub(super) const TMPFS_MAGIC: i64 = 0x0102_1994;
+pub(super) const BTRFS_MAGIC: i64 = 0x9123_683e;
+pub(super) const RAMFS_MAGIC: i64 = 0x8584_58f6;
+pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
+
+/// The identifier that carries `handle`; `None` when it does not fit.
+pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
+    let kind = u8::try_from(handle.kind()).ok()?;
+    let mut bytes = Vec::with_capacity(2 + handle.bytes().len());
+    bytes.extend([TAG, kind]);
+    bytes.extend(handle.bytes());
+    FileId::new(&bytes)
+}
+
+fn handle_of(id: &FileId) -> Result<KernelHandle> {
+    match id.as_bytes() {
+        [TAG, kind, handle @ ..] if !handle.is_empty() => {
+            KernelHandle::new(*kind, handle).ok_or(Error::BadId)
+        }
+        _ => Err(Error::BadId),
+    }
+}
+
+/// The handle of an open object, as an identifier.
+pub(super) fn identify(fd: BorrowedFd<'_>) -> Result<FileId> {
+    let handle = system::name_to_handle(fd, b"").map_err(error_of)?;
+    id_of(&handle).ok_or(Error::NotSupported)
+}
+
+/// The inode number inside a handle, where its layout is known.
+pub(super) fn inode_in(magic: i64, handle: &KernelHandle) -> Option<u64> {
+    let bytes = handle.bytes();
+    let word = |at: usize| -> Option<u64> {
+        let word = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(u64::from(u32::from_ne_bytes(word)))
+    };
+    let long = |at: usize| -> Option<u64> {
+        Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    };
+    match (magic, handle.kind(), bytes.len()) {
+        // FILEID_INO32_GEN: inode, generation
+        (EXT4_MAGIC | XFS_MAGIC, 1, 8) => word(0),
+        // XFS with 64-bit inode numbers: inode, generation
+        (XFS_MAGIC, 0x81, 12) => long(0),
+        // tmpfs: generation, low and high half of the inode
+        (TMPFS_MAGIC, 1, 12) => Some(word(4)? | word(8)? << 32),
+        // btrfs without parent: object, root, generation
+        (BTRFS_MAGIC, 0x4d, 20) => long(0),
+        _ => None,
+    }
+}
+
+/// Whether this process may open by handle on the file system of `mount`.
+pub(super) fn works(mount: BorrowedFd<'_>) -> bool {
+    let Ok(handle) = system::name_to_handle(mount, b"") else {
+        return false;
+    };
+    id_of(&handle).is_some()
+        && system::open_by_handle(mount, &handle, OFlags::PATH | OFlags::CLOEXEC).is_ok()
+}
+
+impl Tree {
+    /// Opens what a kernel handle names, only to name it.
+    pub(super) fn open_handle(&self, id: &FileId) -> Result<(OwnedFd, Status)> {
+        let handle = handle_of(id)?;
+        self.acting.become_server()?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match system::open_by_handle(self.mount.as_fd(), &handle, flags) {
+            Ok(opened) => opened,
+            Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
+            Err(Errno::INVAL) => return Err(Error::BadId),
+            Err(errno) => return Err(error_of(errno)),
+        };
+        let status = Status::of(&opened)?;
+        if self.is_gone(&status) || !self.same_mount(&status) {
+            return Err(Error::Stale);
+        }
+        if self.whole_mount || self.is_inside(opened.as_fd(), &status)? {
+            Ok((opened, status))
+        } else {
+            names::DIR_OBJECTS_OUTSIDE.add(1);
+            Err(Error::Stale)
+        }
+    }
+
+    /// Whether an object opened by handle is still in the export, as far as can be told.
+    fn is_inside(&self, fd: BorrowedFd<'_>, status: &Status) -> Result<bool> {
+        names::DIR_CONTAINMENT_CHECKS.add(1);
+        if status.node() == self.root.node {
+            return Ok(true);
+        }
+        let root = path_of(self.root.as_fd());
+        let path = path_of(fd);
+        if let (Some(root), Some(path)) = (&root, &path)
+            && beneath(root, path)
+        {
+            return Ok(true);
+        }
+        if status.file_type()? == FileType::Directory {
+            return self.walks_to_root(fd);
+        }
+        let (Some(root), Some(path)) = (root, path) else {
+            return Ok(true);
+        };
+        let known = path.len() > 1 && status.link_count() == 1;
+        // the export itself may have been renamed between the two looks
+        let settled = path_of(self.root.as_fd()).as_ref() == Some(&root);
+        Ok(!(known && settled))
+    }
+
+    /// Whether `..`, again and again, leads from a directory to the export's root.
+    pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>) -> Result<bool> {
+        self.acting.become_server()?;
+        let mut below = Status::of(fd)?.node();
+        let mut at: Option<OwnedFd> = None;
+        for _ in 0..DEPTH_MAX {
+            let parent = self.resolver.parent(at.as_ref().map_or(fd, AsFd::as_fd));
+            let parent = match parent {
+                Ok(parent) => parent,
+                // the top of the mount, or a directory that the mount does not show
+                Err(Error::AccessDenied | Error::NotFound) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let status = Status::of(&parent)?;
+            if status.node() == self.root.node {
+                return Ok(true);
+            }
+            if status.node() == below || !self.same_mount(&status) {
+                return Ok(false);
+            }
+            below = status.node();
+            at = Some(parent);
+        }
+        Ok(false)
+    }
+
+    /// Whether something reached from the export is on the export's own mount.
+    pub(super) fn same_mount(&self, status: &Status) -> bool {
+        match (self.mount_number, status.mount()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.root.node.device == status.node().device,
+        }
+    }
+}
+
+impl Object {
+    /// Whether this is the same object as the one just looked at.
+    pub(super) fn is(&self, status: &Status) -> bool {
+        self.node == status.node() && self.birth == status.birth()
+    }
+}
+
+fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
+    let path = rustix::fs::readlink(link_to(fd), Vec::new())
+        .ok()?
+        .into_bytes();
+    path.starts_with(b"/").then_some(path)
+}
+
+fn beneath(root: &[u8], path: &[u8]) -> bool {
+    path.strip_prefix(root)
+        .is_some_and(|rest| root.ends_with(b"/") || rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beneath_means_a_whole_component() {
+        assert!(beneath(b"/a", b"/a/b"));
+        assert!(!beneath(b"/a", b"/ab"));
+        assert!(!beneath(b"/a/b", b"/a"));
+        assert!(beneath(b"/", b"/x"));
+    }
+
+    #[test]
+    fn a_handle_survives_the_identifier() {
+        let handle = KernelHandle::new(0x81, &[7; 12]).unwrap();
+        let id = id_of(&handle).unwrap();
+        let back = handle_of(&id).unwrap();
+        assert_eq!((back.kind(), back.bytes()), (0x81, &[7; 12][..]));
+        let too_long = KernelHandle::new(1, &[7; 47]).unwrap();
+        assert!(id_of(&too_long).is_none());
+        for bad in [&[][..], &[TAG], &[TAG, 1], &[9, 1, 1, 1]] {
+            let id = FileId::new(bad).unwrap();
+            assert_eq!(handle_of(&id).err(), Some(Error::BadId));
+        }
+    }
+
+    #[test]
+    fn inode_is_found_where_the_layout_is_known() {
+        let words: Vec<u8> = [3u32, 4, 5].iter().flat_map(|w| w.to_ne_bytes()).collect();
+        let inode = |magic, kind, length: usize| {
+            inode_in(magic, &KernelHandle::new(kind, &words[..length]).unwrap())
+        };
+        assert_eq!(inode(EXT4_MAGIC, 1, 8), Some(3));
+        assert_eq!(inode(TMPFS_MAGIC, 1, 12), Some(4 | 5 << 32));
+        assert_eq!(inode(EXT4_MAGIC, 1, 12), None);
+        assert_eq!(inode(0, 1, 8), None);
+    }
+}

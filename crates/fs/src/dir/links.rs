@@ -1,0 +1,140 @@
+//! Changing names: remove, rename, link. The kernel judges the caller; what is done here is to
+//! take true looks before and after, to let go of objects that lost their last name, and to bring
+//! the names to the device.
+
+use super::Tree;
+use super::blocking;
+use super::error_of;
+use super::naming::Place;
+use super::object::Object;
+use super::status::Status;
+use crate::{Attributes, Call, Change, Error, FileId, Result};
+use rustix::fs::{AtFlags, RenameFlags};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+impl Tree {
+    /// [`crate::FileSystem::remove`] and [`crate::FileSystem::remove_directory`].
+    pub(super) fn remove(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<Change> {
+        blocking::may_wait(call)?;
+        let directory = self.directory(call, directory)?;
+        crate::name::check_old(name)?;
+        let caller = self.acting.caller(call);
+        let flags = if is_directory {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        let (victim, change) = self.change_directory(&directory, || {
+            self.acting.become_caller(&caller)?;
+            let victim = self.held_name(&directory, name);
+            let running = victim.as_ref().map(|victim| victim.changes().begin());
+            rustix::fs::unlinkat(directory.as_fd(), name, flags).map_err(error_of)?;
+            drop(running);
+            Ok(victim)
+        })?;
+        if let Some(victim) = victim {
+            let _ = self.look(&victim); // lets go of it if that was its last name
+        }
+        self.sync_names(&[&directory])?;
+        Ok(change)
+    }
+
+    /// The object of a name, if it is held open.
+    fn held_name(&self, directory: &Object, name: &[u8]) -> Option<Arc<Object>> {
+        let status = Status::of_name(directory.as_fd(), name).ok()?;
+        self.held(&status, &Place::Child(directory, name))
+    }
+
+    /// [`crate::FileSystem::rename`].
+    pub(super) fn rename(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+    ) -> Result<(Change, Change)> {
+        blocking::may_wait(call)?;
+        let (from_name, to_name) = (from.1, to.1);
+        let from = self.directory(call, from.0)?;
+        let to = self.directory(call, to.0)?;
+        crate::name::check_old(from_name)?;
+        crate::name::check_old(to_name)?;
+        let locked = self.stripes.lock_both(from.node, to.node);
+        let same = from.node == to.node;
+        let running = (
+            from.changes().begin(),
+            (!same).then(|| to.changes().begin()),
+        );
+        let before = (self.look(&from)?, self.look(&to)?);
+        self.acting.become_caller(&self.acting.caller(call))?;
+        let moved = Status::of_name(from.as_fd(), from_name).ok();
+        let held = [
+            self.held_name(&from, from_name),
+            self.held_name(&to, to_name),
+        ];
+        let touching: Vec<_> = held.iter().flatten().map(|o| o.changes().begin()).collect();
+        let flags = RenameFlags::empty();
+        rustix::fs::renameat_with(from.as_fd(), from_name, to.as_fd(), to_name, flags)
+            .map_err(error_of)?;
+        drop(touching);
+        if let Some(moved) = moved {
+            self.naming
+                .note(&moved, &Place::Child(&to, to_name), &self.root);
+        }
+        let after = (from.status().ok(), to.status().ok());
+        let from_alone = running.0.was_alone();
+        let to_alone = running.1.as_ref().map_or(from_alone, |one| one.was_alone());
+        drop((running, locked));
+        for object in held.iter().flatten() {
+            let _ = self.look(object); // lets go of what was replaced
+        }
+        if same {
+            self.sync_names(&[&to])?;
+        } else {
+            self.sync_names(&[&to, &from])?;
+        }
+        Ok((
+            self.change(&before.0, after.0.as_ref(), from_alone),
+            self.change(&before.1, after.1.as_ref(), to_alone),
+        ))
+    }
+
+    /// [`crate::FileSystem::link`].
+    pub(super) fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        let directory = self.directory(call, directory)?;
+        crate::name::check_new(name)?;
+        self.look(&object)?;
+        if object.is_directory() {
+            return Err(Error::NotPermitted); // as link(2) says
+        }
+        let caller = self.acting.caller(call);
+        let (status, change) = self.change_directory(&directory, || {
+            let running = object.changes().begin();
+            self.acting.become_caller(&caller)?;
+            let flags = AtFlags::SYMLINK_FOLLOW; // through /proc, to the object itself
+            let source = object.link();
+            rustix::fs::linkat(rustix::fs::CWD, source, directory.as_fd(), name, flags)
+                .map_err(error_of)?;
+            drop(running);
+            object.status()
+        })?;
+        self.naming
+            .note(&status, &Place::Child(&directory, name), &self.root);
+        self.sync_names(&[&directory])?;
+        Ok((self.attributes_of(&status)?, change))
+    }
+}

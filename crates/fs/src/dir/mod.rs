@@ -1,0 +1,301 @@
+//! A local directory as a file system: kind `dir`.
+//!
+//! The kernel's page cache is the cache (one cache on a path); this layer finds objects, judges
+//! callers, and keeps the promises of NFSv3 that the system calls do not keep by themselves.
+//!
+//! ```text
+//!  identifier ──> open-object cache ──hit──────────────────────────> object ──> statx, pread, ...
+//!                        └─miss─> kernel handle (handle) or trail (trail) ─┘
+//!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
+//! ```
+//!
+//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
+//! identifier is), `object` and `cache` (what is held open), `resolve` and `lookup` (from a name to
+//! an object), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`,
+//! [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
+//!
+//! What is not promised: changes that local programs make at the same moment are not excluded, so
+//! `before` in a [`crate::Change`] is true with respect to changes through Pagewell. Special files
+//! are made and described, never opened. Mount points inside the export are listed and not entered.
+//! Clients see all times to the nanosecond as the file system keeps them; reading updates access
+//! times as the mount options say.
+
+mod blocking;
+mod cache;
+mod create;
+pub mod durability;
+mod entries;
+mod handle;
+pub mod identity;
+mod links;
+mod listing;
+mod lookup;
+mod naming;
+mod object;
+mod open;
+mod permission;
+mod read_write;
+mod resolve;
+mod set_attributes;
+mod status;
+mod stripes;
+mod sweeper;
+mod system;
+mod trail;
+
+#[cfg(test)]
+mod tests;
+
+pub use open::{OpenError, Options};
+
+use crate::{
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenFile, ReadReply, Result,
+    SetAttributes, Stability, Statistics, Timestamp, Written,
+};
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A served directory.
+pub struct Directory {
+    tree: Arc<Tree>,
+    _sweeper: sweeper::Sweeper,
+}
+
+/// Everything about one export.
+struct Tree {
+    path: PathBuf,
+    /// The root, open for reading: names the file system to open_by_handle_at and syncfs.
+    mount: OpenFile,
+    root: Arc<object::Object>,
+    naming: naming::Naming,
+    acting: identity::Acting,
+    resolver: resolve::Resolver,
+    cache: cache::Cache,
+    stripes: stripes::Stripes,
+    durability: durability::Durability,
+    limits: Limits,
+    filesystem_id: u64,
+    /// Number of the mount the root is on, where the kernel tells.
+    mount_number: Option<u64>,
+    /// The export is a whole file system, so that nothing on it can be outside.
+    whole_mount: bool,
+    /// The file system can have access control lists.
+    has_acls: bool,
+    /// The file system counts names: an object with none is gone.
+    counts_links: bool,
+    /// Linux' number for the type of the file system.
+    magic: i64,
+    listings: entries::Listings,
+    /// The file system gives no positions that can be cookies.
+    orders_listings: AtomicBool,
+    /// Held by the one thread that searches the export for an object.
+    hunting: Mutex<()>,
+}
+
+impl Directory {
+    /// Serves the directory at `path`.
+    ///
+    /// Sets the umask of the process to 0, so that objects get the mode their caller asks for,
+    /// and raises the soft limit of open files.
+    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let tree = Arc::new(Tree::open(path, options)?);
+        Ok(Self {
+            _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
+            tree,
+        })
+    }
+
+    /// Whether calls are made as their callers (the program runs as root) or all as the
+    /// program's own user.
+    #[must_use]
+    pub fn acts_as_caller(&self) -> bool {
+        matches!(self.tree.acting, identity::Acting::AsCaller)
+    }
+
+    /// What an operator should be told at start: one line, or nothing.
+    #[must_use]
+    pub fn notice(&self) -> Option<String> {
+        self.tree.notice()
+    }
+}
+
+impl FileSystem for Directory {
+    fn describe(&self) -> String {
+        self.tree.describe()
+    }
+
+    fn root(&self) -> FileId {
+        self.tree.root.id
+    }
+
+    fn limits(&self) -> Limits {
+        self.tree.limits
+    }
+
+    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
+        self.tree.lookup(call, directory, name)
+    }
+
+    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        let object = self.tree.object(call, id)?;
+        let status = self.tree.look(&object)?;
+        self.tree.attributes_of(&status)
+    }
+
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.tree.set_attributes(call, id, attributes, guard)
+    }
+
+    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
+        let object = self.tree.object(call, id)?;
+        let status = self.tree.look(&object)?;
+        let caller = self.tree.acting.caller(call);
+        let granted = self.tree.granted(&object, &status, &caller, wanted)?;
+        Ok((granted, self.tree.attributes_of(&status)?))
+    }
+
+    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        self.tree.read_link(call, id)
+    }
+
+    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
+        self.tree.read(call, id, offset, count)
+    }
+
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        self.tree.write(call, id, offset, data, stability)
+    }
+
+    fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
+        self.tree.commit(call, id)
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.tree.durability.verifier()
+    }
+
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.tree.create(call, directory, name, mode)
+    }
+
+    fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.tree.make_directory(call, directory, name, attributes)
+    }
+
+    fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.tree
+            .make_symlink(call, directory, name, target, attributes)
+    }
+
+    fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.tree.make_node(call, directory, name, kind, attributes)
+    }
+
+    fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        self.tree.link(call, id, directory, name)
+    }
+
+    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.tree.remove(call, directory, name, false)
+    }
+
+    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.tree.remove(call, directory, name, true)
+    }
+
+    fn rename(
+        &self,
+        call: &Call<'_>,
+        from_directory: &FileId,
+        from_name: &[u8],
+        to_directory: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        let (from, to) = ((from_directory, from_name), (to_directory, to_name));
+        self.tree.rename(call, from, to)
+    }
+
+    fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        self.tree
+            .read_directory(call, directory, cookie, with_attributes, visit)
+    }
+
+    fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
+        self.tree.statistics()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.tree.sync_all()
+    }
+}
+
+/// This layer's reading of an errno: what [`Error`]'s general mapping leaves to the place.
+fn error_of(errno: Errno) -> Error {
+    match errno {
+        // "would block" is for callers that forbade waiting; here the system is short of something
+        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE => Error::TryLater,
+        // a mount point, or a program that is running
+        Errno::BUSY | Errno::TXTBSY => Error::AccessDenied,
+        other => other.into(),
+    }
+}
+
+/// Locks also after a panic elsewhere: what is kept under these locks is whole at every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,174 @@
+//! Data: read, write, commit; and the targets of symbolic links.
+//!
+//! The kernel's page cache is the cache. A read only says where the bytes are; a write goes to
+//! the page cache and, as asked, on to the device. Permission is judged at every call. A write is
+//! made as its caller, so that quotas count and set-user-id bits go as for a local writer.
+
+use super::Tree;
+use super::blocking;
+use super::object::Object;
+use super::status::Status;
+use super::{error_of, identity::Caller};
+use crate::{
+    Attributes, Call, Change, Committed, Error, FileId, FileType, OpenFile, Payload, ReadReply,
+    Result, Stability, Written,
+};
+use pagewell_counters::names;
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+impl Tree {
+    /// [`crate::FileSystem::read`].
+    pub(super) fn read(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadReply> {
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let status = self.look(&object)?;
+        self.check_read(&object, &status, &self.acting.caller(call))?;
+        let left = status.size().saturating_sub(offset);
+        let length = u32::try_from(left.min(u64::from(count))).unwrap_or(count);
+        let payload = if length == 0 {
+            Payload::Bytes(Vec::new())
+        } else {
+            if !object.is_readable() {
+                self.acting.become_server()?;
+            }
+            Payload::File {
+                file: object.readable()?.clone(),
+                offset,
+                length,
+            }
+        };
+        Ok(ReadReply {
+            payload,
+            end_of_file: left <= u64::from(length),
+            attributes: self.attributes_of(&status)?,
+        })
+    }
+
+    /// [`crate::FileSystem::read_link`].
+    pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        let object = self.object(call, id)?;
+        if object.file_type != FileType::Symlink {
+            return Err(Error::Invalid);
+        }
+        let status = self.look(&object)?;
+        blocking::may_read_target(call, &status)?;
+        let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
+        Ok((target.into_bytes(), self.attributes_of(&status)?))
+    }
+
+    /// [`crate::FileSystem::write`].
+    pub(super) fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let caller = self.acting.caller(call);
+        let verifier = self.durability.verifier();
+        let running = object.changes().begin();
+        let before = self.look(&object)?;
+        self.check_write(&object, &before, &caller)?;
+        offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= self.limits.file_bytes_max)
+            .ok_or(Error::FileTooLarge)?;
+        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
+        if !call.may_block {
+            names::DIR_WRITES_INLINE.add(1);
+        }
+        let file = self.writable(&object)?;
+        self.acting.become_caller(&caller)?;
+        object.set_unsynced(true);
+        let count = write_all(file, data, offset)?;
+        match stability {
+            Stability::Unstable => {}
+            Stability::DataSync => self.durability.sync_data(&object, file)?,
+            Stability::FileSync => self.durability.sync_all(&object, file)?,
+        }
+        let after = object.status().ok();
+        let alone = running.was_alone();
+        Ok(Written {
+            count,
+            committed: stability,
+            verifier,
+            change: self.change(&before, after.as_ref(), alone),
+        })
+    }
+
+    /// [`crate::FileSystem::commit`]. The whole file is brought to the device, whatever the range:
+    /// syncing a part of a file durably is not something Linux offers.
+    pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let running = object.changes().begin();
+        let before = self.look(&object)?;
+        self.acting.become_server()?;
+        let file = match object.write_if_open() {
+            Some(file) => file,
+            None => object.readable()?,
+        };
+        self.durability.sync_data(&object, file)?;
+        let after = object.status().ok();
+        let alone = running.was_alone();
+        Ok(Committed {
+            verifier: self.durability.verifier(),
+            change: self.change(&before, after.as_ref(), alone),
+        })
+    }
+
+    /// The file open for writing; the permission was checked before.
+    pub(super) fn writable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+        if let Some(file) = object.write_if_open() {
+            return Ok(file);
+        }
+        self.acting.become_server()?;
+        object.writable()
+    }
+
+    /// Sets the length of a file, judged as `caller` by what was checked before.
+    pub(super) fn truncate(&self, object: &Object, caller: &Caller<'_>, size: u64) -> Result<()> {
+        let file = self.writable(object)?;
+        self.acting.become_caller(caller)?;
+        object.set_unsynced(true);
+        rustix::fs::ftruncate(file, size).map_err(error_of)
+    }
+
+    /// What a client learns of a change.
+    pub(super) fn change(&self, before: &Status, after: Option<&Status>, alone: bool) -> Change {
+        let before = alone.then(|| self.attributes_of(before).ok()).flatten();
+        Change {
+            before: before.map(|attributes| attributes.wcc()),
+            after: after.and_then(|status| self.attributes_of(status).ok()),
+        }
+    }
+}
+
+/// Writes all of `data`, or as much as goes before an error: then that is what counts.
+fn write_all(file: &OpenFile, data: &[u8], offset: u64) -> Result<u32> {
+    let mut done = 0usize;
+    while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pwrite(file, rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) if done == 0 => return Err(error_of(errno)),
+            Err(_) => break,
+        }
+    }
+    if done == 0 && !data.is_empty() {
+        return Err(Error::NoSpace);
+    }
+    Ok(u32::try_from(done).unwrap_or(u32::MAX))
+}

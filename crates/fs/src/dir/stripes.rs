@@ -1,0 +1,40 @@
+//! Locks by inode, a fixed number of them for all inodes.
+
+use super::lock;
+use super::status::Node;
+use std::sync::{Mutex, MutexGuard};
+
+/// Two of 64 threads in different directories seldom meet in one of so many.
+const STRIPES: usize = 256;
+
+/// The locks.
+pub(super) struct Stripes(Vec<Mutex<()>>);
+
+impl Stripes {
+    pub(super) fn new() -> Self {
+        Self((0..STRIPES).map(|_| Mutex::default()).collect())
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // only the low bits count
+    fn index(node: Node) -> usize {
+        (node.inode ^ node.inode >> 8 ^ node.device) as usize % STRIPES
+    }
+
+    /// Locks out other changes of this inode.
+    pub(super) fn lock(&self, node: Node) -> MutexGuard<'_, ()> {
+        lock(&self.0[Self::index(node)])
+    }
+
+    /// Locks out other changes of both inodes, in an order that cannot deadlock.
+    pub(super) fn lock_both(
+        &self,
+        one: Node,
+        other: Node,
+    ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
+        let (one, other) = (Self::index(one), Self::index(other));
+        let (low, high) = (one.min(other), one.max(other));
+        let first = lock(&self.0[low]);
+        let second = (low != high).then(|| lock(&self.0[high]));
+        (first, second)
+    }
+}

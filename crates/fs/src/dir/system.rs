@@ -1,0 +1,187 @@
+//! System calls that rustix lacks, each behind the narrowest safe face.
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
+const HANDLE_BYTES_MAX: usize = 128;
+
+/// A file handle as the kernel makes it (`struct file_handle`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct KernelHandle {
+    length: u32,
+    kind: i32,
+    bytes: [u8; HANDLE_BYTES_MAX],
+}
+
+impl KernelHandle {
+    /// A handle of this type and these bytes; `None` when there are too many.
+    pub(super) fn new(kind: u8, value: &[u8]) -> Option<Self> {
+        let mut bytes = [0; HANDLE_BYTES_MAX];
+        bytes.get_mut(..value.len())?.copy_from_slice(value);
+        Some(Self {
+            length: u32::try_from(value.len()).ok()?,
+            kind: i32::from(kind),
+            bytes,
+        })
+    }
+
+    /// The type, private to the file system below.
+    pub(super) fn kind(&self) -> i32 {
+        self.kind
+    }
+
+    /// The bytes, private to the file system below.
+    pub(super) fn bytes(&self) -> &[u8] {
+        let length = usize::try_from(self.length).unwrap_or(0);
+        self.bytes.get(..length).unwrap_or(&[])
+    }
+}
+
+fn checked(result: libc::c_long) -> Result<libc::c_long, Errno> {
+    if result < 0 {
+        let code = std::io::Error::last_os_error().raw_os_error();
+        Err(Errno::from_raw_os_error(code.unwrap_or(libc::EIO)))
+    } else {
+        Ok(result)
+    }
+}
+
+fn descriptor(fd: BorrowedFd<'_>) -> libc::c_long {
+    libc::c_long::from(fd.as_raw_fd())
+}
+
+/// The handle of `name` in the directory `fd`, or of `fd` itself when `name` is empty.
+pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHandle, Errno> {
+    let path = CString::new(name).map_err(|_| Errno::INVAL)?;
+    let flags = if name.is_empty() {
+        libc::AT_EMPTY_PATH
+    } else {
+        0
+    };
+    let mut handle = KernelHandle {
+        length: HANDLE_BYTES_MAX as u32,
+        kind: 0,
+        bytes: [0; HANDLE_BYTES_MAX],
+    };
+    let mut mount: libc::c_int = 0;
+    // SAFETY: `path` ends in NUL; the kernel writes at most the eight bytes of the header and
+    // `length` bytes behind it, which is what `handle` has; `mount` is one int.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            descriptor(fd),
+            path.as_ptr(),
+            &raw mut handle,
+            &raw mut mount,
+            libc::c_long::from(flags),
+        )
+    })?;
+    Ok(handle)
+}
+
+/// Opens what `handle` names on the file system that `mount` is on.
+pub(super) fn open_by_handle(
+    mount: BorrowedFd<'_>,
+    handle: &KernelHandle,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    // SAFETY: the kernel reads the header and `length` bytes behind it, which `handle` has.
+    let fd = checked(unsafe {
+        libc::syscall(
+            libc::SYS_open_by_handle_at,
+            descriptor(mount),
+            std::ptr::from_ref(handle),
+            libc::c_long::from(flags.bits()),
+        )
+    })?;
+    let fd = i32::try_from(fd).map_err(|_| Errno::IO)?;
+    // SAFETY: the kernel just made this descriptor and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Sets the file-system user of this thread and returns the one before. The kernel reports no
+/// error: ask again with [`fs_uid`].
+pub(super) fn set_fs_uid(uid: u32) -> u32 {
+    // SAFETY: takes a number, touches no memory.
+    narrowed(unsafe { libc::syscall(libc::SYS_setfsuid, libc::c_ulong::from(uid)) })
+}
+
+/// Sets the file-system group of this thread and returns the one before, as [`set_fs_uid`].
+pub(super) fn set_fs_gid(gid: u32) -> u32 {
+    // SAFETY: takes a number, touches no memory.
+    narrowed(unsafe { libc::syscall(libc::SYS_setfsgid, libc::c_ulong::from(gid)) })
+}
+
+/// The file-system user of this thread: an invalid user changes nothing.
+pub(super) fn fs_uid() -> u32 {
+    set_fs_uid(u32::MAX)
+}
+
+/// The file-system group of this thread.
+pub(super) fn fs_gid() -> u32 {
+    set_fs_gid(u32::MAX)
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the kernel returns a u32
+fn narrowed(value: libc::c_long) -> u32 {
+    value as u32
+}
+
+/// fchmodat2: works on a descriptor opened with `O_PATH`; Linux 6.6.
+pub(super) fn change_mode(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    // SAFETY: the path is a literal that ends in NUL.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_fchmodat2,
+            descriptor(fd),
+            c"".as_ptr(),
+            libc::c_ulong::from(mode),
+            libc::c_long::from(libc::AT_EMPTY_PATH),
+        )
+    })
+    .map(|_| ())
+}
+
+/// faccessat2 with the file-system identity of this thread; `mode` is a sum of `R_OK`, `W_OK`
+/// and `X_OK`; Linux 5.8.
+pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errno> {
+    // SAFETY: the path is a literal that ends in NUL.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_faccessat2,
+            descriptor(fd),
+            c"".as_ptr(),
+            libc::c_ulong::from(mode),
+            libc::c_long::from(libc::AT_EMPTY_PATH | libc::AT_EACCESS),
+        )
+    })
+    .map(|_| ())
+}
+
+/// Appends entries of the directory `fd` to `bytes`, as many as fit into its spare capacity, and
+/// says whether there were any (getdents64).
+pub(super) fn read_entries(fd: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<bool, Errno> {
+    let spare = bytes.spare_capacity_mut();
+    // SAFETY: the kernel writes at most `spare.len()` bytes to memory that is ours.
+    let count = checked(unsafe {
+        libc::syscall(
+            libc::SYS_getdents64,
+            descriptor(fd),
+            spare.as_mut_ptr(),
+            spare.len(),
+        )
+    })?;
+    let count = usize::try_from(count).map_err(|_| Errno::IO)?;
+    let length = bytes.len() + count.min(spare_length(bytes));
+    // SAFETY: the kernel has just written `count` bytes behind the old end.
+    unsafe { bytes.set_len(length) };
+    Ok(count > 0)
+}
+
+fn spare_length(bytes: &Vec<u8>) -> usize {
+    bytes.capacity() - bytes.len()
+}

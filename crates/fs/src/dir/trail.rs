@@ -1,0 +1,467 @@
+//! Identifiers where the kernel gives no usable handle: without root, or on a file system that
+//! makes none.
+//!
+//! Problem: an inode number cannot be opened. Something must lead back to the object after it was
+//! closed, even after a restart, and the number may have been given to another object.
+//!
+//! Rule: the identifier is one byte [`TAG`], the inode number, the birth time as its generation,
+//! and a *trail*: one byte for each directory between the export's root and the object, a hash of
+//! that directory's inode number. Inode numbers do not change when a directory is renamed in
+//! place, so the trail survives that too.
+//!
+//! ```text
+//!   /export/a/b/file   tag │ inode of file │ birth of file │ hash(a) hash(b)
+//! ```
+//!
+//! An object is found again in three ways, the first that works:
+//! 1. *table*: a bounded map from inode to (parent, name), kept by our own lookups and renames, is
+//!    followed to the root and the names are opened downwards;
+//! 2. *walk*: from the root, only into directories that match the trail's next byte (one in 256
+//!    by chance), to the object's inode number;
+//! 3. *search*: the whole export in breadth, up to [`SEARCH_ENTRIES_MAX`] entries.
+//!
+//! Whatever was opened is compared with inode number and birth time before it counts. What is not
+//! found is stale; that is remembered for [`MISSING_FOR`] so that a client that keeps asking
+//! cannot keep the disk busy, and only one thread searches at a time (others are told to try
+//! later).
+//!
+//! The same object has the same identifier for as long as the table knows it, also by other names
+//! and after a rename. An identifier from an earlier life is put back into the table when it is
+//! resolved.
+//!
+//! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
+//! restart an object that was reached by two names may be given the other name's trail. More than
+//! [`TRAIL_BYTES_MAX`] levels down, and when a file was moved to another directory while the
+//! program was down, finding it takes the search. File systems whose listings show other inode
+//! numbers than stat (some union mounts) can only be followed by the table.
+
+use super::Tree;
+use super::entries::each_entry;
+use super::lock;
+use super::object::open_directory;
+use super::status::Status;
+use crate::{Error, FileId, Result};
+use pagewell_counters::names;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Mutex, TryLockError};
+use std::time::{Duration, Instant};
+
+/// First byte of an identifier of this kind.
+pub(super) const TAG: u8 = 2;
+/// Tag, inode number and birth time: what tells objects apart.
+pub(super) const KEY_BYTES: usize = 17;
+/// What is left of an identifier for the trail.
+pub(super) const TRAIL_BYTES_MAX: usize = crate::identity::FILE_ID_BYTES_MAX - KEY_BYTES;
+/// Directory entries that one search reads at most: about a second of warm reading.
+pub(super) const SEARCH_ENTRIES_MAX: usize = 200_000;
+/// Objects whose place is remembered: about 10 MiB.
+const PLACES_MAX: usize = 1 << 16;
+/// Longest way to the root that the table is followed.
+const DEPTH_MAX: usize = 1024;
+/// How long something that was searched in vain is stale without a new search.
+const MISSING_FOR: Duration = Duration::from_secs(5);
+/// How many such are remembered.
+const MISSING_MAX: usize = 256;
+
+/// Where objects were last seen.
+#[derive(Default)]
+pub(super) struct Trail {
+    table: Mutex<Table>,
+    missing: Mutex<VecDeque<(FileId, Instant)>>,
+}
+
+struct Place {
+    inode: u64,
+    birth: u64,
+    parent: u64,
+    name: Box<[u8]>,
+    id: FileId,
+    marked: bool,
+}
+
+#[derive(Default)]
+struct Table {
+    places: HashMap<u64, usize>,
+    slots: Vec<Place>,
+    hand: usize,
+}
+
+fn hash(inode: u64) -> u8 {
+    // Fibonacci hashing: the top byte depends on all bits of the number
+    (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
+}
+
+fn compose(inode: u64, birth: u64, trail: &[u8]) -> FileId {
+    let mut bytes = Vec::with_capacity(KEY_BYTES + trail.len());
+    bytes.push(TAG);
+    bytes.extend(inode.to_be_bytes());
+    bytes.extend(birth.to_be_bytes());
+    bytes.extend(trail.iter().take(TRAIL_BYTES_MAX));
+    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
+}
+
+fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
+    let bytes = id.as_bytes();
+    let number = |from: usize| -> Option<u64> {
+        Some(u64::from_be_bytes(
+            bytes.get(from..from + 8)?.try_into().ok()?,
+        ))
+    };
+    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
+        (Some(&TAG), Some(inode), Some(birth), Some(trail)) => Ok((inode, birth, trail)),
+        _ => Err(Error::BadId),
+    }
+}
+
+/// What tells the object apart: the identifier without its trail.
+pub(super) fn key_of(id: &FileId) -> Result<FileId> {
+    parse(id)?;
+    FileId::new(id.as_bytes().get(..KEY_BYTES).unwrap_or(&[])).ok_or(Error::BadId)
+}
+
+/// The identifier of the export's root.
+pub(super) fn root_id(status: &Status) -> FileId {
+    compose(status.node().inode, status.birth(), &[])
+}
+
+impl Trail {
+    /// The object just seen as `name` in a directory: notes the place and returns its identifier.
+    pub(super) fn note(
+        &self,
+        status: &Status,
+        parent: &super::object::Object,
+        name: &[u8],
+        root_inode: u64,
+    ) -> FileId {
+        let (inode, birth) = (status.node().inode, status.birth());
+        let mut table = lock(&self.table);
+        if let Some(place) = table.get(inode)
+            && place.birth == birth
+        {
+            place.parent = parent.node.inode;
+            if *place.name != *name {
+                place.name = name.into();
+            }
+            return place.id;
+        }
+        let trail = table
+            .trail_of(parent.node.inode, root_inode)
+            .or_else(|| {
+                parse(&parent.id).ok().map(|(_, _, above)| {
+                    let mut trail = above.to_vec();
+                    if parent.node.inode != root_inode {
+                        trail.push(hash(parent.node.inode));
+                    }
+                    trail
+                })
+            })
+            .unwrap_or_default();
+        let id = compose(inode, birth, &trail);
+        table.put(Place {
+            inode,
+            birth,
+            parent: parent.node.inode,
+            name: name.into(),
+            id,
+            marked: true,
+        });
+        id
+    }
+
+    /// An identifier for the parent of an object, which was reached by `..`.
+    pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
+        let (inode, birth) = (status.node().inode, status.birth());
+        if let Some(place) = lock(&self.table).get(inode)
+            && place.birth == birth
+        {
+            return place.id;
+        }
+        let trail = parse(child).map_or(&[][..], |(_, _, trail)| trail);
+        let above = trail.split_last().map_or(&[][..], |(_, above)| above);
+        compose(inode, birth, above)
+    }
+
+    fn put(&self, place: Place) {
+        lock(&self.table).put(place);
+    }
+
+    fn is_missing(&self, key: &FileId) -> bool {
+        let mut missing = lock(&self.missing);
+        while missing
+            .front()
+            .is_some_and(|(_, since)| since.elapsed() > MISSING_FOR)
+        {
+            missing.pop_front();
+        }
+        missing.iter().any(|(gone, _)| gone == key)
+    }
+}
+
+impl Table {
+    fn get(&mut self, inode: u64) -> Option<&mut Place> {
+        let slot = *self.places.get(&inode)?;
+        let place = self.slots.get_mut(slot)?;
+        place.marked = true;
+        Some(place)
+    }
+
+    /// Puts a place in, over one that was not used since the hand last passed (CLOCK).
+    fn put(&mut self, place: Place) {
+        if let Some(slot) = self.places.get(&place.inode).copied() {
+            if let Some(held) = self.slots.get_mut(slot) {
+                *held = place;
+            }
+            return;
+        }
+        if self.slots.len() < PLACES_MAX {
+            self.places.insert(place.inode, self.slots.len());
+            self.slots.push(place);
+            return;
+        }
+        loop {
+            // ends after one round at the latest: the first round clears all marks
+            let at = self.hand % PLACES_MAX;
+            self.hand = at + 1;
+            let Some(held) = self.slots.get_mut(at) else {
+                return;
+            };
+            if !std::mem::take(&mut held.marked) {
+                self.places.remove(&held.inode);
+                self.places.insert(place.inode, at);
+                *held = place;
+                return;
+            }
+        }
+    }
+
+    /// Inodes and names from below the root down to `inode`.
+    fn chain(&mut self, inode: u64, root_inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
+        let mut chain = Vec::new();
+        let mut at = inode;
+        while at != root_inode {
+            if chain.len() > DEPTH_MAX {
+                return None;
+            }
+            let place = self.get(at)?;
+            chain.push((at, place.name.clone()));
+            at = place.parent;
+        }
+        chain.reverse();
+        Some(chain)
+    }
+
+    /// The trail of what lies in the directory `parent`.
+    fn trail_of(&mut self, parent: u64, root_inode: u64) -> Option<Vec<u8>> {
+        let chain = self.chain(parent, root_inode)?;
+        Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())
+    }
+}
+
+/// What a walk or search looks for, and how much it may still read.
+struct Hunt<'a> {
+    tree: &'a Tree,
+    inode: u64,
+    birth: u64,
+    entries_left: usize,
+}
+
+/// An object that was found, where it was.
+struct Found {
+    opened: OwnedFd,
+    status: Status,
+    parent: u64,
+    name: Box<[u8]>,
+}
+
+impl Tree {
+    /// Opens the object of an identifier of this kind, only to name it.
+    pub(super) fn open_trail(&self, trail: &Trail, id: &FileId) -> Result<(OwnedFd, Status)> {
+        let (inode, birth, bytes) = parse(id)?;
+        let key = key_of(id)?;
+        self.acting.become_server()?;
+        let root_inode = self.root.node.inode;
+        let chain = lock(&trail.table).chain(inode, root_inode);
+        if let Some(found) = chain.and_then(|chain| self.descend(&chain, inode, birth)) {
+            names::DIR_TRAIL_TABLE_HITS.add(1);
+            return Ok(found);
+        }
+        if trail.is_missing(&key) {
+            return Err(Error::Stale);
+        }
+        let _only_one = match self.hunting.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(Error::TryLater),
+        };
+        let mut hunt = Hunt {
+            tree: self,
+            inode,
+            birth,
+            entries_left: SEARCH_ENTRIES_MAX,
+        };
+        names::DIR_TRAIL_WALKS.add(1);
+        let mut found = hunt.walk(self.root.as_fd(), root_inode, bytes)?;
+        if found.is_none() {
+            names::DIR_TRAIL_SEARCHES.add(1);
+            found = hunt.search(root_inode)?;
+        }
+        let Some(found) = found else {
+            names::DIR_TRAIL_SEARCHES_FAILED.add(1);
+            let mut missing = lock(&trail.missing);
+            if missing.len() >= MISSING_MAX {
+                missing.pop_front();
+            }
+            missing.push_back((key, Instant::now()));
+            return Err(Error::Stale);
+        };
+        trail.put(Place {
+            inode,
+            birth,
+            parent: found.parent,
+            name: found.name,
+            id: *id,
+            marked: true,
+        });
+        Ok((found.opened, found.status))
+    }
+
+    fn descend(
+        &self,
+        chain: &[(u64, Box<[u8]>)],
+        inode: u64,
+        birth: u64,
+    ) -> Option<(OwnedFd, Status)> {
+        let mut at: Option<OwnedFd> = None;
+        for (_, name) in chain {
+            let directory = at.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
+            at = Some(self.resolver.child(directory, name, true).ok()?);
+        }
+        let opened = at?;
+        let status = Status::of(&opened).ok()?;
+        (status.node().inode == inode && status.birth() == birth).then_some((opened, status))
+    }
+}
+
+impl Hunt<'_> {
+    /// Goes down from `directory` wherever the trail leads.
+    fn walk(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        directory_inode: u64,
+        trail: &[u8],
+    ) -> Result<Option<Found>> {
+        let mut candidates = Vec::new();
+        let next = trail.first().copied();
+        let found = self.scan(directory, directory_inode, &mut |name, inode| {
+            if Some(hash(inode)) == next {
+                candidates.push((Box::<[u8]>::from(name), inode));
+            }
+        })?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let below = trail.get(1..).unwrap_or(&[]);
+        for (name, inode) in candidates {
+            let Ok(child) = self.tree.resolver.child(directory, &name, true) else {
+                continue;
+            };
+            let found = self.walk(child.as_fd(), inode, below)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Looks everywhere, nearest to the root first.
+    fn search(&mut self, root_inode: u64) -> Result<Option<Found>> {
+        // (index of the parent in this list, name, inode); a list, so that memory is bounded by
+        // the entries read and not by the length of their paths
+        let mut directories: Vec<(usize, Box<[u8]>, u64)> = vec![(0, Box::default(), root_inode)];
+        let mut next = 0;
+        while let Some((_, _, inode)) = directories.get(next) {
+            let inode = *inode;
+            if let Some(opened) = self.open_listed(&directories, next) {
+                let directory = opened.as_ref().map_or(self.tree.root.as_fd(), AsFd::as_fd);
+                let mut below = Vec::new();
+                let found = self.scan(directory, inode, &mut |name, inode| {
+                    below.push((next, Box::from(name), inode));
+                })?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+                directories.append(&mut below);
+            }
+            next += 1;
+        }
+        Ok(None)
+    }
+
+    /// Opens a directory of the list; `Some(None)` is the root.
+    fn open_listed(
+        &self,
+        directories: &[(usize, Box<[u8]>, u64)],
+        index: usize,
+    ) -> Option<Option<OwnedFd>> {
+        let mut path = Vec::new();
+        let mut at = index;
+        while at != 0 {
+            let (parent, name, _) = directories.get(at)?;
+            path.push(name);
+            at = *parent;
+        }
+        let mut opened: Option<OwnedFd> = None;
+        for name in path.into_iter().rev() {
+            let directory = opened.as_ref().map_or(self.tree.root.as_fd(), AsFd::as_fd);
+            opened = Some(self.tree.resolver.child(directory, name, true).ok()?);
+        }
+        Some(opened)
+    }
+
+    /// Reads one directory: returns the object if it is there, gives its directories to `visit`.
+    fn scan(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        directory_inode: u64,
+        visit: &mut dyn FnMut(&[u8], u64),
+    ) -> Result<Option<Found>> {
+        let Ok(listing) = open_directory(directory) else {
+            return Ok(None); // not ours to read, or no directory
+        };
+        let mut matches: Vec<Box<[u8]>> = Vec::new();
+        let (wanted, left) = (self.inode, &mut self.entries_left);
+        each_entry(listing.as_fd(), &mut |entry| {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
+            if entry.name == b"." || entry.name == b".." {
+                return true;
+            }
+            if entry.inode == wanted {
+                matches.push(entry.name.into());
+            }
+            if entry.may_be_directory {
+                visit(entry.name, entry.inode);
+            }
+            true
+        })?;
+        for name in matches {
+            let Ok(opened) = self.tree.resolver.child(directory, &name, true) else {
+                continue;
+            };
+            let status = Status::of(&opened)?;
+            let same = status.node().inode == self.inode && status.birth() == self.birth;
+            if same && self.tree.same_mount(&status) {
+                return Ok(Some(Found {
+                    opened,
+                    status,
+                    parent: directory_inode,
+                    name,
+                }));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,309 @@
+//! Making objects and giving them more names.
+
+use std::sync::Arc;
+
+use super::data::FileData;
+use super::directory::Directory;
+use super::inode::{Body, Inode, State, change};
+use super::permission::{self, EXECUTE, MODE_SET_GID, MODE_SET_UID, WRITE};
+use super::quota::name_charge;
+use super::{LINKS_MAX, MODE_BITS, RamFileSystem, setattr};
+use crate::{
+    Attributes, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
+    Result, SetAttributes, name,
+};
+
+/// Modes of objects made without one.
+const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+const SYMLINK_MODE: u32 = 0o777;
+/// An exclusive create carries no attributes: nobody else gets at the file until they come.
+const EXCLUSIVE_MODE: u32 = 0o600;
+
+/// Longest target of a symbolic link, as on Linux (`PATH_MAX` without the NUL).
+const TARGET_BYTES_MAX: usize = 4095;
+
+impl RamFileSystem {
+    pub(super) fn create_file(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        name::check_new(name)?;
+        if let CreateMode::Unchecked(request) | CreateMode::Guarded(request) = mode {
+            setattr::check_values(request)?;
+        }
+        let tree = self.lock_tree();
+        let (parent, existing) = self.place(credentials, directory, name)?;
+        if let Some(number) = existing {
+            let object = self.numbered(number)?;
+            let created = self.reuse(credentials, &parent, &object, mode);
+            drop(tree);
+            return created;
+        }
+        let body = Body::Regular(FileData::default());
+        self.make(credentials, &parent, name, |directory| {
+            let (request, default_mode, verifier) = match mode {
+                CreateMode::Unchecked(request) | CreateMode::Guarded(request) => {
+                    (*request, FILE_MODE, None)
+                }
+                CreateMode::Exclusive(verifier) => {
+                    (SetAttributes::default(), EXCLUSIVE_MODE, Some(*verifier))
+                }
+            };
+            let mut state = self.newborn(credentials, directory, body, default_mode, request)?;
+            state.metadata.verifier = verifier;
+            Ok(state)
+        })
+    }
+
+    /// What a create does with a name that is there already.
+    fn reuse(
+        &self,
+        credentials: &Credentials,
+        parent: &Inode,
+        object: &Inode,
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        let mut state = object.write()?;
+        let mut discarded = None;
+        match mode {
+            CreateMode::Exclusive(verifier) if state.metadata.verifier == Some(*verifier) => {}
+            CreateMode::Unchecked(request) if matches!(state.body, Body::Regular(_)) => {
+                let request = SetAttributes {
+                    size: request.size,
+                    ..SetAttributes::default()
+                };
+                setattr::check(credentials, &state, &request)?;
+                discarded = Some(setattr::apply(
+                    credentials,
+                    &mut state,
+                    &request,
+                    &self.quota,
+                )?);
+            }
+            _ => return Err(Error::Exists),
+        }
+        let entry = self.entry_of(object, &state);
+        drop(state);
+        drop(discarded);
+        let directory = parent.read()?;
+        let parent = change(directory.wcc(), self.attributes_of(parent, &directory));
+        Ok(Created { entry, parent })
+    }
+
+    pub(super) fn create_directory(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+        request: &SetAttributes,
+    ) -> Result<Created> {
+        name::check_new(name)?;
+        let _tree = self.lock_tree();
+        let (parent, existing) = self.place(credentials, directory, name)?;
+        refuse_existing(existing)?;
+        let body = Body::Directory(Directory::new(parent.number));
+        self.make(credentials, &parent, name, |directory| {
+            if directory.metadata.link_count >= LINKS_MAX {
+                return Err(Error::TooManyLinks);
+            }
+            self.newborn(credentials, directory, body, DIRECTORY_MODE, *request)
+        })
+    }
+
+    pub(super) fn create_symlink(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        request: &SetAttributes,
+    ) -> Result<Created> {
+        name::check_new(name)?;
+        if target.is_empty() || target.contains(&0) {
+            return Err(Error::Invalid);
+        }
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(Error::NameTooLong);
+        }
+        let _tree = self.lock_tree();
+        let (parent, existing) = self.place(credentials, directory, name)?;
+        refuse_existing(existing)?;
+        self.make(credentials, &parent, name, |directory| {
+            let body = Body::Symlink(target.into());
+            let request = SetAttributes {
+                mode: None,
+                ..*request
+            };
+            self.newborn(credentials, directory, body, SYMLINK_MODE, request)
+        })
+    }
+
+    pub(super) fn create_node(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        request: &SetAttributes,
+    ) -> Result<Created> {
+        name::check_new(name)?;
+        let _tree = self.lock_tree();
+        let (parent, existing) = self.place(credentials, directory, name)?;
+        refuse_existing(existing)?;
+        let body = match kind {
+            NodeKind::CharacterDevice(major, minor) => Body::CharacterDevice(major, minor),
+            NodeKind::BlockDevice(major, minor) => Body::BlockDevice(major, minor),
+            NodeKind::Socket => Body::Socket,
+            NodeKind::Fifo => Body::Fifo,
+        };
+        self.make(credentials, &parent, name, |directory| {
+            let device = matches!(body, Body::CharacterDevice(..) | Body::BlockDevice(..));
+            if device && credentials.uid != 0 {
+                return Err(Error::NotPermitted);
+            }
+            self.newborn(credentials, directory, body, FILE_MODE, *request)
+        })
+    }
+
+    /// The directory and what `name` means in it. To be called with the tree locked.
+    pub(super) fn place(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Arc<Inode>, Option<u64>)> {
+        let inode = self.inode(directory)?;
+        let found = {
+            let state = inode.read()?;
+            let directory = state.directory()?;
+            permission::check_directory(credentials, &state, EXECUTE)?;
+            directory.find(name)
+        };
+        Ok((inode, found))
+    }
+
+    /// A new object for the caller, with the attributes asked for. An owner or a group that the
+    /// caller may not give is left out, as other NFS servers do: clients send them unasked.
+    fn newborn(
+        &self,
+        credentials: &Credentials,
+        directory: &State,
+        body: Body,
+        default_mode: u32,
+        request: SetAttributes,
+    ) -> Result<State> {
+        let file_type = body.file_type();
+        let is_regular = file_type == FileType::Regular;
+        if request.size.is_some_and(|size| size != 0) && !is_regular {
+            return Err(Error::Invalid);
+        }
+        let directory = &directory.metadata;
+        let inherited = directory.mode & MODE_SET_GID;
+        let gid = if inherited == 0 {
+            credentials.gid
+        } else {
+            directory.gid
+        };
+        let mode = request.mode.unwrap_or(default_mode) & MODE_BITS;
+        let first_mode = permission::mode_at_birth(credentials, directory, file_type, mode);
+        let mut state = State::new(body, first_mode, credentials.uid, gid);
+        let is_root = credentials.uid == 0;
+        let uid = request
+            .uid
+            .filter(|uid| is_root && *uid != credentials.uid && *uid != u32::MAX);
+        let gid = request
+            .gid
+            .filter(|new| *new != gid && *new != u32::MAX)
+            .filter(|new| is_root || credentials.in_group(*new));
+        let size = request.size.filter(|size| *size != 0);
+        // A change of owner or size takes set-user-id away, and mkdir(2) does not give it.
+        let again = file_type.is_directory() || uid.is_some() || gid.is_some() || size.is_some();
+        let special = mode & (MODE_SET_UID | MODE_SET_GID) != 0;
+        let request = SetAttributes {
+            mode: (special && again).then_some(mode | first_mode & MODE_SET_GID),
+            uid,
+            gid,
+            size,
+            ..request
+        };
+        setattr::check(credentials, &state, &request)?;
+        let _nothing_cut = setattr::apply(credentials, &mut state, &request, &self.quota)?;
+        Ok(state)
+    }
+
+    /// Puts the object that `build` makes into a directory under a name that is not there.
+    fn make(
+        &self,
+        credentials: &Credentials,
+        parent: &Inode,
+        name: &[u8],
+        build: impl FnOnce(&State) -> Result<State>,
+    ) -> Result<Created> {
+        let mut directory = parent.write()?;
+        permission::check_directory(credentials, &directory, WRITE | EXECUTE)?;
+        let state = build(&directory)?;
+        self.quota
+            .take_or_refuse(name_charge(name) + state.charge())?;
+        let before = directory.wcc();
+        let number = self.table.next_number();
+        let entry = crate::Entry {
+            id: self.id_of(number),
+            attributes: state.attributes(number, self.filesystem_id()),
+        };
+        if state.body.file_type().is_directory() {
+            directory.metadata.link_count += 1;
+        }
+        self.table.insert(number, state);
+        directory.directory_mut()?.insert(name, number);
+        directory.touch_modified();
+        Ok(Created {
+            entry,
+            parent: change(before, self.attributes_of(parent, &directory)),
+        })
+    }
+
+    pub(super) fn link_name(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        name::check_new(name)?;
+        let _tree = self.lock_tree();
+        let object = self.inode(id)?;
+        let (parent, existing) = self.place(credentials, directory, name)?;
+        refuse_existing(existing)?;
+        let mut directory = parent.write()?;
+        permission::check_directory(credentials, &directory, WRITE | EXECUTE)?;
+        if object.is_directory() {
+            return Err(Error::NotPermitted);
+        }
+        let mut state = object.write()?;
+        if state.metadata.link_count >= LINKS_MAX {
+            return Err(Error::TooManyLinks);
+        }
+        self.quota.take_or_refuse(name_charge(name))?;
+        let before = directory.wcc();
+        state.metadata.link_count += 1;
+        state.touch_changed();
+        directory.directory_mut()?.insert(name, object.number);
+        directory.touch_modified();
+        Ok((
+            self.attributes_of(&object, &state),
+            change(before, self.attributes_of(&parent, &directory)),
+        ))
+    }
+}
+
+fn refuse_existing(existing: Option<u64>) -> Result<()> {
+    if existing.is_some() {
+        Err(Error::Exists)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,358 @@
+//! The bytes of one regular file: a sparse map of pages.
+//!
+//! Problem: a read must hand out the bytes without copying them, a later write must not change
+//! what was handed out, holes must cost nothing, small files little.
+//!
+//! ```text
+//!   file:   0        64 KiB     128 KiB    192 KiB      size
+//!           |  page 0   |   hole    |  page 2   |  page 3 |
+//!                                                 ^ shorter than a whole page
+//! ```
+//!
+//! Rule: a page holds the bytes from its start to some length; what follows, up to the next page,
+//! is zero, as is every page that is not there. A read clones the `Arc` of each page. A write to
+//! a page with one owner happens in place; to a page that a reader holds, in a copy that takes its
+//! place. A page has the capacity (a power of two from 512 bytes) that its bytes need, except that
+//! the successor of a whole page starts whole: a file written from front to back is copied once.
+//! Only shrinking needs care: bytes cut off must not come back when the file grows again, so the
+//! last page is cut too.
+//!
+//! Known weakness: a file written backwards in small pieces copies each page several times.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use pagewell_counters::names::{COPIED_BYTES, RAM_PAGES_COPIED, RAM_REFUSED};
+
+use super::page::{PAGE_BYTES, Page, capacity_for};
+use super::quota::Quota;
+use crate::{PageSlice, Result};
+
+/// What every hole is read from.
+static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> = LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
+
+/// Pages by number; each is charged to the quota with its capacity.
+#[derive(Debug, Default)]
+pub(super) struct FileData {
+    size: u64,
+    charged_bytes: u64,
+    pages: BTreeMap<u64, Arc<Page>>,
+}
+
+/// Pages that are no longer part of a file. To be dropped when no lock is held: freeing a big
+/// file takes a while.
+#[must_use]
+#[derive(Debug, Default)]
+pub(super) struct Discarded {
+    _pages: BTreeMap<u64, Arc<Page>>,
+}
+
+impl FileData {
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Bytes charged for pages.
+    pub(super) fn charged_bytes(&self) -> u64 {
+        self.charged_bytes
+    }
+
+    /// The bytes from `offset`, at most `count`, fewer at the end of the file.
+    pub(super) fn read(&self, offset: u64, count: u32) -> Vec<PageSlice> {
+        let end = offset.saturating_add(u64::from(count)).min(self.size);
+        let mut slices = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let (number, start) = split(at);
+            let stop = usize::try_from(end - at).map_or(PAGE_BYTES, |rest| {
+                PAGE_BYTES.min(start.saturating_add(rest))
+            });
+            at += (stop - start) as u64;
+            let mut from = start;
+            if let Some(page) = self.pages.get(&number) {
+                let held = (**page).as_ref().len().min(stop);
+                if from < held {
+                    slices.push(PageSlice::new(page.clone(), from, held - from));
+                    from = held;
+                }
+            }
+            if from < stop {
+                slices.push(PageSlice::new(ZEROS.clone(), 0, stop - from));
+            }
+        }
+        slices
+    }
+
+    /// Writes `data` at `offset` and says how many bytes there was room for. When there was room
+    /// for none, [`crate::Error::NoSpace`], and nothing has changed.
+    pub(super) fn write(&mut self, offset: u64, data: &[u8], quota: &Quota) -> Result<usize> {
+        let mut done = 0;
+        while done < data.len() {
+            let (number, start) = split(offset + done as u64);
+            let length = (data.len() - done).min(PAGE_BYTES - start);
+            if let Err(error) = self.write_page(number, start, &data[done..done + length], quota) {
+                RAM_REFUSED.add(1);
+                if done == 0 {
+                    return Err(error);
+                }
+                break;
+            }
+            done += length;
+        }
+        if done > 0 {
+            self.size = self.size.max(offset + done as u64);
+            COPIED_BYTES.add(done as u64);
+        }
+        Ok(done)
+    }
+
+    fn write_page(&mut self, number: u64, start: usize, data: &[u8], quota: &Quota) -> Result<()> {
+        let end = start + data.len();
+        let held = self.pages.get(&number).map_or(0, |page| page.capacity());
+        if end > held {
+            let capacity = self.grow(number, held, end, quota)?;
+            return self
+                .replace(number, capacity, start, data)
+                .inspect_err(|_| self.release(capacity - held, quota));
+        }
+        let in_place = self.pages.get_mut(&number).and_then(Arc::get_mut);
+        if let Some(page) = in_place {
+            page.write(start, data);
+            return Ok(());
+        }
+        RAM_PAGES_COPIED.add(1);
+        self.replace(number, held, start, data)
+    }
+
+    /// Charges what page `number` needs beyond `held` bytes to reach `end`; returns its capacity.
+    fn grow(&mut self, number: u64, held: usize, end: usize, quota: &Quota) -> Result<usize> {
+        let least = capacity_for(end);
+        let after_whole = number
+            .checked_sub(1)
+            .and_then(|before| self.pages.get(&before))
+            .is_some_and(|page| page.capacity() == PAGE_BYTES);
+        let capacity = if after_whole && quota.take((PAGE_BYTES - held) as u64).is_ok() {
+            PAGE_BYTES
+        } else {
+            quota.take((least - held) as u64)?;
+            least
+        };
+        self.charged_bytes += (capacity - held) as u64;
+        Ok(capacity)
+    }
+
+    fn release(&mut self, bytes: usize, quota: &Quota) {
+        self.charged_bytes -= bytes as u64;
+        quota.give(bytes as u64);
+    }
+
+    /// Puts a new page in place of `number`: the old bytes, if any, overwritten by `data`.
+    fn replace(&mut self, number: u64, capacity: usize, start: usize, data: &[u8]) -> Result<()> {
+        let mut page = Page::new(capacity)?;
+        if let Some(old) = self.pages.get(&number) {
+            let old: &[u8] = (**old).as_ref();
+            let kept = if start + data.len() >= old.len() {
+                old.len().min(start)
+            } else {
+                old.len()
+            };
+            page.write(0, &old[..kept]);
+            COPIED_BYTES.add(kept as u64);
+        }
+        page.write(start, data);
+        self.pages.insert(number, Arc::new(page));
+        Ok(())
+    }
+
+    /// Makes the file `size` bytes long: cuts it, or adds a hole.
+    pub(super) fn set_size(&mut self, size: u64, quota: &Quota) -> Result<Discarded> {
+        if size >= self.size {
+            self.size = size;
+            return Ok(Discarded::default());
+        }
+        let (number, keep) = split(size);
+        if keep > 0 {
+            self.cut_page(number, keep, quota)?;
+        }
+        self.size = size;
+        let discarded = self.pages.split_off(&(number + u64::from(keep > 0)));
+        let freed: usize = discarded.values().map(|page| page.capacity()).sum();
+        self.release(freed, quota);
+        Ok(Discarded { _pages: discarded })
+    }
+
+    /// Makes the bytes of a page from `keep` on zero, and the page smaller where that helps.
+    fn cut_page(&mut self, number: u64, keep: usize, quota: &Quota) -> Result<()> {
+        let Some(page) = self.pages.get_mut(&number) else {
+            return Ok(());
+        };
+        let held = page.capacity();
+        let capacity = capacity_for(keep).min(held);
+        if capacity == held
+            && let Some(page) = Arc::get_mut(page)
+        {
+            page.truncate(keep);
+            return Ok(());
+        }
+        let old: &[u8] = (**page).as_ref();
+        let kept = old.len().min(keep);
+        let mut smaller = Page::new(capacity)?;
+        smaller.write(0, &old[..kept]);
+        COPIED_BYTES.add(kept as u64);
+        *page = Arc::new(smaller);
+        self.release(held - capacity, quota);
+        Ok(())
+    }
+}
+
+/// Page number and offset in the page.
+fn split(offset: u64) -> (u64, usize) {
+    let page_bytes = PAGE_BYTES as u64;
+    #[allow(clippy::cast_possible_truncation)] // below PAGE_BYTES
+    let start = (offset % page_bytes) as usize;
+    (offset / page_bytes, start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    fn content(data: &FileData) -> Vec<u8> {
+        let count = u32::try_from(data.size()).unwrap();
+        data.read(0, count)
+            .iter()
+            .flat_map(|slice| slice.to_vec())
+            .collect()
+    }
+
+    fn charged(data: &FileData) -> u64 {
+        data.pages.values().map(|page| page.capacity() as u64).sum()
+    }
+
+    #[test]
+    fn a_reader_never_sees_later_bytes() {
+        let quota = Quota::new(1 << 20);
+        let mut data = FileData::default();
+        data.write(0, &[1; 100_000], &quota).unwrap();
+        let copied = RAM_PAGES_COPIED.get();
+        let pinned = data.read(0, 100_000);
+        data.write(50_000, &[2; 50_000], &quota).unwrap();
+        drop(data.set_size(10, &quota).unwrap());
+        data.write(0, &[3; 10], &quota).unwrap();
+        assert!(
+            pinned
+                .iter()
+                .all(|slice| slice.iter().all(|byte| *byte == 1))
+        );
+        assert_eq!(
+            pinned.iter().map(|slice| slice.len()).sum::<usize>(),
+            100_000
+        );
+        assert!(RAM_PAGES_COPIED.get() >= copied + 2);
+        assert_eq!(content(&data), [3; 10]);
+    }
+
+    #[test]
+    fn a_write_nobody_reads_stays_in_place() {
+        let quota = Quota::new(1 << 20);
+        let mut data = FileData::default();
+        data.write(0, &[1; 65_536], &quota).unwrap();
+        let place = (*data.pages[&0]).as_ref().as_ptr();
+        data.write(5, b"x", &quota).unwrap();
+        assert_eq!((*data.pages[&0]).as_ref().as_ptr(), place);
+        assert_eq!(quota.used_bytes(), 65_536);
+    }
+
+    #[test]
+    fn holes_are_free_and_zero() {
+        let quota = Quota::new(1 << 20);
+        let mut data = FileData::default();
+        drop(data.set_size(i64::MAX as u64, &quota).unwrap());
+        assert_eq!(quota.used_bytes(), 0);
+        data.write(1 << 40, b"far", &quota).unwrap();
+        assert_eq!(quota.used_bytes(), 512);
+        let slices = data.read((1 << 40) - 100_000, 200_000);
+        let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+        assert_eq!(bytes.len(), 200_000);
+        assert_eq!(&bytes[100_000..100_003], b"far");
+        assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 3);
+        assert!(data.read(u64::MAX, 10).is_empty());
+    }
+
+    #[test]
+    fn what_is_cut_off_does_not_come_back() {
+        let quota = Quota::new(1 << 20);
+        for cut in [0, 1, 511, 65_535, 65_536, 65_537, 131_000] {
+            let mut data = FileData::default();
+            data.write(0, &[7; 140_000], &quota).unwrap();
+            drop(data.set_size(cut, &quota).unwrap());
+            assert_eq!(data.charged_bytes(), charged(&data));
+            drop(data.set_size(140_000, &quota).unwrap());
+            let cut = usize::try_from(cut).unwrap();
+            let bytes = content(&data);
+            assert!(bytes[..cut].iter().all(|byte| *byte == 7));
+            assert!(bytes[cut..].iter().all(|byte| *byte == 0));
+            drop(data.set_size(0, &quota).unwrap());
+            assert_eq!(quota.used_bytes(), 0);
+        }
+    }
+
+    #[test]
+    fn a_full_quota_cuts_a_write_at_a_page_or_refuses_it() {
+        let quota = Quota::new(3 * 65_536 - 1);
+        let mut data = FileData::default();
+        assert_eq!(data.write(0, &[1; 200_000], &quota), Ok(131_072));
+        assert_eq!(data.size(), 131_072);
+        assert_eq!(
+            data.write(131_072, &[1; 40_000], &quota),
+            Err(Error::NoSpace)
+        );
+        assert_eq!(data.size(), 131_072);
+        assert_eq!(data.write(131_072, &[1; 20_000], &quota), Ok(20_000));
+        // Over what is there already, also while a reader holds it, there is always room.
+        let pinned = data.read(0, 1000);
+        assert_eq!(data.write(0, &[2; 131_072], &quota), Ok(131_072));
+        drop(pinned);
+        assert_eq!(quota.used_bytes(), data.charged_bytes());
+        assert_eq!(data.charged_bytes(), charged(&data));
+    }
+
+    #[test]
+    fn random_writes_and_cuts_equal_a_vector() {
+        let quota = Quota::new(1 << 24);
+        let mut data = FileData::default();
+        let mut model: Vec<u8> = Vec::new();
+        let mut pinned = Vec::new();
+        let mut seed = 0x1234_5678_u64;
+        let mut random = |below: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            usize::try_from(seed >> 33).unwrap() % below
+        };
+        for round in 0..2000 {
+            let at = random(300_000);
+            if random(4) == 0 {
+                drop(data.set_size(at as u64, &quota).unwrap());
+                model.resize(at, 0);
+            } else {
+                let length = 1 + random(if round % 2 == 0 { 100 } else { 100_000 });
+                let byte = u8::try_from(round % 251).unwrap();
+                let bytes = vec![byte; length];
+                assert_eq!(data.write(at as u64, &bytes, &quota), Ok(length));
+                model.resize(model.len().max(at + length), 0);
+                model[at..at + length].copy_from_slice(&bytes);
+            }
+            if random(10) == 0 {
+                pinned = data.read(0, u32::MAX);
+            }
+            if random(10) == 0 {
+                pinned.clear();
+            }
+            if round % 20 == 0 {
+                assert!(content(&data) == model, "round {round}");
+            }
+            assert_eq!(data.charged_bytes(), charged(&data));
+            assert_eq!(data.charged_bytes(), quota.used_bytes());
+        }
+    }
+}

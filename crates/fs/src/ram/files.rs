@@ -1,0 +1,101 @@
+//! Reading, writing and setting attributes: one inode, one lock.
+
+use super::RamFileSystem;
+use super::inode::change;
+use super::{FILE_BYTES_MAX, permission, setattr};
+use crate::{
+    Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, SetAttributes,
+    Stability, Timestamp, Written,
+};
+
+impl RamFileSystem {
+    pub(super) fn read_data(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadReply> {
+        let inode = self.inode(id)?;
+        let state = inode.read()?;
+        let data = state.data()?;
+        permission::check_read(credentials, &state.metadata)?;
+        let end = offset.saturating_add(u64::from(count));
+        Ok(ReadReply {
+            end_of_file: end >= data.size(),
+            payload: Payload::Pages(data.read(offset, count)),
+            attributes: self.attributes_of(&inode, &state),
+        })
+    }
+
+    pub(super) fn write_data(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let inode = self.inode(id)?;
+        let mut state = inode.write()?;
+        state.data()?;
+        permission::check_write(credentials, &state.metadata)?;
+        let before = state.wcc();
+        let mut written = 0;
+        if !data.is_empty() {
+            let data = room_in_file(offset, data)?;
+            written = state.data_mut()?.write(offset, data, &self.quota)?;
+            permission::drop_privileges_after_write(credentials, &mut state.metadata);
+            state.touch_modified();
+        }
+        Ok(Written {
+            count: u32::try_from(written).unwrap_or(u32::MAX),
+            committed: stability,
+            verifier: self.verifier,
+            change: change(before, self.attributes_of(&inode, &state)),
+        })
+    }
+
+    pub(super) fn commit_data(&self, id: &FileId) -> Result<Committed> {
+        let inode = self.inode(id)?;
+        let state = inode.read()?;
+        state.data()?;
+        Ok(Committed {
+            verifier: self.verifier,
+            change: change(state.wcc(), self.attributes_of(&inode, &state)),
+        })
+    }
+
+    pub(super) fn set_attributes_of(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        request: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let inode = self.inode(id)?;
+        let mut state = inode.write()?;
+        if guard.is_some_and(|guard| guard != state.metadata.changed) {
+            return Err(Error::NotSync);
+        }
+        setattr::check(credentials, &state, request)?;
+        let before = state.wcc();
+        let discarded = setattr::apply(credentials, &mut state, request, &self.quota)?;
+        let change = change(before, self.attributes_of(&inode, &state));
+        drop(state);
+        drop(discarded);
+        Ok(change)
+    }
+}
+
+/// The part of `data` that lies below the largest size of a file, and that a count can report.
+fn room_in_file(offset: u64, data: &[u8]) -> Result<&[u8]> {
+    let room = FILE_BYTES_MAX
+        .saturating_sub(offset)
+        .min(u64::from(u32::MAX));
+    let room = usize::try_from(room).unwrap_or(usize::MAX);
+    if room == 0 {
+        return Err(Error::FileTooLarge);
+    }
+    Ok(&data[..data.len().min(room)])
+}

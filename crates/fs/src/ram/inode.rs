@@ -1,0 +1,253 @@
+//! One object of the tree and its lock.
+
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::data::FileData;
+use super::directory::Directory;
+use super::quota::{INODE_BYTES, Quota};
+use crate::{Attributes, Change, Error, FileType, Result, Timestamp, WccAttributes};
+
+/// An object: what never changes outside the lock, everything else inside.
+#[derive(Debug)]
+pub(super) struct Inode {
+    /// Never used for another object.
+    pub(super) number: u64,
+    pub(super) file_type: FileType,
+    state: RwLock<State>,
+}
+
+/// What the lock of an inode protects.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) metadata: Metadata,
+    pub(super) body: Body,
+    /// The last name went: every use from now on is stale.
+    pub(super) gone: bool,
+}
+
+/// Attributes that every type has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Metadata {
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) link_count: u32,
+    pub(super) accessed: Timestamp,
+    pub(super) modified: Timestamp,
+    pub(super) changed: Timestamp,
+    /// Of an exclusive create, until attributes are set.
+    pub(super) verifier: Option<[u8; 8]>,
+}
+
+/// What is different from type to type.
+#[derive(Debug)]
+pub(super) enum Body {
+    Regular(FileData),
+    Directory(Directory),
+    Symlink(Box<[u8]>),
+    CharacterDevice(u32, u32),
+    BlockDevice(u32, u32),
+    Socket,
+    Fifo,
+}
+
+impl Body {
+    pub(super) fn file_type(&self) -> FileType {
+        match self {
+            Self::Regular(_) => FileType::Regular,
+            Self::Directory(_) => FileType::Directory,
+            Self::Symlink(_) => FileType::Symlink,
+            Self::CharacterDevice(..) => FileType::CharacterDevice,
+            Self::BlockDevice(..) => FileType::BlockDevice,
+            Self::Socket => FileType::Socket,
+            Self::Fifo => FileType::Fifo,
+        }
+    }
+}
+
+impl Inode {
+    pub(super) fn new(number: u64, state: State) -> Self {
+        Self {
+            number,
+            file_type: state.body.file_type(),
+            state: RwLock::new(state),
+        }
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.file_type.is_directory()
+    }
+
+    /// Locks for reading; [`Error::Stale`] when the object is gone.
+    pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, State>> {
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        if state.gone {
+            Err(Error::Stale)
+        } else {
+            Ok(state)
+        }
+    }
+
+    /// Locks for changing; [`Error::Stale`] when the object is gone.
+    pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, State>> {
+        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        if state.gone {
+            Err(Error::Stale)
+        } else {
+            Ok(state)
+        }
+    }
+}
+
+impl State {
+    pub(super) fn size(&self) -> u64 {
+        match &self.body {
+            Body::Regular(data) => data.size(),
+            Body::Directory(directory) => directory.size(),
+            Body::Symlink(target) => target.len() as u64,
+            _ => 0,
+        }
+    }
+
+    fn used(&self) -> u64 {
+        match &self.body {
+            Body::Regular(data) => data.charged_bytes(),
+            _ => self.size(),
+        }
+    }
+
+    /// What the object is charged with, its names and the entries in it not counted.
+    pub(super) fn charge(&self) -> u64 {
+        INODE_BYTES
+            + match &self.body {
+                Body::Regular(data) => data.charged_bytes(),
+                Body::Symlink(target) => target.len() as u64,
+                _ => 0,
+            }
+    }
+
+    pub(super) fn attributes(&self, number: u64, filesystem_id: u64) -> Attributes {
+        let metadata = &self.metadata;
+        let device = match self.body {
+            Body::CharacterDevice(major, minor) | Body::BlockDevice(major, minor) => (major, minor),
+            _ => (0, 0),
+        };
+        Attributes {
+            file_type: self.body.file_type(),
+            mode: metadata.mode,
+            link_count: metadata.link_count,
+            uid: metadata.uid,
+            gid: metadata.gid,
+            size: self.size(),
+            used: self.used(),
+            device,
+            filesystem_id,
+            file_id: number,
+            accessed: metadata.accessed,
+            modified: metadata.modified,
+            changed: metadata.changed,
+        }
+    }
+
+    pub(super) fn wcc(&self) -> WccAttributes {
+        WccAttributes {
+            size: self.size(),
+            modified: self.metadata.modified,
+            changed: self.metadata.changed,
+        }
+    }
+
+    /// The directory in it, or [`Error::NotDirectory`].
+    pub(super) fn directory(&self) -> Result<&Directory> {
+        match &self.body {
+            Body::Directory(directory) => Ok(directory),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    /// The directory in it, or [`Error::NotDirectory`].
+    pub(super) fn directory_mut(&mut self) -> Result<&mut Directory> {
+        match &mut self.body {
+            Body::Directory(directory) => Ok(directory),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    /// The file in it; anything else has no data to read or write.
+    pub(super) fn data(&self) -> Result<&FileData> {
+        match &self.body {
+            Body::Regular(data) => Ok(data),
+            Body::Directory(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// The file in it, as [`State::data`].
+    pub(super) fn data_mut(&mut self) -> Result<&mut FileData> {
+        match &mut self.body {
+            Body::Regular(data) => Ok(data),
+            Body::Directory(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// Notes a change of attributes. The time moves on even when the clock does not, so that two
+    /// states never look alike to weak cache consistency.
+    pub(super) fn touch_changed(&mut self) -> Timestamp {
+        let now = Timestamp::now();
+        let stamp = now.max(next_instant(self.metadata.changed));
+        self.metadata.changed = stamp;
+        stamp
+    }
+
+    /// Notes a change of the data.
+    pub(super) fn touch_modified(&mut self) {
+        self.metadata.modified = self.touch_changed();
+    }
+
+    /// Takes the last name away: nothing finds it any more. Returns the body, to be dropped when
+    /// no lock is held.
+    pub(super) fn bury(&mut self, quota: &Quota) -> Body {
+        quota.give(self.charge());
+        self.gone = true;
+        std::mem::replace(&mut self.body, Body::Fifo)
+    }
+}
+
+fn next_instant(time: Timestamp) -> Timestamp {
+    if time.nanoseconds < 999_999_999 {
+        Timestamp {
+            seconds: time.seconds,
+            nanoseconds: time.nanoseconds + 1,
+        }
+    } else {
+        Timestamp {
+            seconds: time.seconds.saturating_add(1),
+            nanoseconds: 0,
+        }
+    }
+}
+
+/// A change report: the object as it was, and as it is now.
+pub(super) fn change(before: WccAttributes, after: Attributes) -> Change {
+    Change {
+        before: Some(before),
+        after: Some(after),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_instant_after_carries_into_seconds() {
+        let time = |seconds, nanoseconds| Timestamp {
+            seconds,
+            nanoseconds,
+        };
+        assert_eq!(next_instant(time(-1, 999_999_999)), time(0, 0));
+        assert_eq!(next_instant(time(5, 7)), time(5, 8));
+        assert_eq!(next_instant(time(i64::MAX, 999_999_999)), time(i64::MAX, 0));
+    }
+}

@@ -1,0 +1,119 @@
+//! Finding names and listing them.
+
+use super::RamFileSystem;
+use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
+use super::permission::{self, EXECUTE, READ};
+use crate::{
+    Attributes, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result, name,
+};
+
+/// Entries copied out of a directory under its lock at once: few enough that nobody waits long,
+/// many enough that a page of a listing needs the lock once or twice.
+const CHUNK_ENTRIES: usize = 128;
+
+/// What one look at a directory gave.
+struct Chunk {
+    /// `.` and `..`, then names; those after the cookie.
+    entries: Vec<Named>,
+    attributes: Attributes,
+    /// Whether the caller may look the entries up.
+    searchable: bool,
+}
+
+impl RamFileSystem {
+    pub(super) fn lookup_name(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<Entry> {
+        name::check(name)?;
+        let inode = self.inode(directory)?;
+        loop {
+            let number = {
+                let state = inode.read()?;
+                let directory = state.directory()?;
+                permission::check_directory(credentials, &state, EXECUTE)?;
+                match name {
+                    b"." => return Ok(self.entry_of(&inode, &state)),
+                    b".." => directory.parent,
+                    _ => directory.find(name).ok_or(Error::NotFound)?,
+                }
+            };
+            // Another thread may have replaced or removed what the name meant a moment ago: then
+            // the name is looked up again. Each round follows a change that somebody completed.
+            match self.entry_numbered(number) {
+                Err(Error::Stale) => {}
+                found => return found,
+            }
+        }
+    }
+
+    fn entry_numbered(&self, number: u64) -> Result<Entry> {
+        let inode = self.numbered(number)?;
+        let state = inode.read()?;
+        Ok(self.entry_of(&inode, &state))
+    }
+
+    pub(super) fn list(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        mut cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        loop {
+            let chunk = self.chunk(credentials, directory, cookie)?;
+            let attributes = chunk.attributes;
+            for named in &chunk.entries {
+                let entry = if with_attributes && chunk.searchable {
+                    self.entry_numbered(named.number).ok()
+                } else {
+                    None
+                };
+                cookie = named.cookie;
+                let taken = visit(&DirectoryEntry {
+                    name: &named.name,
+                    file_id: named.number,
+                    cookie,
+                    entry,
+                });
+                if !taken {
+                    let end = false;
+                    return Ok(DirectoryPage { attributes, end });
+                }
+            }
+            if chunk.entries.len() < CHUNK_ENTRIES {
+                let end = true;
+                return Ok(DirectoryPage { attributes, end });
+            }
+        }
+    }
+
+    fn chunk(&self, credentials: &Credentials, directory: &FileId, cookie: u64) -> Result<Chunk> {
+        let inode = self.inode(directory)?;
+        let state = inode.read()?;
+        let directory = state.directory()?;
+        permission::check_directory(credentials, &state, READ)?;
+        let dots = [
+            (COOKIE_SELF, &b"."[..], inode.number),
+            (COOKIE_PARENT, b"..", directory.parent),
+        ];
+        let mut entries: Vec<Named> = dots
+            .into_iter()
+            .filter(|(at, ..)| *at > cookie)
+            .map(|(cookie, name, number)| Named {
+                cookie,
+                name: name.into(),
+                number,
+            })
+            .collect();
+        entries.extend(directory.after(cookie, CHUNK_ENTRIES - entries.len()));
+        Ok(Chunk {
+            entries,
+            attributes: self.attributes_of(&inode, &state),
+            searchable: permission::check_directory(credentials, &state, EXECUTE).is_ok(),
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Who may do what, decided as the Linux kernel decides for a local program, with the two
+//! liberties of an NFS server: owners may read and write their files whatever the mode says (a
+//! client checked when it opened them), and who may execute a file may read it (RFC 1813
+//! section 4.4).
+//!
+//! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
+//! allowed. Uid 0 may do everything, except execute a file that nobody may execute.
+
+use super::inode::{Metadata, State};
+use crate::{Access, Credentials, Error, FileType, Result};
+
+pub(super) const READ: u32 = 0o4;
+pub(super) const WRITE: u32 = 0o2;
+pub(super) const EXECUTE: u32 = 0o1;
+
+/// Set user id on execution.
+pub(super) const MODE_SET_UID: u32 = 0o4000;
+/// Set group id on execution; on a directory, entries inherit the group.
+pub(super) const MODE_SET_GID: u32 = 0o2000;
+/// Only owners may remove entries.
+const MODE_STICKY: u32 = 0o1000;
+const MODE_GROUP_EXECUTE: u32 = 0o0010;
+const MODE_ANY_EXECUTE: u32 = 0o0111;
+
+fn is_root(credentials: &Credentials) -> bool {
+    credentials.uid == 0
+}
+
+/// Whether the mode gives the caller all of `wanted`.
+pub(super) fn allows(
+    credentials: &Credentials,
+    metadata: &Metadata,
+    file_type: FileType,
+    wanted: u32,
+) -> bool {
+    if is_root(credentials) {
+        return wanted & EXECUTE == 0
+            || file_type.is_directory()
+            || metadata.mode & MODE_ANY_EXECUTE != 0;
+    }
+    let shift = if credentials.uid == metadata.uid {
+        6
+    } else if credentials.in_group(metadata.gid) {
+        3
+    } else {
+        0
+    };
+    (metadata.mode >> shift) & wanted == wanted
+}
+
+/// Refuses unless the mode of a directory gives the caller all of `wanted`.
+pub(super) fn check_directory(credentials: &Credentials, state: &State, wanted: u32) -> Result<()> {
+    if allows(credentials, &state.metadata, FileType::Directory, wanted) {
+        Ok(())
+    } else {
+        Err(Error::AccessDenied)
+    }
+}
+
+/// Whether the caller owns the object or may act as if.
+pub(super) fn owns(credentials: &Credentials, metadata: &Metadata) -> bool {
+    is_root(credentials) || credentials.uid == metadata.uid
+}
+
+/// Refuses a read of a file's data.
+pub(super) fn check_read(credentials: &Credentials, metadata: &Metadata) -> Result<()> {
+    let allowed = |wanted| allows(credentials, metadata, FileType::Regular, wanted);
+    if owns(credentials, metadata) || allowed(READ) || allowed(EXECUTE) {
+        Ok(())
+    } else {
+        Err(Error::AccessDenied)
+    }
+}
+
+/// Refuses a change of a file's data, or of its times to the server's clock.
+pub(super) fn check_write(credentials: &Credentials, metadata: &Metadata) -> Result<()> {
+    if owns(credentials, metadata) || allows(credentials, metadata, FileType::Regular, WRITE) {
+        Ok(())
+    } else {
+        Err(Error::AccessDenied)
+    }
+}
+
+/// Refuses to take an entry out of a directory: that needs to write it and, when it is sticky, to
+/// own it or the entry.
+pub(super) fn check_delete(
+    credentials: &Credentials,
+    directory: &State,
+    entry: &Metadata,
+) -> Result<()> {
+    check_directory(credentials, directory, WRITE | EXECUTE)?;
+    if directory.metadata.mode & MODE_STICKY != 0
+        && !owns(credentials, &directory.metadata)
+        && !owns(credentials, entry)
+    {
+        return Err(Error::NotPermitted);
+    }
+    Ok(())
+}
+
+/// Refuses to give the object another owner (only root may) or group (the owner may choose among
+/// the groups it is in).
+pub(super) fn check_owner_change(
+    credentials: &Credentials,
+    metadata: &Metadata,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<()> {
+    if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
+        return Err(Error::Invalid); // (uid_t)-1 is nobody: chown(2) takes it for "leave as it is"
+    }
+    if is_root(credentials) {
+        return Ok(());
+    }
+    let owner = credentials.uid == metadata.uid;
+    let uid_allowed = uid.is_none_or(|uid| owner && uid == metadata.uid);
+    let gid_allowed =
+        gid.is_none_or(|gid| owner && (gid == metadata.gid || credentials.in_group(gid)));
+    if uid_allowed && gid_allowed {
+        Ok(())
+    } else {
+        Err(Error::NotPermitted)
+    }
+}
+
+/// The mode that a change of mode to `mode` gives: set-group-id only to members of the group.
+pub(super) fn settable_mode(credentials: &Credentials, gid: u32, mode: u32) -> u32 {
+    if is_root(credentials) || credentials.in_group(gid) {
+        mode
+    } else {
+        mode & !MODE_SET_GID
+    }
+}
+
+/// The mode of an object at the moment it is made: a directory inherits set-group-id and gets no
+/// other such bit; in a directory that hands its group down, an executable gets set-group-id only
+/// from members of that group.
+pub(super) fn mode_at_birth(
+    credentials: &Credentials,
+    directory: &Metadata,
+    file_type: FileType,
+    mode: u32,
+) -> u32 {
+    let inherited = directory.mode & MODE_SET_GID;
+    match file_type {
+        FileType::Directory => mode & !(MODE_SET_UID | MODE_SET_GID) | inherited,
+        FileType::Symlink => 0o777,
+        _ if inherited != 0 && mode & MODE_GROUP_EXECUTE != 0 => {
+            settable_mode(credentials, directory.gid, mode)
+        }
+        _ => mode,
+    }
+}
+
+fn loses_set_gid(credentials: &Credentials, metadata: &Metadata) -> bool {
+    metadata.mode & MODE_GROUP_EXECUTE != 0
+        || !(is_root(credentials) || credentials.in_group(metadata.gid))
+}
+
+/// Takes away set-user-id and set-group-id after a change of the data by anyone but root.
+pub(super) fn drop_privileges_after_write(credentials: &Credentials, metadata: &mut Metadata) {
+    if !is_root(credentials) {
+        drop_privileges_after_chown(credentials, metadata);
+    }
+}
+
+/// Takes away set-user-id and set-group-id of a file whose owner or group was set, by root too.
+/// Set-group-id without group execute (once a mark for mandatory locks) stays for members.
+pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &mut Metadata) {
+    if loses_set_gid(credentials, metadata) {
+        metadata.mode &= !MODE_SET_GID;
+    }
+    metadata.mode &= !MODE_SET_UID;
+}
+
+/// The answer to ACCESS: what the mode says, without the owner's liberties, as the client uses it
+/// to answer open(2) and access(2).
+pub(super) fn access(credentials: &Credentials, state: &State, wanted: Access) -> Access {
+    let file_type = state.body.file_type();
+    let allowed = |bits| allows(credentials, &state.metadata, file_type, bits);
+    let rules: &[(Access, u32)] = if file_type.is_directory() {
+        &[
+            (Access::READ, READ),
+            (Access::LOOKUP, EXECUTE),
+            (Access::MODIFY, WRITE | EXECUTE),
+            (Access::EXTEND, WRITE | EXECUTE),
+            (Access::DELETE, WRITE | EXECUTE),
+        ]
+    } else {
+        &[
+            (Access::READ, READ),
+            (Access::MODIFY, WRITE),
+            (Access::EXTEND, WRITE),
+            (Access::EXECUTE, EXECUTE),
+        ]
+    };
+    rules
+        .iter()
+        .filter(|(access, bits)| wanted.intersects(*access) && allowed(*bits))
+        .fold(Access::default(), |sum, (access, _)| sum | *access)
+}

@@ -1,0 +1,122 @@
+//! The byte count that keeps a RAM file system inside its size.
+//!
+//! Problem: memory taken for one client must not grow without end, and a full file system must
+//! refuse a change before it has begun. Rule: every page is charged with the bytes it takes,
+//! every object and every name with a fixed sum that covers its share of the tables; a charge is
+//! taken before the memory and given back after it.
+//!
+//! Known weaknesses: the fixed sums are estimates of what the maps cost per entry. A page that
+//! was replaced while a reader held it is charged once although both copies exist until the
+//! reader lets go; readers in flight are bounded by the fronts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pagewell_counters::names::{RAM_BYTES, RAM_REFUSED};
+
+use crate::{Error, Result};
+
+/// Charge of an object: the inode with its lock and its place in the table, about 300 bytes.
+pub(super) const INODE_BYTES: u64 = 384;
+
+/// Charge of a name beyond its own bytes: two map entries and two headers.
+const NAME_BYTES: u64 = 128;
+
+/// What a name costs.
+pub(super) fn name_charge(name: &[u8]) -> u64 {
+    NAME_BYTES + name.len() as u64
+}
+
+/// The least that one more object costs: an inode and a short name.
+pub(super) const OBJECT_BYTES_MIN: u64 = INODE_BYTES + NAME_BYTES + 8;
+
+/// Bytes in use out of a fixed number.
+#[derive(Debug)]
+pub(super) struct Quota {
+    total_bytes: u64,
+    used_bytes: AtomicU64,
+}
+
+impl Quota {
+    pub(super) fn new(total_bytes: u64) -> Self {
+        Self {
+            total_bytes,
+            used_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes `bytes`, or refuses with [`Error::NoSpace`] and takes nothing.
+    pub(super) fn take(&self, bytes: u64) -> Result<()> {
+        let taken =
+            self.used_bytes
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used_bytes| {
+                    used_bytes
+                        .checked_add(bytes)
+                        .filter(|sum| *sum <= self.total_bytes)
+                });
+        if taken.is_err() {
+            return Err(Error::NoSpace);
+        }
+        RAM_BYTES.add(signed(bytes));
+        Ok(())
+    }
+
+    /// [`Quota::take`] for a whole change: a refusal is counted.
+    pub(super) fn take_or_refuse(&self, bytes: u64) -> Result<()> {
+        self.take(bytes).inspect_err(|_| RAM_REFUSED.add(1))
+    }
+
+    /// Gives back what was taken.
+    pub(super) fn give(&self, bytes: u64) {
+        let before = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(before >= bytes, "gave {bytes} of {before} bytes");
+        RAM_BYTES.add(-signed(bytes));
+    }
+
+    pub(super) fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        RAM_BYTES.add(-signed(self.used_bytes()));
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_to_the_last_byte_and_no_further() {
+        let quota = Quota::new(100);
+        assert_eq!(quota.take(60), Ok(()));
+        assert_eq!(quota.take(41), Err(Error::NoSpace));
+        assert_eq!(quota.take(u64::MAX), Err(Error::NoSpace));
+        assert_eq!(quota.used_bytes(), 60);
+        assert_eq!(quota.take(40), Ok(()));
+        quota.give(100);
+        assert_eq!(quota.used_bytes(), 0);
+    }
+
+    #[test]
+    fn threads_never_take_more_than_there_is() {
+        let quota = Quota::new(1000);
+        let taken: u64 = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| (0..500).filter(|_| quota.take(1).is_ok()).count() as u64))
+                .collect();
+            workers.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!(taken, 1000);
+        assert_eq!(quota.used_bytes(), 1000);
+    }
+}

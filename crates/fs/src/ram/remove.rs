@@ -1,0 +1,78 @@
+//! Taking names away.
+
+use super::RamFileSystem;
+use super::inode::{Body, State, change};
+use super::permission;
+use super::quota::name_charge;
+use crate::{Change, Credentials, Error, FileId, Result, name};
+
+/// What may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Anything but a directory.
+    File,
+    /// An empty directory.
+    Directory,
+}
+
+impl RamFileSystem {
+    pub(super) fn remove_name(
+        &self,
+        credentials: &Credentials,
+        directory: &FileId,
+        name: &[u8],
+        what: What,
+    ) -> Result<Change> {
+        name::check_old(name)?;
+        let tree = self.lock_tree();
+        let (parent, found) = self.place(credentials, directory, name)?;
+        let object = self.numbered(found.ok_or(Error::NotFound)?)?;
+        let mut directory = parent.write()?;
+        let mut state = object.write()?;
+        permission::check_delete(credentials, &directory, &state.metadata)?;
+        match (what, object.is_directory()) {
+            (What::File, true) => return Err(Error::IsDirectory),
+            (What::Directory, false) => return Err(Error::NotDirectory),
+            _ => {}
+        }
+        refuse_full_directory(&state)?;
+        let before = directory.wcc();
+        directory.directory_mut()?.remove(name);
+        self.quota.give(name_charge(name));
+        if object.is_directory() {
+            directory.metadata.link_count -= 1;
+        }
+        directory.touch_modified();
+        let change = change(before, self.attributes_of(&parent, &directory));
+        let buried = self.unlink(object.number, &mut state);
+        drop(directory);
+        drop(state);
+        drop(tree);
+        drop(buried); // the pages of a big file, with no lock held
+        Ok(change)
+    }
+
+    /// Counts one name of the object less (a directory has but one). After the last the object is
+    /// gone: returns its body, to be dropped when no lock is held.
+    pub(super) fn unlink(&self, number: u64, state: &mut State) -> Option<Body> {
+        state.touch_changed();
+        if state.body.file_type().is_directory() {
+            state.metadata.link_count = 0;
+        } else {
+            state.metadata.link_count -= 1;
+        }
+        if state.metadata.link_count > 0 {
+            return None;
+        }
+        self.table.remove(number);
+        Some(state.bury(&self.quota))
+    }
+}
+
+/// Refuses a directory that has entries.
+pub(super) fn refuse_full_directory(state: &State) -> Result<()> {
+    match &state.body {
+        Body::Directory(directory) if !directory.is_empty() => Err(Error::NotEmpty),
+        _ => Ok(()),
+    }
+}

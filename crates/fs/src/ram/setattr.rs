@@ -1,0 +1,117 @@
+//! Setting attributes: first everything that could be refused, then everything at once.
+//!
+//! The order of the effects is that of chown(2), truncate(2), chmod(2), utimensat(2) one after
+//! the other: a change of owner or data takes away set-user-id, and a mode set in the same call
+//! has the last word, as have times over the times of a truncation.
+
+use super::data::Discarded;
+use super::inode::{Body, Metadata, State};
+use super::permission;
+use super::quota::Quota;
+use super::{FILE_BYTES_MAX, MODE_BITS};
+use crate::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
+
+const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+
+/// Refuses what can be set on nothing.
+pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
+    let is_time = |how: &SetTime| match how {
+        SetTime::To(time) => time.nanoseconds < NANOSECONDS_PER_SECOND,
+        SetTime::ToServerTime => true,
+    };
+    if request.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+        Err(Error::FileTooLarge)
+    } else if request
+        .accessed
+        .iter()
+        .chain(&request.modified)
+        .all(is_time)
+    {
+        Ok(())
+    } else {
+        Err(Error::Invalid)
+    }
+}
+
+/// Refuses what may not be set.
+pub(super) fn check(
+    credentials: &Credentials,
+    state: &State,
+    request: &SetAttributes,
+) -> Result<()> {
+    let metadata = &state.metadata;
+    check_values(request)?;
+    if request.size.is_some() {
+        state.data()?;
+        permission::check_write(credentials, metadata)?;
+    }
+    permission::check_owner_change(credentials, metadata, request.uid, request.gid)?;
+    if request.mode.is_some() {
+        if state.body.file_type() == FileType::Symlink {
+            return Err(Error::NotSupported);
+        }
+        if !permission::owns(credentials, metadata) {
+            return Err(Error::NotPermitted);
+        }
+    }
+    check_times(credentials, metadata, request)
+}
+
+fn check_times(
+    credentials: &Credentials,
+    metadata: &Metadata,
+    request: &SetAttributes,
+) -> Result<()> {
+    let times = [request.accessed, request.modified];
+    let to_value = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
+    if times.iter().any(to_value) && !permission::owns(credentials, metadata) {
+        Err(Error::NotPermitted)
+    } else if times.iter().any(Option::is_some) {
+        permission::check_write(credentials, metadata)
+    } else {
+        Ok(())
+    }
+}
+
+/// Sets what [`check`] let pass. Returns what is to be dropped without locks.
+pub(super) fn apply(
+    credentials: &Credentials,
+    state: &mut State,
+    request: &SetAttributes,
+    quota: &Quota,
+) -> Result<Discarded> {
+    if *request == SetAttributes::default() {
+        return Ok(Discarded::default());
+    }
+    let mut discarded = Discarded::default();
+    if let (Some(size), Body::Regular(data)) = (request.size, &mut state.body) {
+        discarded = data.set_size(size, quota)?;
+    }
+    let now = state.touch_changed();
+    let is_directory = state.body.file_type().is_directory();
+    let metadata = &mut state.metadata;
+    metadata.verifier = None;
+    if (request.uid.is_some() || request.gid.is_some()) && !is_directory {
+        permission::drop_privileges_after_chown(credentials, metadata);
+    }
+    metadata.uid = request.uid.unwrap_or(metadata.uid);
+    metadata.gid = request.gid.unwrap_or(metadata.gid);
+    if request.size.is_some() {
+        permission::drop_privileges_after_write(credentials, metadata);
+        metadata.modified = now;
+    }
+    if let Some(mode) = request.mode {
+        metadata.mode = permission::settable_mode(credentials, metadata.gid, mode & MODE_BITS);
+    }
+    set_time(&mut metadata.accessed, request.accessed, now);
+    set_time(&mut metadata.modified, request.modified, now);
+    Ok(discarded)
+}
+
+fn set_time(target: &mut Timestamp, how: Option<SetTime>, now: Timestamp) {
+    match how {
+        Some(SetTime::To(time)) => *target = time,
+        Some(SetTime::ToServerTime) => *target = now,
+        None => {}
+    }
+}

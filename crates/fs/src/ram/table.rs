@@ -1,0 +1,101 @@
+//! Inodes by number.
+//!
+//! Split into shards by the low bits, so that threads that look up different inodes rarely meet
+//! at one lock. Directories name their entries by number, not by pointer: a chain of a million
+//! nested directories then takes no recursion to free.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::inode::{Inode, State};
+
+/// Locks; a power of two, several times the processors of a usual machine.
+const SHARDS: usize = 64;
+
+/// Inode numbers are given by us, one after the other: they need no hash against collisions made
+/// on purpose. The odd multiplier (2^64 divided by the golden ratio) spreads them over the high
+/// bits that the map looks at first.
+#[derive(Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(32);
+    }
+}
+
+type Shard = RwLock<HashMap<u64, Arc<Inode>, BuildHasherDefault<NumberHasher>>>;
+
+/// All inodes that have a name.
+pub(super) struct Table {
+    shards: Vec<Shard>,
+    next_number: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Table {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            next_number: AtomicU64::new(1),
+            count: AtomicU64::new(0),
+        }
+    }
+
+    fn shard(&self, number: u64) -> &Shard {
+        #[allow(clippy::cast_possible_truncation)] // the remainder is below SHARDS
+        &self.shards[(number % SHARDS as u64) as usize]
+    }
+
+    /// A number that no inode had before.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<Arc<Inode>> {
+        let shard = self.shard(number).read();
+        shard
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&number)
+            .cloned()
+    }
+
+    pub(super) fn insert(&self, number: u64, state: State) {
+        let inode = Arc::new(Inode::new(number, state));
+        let shard = self.shard(number).write();
+        shard
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(number, inode);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn remove(&self, number: u64) {
+        let mut shard = self
+            .shard(number)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if shard.remove(&number).is_some() {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+            if shard.capacity() > 64 && shard.len() < shard.capacity() / 8 {
+                shard.shrink_to_fit();
+            }
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+}

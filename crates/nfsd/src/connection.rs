@@ -1,0 +1,174 @@
+//! What all threads share of one client connection.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use pagewell_counters::names;
+
+use crate::output::{Output, Piece, Sent};
+use crate::reader::Waker;
+
+/// Bytes of calls that wait or run in the pool; above this the connection is not read.
+pub const IN_FLIGHT_BYTES_MAX: usize = 8 << 20;
+
+/// What a small call counts for at least: its reply and bookkeeping take memory too.
+const CALL_BYTES_MIN: usize = 2048;
+
+/// One client connection.
+pub struct Connection {
+    socket: OwnedFd,
+    peer: IpAddr,
+    peer_port: u16,
+    waker: Waker,
+    output: Output,
+    in_flight_bytes: AtomicUsize,
+    paused: AtomicBool,
+    closed: AtomicBool,
+    ending: AtomicBool,
+}
+
+impl Connection {
+    /// A connection whose reader is called with `waker`.
+    #[must_use]
+    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker) -> Self {
+        names::CONNECTIONS.add(1);
+        Self {
+            socket,
+            peer: peer.0,
+            peer_port: peer.1,
+            waker,
+            output: Output::default(),
+            in_flight_bytes: AtomicUsize::new(0),
+            paused: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+        }
+    }
+
+    /// The client's address.
+    #[must_use]
+    pub fn peer(&self) -> IpAddr {
+        self.peer
+    }
+
+    /// The client's port.
+    #[must_use]
+    pub fn peer_port(&self) -> u16 {
+        self.peer_port
+    }
+
+    /// Names the connection within this server.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.waker.token()
+    }
+
+    /// Calls the reader for this connection.
+    #[must_use]
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Sends replies made on a thread of the pool.
+    pub fn send(&self, pieces: impl IntoIterator<Item = Piece>) {
+        if self.output.send(&self.socket, pieces) == Sent::Dead {
+            self.close();
+        }
+    }
+
+    /// Sends a block of replies; what could not leave is queued and `bytes` is empty.
+    pub fn send_bytes(&self, bytes: &mut Vec<u8>) {
+        if self.output.send_bytes(&self.socket, bytes) == Sent::Dead {
+            bytes.clear();
+            self.close();
+        }
+    }
+
+    /// Goes on sending when the socket has room.
+    pub fn room(&self) {
+        if self.output.room(&self.socket) == Sent::Dead {
+            self.close();
+        }
+    }
+
+    /// Replies that wait for the client to read.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> usize {
+        self.output.unsent_bytes()
+    }
+
+    /// Counts a call of `bytes` that was handed to the pool.
+    pub fn begin_call(&self, bytes: usize) {
+        self.in_flight_bytes
+            .fetch_add(bytes.max(CALL_BYTES_MIN), Ordering::AcqRel);
+    }
+
+    /// The call is answered: the reader may go on if it was paused for it.
+    pub fn end_call(&self, bytes: usize) {
+        self.in_flight_bytes
+            .fetch_sub(bytes.max(CALL_BYTES_MIN), Ordering::AcqRel);
+        if self.ending.load(Ordering::Acquire) && !self.is_busy() {
+            self.waker.wake();
+        }
+        if self.paused.load(Ordering::Acquire) && self.may_read() {
+            self.paused.store(false, Ordering::Release);
+            self.waker.wake();
+        }
+    }
+
+    /// The client has ended its side: the reader is called once the last reply has left.
+    pub fn wake_when_done(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    /// Whether another call may be taken from the connection.
+    #[must_use]
+    pub fn may_read(&self) -> bool {
+        self.in_flight_bytes.load(Ordering::Acquire) < IN_FLIGHT_BYTES_MAX
+            && self.unsent_bytes() < crate::output::UNSENT_BYTES_MAX
+    }
+
+    /// Whether calls are under way.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.in_flight_bytes.load(Ordering::Acquire) > 0 || self.unsent_bytes() > 0
+    }
+
+    /// The reader stops reading until a call ends or replies leave. Returns false when one did in
+    /// between and reading can go on.
+    pub fn pause(&self) -> bool {
+        self.paused.store(true, Ordering::Release);
+        if self.may_read() {
+            self.paused.store(false, Ordering::Release);
+            return false;
+        }
+        true
+    }
+
+    /// Ends the connection: the reader will see the end of the stream and let go of it.
+    pub fn close(&self) {
+        if !self.closed.swap(true, Ordering::AcqRel) {
+            // The reader learns of it from epoll; a peer that is gone already is no error.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    /// Whether [`Connection::close`] was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        names::CONNECTIONS.add(-1);
+    }
+}

@@ -1,0 +1,236 @@
+//! Between the file systems' types and the wire's. Errors map to `nfsstat3` here and only here.
+
+use pagewell_fs as fs;
+use pagewell_sunrpc::nfs3;
+
+/// The status of an error (RFC 1813 section 2.6).
+#[must_use]
+pub fn status(error: &fs::Error) -> nfs3::Status {
+    use nfs3::Status;
+    match error {
+        fs::Error::NotPermitted => Status::NotPermitted,
+        fs::Error::NotFound => Status::NotFound,
+        fs::Error::Io(_) => Status::Io,
+        fs::Error::NoDevice => Status::NoDevice,
+        fs::Error::AccessDenied => Status::AccessDenied,
+        fs::Error::Exists => Status::Exists,
+        fs::Error::CrossDevice => Status::CrossDevice,
+        fs::Error::NotDirectory => Status::NotDirectory,
+        fs::Error::IsDirectory => Status::IsDirectory,
+        fs::Error::Invalid => Status::Invalid,
+        fs::Error::FileTooLarge => Status::FileTooLarge,
+        fs::Error::NoSpace => Status::NoSpace,
+        fs::Error::ReadOnly => Status::ReadOnly,
+        fs::Error::TooManyLinks => Status::TooManyLinks,
+        fs::Error::NameTooLong => Status::NameTooLong,
+        fs::Error::NotEmpty => Status::NotEmpty,
+        fs::Error::QuotaExceeded => Status::QuotaExceeded,
+        fs::Error::Stale => Status::Stale,
+        fs::Error::BadId => Status::BadHandle,
+        fs::Error::NotSync => Status::NotSynchronized,
+        fs::Error::BadCookie => Status::BadCookie,
+        fs::Error::NotSupported => Status::NotSupported,
+        fs::Error::BadType => Status::BadType,
+        fs::Error::TryLater | fs::Error::WouldBlock => Status::Jukebox,
+    }
+}
+
+/// A time on the wire: 1970 to 2106. Earlier and later ones are cut to the nearest that fits,
+/// which orders them rightly; wrapping around would not.
+#[must_use]
+pub fn time(time: fs::Timestamp) -> nfs3::Time {
+    match u32::try_from(time.seconds) {
+        Ok(seconds) => nfs3::Time {
+            seconds,
+            nanoseconds: time.nanoseconds,
+        },
+        Err(_) if time.seconds < 0 => nfs3::Time {
+            seconds: 0,
+            nanoseconds: 0,
+        },
+        Err(_) => nfs3::Time {
+            seconds: u32::MAX,
+            nanoseconds: 999_999_999,
+        },
+    }
+}
+
+/// A time from the wire; `None` when its nanoseconds are no nanoseconds.
+#[must_use]
+pub fn timestamp(time: nfs3::Time) -> Option<fs::Timestamp> {
+    (time.nanoseconds < 1_000_000_000).then_some(fs::Timestamp {
+        seconds: i64::from(time.seconds),
+        nanoseconds: time.nanoseconds,
+    })
+}
+
+/// How an export shows file identifiers.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity {
+    /// The file system number that clients see.
+    pub filesystem_id: u64,
+    /// Fold file numbers into 31 bits.
+    pub narrow: bool,
+}
+
+impl Identity {
+    /// A file number as clients see it.
+    #[must_use]
+    pub fn file_id(&self, file_id: u64) -> u64 {
+        if !self.narrow {
+            return file_id;
+        }
+        // Inode numbers below 2^31 stay as they are; others keep what tells them apart best.
+        match (file_id ^ (file_id >> 31) ^ (file_id >> 62)) & 0x7fff_ffff {
+            0 => 0x7fff_ffff,
+            folded => folded,
+        }
+    }
+
+    /// Attributes as clients see them.
+    #[must_use]
+    pub fn attributes(&self, from: &fs::Attributes) -> nfs3::FileAttributes {
+        let (major, minor) = from.device;
+        nfs3::FileAttributes {
+            file_type: match from.file_type {
+                fs::FileType::Regular => nfs3::FileType::Regular,
+                fs::FileType::Directory => nfs3::FileType::Directory,
+                fs::FileType::BlockDevice => nfs3::FileType::BlockDevice,
+                fs::FileType::CharacterDevice => nfs3::FileType::CharacterDevice,
+                fs::FileType::Symlink => nfs3::FileType::Symlink,
+                fs::FileType::Socket => nfs3::FileType::Socket,
+                fs::FileType::Fifo => nfs3::FileType::Fifo,
+            },
+            mode: from.mode & 0o7777,
+            link_count: from.link_count,
+            uid: from.uid,
+            gid: from.gid,
+            size: from.size,
+            used: from.used,
+            device: nfs3::DeviceNumber { major, minor },
+            filesystem_id: self.filesystem_id,
+            file_id: self.file_id(from.file_id),
+            accessed: time(from.accessed),
+            modified: time(from.modified),
+            changed: time(from.changed),
+        }
+    }
+
+    /// A change as clients see it.
+    #[must_use]
+    pub fn change(&self, from: &fs::Change) -> nfs3::WccData {
+        nfs3::WccData {
+            before: from.before.map(|before| nfs3::WccAttributes {
+                size: before.size,
+                modified: time(before.modified),
+                changed: time(before.changed),
+            }),
+            after: from.after.map(|after| self.attributes(&after)),
+        }
+    }
+}
+
+/// Attributes to set; `None` when a time makes no sense.
+#[must_use]
+pub fn set_attributes(from: &nfs3::SetAttributes) -> Option<fs::SetAttributes> {
+    let set_time = |from| {
+        Some(match from {
+            nfs3::SetTime::Keep => None,
+            nfs3::SetTime::ToServerTime => Some(fs::SetTime::ToServerTime),
+            nfs3::SetTime::To(time) => Some(fs::SetTime::To(timestamp(time)?)),
+        })
+    };
+    Some(fs::SetAttributes {
+        mode: from.mode.map(|mode| mode & 0o7777),
+        uid: from.uid,
+        gid: from.gid,
+        size: from.size,
+        accessed: set_time(from.accessed)?,
+        modified: set_time(from.modified)?,
+    })
+}
+
+/// The durability a client asks for.
+#[must_use]
+pub fn stability(from: nfs3::StableHow) -> fs::Stability {
+    match from {
+        nfs3::StableHow::Unstable => fs::Stability::Unstable,
+        nfs3::StableHow::DataSync => fs::Stability::DataSync,
+        nfs3::StableHow::FileSync => fs::Stability::FileSync,
+    }
+}
+
+/// The durability that was reached.
+#[must_use]
+pub fn stable_how(from: fs::Stability) -> nfs3::StableHow {
+    match from {
+        fs::Stability::Unstable => nfs3::StableHow::Unstable,
+        fs::Stability::DataSync => nfs3::StableHow::DataSync,
+        fs::Stability::FileSync => nfs3::StableHow::FileSync,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_cut_and_never_wrap() {
+        let at = |seconds| {
+            time(fs::Timestamp {
+                seconds,
+                nanoseconds: 5,
+            })
+        };
+        assert_eq!(
+            at(7),
+            nfs3::Time {
+                seconds: 7,
+                nanoseconds: 5
+            }
+        );
+        assert_eq!(at(i64::from(u32::MAX)).seconds, u32::MAX);
+        assert_eq!(
+            at(-1),
+            nfs3::Time {
+                seconds: 0,
+                nanoseconds: 0
+            }
+        );
+        assert_eq!(
+            at(1 << 32),
+            nfs3::Time {
+                seconds: u32::MAX,
+                nanoseconds: 999_999_999
+            }
+        );
+        assert!(
+            timestamp(nfs3::Time {
+                seconds: 0,
+                nanoseconds: 1_000_000_000
+            })
+            .is_none()
+        );
+    }
+
+    #[test]
+    fn narrow_file_numbers_are_below_two_to_the_31() {
+        let identity = Identity {
+            filesystem_id: 1,
+            narrow: true,
+        };
+        for id in [
+            1,
+            77,
+            0x7fff_ffff,
+            1 << 31,
+            u64::MAX,
+            1 << 62,
+            0x1234_5678_9abc_def0,
+        ] {
+            let folded = identity.file_id(id);
+            assert!(folded > 0 && folded < 1 << 31);
+            assert!(id >= 1 << 31 || folded == id);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Replies on their way to a socket.
+//!
+//! Problem: several threads answer calls of one connection; each reply must leave whole, replies
+//! that are ready together should leave in one system call, file data should not be copied, and
+//! no thread may wait for a client that does not read.
+//!
+//! Rule: a queue of pieces per connection and a flag that says somebody is sending. Whoever finds
+//! the flag clear sends everything that is queued, without holding the lock, until the queue is
+//! empty or the socket is full; everybody else only appends. A full socket is continued by the
+//! reader when epoll says that there is room.
+//!
+//! ```text
+//!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg / splice ──> socket
+//!   worker B ─┼──────> [queue] ───┤
+//!   reader   ─┘                   └─ flag set: somebody else sends mine too
+//! ```
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pagewell_counters::names;
+use pagewell_fs::PageSlice;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use crate::pipe::FilledPipe;
+
+/// More unsent bytes than this, and no further call of the connection is begun.
+pub const UNSENT_BYTES_MAX: usize = 1 << 20;
+
+/// The most slices of one sendmsg; more only make the kernel copy the list.
+const SLICES_MAX: usize = 64;
+
+/// Consecutive bytes of the stream.
+pub enum Piece {
+    /// In memory of their own.
+    Bytes(Vec<u8>),
+    /// In pages that others may read too.
+    Page(PageSlice),
+    /// In a pipe, as references to pages of the kernel's cache.
+    Pipe(FilledPipe),
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Page(page) => page.len(),
+            Self::Pipe(pipe) => pipe.length(),
+        }
+    }
+}
+
+/// What became of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Everything left, or another thread is at it.
+    Done,
+    /// The socket is full; the reader goes on when there is room.
+    Blocked,
+    /// The connection is dead.
+    Dead,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that have left already.
+    offset: usize,
+    unsent_bytes: usize,
+    sending: bool,
+    room_again: bool,
+    dead: bool,
+}
+
+/// The queue of one connection.
+#[derive(Default)]
+pub struct Output {
+    state: Mutex<State>,
+}
+
+impl Output {
+    /// Queues pieces that belong together and sends what can be sent.
+    pub fn send(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> Sent {
+        let mut state = self.lock();
+        if state.dead {
+            return Sent::Dead;
+        }
+        for piece in pieces {
+            state.unsent_bytes += piece.len();
+            state.pieces.push_back(piece);
+        }
+        self.drain(state, &socket)
+    }
+
+    /// Sends one block of replies, straight from the caller's memory when nothing is queued.
+    pub fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> Sent {
+        let mut state = self.lock();
+        if state.dead {
+            return Sent::Dead;
+        }
+        if state.sending || !state.pieces.is_empty() {
+            state.unsent_bytes += bytes.len();
+            state.pieces.push_back(Piece::Bytes(std::mem::take(bytes)));
+            return self.drain(state, &socket);
+        }
+        state.sending = true;
+        drop(state);
+        let result = send_slices(&socket, &[IoSlice::new(bytes)], false);
+        let mut state = self.lock();
+        state.sending = false;
+        match result {
+            Ok(count) if count == bytes.len() => bytes.clear(),
+            Ok(_) | Err(Errno::AGAIN) => {
+                let count = result.unwrap_or(0);
+                state.unsent_bytes += bytes.len() - count;
+                state.pieces.push_front(Piece::Bytes(std::mem::take(bytes)));
+                state.offset = count;
+            }
+            Err(_) => {
+                state.dead = true;
+                state.pieces.clear();
+                return Sent::Dead;
+            }
+        }
+        if state.pieces.is_empty() {
+            Sent::Done
+        } else {
+            self.drain(state, &socket)
+        }
+    }
+
+    /// Goes on after the socket was full.
+    pub fn room(&self, socket: impl AsFd) -> Sent {
+        let mut state = self.lock();
+        if state.dead {
+            return Sent::Dead;
+        }
+        if state.sending {
+            state.room_again = true;
+            return Sent::Done;
+        }
+        self.drain(state, &socket)
+    }
+
+    /// Bytes that have not left yet.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> usize {
+        self.lock().unsent_bytes
+    }
+
+    fn drain<'a>(&'a self, mut state: MutexGuard<'a, State>, socket: &impl AsFd) -> Sent {
+        if state.sending {
+            return Sent::Done;
+        }
+        state.sending = true;
+        loop {
+            let mut pieces = std::mem::take(&mut state.pieces);
+            let mut offset = state.offset;
+            state.room_again = false;
+            drop(state);
+            let before: usize = pieces.iter().map(Piece::len).sum::<usize>() - offset;
+            let result = send_all(socket, &mut pieces, &mut offset);
+            let left: usize = pieces.iter().map(Piece::len).sum::<usize>() - offset;
+            state = self.lock();
+            state.unsent_bytes -= before - left;
+            if let Err(errno) = result {
+                if errno != Errno::AGAIN {
+                    state.dead = true;
+                    state.sending = false;
+                    state.unsent_bytes = 0;
+                    state.pieces.clear();
+                    return Sent::Dead;
+                }
+                pieces.append(&mut state.pieces);
+                state.pieces = pieces;
+                state.offset = offset;
+                if !state.room_again {
+                    state.sending = false;
+                    return Sent::Blocked;
+                }
+            } else {
+                state.offset = 0;
+                if state.pieces.is_empty() {
+                    state.sending = false;
+                    return Sent::Done;
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends pieces until none is left; those that have left are removed.
+fn send_all(
+    socket: &impl AsFd,
+    pieces: &mut VecDeque<Piece>,
+    offset: &mut usize,
+) -> Result<(), Errno> {
+    loop {
+        let more = pieces.len() > 1;
+        let Some(first) = pieces.front_mut() else {
+            return Ok(());
+        };
+        let sent = if let Piece::Pipe(pipe) = first {
+            let sent = pipe.splice_to(socket, more)?;
+            names::SPLICED_BYTES.add(sent as u64);
+            if pipe.length() == 0 {
+                pieces.pop_front();
+            }
+            continue;
+        } else {
+            send_memory(socket, pieces, *offset)?
+        };
+        *offset += sent;
+        while let Some(first) = pieces.front() {
+            if matches!(first, Piece::Pipe(_)) || *offset < first.len() {
+                break;
+            }
+            *offset -= first.len();
+            pieces.pop_front();
+        }
+    }
+}
+
+/// Sends the leading pieces that are in memory with one system call.
+fn send_memory(
+    socket: &impl AsFd,
+    pieces: &VecDeque<Piece>,
+    offset: usize,
+) -> Result<usize, Errno> {
+    let in_memory = pieces.iter().map_while(|piece| match piece {
+        Piece::Bytes(bytes) => Some(&bytes[..]),
+        Piece::Page(page) => Some(&page[..]),
+        Piece::Pipe(_) => None,
+    });
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    let mut count = 0;
+    for (slot, bytes) in slices.iter_mut().zip(in_memory) {
+        *slot = IoSlice::new(if count == 0 { &bytes[offset..] } else { bytes });
+        count += 1;
+    }
+    let more = count < pieces.len();
+    send_slices(socket, &slices[..count], more)
+}
+
+fn send_slices(socket: &impl AsFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
+    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    if more {
+        flags |= SendFlags::MORE;
+    }
+    names::SEND_CALLS.add(1);
+    rustix::io::retry_on_intr(|| {
+        sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_full_socket_is_continued_and_nothing_is_lost() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let output = Output::default();
+        let expected: Vec<u8> = (0..3_000_000u32).map(|index| (index % 251) as u8).collect();
+        let mut blocked = false;
+        for chunk in expected.chunks(70_000) {
+            let (left, right) = chunk.split_at(1000);
+            let pieces = [Piece::Bytes(left.to_vec()), Piece::Bytes(right.to_vec())];
+            blocked |= output.send(&here, pieces) == Sent::Blocked;
+        }
+        assert!(blocked && output.unsent_bytes() > 0);
+        let mut received = Vec::new();
+        let mut part = vec![0; 50_000];
+        while received.len() < expected.len() {
+            let count = there.read(&mut part).unwrap();
+            received.extend_from_slice(&part[..count]);
+            output.room(&here);
+        }
+        assert!(received == expected);
+        assert_eq!(output.unsent_bytes(), 0);
+        drop(there);
+        assert_eq!(output.send_bytes(&here, &mut vec![1]), Sent::Dead);
+    }
+}

@@ -1,0 +1,301 @@
+//! One connection as its reader sees it: from bytes to calls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+use pagewell_sunrpc::record::{self, Assembly, Progress};
+use rustix::io::Errno;
+
+use crate::connection::Connection;
+use crate::memory::Buffer;
+use crate::reader::{SCRATCH_BYTES, receive_into};
+use crate::reply::Batch;
+use crate::server::{Job, Shared};
+use crate::service::{Answer, Request};
+
+/// The longest record that is taken: a WRITE of 1 MiB with the largest header there can be.
+pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
+
+/// Larger records are received into memory of their own and always go to the pool.
+const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
+
+/// While large records come, this much is received behind the end of each: the next one's head.
+const HEAD_BYTES: usize = 4 << 10;
+
+/// Receives per turn.
+const RECEIVES_PER_TURN: usize = 4;
+
+/// A block of replies this long is sent before more calls are answered.
+const BLOCK_BYTES_MAX: usize = 128 << 10;
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing more to do until an event.
+    Idle,
+    /// More may be there: another turn, after the others.
+    Again,
+    /// The connection has ended.
+    Closed,
+}
+
+/// The receiving side of one connection; only its reader touches it.
+pub struct Receiver {
+    connection: Arc<Connection>,
+    assembly: Assembly,
+    /// Received but not taken, because a limit was reached.
+    stash: Vec<u8>,
+    batch: Batch,
+    large_records: bool,
+    ready: bool,
+    /// The client sends nothing more: read to the end, then finish what was begun.
+    peer_closed: bool,
+    ended: bool,
+    memory: Option<Arc<crate::memory::Memory>>,
+    progress: (Instant, usize),
+    received_bytes: u64,
+    received_bytes_seen: u64,
+}
+
+enum Consumed {
+    All,
+    /// A limit was reached after this many bytes.
+    Paused(usize),
+    Broken,
+}
+
+impl Receiver {
+    /// For a new connection.
+    #[must_use]
+    pub fn new(connection: Arc<Connection>) -> Self {
+        Self {
+            connection,
+            assembly: Assembly::new(RECORD_BYTES_MAX),
+            stash: Vec::new(),
+            batch: Batch::default(),
+            large_records: false,
+            ready: false,
+            peer_closed: false,
+            ended: false,
+            memory: None,
+            progress: (Instant::now(), 0),
+            received_bytes: 0,
+            received_bytes_seen: 0,
+        }
+    }
+
+    /// What other threads share of it.
+    #[must_use]
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Marks it as standing in the reader's list; returns whether it stood there already.
+    pub fn set_ready(&mut self, ready: bool) -> bool {
+        std::mem::replace(&mut self.ready, ready)
+    }
+
+    /// Notes that epoll has seen the client's end of the stream: no event will come for it again.
+    pub fn set_peer_closed(&mut self) {
+        self.peer_closed = true;
+    }
+
+    /// Receives and answers for one turn.
+    pub fn turn(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Turn {
+        if self.memory.is_none() {
+            self.memory = Some(shared.memory.clone());
+        }
+        for _ in 0..RECEIVES_PER_TURN {
+            if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
+                return Turn::Closed;
+            }
+            if self.ended {
+                return Turn::Idle;
+            }
+            if !self.connection.may_read() && self.connection.pause() {
+                return Turn::Idle;
+            }
+            if !self.stash.is_empty() {
+                let stash = std::mem::take(&mut self.stash);
+                match self.consume(shared, &stash) {
+                    Consumed::All => {}
+                    Consumed::Paused(taken) => return self.put_aside(&stash[taken..]),
+                    Consumed::Broken => return Turn::Closed,
+                }
+                continue;
+            }
+            match self.receive(shared, scratch) {
+                Ok(Some(turn)) => return turn,
+                Ok(None) => {}
+                Err(Errno::AGAIN) => return Turn::Idle,
+                Err(_) => return Turn::Closed,
+            }
+        }
+        Turn::Again
+    }
+
+    fn receive(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Result<Option<Turn>, Errno> {
+        let target = self.assembly.target();
+        let wanted = target.len();
+        let extra = if wanted > 0 || self.large_records {
+            HEAD_BYTES
+        } else {
+            SCRATCH_BYTES
+        };
+        let scratch = &mut scratch[..extra];
+        let count = receive_into(&self.connection, target, scratch)?;
+        if count == 0 {
+            self.ended = true;
+            self.connection.wake_when_done();
+            return Ok(None);
+        }
+        self.received_bytes += count as u64;
+        let direct = count.min(wanted);
+        if wanted > 0 && self.assembly.received(direct) == Progress::Whole {
+            self.assembled(shared);
+        }
+        let result = match self.consume(shared, &scratch[..count - direct]) {
+            Consumed::All => None,
+            Consumed::Paused(taken) => Some(self.put_aside(&scratch[taken..count - direct])),
+            Consumed::Broken => Some(Turn::Closed),
+        };
+        // Fewer bytes than there was room for: the socket is empty, the next event will tell.
+        let empty = count < wanted + extra && !self.peer_closed;
+        Ok(result.or(empty.then_some(Turn::Idle)))
+    }
+
+    /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
+    fn put_aside(&mut self, rest: &[u8]) -> Turn {
+        self.stash = rest.to_vec();
+        let waits_for_memory = self.connection.may_read();
+        if waits_for_memory || self.connection.pause() {
+            Turn::Idle
+        } else {
+            Turn::Again
+        }
+    }
+
+    fn consume(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
+        let result = self.consume_records(shared, input);
+        self.flush();
+        result
+    }
+
+    fn consume_records(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
+        let mut rest = input;
+        while !rest.is_empty() {
+            if self.assembly.is_empty()
+                && let Some((record, taken)) = record::whole(rest)
+                && record.len() <= SMALL_RECORD_BYTES_MAX
+            {
+                self.large_records = false;
+                self.small(shared, record);
+                rest = &rest[taken..];
+            } else {
+                let (taken, progress) = self.assembly.take(rest);
+                rest = &rest[taken..];
+                match progress {
+                    Progress::Partial => {}
+                    Progress::Whole => self.assembled(shared),
+                    Progress::Broken => {
+                        names::RECORDS_BROKEN.add(1);
+                        return Consumed::Broken;
+                    }
+                    Progress::NeedsBuffer(bytes) => {
+                        let waker = self.connection.waker().clone();
+                        let Some(buffer) = shared.memory.take_or_wait(bytes, waker) else {
+                            return Consumed::Paused(input.len() - rest.len());
+                        };
+                        let old = self.assembly.give_buffer(buffer.into_bytes());
+                        drop(Buffer::restore(old, &shared.memory));
+                        continue;
+                    }
+                }
+            }
+            if self.batch.length() >= BLOCK_BYTES_MAX {
+                self.flush();
+            }
+            if !rest.is_empty() && !self.connection.may_read() {
+                return Consumed::Paused(input.len() - rest.len());
+            }
+        }
+        Consumed::All
+    }
+
+    /// A whole record in the receive buffer.
+    fn small(&mut self, shared: &Arc<Shared>, record: &[u8]) {
+        let request = Request::new(record, &self.connection, Instant::now());
+        match shared.service.answer(&request, false, &mut self.batch) {
+            Answer::Done => names::CALLS_INLINE.add(1),
+            Answer::Wait(state) => {
+                let length = record.len();
+                let job = |buffer| Job {
+                    connection: self.connection.clone(),
+                    record: buffer,
+                    length,
+                    received_at: request.received_at,
+                    state,
+                };
+                // Small buffers are never refused.
+                if let Some(mut buffer) = shared.memory.take(length) {
+                    buffer[..length].copy_from_slice(record);
+                    shared.queue(job(buffer));
+                }
+            }
+        }
+    }
+
+    /// A record that was put together in memory of its own.
+    fn assembled(&mut self, shared: &Arc<Shared>) {
+        let record = self.assembly.finish();
+        let buffer = Buffer::restore(record.buffer, &shared.memory);
+        if record.oversized {
+            names::RECORDS_OVERSIZED.add(1);
+            shared
+                .service
+                .refuse_oversized(&buffer[..record.length], &mut self.batch);
+            return;
+        }
+        self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
+        let bytes = &buffer[..record.length];
+        let request = Request::new(bytes, &self.connection, Instant::now());
+        match shared.service.answer(&request, false, &mut self.batch) {
+            Answer::Done => names::CALLS_INLINE.add(1),
+            Answer::Wait(state) => {
+                let received_at = request.received_at;
+                shared.queue(Job {
+                    connection: self.connection.clone(),
+                    length: record.length,
+                    record: buffer,
+                    received_at,
+                    state,
+                });
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        self.batch.send(&self.connection);
+    }
+
+    /// Whether a record or the replies have made no progress for `limit`.
+    pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
+        let unsent = self.connection.unsent_bytes();
+        let waits = !self.assembly.is_empty() && self.stash.is_empty();
+        let moved = self.received_bytes != self.received_bytes_seen || unsent != self.progress.1;
+        if moved || (unsent == 0 && !waits) {
+            self.progress = (now, unsent);
+            self.received_bytes_seen = self.received_bytes;
+        }
+        now.duration_since(self.progress.0) > limit
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            drop(Buffer::restore(self.assembly.finish().buffer, memory));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
+//!
+//! The client's limits count XDR bytes of the result, so the size of an entry is known before it
+//! is written. The cookie verifier is always zero and never compared: cookies stay valid when
+//! the directory changes, and servers that refuse a listing because the directory changed break
+//! clients that cannot start over.
+
+use pagewell_fs as fs;
+use pagewell_sunrpc::nfs3::{
+    Handle, ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
+    ReaddirPlusEntry, ReaddirPlusOk, ReaddirPlusReply, ReaddirReply, Status,
+};
+use pagewell_sunrpc::xdr::{Encode, Encoder};
+
+use super::Service;
+use super::procedure::{Caller, Done, Out, Stop, Target, failed};
+
+/// A longer reply is not given, whatever the client allows: it would hold a thread too long.
+const REPLY_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes after the last entry: the end of the list and the end flag.
+const TAIL_BYTES: usize = 8;
+
+/// What is left of the client's limits.
+struct Room {
+    /// Whether attributes and handles are wanted.
+    with_attributes: bool,
+    /// Whether an entry was taken.
+    begun: bool,
+    /// Bytes of the whole result.
+    bytes: usize,
+    /// Bytes of names, file numbers and cookies.
+    directory_bytes: usize,
+}
+
+impl Room {
+    /// Takes the room of an entry, if there is enough. The limit on directory bytes is a hint
+    /// (RFC 1813 section 3.3.17): one entry may always exceed it.
+    fn take(&mut self, bytes: usize, directory_bytes: usize) -> bool {
+        if bytes > self.bytes || (self.begun && directory_bytes > self.directory_bytes) {
+            return false;
+        }
+        self.bytes -= bytes;
+        self.directory_bytes = self.directory_bytes.saturating_sub(directory_bytes);
+        self.begun = true;
+        true
+    }
+}
+
+impl Service {
+    pub(super) fn readdir(
+        &self,
+        caller: &Caller,
+        arguments: ReaddirArguments<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<Done, Stop> {
+        let target = self.target(caller, arguments.directory)?;
+        let bytes = (arguments.count as usize).min(REPLY_BYTES_MAX);
+        let room = Room {
+            with_attributes: false,
+            begun: false,
+            bytes,
+            directory_bytes: usize::MAX,
+        };
+        let listed = self.list(
+            &target,
+            arguments.cookie,
+            room,
+            out,
+            |_, entry, room, bytes| {
+                let item = ReaddirEntry {
+                    file_id: target.export.identity.file_id(entry.file_id),
+                    name: entry.name,
+                    cookie: entry.cookie,
+                };
+                let taken = room.take(item.item_size(), 0);
+                if taken {
+                    item.encode_item(&mut Encoder::new(bytes));
+                }
+                taken
+            },
+        );
+        match listed {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let body = || ReaddirFailure {
+                    directory_attributes: target.attributes_now(),
+                };
+                let reply: ReaddirReply<'_> = failed_listing(&error, body)?;
+                out.put(reply)
+            }
+        }
+    }
+
+    pub(super) fn readdirplus(
+        &self,
+        caller: &Caller,
+        arguments: ReaddirPlusArguments<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<Done, Stop> {
+        let target = self.target(caller, arguments.directory)?;
+        let bytes = (arguments.count_max as usize).min(REPLY_BYTES_MAX);
+        let directory_bytes = arguments.directory_count as usize;
+        let room = Room {
+            with_attributes: true,
+            begun: false,
+            bytes,
+            directory_bytes,
+        };
+        let listed = self.list(
+            &target,
+            arguments.cookie,
+            room,
+            out,
+            |plus, entry, room, bytes| {
+                let identity = &target.export.identity;
+                let wire = plus.map(|object| self.handle(target.export, &object.id));
+                let item = ReaddirPlusEntry {
+                    file_id: identity.file_id(entry.file_id),
+                    name: entry.name,
+                    cookie: entry.cookie,
+                    attributes: plus.map(|object| identity.attributes(&object.attributes)),
+                    handle: wire.as_ref().and_then(|wire| Handle::new(wire.as_bytes())),
+                };
+                let taken = room.take(item.item_size(), item.directory_size());
+                if taken {
+                    item.encode_item(&mut Encoder::new(bytes));
+                }
+                taken
+            },
+        );
+        match listed {
+            Ok(done) => Ok(done),
+            Err(error) => {
+                let body = || ReaddirFailure {
+                    directory_attributes: target.attributes_now(),
+                };
+                let reply: ReaddirPlusReply<'_> = failed_listing(&error, body)?;
+                out.put(reply)
+            }
+        }
+    }
+
+    /// Lists into the reply; `write` writes one entry if there is room. The two results differ
+    /// only in their entries.
+    fn list(
+        &self,
+        target: &Target<'_>,
+        cookie: u64,
+        room: Room,
+        out: &mut Out<'_>,
+        write: impl FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool,
+    ) -> Result<Done, ListError> {
+        let bytes = out.batch.bytes();
+        let start = bytes.len();
+        let result = list_into(target, cookie, room, bytes, write);
+        if result.is_err() {
+            bytes.truncate(start);
+        }
+        result.map(|()| Done {
+            failed: false,
+            sent_bytes: None,
+        })
+    }
+}
+
+fn list_into(
+    target: &Target<'_>,
+    cookie: u64,
+    mut room: Room,
+    bytes: &mut Vec<u8>,
+    mut write: impl FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool,
+) -> Result<(), ListError> {
+    let plus = room.with_attributes;
+    Status::Ok.encode(&mut Encoder::new(bytes));
+    // The attributes are known after the listing; their place is kept.
+    let attributes_at = bytes.len();
+    bytes.resize(attributes_at + HEAD_BYTES, 0);
+    room.bytes = room
+        .bytes
+        .checked_sub(HEAD_BYTES + TAIL_BYTES)
+        .ok_or(ListError::TooSmall)?;
+    let narrow = target.export.config.cookies_32bit;
+    let cookies = &target.export.narrow_cookies;
+    let cookie = if narrow {
+        let wide = cookies.widen(&target.id, cookie);
+        wide.ok_or(ListError::Failed(fs::Error::BadCookie))?
+    } else {
+        cookie
+    };
+    let mut refused = false;
+    let mut visit = |entry: &fs::DirectoryEntry<'_>| {
+        let shown = if narrow {
+            cookies.narrow(&target.id, entry.cookie)
+        } else {
+            entry.cookie
+        };
+        let entry = fs::DirectoryEntry {
+            cookie: shown,
+            ..*entry
+        };
+        let fits = write(entry.entry.as_ref(), &entry, &mut room, bytes);
+        refused |= !fits;
+        fits
+    };
+    let filesystem = target.filesystem();
+    let page = filesystem.read_directory(&target.call(), &target.id, cookie, plus, &mut visit)?;
+    if !room.begun && refused {
+        return Err(ListError::TooSmall);
+    }
+    ReaddirPlusOk::encode_tail(&mut Encoder::new(bytes), page.end);
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    let attributes = target.export.identity.attributes(&page.attributes);
+    ReaddirOk::encode_head(&mut Encoder::new(&mut head), &Some(attributes), &[0; 8]);
+    bytes[attributes_at..attributes_at + HEAD_BYTES].copy_from_slice(&head);
+    Ok(())
+}
+
+/// Before the first entry: a present `post_op_attr` and the verifier.
+const HEAD_BYTES: usize = 96;
+
+enum ListError {
+    TooSmall,
+    Failed(fs::Error),
+}
+
+impl From<fs::Error> for ListError {
+    fn from(error: fs::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn failed_listing<T, F>(
+    error: &ListError,
+    body: impl FnOnce() -> F,
+) -> Result<pagewell_sunrpc::nfs3::Reply<T, F>, Stop> {
+    match error {
+        ListError::TooSmall => Err(Stop::Status(Status::TooSmall)),
+        ListError::Failed(error) => failed(error, body),
+    }
+}

@@ -1,0 +1,428 @@
+//! What is done for a call: from record to reply.
+//!
+//! [`Service::answer`] reads the head of a call, checks program, version and procedure, and has
+//! the procedure's handler write the reply. On a receiving thread it may find that the call would
+//! wait; nothing has happened then, and the call goes to the pool, where
+//! [`Service::answer_waiting`] does it to the end.
+
+mod creation;
+mod data;
+mod directory;
+mod mount;
+mod names;
+mod object;
+mod procedure;
+mod volume;
+
+use std::hash::Hasher;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names as counters;
+use pagewell_fs::Credentials;
+use pagewell_sunrpc::mount3;
+use pagewell_sunrpc::nfs3::{self, Procedure};
+use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
+use pagewell_sunrpc::xdr::{Decoder, Encoder};
+use siphasher::sip::SipHasher13;
+
+use crate::config::{Config, Export};
+use crate::connection::Connection;
+use crate::convert::Identity;
+use crate::cookies::NarrowCookies;
+use crate::duplicate::{Duplicates, Key, Verdict};
+use crate::handle::HandleKey;
+use crate::memory::Memory;
+use crate::mounts::Mounts;
+use crate::pipe::PipePool;
+use crate::reply::Batch;
+use crate::server::{Error, Job};
+use crate::slow::SlowCalls;
+use crate::statistics;
+
+use procedure::{Caller, Stop};
+
+/// A call as it arrived.
+pub struct Request<'a> {
+    /// The record.
+    pub record: &'a [u8],
+    /// From where.
+    pub connection: &'a Arc<Connection>,
+    /// When its last byte arrived.
+    pub received_at: Instant,
+}
+
+impl<'a> Request<'a> {
+    /// A call in `record`.
+    #[must_use]
+    pub fn new(record: &'a [u8], connection: &'a Arc<Connection>, received_at: Instant) -> Self {
+        Self {
+            record,
+            connection,
+            received_at,
+        }
+    }
+}
+
+/// What became of a call on a receiving thread.
+pub enum Answer {
+    /// The reply is in the batch, or none is due.
+    Done,
+    /// The call may wait: hand it to the pool.
+    Wait(WaitingCall),
+}
+
+/// What is remembered of a call between its first look and the pool.
+#[derive(Clone, Copy, Default)]
+pub struct WaitingCall {
+    duplicate: Option<Key>,
+}
+
+/// An export with what belongs to it while it is served.
+pub struct ServedExport {
+    config: Export,
+    number: u32,
+    identity: Identity,
+    narrow_cookies: NarrowCookies,
+}
+
+/// What is needed to answer a held call.
+pub struct HeldCall {
+    connection: Arc<Connection>,
+    xid: u32,
+    procedure: Procedure,
+}
+
+/// Answers calls.
+pub struct Service {
+    exports: Vec<ServedExport>,
+    handle_key: HandleKey,
+    object_secret: [u8; 16],
+    duplicates: Duplicates<Arc<Connection>>,
+    slow: SlowCalls<HeldCall>,
+    mounts: Mounts,
+    pipes: Arc<PipePool>,
+    memory: Arc<Memory>,
+}
+
+impl Service {
+    /// A service for the exports of `config`.
+    pub fn new(config: Config, memory: Arc<Memory>) -> Result<Self, Error> {
+        let handle_key = HandleKey::new(config.handle_key);
+        let mut exports: Vec<ServedExport> = Vec::new();
+        for export in config.exports {
+            if !export.name.starts_with('/') {
+                return Err(Error::Config(format!(
+                    "export '{}': no leading /",
+                    export.name
+                )));
+            }
+            let number = handle_key.export_number(&export.name);
+            if exports.iter().any(|other| other.number == number) {
+                return Err(Error::Config(format!(
+                    "export '{}' is there twice",
+                    export.name
+                )));
+            }
+            let filesystem_id = u64::from(number).max(1);
+            let identity = Identity {
+                filesystem_id,
+                narrow: export.cookies_32bit,
+            };
+            let narrow_cookies = NarrowCookies::default();
+            exports.push(ServedExport {
+                config: export,
+                number,
+                identity,
+                narrow_cookies,
+            });
+        }
+        if exports.is_empty() {
+            return Err(Error::Config("nothing to serve".to_owned()));
+        }
+        let mut secret = [0; 16];
+        rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
+            .map_err(|errno| Error::System(errno.to_string()))?;
+        Ok(Self {
+            exports,
+            handle_key,
+            object_secret: secret,
+            duplicates: Duplicates::new(secret),
+            slow: SlowCalls::new(config.slow_after),
+            mounts: Mounts::default(),
+            pipes: PipePool::new(),
+            memory,
+        })
+    }
+
+    /// Looks at a call and answers it, unless it would have to wait and may not.
+    pub fn answer(&self, request: &Request<'_>, may_block: bool, batch: &mut Batch) -> Answer {
+        let (call, arguments) = match rpc::parse_call(request.record) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let mark = batch.begin();
+                if error.encode_reply(&mut Encoder::new(batch.bytes())) {
+                    batch.end(mark);
+                } else {
+                    batch.roll_back(mark);
+                }
+                return Answer::Done;
+            }
+        };
+        match (call.program, call.version) {
+            (nfs3::PROGRAM, nfs3::VERSION) => {
+                let Some(procedure) = Procedure::from_number(call.procedure) else {
+                    return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
+                };
+                if !may_block {
+                    return self.first_look(request, &call, procedure, arguments, batch);
+                }
+                self.nfs(request, &call, procedure, arguments, true, batch)
+            }
+            (mount3::PROGRAM, mount3::VERSION) => {
+                self.mount(request, &call, arguments, may_block, batch)
+            }
+            (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
+                batch,
+                call.xid,
+                Refusal::ProgramMismatch { low: 3, high: 3 },
+            ),
+            _ => refuse(batch, call.xid, Refusal::ProgramUnavailable),
+        }
+    }
+
+    /// On the receiving thread: duplicates are found here, so that a call is begun once.
+    fn first_look(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        procedure: Procedure,
+        arguments: Decoder<'_>,
+        batch: &mut Batch,
+    ) -> Answer {
+        if !procedure::must_not_repeat(procedure) {
+            let answer = self.nfs(request, call, procedure, arguments, false, batch);
+            if procedure != Procedure::Write || matches!(answer, Answer::Done) {
+                return answer;
+            }
+        }
+        let key = self
+            .duplicates
+            .key(request.connection.peer(), call.xid, request.record);
+        let waiter = || request.connection.clone();
+        match self.duplicates.begin(key, waiter, request.received_at) {
+            Verdict::New => Answer::Wait(WaitingCall {
+                duplicate: Some(key),
+            }),
+            Verdict::Running => {
+                counters::DUPLICATES_IN_PROGRESS.add(1);
+                Answer::Done
+            }
+            Verdict::Done(reply) => {
+                counters::DUPLICATES_REPLAYED.add(1);
+                batch.push(&reply);
+                Answer::Done
+            }
+        }
+    }
+
+    fn nfs(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        procedure: Procedure,
+        arguments: Decoder<'_>,
+        may_block: bool,
+        batch: &mut Batch,
+    ) -> Answer {
+        let caller = Caller::new(call, request.connection.peer(), may_block);
+        let mark = batch.begin();
+        rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
+        let result = self.run_nfs(procedure, arguments, &caller, mark, batch);
+        let (failed, sent) = match result {
+            Ok(done) => (
+                done.failed,
+                done.sent_bytes.unwrap_or_else(|| batch.end(mark)),
+            ),
+            Err(Stop::WouldBlock) => {
+                batch.roll_back(mark);
+                return Answer::Wait(WaitingCall::default());
+            }
+            Err(Stop::Garbage) => {
+                batch.roll_back(mark);
+                return refuse(batch, call.xid, Refusal::GarbageArguments);
+            }
+            Err(Stop::Status(status)) => {
+                batch.roll_back(mark);
+                let mark = batch.begin();
+                procedure::encode_bare_failure(batch.bytes(), call.xid, procedure, status);
+                (true, batch.end(mark))
+            }
+        };
+        let statistics = &statistics::NFS[procedure.number() as usize];
+        statistics.record(
+            failed,
+            request.record.len(),
+            sent,
+            request.received_at.elapsed(),
+        );
+        Answer::Done
+    }
+
+    /// Does a call of the pool to its end.
+    pub fn answer_waiting(&self, job: Job) {
+        let Job {
+            connection,
+            record,
+            length,
+            received_at,
+            state,
+        } = job;
+        let record = &record[..length];
+        let duplicate = state.duplicate;
+        if connection.is_closed() && duplicate.is_none_or(|key| self.duplicates.abandon(key)) {
+            return;
+        }
+        let request = Request::new(record, &connection, received_at);
+        let mut batch = Batch::default();
+        let mark = batch.begin();
+        batch.roll_back(mark);
+        let procedure = self.run_watched(&request, &mut batch);
+        if let Some(key) = duplicate {
+            let keep = procedure.is_some_and(procedure::must_not_repeat);
+            let body = batch.body(mark);
+            let body = if body.is_empty() { None } else { Some(body) };
+            let waiter = self
+                .duplicates
+                .finish(key, body.filter(|_| keep), Instant::now());
+            if let (Some(waiter), Some(body)) = (waiter, body) {
+                let mut again = Batch::default();
+                again.push(body);
+                again.send(&waiter);
+            }
+        }
+        batch.send(&connection);
+    }
+
+    /// Forgets a call whose thread has panicked: it can be asked again.
+    pub fn give_up(&self, state: &WaitingCall) {
+        if let Some(key) = state.duplicate {
+            self.duplicates.finish(key, None, Instant::now());
+        }
+    }
+
+    /// Answers a call under the eyes of the watcher. The batch stays empty when the watcher has
+    /// answered in the meantime.
+    fn run_watched(&self, request: &Request<'_>, batch: &mut Batch) -> Option<Procedure> {
+        let (call, mut arguments) = rpc::parse_call(request.record).ok()?;
+        let procedure =
+            Procedure::from_number(call.procedure).filter(|_| call.program == nfs3::PROGRAM);
+        let Some(procedure) = procedure else {
+            self.answer(request, true, batch);
+            return None;
+        };
+        let object = self.object_hash(arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]));
+        if self.slow.is_held(object) {
+            counters::JUKEBOX_REPLIES.add(1);
+            push_jukebox(batch, call.xid, procedure);
+            return None;
+        }
+        let connection = request.connection.clone();
+        let held = HeldCall {
+            connection,
+            xid: call.xid,
+            procedure,
+        };
+        let again = procedure::only_reads(procedure);
+        let watched = self.slow.begin(object, again, held, Instant::now());
+        self.answer(request, true, batch);
+        if !watched.claim() {
+            *batch = Batch::default();
+        }
+        Some(procedure)
+    }
+
+    /// Answers every call that storage holds for too long; returns how many threads are held.
+    pub fn answer_held(&self, now: Instant) -> usize {
+        let (due, held) = self.slow.watch(now);
+        for running in due {
+            if running.claim() {
+                counters::JUKEBOX_REPLIES.add(1);
+                let call = &running.context;
+                let mut batch = Batch::default();
+                push_jukebox(&mut batch, call.xid, call.procedure);
+                batch.send(&call.connection);
+            }
+        }
+        held
+    }
+
+    /// The calls that run in the pool.
+    #[must_use]
+    pub fn slow_calls(&self) -> &SlowCalls<HeldCall> {
+        &self.slow
+    }
+
+    /// Refuses a record of which only the beginning was kept.
+    pub fn refuse_oversized(&self, beginning: &[u8], batch: &mut Batch) {
+        match rpc::parse_call(beginning) {
+            Ok((call, _)) => {
+                refuse(batch, call.xid, Refusal::GarbageArguments);
+            }
+            Err(error) => {
+                let mark = batch.begin();
+                if error.encode_reply(&mut Encoder::new(batch.bytes())) {
+                    batch.end(mark);
+                } else {
+                    batch.roll_back(mark);
+                }
+            }
+        }
+    }
+
+    /// Brings everything to the devices.
+    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
+        let results: Vec<_> = self
+            .exports
+            .iter()
+            .map(|export| export.config.filesystem.sync())
+            .collect();
+        results.into_iter().collect()
+    }
+
+    /// Whether calls of the pool are under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.slow.is_idle()
+    }
+
+    fn object_hash(&self, handle: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_key(&self.object_secret);
+        hasher.write(handle);
+        hasher.finish()
+    }
+}
+
+fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
+    let mark = batch.begin();
+    procedure::encode_bare_failure(batch.bytes(), xid, procedure, nfs3::Status::Jukebox);
+    batch.end(mark);
+}
+
+fn refuse(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer {
+    let mark = batch.begin();
+    rpc::encode_refusal(&mut Encoder::new(batch.bytes()), xid, refusal);
+    batch.end(mark);
+    Answer::Done
+}
+
+/// The AUTH_SYS identity of a call; `None` for AUTH_NONE.
+fn identity(credential: &Credential<'_>) -> Option<Credentials> {
+    match credential {
+        Credential::None => None,
+        Credential::System(system) => Some(Credentials::new(system.uid, system.gid, system.gids())),
+    }
+}
+
+/// How long a client may trust FSSTAT's numbers: not at all, others write too.
+const STABLE_FOR: Duration = Duration::ZERO;

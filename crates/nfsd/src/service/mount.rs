@@ -1,0 +1,195 @@
+//! MOUNT version 3 (RFC 1813 appendix I): all six procedures, on the same port as NFS.
+
+use pagewell_fs as fs;
+use pagewell_sunrpc::mount3::{
+    ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
+};
+use pagewell_sunrpc::nfs3::Handle;
+use pagewell_sunrpc::rpc::{self, Call, Refusal};
+use pagewell_sunrpc::xdr::{
+    Decode, Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end,
+};
+
+use super::procedure::{Caller, Stop};
+use super::{Answer, Request, ServedExport, Service, WaitingCall, refuse};
+use crate::handle::WireHandle;
+use crate::reply::Batch;
+use crate::statistics;
+
+/// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
+const FLAVORS: [u32; 2] = [1, 0];
+
+/// Directories below an export that a mount may name, one after the other.
+const PATH_DEPTH_MAX: usize = 128;
+
+impl Service {
+    pub(super) fn mount(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        arguments: Decoder<'_>,
+        may_block: bool,
+        batch: &mut Batch,
+    ) -> Answer {
+        let Some(procedure) = Procedure::from_number(call.procedure) else {
+            return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
+        };
+        let caller = Caller::new(call, request.connection.peer(), may_block);
+        let mark = batch.begin();
+        rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
+        match self.run_mount(procedure, arguments, &caller, batch.bytes()) {
+            Ok(failed) => {
+                let sent = batch.end(mark);
+                let statistics = &statistics::MOUNT[procedure.number() as usize];
+                let took = request.received_at.elapsed();
+                statistics.record(failed, request.record.len(), sent, took);
+                Answer::Done
+            }
+            Err(stop) => {
+                batch.roll_back(mark);
+                if stop == Stop::WouldBlock {
+                    return Answer::Wait(WaitingCall::default());
+                }
+                refuse(batch, call.xid, Refusal::GarbageArguments)
+            }
+        }
+    }
+
+    /// Appends the result; returns whether its status is not OK.
+    fn run_mount(
+        &self,
+        procedure: Procedure,
+        mut arguments: Decoder<'_>,
+        caller: &Caller,
+        bytes: &mut Vec<u8>,
+    ) -> Result<bool, Stop> {
+        let mut path = || PathArguments::decode(&mut arguments).map_err(|_| Stop::Garbage);
+        let encoder = &mut Encoder::new(bytes);
+        match procedure {
+            Procedure::Null => {}
+            Procedure::Mnt => {
+                let handle = self.mounted(caller, path()?.path)?;
+                let reply: MountReply<'_> = match &handle {
+                    Ok(handle) => Handle::new(handle.as_bytes())
+                        .ok_or(Status::ServerFault)
+                        .map(|handle| MountOk {
+                            handle,
+                            flavors: flavors(),
+                        }),
+                    Err(status) => Err(*status),
+                };
+                reply.encode(encoder);
+                return Ok(reply.is_err());
+            }
+            Procedure::Dump => {
+                for (peer, path) in self.mounts.list() {
+                    let host = peer.to_string();
+                    let entry = MountEntry {
+                        host: host.as_bytes(),
+                        path: path.as_bytes(),
+                    };
+                    encode_item(encoder, &entry);
+                }
+                encode_list_end(encoder);
+            }
+            Procedure::Umnt => self.mounts.remove(caller.peer, Some(path()?.path)),
+            Procedure::UmntAll => self.mounts.remove(caller.peer, None),
+            Procedure::Export => self.encode_exports(encoder),
+        }
+        Ok(false)
+    }
+
+    fn encode_exports(&self, encoder: &mut Encoder<'_>) {
+        for export in &self.exports {
+            let mut names = Vec::new();
+            let allow = &export.config.allow;
+            let shown: Vec<String> = if allow.is_empty() {
+                vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()]
+            } else {
+                allow.iter().map(ToString::to_string).collect()
+            };
+            for name in &shown {
+                encode_item(
+                    &mut Encoder::new(&mut names),
+                    &Group {
+                        name: name.as_bytes(),
+                    },
+                );
+            }
+            let groups = List::from_items(&names).unwrap_or(List::empty());
+            encode_item(
+                encoder,
+                &ExportEntry {
+                    path: export.config.name.as_bytes(),
+                    groups,
+                },
+            );
+        }
+        encode_list_end(encoder);
+    }
+
+    /// The handle of a path: an export, or a directory below one.
+    fn mounted(&self, caller: &Caller, path: &[u8]) -> Result<Result<WireHandle, Status>, Stop> {
+        let Some((export, rest)) = self.export_of(path) else {
+            return Ok(Err(Status::NotFound));
+        };
+        if !export.config.allows(caller.peer) {
+            return Ok(Err(Status::AccessDenied));
+        }
+        let filesystem = &export.config.filesystem;
+        let credentials = caller.credentials(export);
+        let call = fs::Call {
+            credentials: &credentials,
+            may_block: caller.may_block,
+        };
+        let mut id = filesystem.root();
+        for name in rest.iter().take(PATH_DEPTH_MAX) {
+            let found = filesystem.lookup(&call, &id, name);
+            match found {
+                Ok(entry) if entry.attributes.file_type.is_directory() => id = entry.id,
+                Ok(_) => return Ok(Err(Status::NotDirectory)),
+                Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
+                Err(error) => return Ok(Err(mount_status(&error))),
+            }
+        }
+        self.mounts.add(caller.peer, &export.config.name);
+        Ok(Ok(self.handle(export, &id)))
+    }
+
+    /// The export with the longest name that `path` begins with, and the names after it.
+    fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
+        let wanted = components(path);
+        let begins = |export: &&ServedExport| {
+            let name = components(export.config.name.as_bytes());
+            wanted.starts_with(&name)
+        };
+        let length = |export: &&ServedExport| components(export.config.name.as_bytes()).len();
+        let export = self.exports.iter().filter(begins).max_by_key(length)?;
+        let below = wanted.get(length(&export)..)?.to_vec();
+        (below.len() <= PATH_DEPTH_MAX).then_some((export, below))
+    }
+}
+
+/// The names in a path; empty ones and `.` mean nothing.
+fn components(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|byte| *byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."))
+        .collect()
+}
+
+fn flavors() -> Words<{ pagewell_sunrpc::mount3::FLAVORS_MAX }> {
+    Words::new(&FLAVORS).unwrap_or_default()
+}
+
+fn mount_status(error: &fs::Error) -> Status {
+    match error {
+        fs::Error::NotPermitted => Status::NotPermitted,
+        fs::Error::NotFound => Status::NotFound,
+        fs::Error::Io(_) | fs::Error::Stale => Status::Io,
+        fs::Error::AccessDenied => Status::AccessDenied,
+        fs::Error::NotDirectory => Status::NotDirectory,
+        fs::Error::Invalid => Status::Invalid,
+        fs::Error::NameTooLong => Status::NameTooLong,
+        _ => Status::ServerFault,
+    }
+}

@@ -1,0 +1,143 @@
+//! GETATTR, SETATTR, LOOKUP, ACCESS, READLINK (RFC 1813 sections 3.3.1 to 3.3.5).
+
+use pagewell_fs as fs;
+use pagewell_sunrpc::nfs3::{
+    AccessArguments, AccessFailure, AccessOk, AccessReply, Failure, GetattrArguments, GetattrOk,
+    GetattrReply, Handle, LookupArguments, LookupFailure, LookupOk, LookupReply, ReadlinkArguments,
+    ReadlinkFailure, ReadlinkOk, ReadlinkReply, SetattrArguments, SetattrFailure, SetattrOk,
+    SetattrReply, Status,
+};
+
+use super::Service;
+use super::procedure::{Caller, Done, Out, Stop, failed};
+use crate::convert;
+
+impl Service {
+    pub(super) fn getattr(
+        &self,
+        caller: &Caller,
+        arguments: GetattrArguments<'_>,
+    ) -> Result<GetattrReply, Stop> {
+        let target = self.target(caller, arguments.object)?;
+        match target.filesystem().attributes(&target.call(), &target.id) {
+            Ok(attributes) => Ok(Ok(GetattrOk {
+                attributes: target.export.identity.attributes(&attributes),
+            })),
+            Err(error) => failed(&error, || ()),
+        }
+    }
+
+    pub(super) fn setattr(
+        &self,
+        caller: &Caller,
+        arguments: SetattrArguments<'_>,
+    ) -> Result<SetattrReply, Stop> {
+        let target = self.target_to_change(caller, arguments.object)?;
+        let failure = || SetattrFailure {
+            object_wcc: target.wcc_after_failure(),
+        };
+        let guard = arguments.guard.map(convert::timestamp);
+        let attributes = convert::set_attributes(&arguments.attributes);
+        let (Some(attributes), false) = (attributes, guard == Some(None)) else {
+            return failed(&fs::Error::Invalid, failure);
+        };
+        let result = target.filesystem().set_attributes(
+            &target.call(),
+            &target.id,
+            &attributes,
+            guard.flatten(),
+        );
+        match result {
+            Ok(change) => Ok(Ok(SetattrOk {
+                object_wcc: target.export.identity.change(&change),
+            })),
+            Err(error) => failed(&error, failure),
+        }
+    }
+
+    pub(super) fn lookup(
+        &self,
+        caller: &Caller,
+        arguments: LookupArguments<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<Done, Stop> {
+        let target = self.target(caller, arguments.what.directory)?;
+        let result = target
+            .filesystem()
+            .lookup(&target.call(), &target.id, arguments.what.name);
+        let handle;
+        let reply: LookupReply<'_> = match result {
+            Ok(entry) => {
+                handle = self.handle(target.export, &entry.id);
+                let object = Handle::new(handle.as_bytes());
+                Ok(LookupOk {
+                    object: object.ok_or(Stop::Status(Status::ServerFault))?,
+                    object_attributes: Some(target.export.identity.attributes(&entry.attributes)),
+                    directory_attributes: target.attributes_now(),
+                })
+            }
+            Err(error) => {
+                let body = || LookupFailure {
+                    directory_attributes: target.attributes_now(),
+                };
+                failed(&error, body)?
+            }
+        };
+        out.put(reply)
+    }
+
+    pub(super) fn access(
+        &self,
+        caller: &Caller,
+        arguments: AccessArguments<'_>,
+    ) -> Result<AccessReply, Stop> {
+        let target = self.target(caller, arguments.object)?;
+        let wanted = fs::Access(arguments.access) & fs::Access::ALL;
+        match target
+            .filesystem()
+            .access(&target.call(), &target.id, wanted)
+        {
+            Ok((granted, attributes)) => {
+                let changes = fs::Access::MODIFY | fs::Access::EXTEND | fs::Access::DELETE;
+                let read_only = target.export.config.read_only;
+                let denied = if read_only { changes.0 } else { 0 };
+                Ok(Ok(AccessOk {
+                    object_attributes: Some(target.export.identity.attributes(&attributes)),
+                    access: (granted & wanted).0 & !denied,
+                }))
+            }
+            Err(error) => failed(&error, || AccessFailure {
+                object_attributes: target.attributes_now(),
+            }),
+        }
+    }
+
+    pub(super) fn readlink(
+        &self,
+        caller: &Caller,
+        arguments: ReadlinkArguments<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<Done, Stop> {
+        let target = self.target(caller, arguments.symlink)?;
+        let path;
+        let reply: ReadlinkReply<'_> =
+            match target.filesystem().read_link(&target.call(), &target.id) {
+                Ok((link, attributes)) => {
+                    path = link;
+                    let attributes = target.export.identity.attributes(&attributes);
+                    Ok(ReadlinkOk {
+                        symlink_attributes: Some(attributes),
+                        target: &path,
+                    })
+                }
+                Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
+                Err(error) => Err(Failure {
+                    status: convert::status(&error),
+                    body: ReadlinkFailure {
+                        symlink_attributes: target.attributes_now(),
+                    },
+                }),
+            };
+        out.put(reply)
+    }
+}

@@ -1,0 +1,105 @@
+//! FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to 3.3.20).
+
+use pagewell_sunrpc::nfs3::volume::properties;
+use pagewell_sunrpc::nfs3::{
+    FsinfoArguments, FsinfoOk, FsinfoReply, FsstatArguments, FsstatOk, FsstatReply,
+    PathconfArguments, PathconfOk, PathconfReply, Time, VolumeFailure,
+};
+
+use super::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
+use super::procedure::{Caller, Stop, failed};
+use super::{STABLE_FOR, Service};
+
+/// The size of READDIR that suits both sides.
+const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
+
+/// Sizes above this are negative numbers to clients that count in signed 64 bits.
+const SIZE_MAX: u64 = i64::MAX as u64;
+
+impl Service {
+    pub(super) fn fsstat(
+        &self,
+        caller: &Caller,
+        arguments: FsstatArguments<'_>,
+    ) -> Result<FsstatReply, Stop> {
+        let target = self.target(caller, arguments.root)?;
+        let object_attributes = target.attributes_now();
+        match target.filesystem().statistics(&target.call()) {
+            Ok(statistics) => Ok(Ok(FsstatOk {
+                object_attributes,
+                bytes_total: statistics.bytes_total.min(SIZE_MAX),
+                bytes_free: statistics.bytes_free.min(SIZE_MAX),
+                bytes_available: statistics.bytes_available.min(SIZE_MAX),
+                files_total: statistics.files_total.min(SIZE_MAX),
+                files_free: statistics.files_free.min(SIZE_MAX),
+                files_available: statistics.files_available.min(SIZE_MAX),
+                #[allow(clippy::cast_possible_truncation)] // zero
+                stable_seconds: STABLE_FOR.as_secs() as u32,
+            })),
+            Err(error) => failed(&error, || VolumeFailure { object_attributes }),
+        }
+    }
+
+    pub(super) fn fsinfo(
+        &self,
+        caller: &Caller,
+        arguments: FsinfoArguments<'_>,
+    ) -> Result<FsinfoReply, Stop> {
+        let target = self.target(caller, arguments.root)?;
+        let limits = target.filesystem().limits();
+        let mut shown = properties::HOMOGENEOUS;
+        if limits.links_max > 1 {
+            shown |= properties::HARD_LINKS;
+        }
+        if limits.symlinks {
+            shown |= properties::SYMLINKS;
+        }
+        if limits.times_settable && !target.export.config.read_only {
+            shown |= properties::TIMES_SETTABLE;
+        }
+        let grain = limits.time_grain_nanoseconds;
+        let filesystem = target.filesystem();
+        let object_attributes = match filesystem.attributes(&target.call(), &target.id) {
+            Ok(attributes) => Some(target.export.identity.attributes(&attributes)),
+            Err(error) => return failed(&error, VolumeFailure::default),
+        };
+        Ok(Ok(FsinfoOk {
+            object_attributes,
+            read_bytes_max: READ_BYTES_MAX,
+            read_bytes_preferred: READ_BYTES_MAX,
+            read_bytes_multiple: 4096,
+            write_bytes_max: WRITE_BYTES_MAX,
+            write_bytes_preferred: WRITE_BYTES_MAX,
+            write_bytes_multiple: 4096,
+            directory_bytes_preferred: DIRECTORY_BYTES_PREFERRED,
+            file_bytes_max: limits.file_bytes_max.min(SIZE_MAX),
+            time_grain: Time {
+                seconds: grain / 1_000_000_000,
+                nanoseconds: grain % 1_000_000_000,
+            },
+            properties: shown,
+        }))
+    }
+
+    pub(super) fn pathconf(
+        &self,
+        caller: &Caller,
+        arguments: PathconfArguments<'_>,
+    ) -> Result<PathconfReply, Stop> {
+        let target = self.target(caller, arguments.object)?;
+        let limits = target.filesystem().limits();
+        let filesystem = target.filesystem();
+        match filesystem.attributes(&target.call(), &target.id) {
+            Ok(attributes) => Ok(Ok(PathconfOk {
+                object_attributes: Some(target.export.identity.attributes(&attributes)),
+                links_max: limits.links_max,
+                name_bytes_max: limits.name_bytes_max,
+                no_truncation: true,
+                ownership_restricted: true,
+                case_insensitive: limits.case_insensitive,
+                case_preserving: true,
+            })),
+            Err(error) => failed(&error, VolumeFailure::default),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The command line as a whole: its commands, and its errors as one line.
+
+use std::ffi::OsString;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands;
+
+/// Serves files fast: directories, ISO 9660 images and memory, over NFSv3 and on the command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "pagewell",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = AFTER_HELP
+)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+A SOURCE is:
+  PATH        a directory or an ISO 9660 image, recognised by content
+  dir:PATH    a directory
+  iso:PATH    an ISO 9660 image
+  ram:SIZE    a file system in memory, empty at first; SIZE takes k, m or g
+A LOCATION is SOURCE, SOURCE::/PATH inside it, or a plain local file.
+
+Examples:
+  pagewell serve /srv/data                      export a directory over NFSv3
+  pagewell serve /iso=debian.iso /tmp=ram:1g    export an image and 1 GiB of memory
+  pagewell ls -lR debian.iso::/boot             look into an image
+  pagewell cp debian.iso::/boot/vmlinuz .       take a file out of it
+
+Exit codes: 0 done, 1 failed, 2 wrong usage.";
+
+/// The commands; what each does stands beside its arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(commands::serve::ServeArguments),
+    Ls(commands::ls::LsArguments),
+    Cat(commands::cat::CatArguments),
+    Cp(commands::cp::CpArguments),
+    Stat(commands::stat::StatArguments),
+    Sum(commands::sum::SumArguments),
+    Counters(commands::counters::CountersArguments),
+    Completions(commands::completions::CompletionsArguments),
+    Man(commands::man::ManArguments),
+}
+
+/// Parses a command line.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Arguments, clap::Error> {
+    Arguments::try_parse_from(arguments)
+}
+
+/// Whether a parse "error" is help or a version that was asked for.
+#[must_use]
+pub(crate) fn is_answer(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// The name of the command that a command line is for, if it has a known one.
+pub(crate) fn command_name(arguments: &[OsString]) -> Option<String> {
+    let program = Arguments::command();
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let mut names = words.filter(|word| !word.starts_with('-'));
+    let name = names.next()?;
+    program.find_subcommand(name)?;
+    Some(name.to_owned())
+}
+
+/// A parse error on one line: what is wrong, what may have been meant, where to read on.
+pub(crate) fn one_line(error: &clap::Error, command: Option<&str>) -> String {
+    let rendered = error.render().to_string();
+    let first = rendered.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let mut line = words.join(" ");
+    if let Some(rest) = line.strip_prefix("error: ") {
+        line = rest.to_owned();
+    }
+    for kind in [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ] {
+        if let Some(suggestion) = error.get(kind).and_then(first_value) {
+            line.push_str(&format!("; did you mean '{suggestion}'?"));
+        }
+    }
+    match command {
+        Some(command) => line.push_str(&format!(" (see 'pagewell {command} --help')")),
+        None => line.push_str(" (see 'pagewell --help')"),
+    }
+    line
+}
+
+fn first_value(value: &ContextValue) -> Option<String> {
+    match value {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(words: &[&str]) -> String {
+        let words = std::iter::once("pagewell").chain(words.iter().copied());
+        let arguments: Vec<OsString> = words.map(OsString::from).collect();
+        let error = parse(&arguments).unwrap_err();
+        assert!(!is_answer(&error), "{error}");
+        one_line(&error, command_name(&arguments).as_deref())
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_command_lines_are_told_on_one_line_with_a_way_on() {
+        for (arguments, parts) in [
+            (
+                &["serve", "--lisen", "x", "/srv"][..],
+                &["--lisen", "'--listen'", "'pagewell serve --help'"][..],
+            ),
+            (
+                &["severe", "/srv"],
+                &["severe", "'serve'", "'pagewell --help'"],
+            ),
+            (&["serve"], &["SOURCE", "'pagewell serve --help'"]),
+            (&["cp", "a"], &["LOCATION", "'pagewell cp --help'"]),
+            (
+                &["serve", "--squash", "some", "/srv"],
+                &["some", "none, root, all"],
+            ),
+            (
+                &["serve", "--squash", "al", "/srv"],
+                &["did you mean 'all'?"],
+            ),
+            (
+                &["serve", "--threads", "0", "/srv"],
+                &["--threads", "1 to 4096"],
+            ),
+            (
+                &["serve", "--allow", "10.0.0.0/40", "/srv"],
+                &["10.0.0.0/40", "serve --help"],
+            ),
+            (
+                &["serve", "--listen", "localhost", "/srv"],
+                &["localhost", "127.0.0.1:20490"],
+            ),
+            (
+                &["counters", "--interval", "0"],
+                &["--interval", "1 to 86400"],
+            ),
+        ] {
+            let line = line(arguments);
+            assert!(!line.contains('\n'), "{line}");
+            for part in parts {
+                assert!(line.contains(part), "{line} lacks {part}");
+            }
+        }
+    }
+}

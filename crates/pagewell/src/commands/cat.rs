@@ -1,0 +1,164 @@
+//! `pagewell cat`.
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, StdoutLock};
+use std::os::fd::AsFd;
+
+use anyhow::Context;
+use clap::Args;
+use pagewell_fs::{Entry, FileType, Payload};
+use rustix::io::Errno;
+
+use crate::failure::{self, Outcome, OutputFailed};
+use crate::location::{Follow, Location, Place};
+use crate::progress::Progress;
+use crate::tree::READ_BYTES;
+
+/// Write files to standard output, one after the other.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell cat debian.iso::/README.txt
+  pagewell cat debian.iso::/live/filesystem.squashfs > filesystem.squashfs")]
+pub(crate) struct CatArguments {
+    /// What to write: SOURCE::/PATH or a local file
+    #[arg(value_name = "LOCATION", required = true)]
+    locations: Vec<OsString>,
+}
+
+/// Writes payloads to standard output.
+struct Writer {
+    out: StdoutLock<'static>,
+    /// Whether the kernel moves bytes of a file there without a copy in user space.
+    sends_files: bool,
+    buffer: Vec<u8>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
+    let locations = Location::parse_all(&arguments.locations)?;
+    let stdout = std::io::stdout();
+    let mut progress = Progress::new(!stdout.is_terminal());
+    let mut writer = Writer {
+        out: stdout.lock(),
+        sends_files: true,
+        buffer: Vec::new(),
+    };
+    let mut failures = 0;
+    for location in &locations {
+        let written = location
+            .open_existing(Follow::Always)
+            .and_then(|(place, entry)| writer.file(&place, &entry, &mut progress));
+        if let Err(error) = written {
+            // Without an output there is nothing to go on for.
+            if error.is::<OutputFailed>() {
+                return Err(error);
+            }
+            failures += 1;
+            progress.report(&failure::one_line(&error));
+        }
+    }
+    Ok(Outcome::from_failures(failures))
+}
+
+impl Writer {
+    fn file(
+        &mut self,
+        place: &Place,
+        entry: &Entry,
+        progress: &mut Progress,
+    ) -> anyhow::Result<()> {
+        match entry.attributes.file_type {
+            FileType::Regular => {}
+            FileType::Directory => anyhow::bail!("{}: is a directory", place.shown()),
+            _ => anyhow::bail!("{}: not a regular file", place.shown()),
+        }
+        progress.begin(&place.shown());
+        progress.expect(Some(entry.attributes.size));
+        let tree = &place.tree;
+        let mut offset = 0;
+        loop {
+            let reply = tree
+                .filesystem
+                .read(&tree.call(), &entry.id, offset, READ_BYTES)
+                .with_context(|| place.shown())?;
+            let sent = self.payload(&reply.payload).map_err(|error| match error {
+                Sent::Read(error) => anyhow::Error::new(error).context(place.shown()),
+                Sent::Write(error) => OutputFailed(error).into(),
+            })?;
+            offset += sent;
+            progress.add(sent);
+            if sent == 0 || (reply.end_of_file && sent == reply.payload.len() as u64) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes a payload and says how many bytes it had, fewer than promised when the file was
+    /// cut meanwhile.
+    fn payload(&mut self, payload: &Payload) -> Result<u64, Sent> {
+        match payload {
+            Payload::File {
+                file,
+                offset,
+                length,
+            } => {
+                while self.sends_files {
+                    let mut at = *offset;
+                    match rustix::fs::sendfile(&self.out, file, Some(&mut at), *length as usize) {
+                        Ok(sent) => return Ok(sent as u64),
+                        Err(Errno::INTR) => {}
+                        // A terminal, a file opened for appending: not for sendfile(2).
+                        Err(Errno::INVAL | Errno::NOSYS) => self.sends_files = false,
+                        Err(errno) => return Err(Sent::of(errno)),
+                    }
+                }
+                self.buffer.resize(READ_BYTES as usize, 0);
+                let got = payload
+                    .copy_to(&mut self.buffer, true)
+                    .map_err(Sent::Read)?;
+                write_all(self.out.as_fd(), &self.buffer[..got])?;
+                Ok(got as u64)
+            }
+            Payload::Pages(pages) => {
+                for page in pages {
+                    write_all(self.out.as_fd(), page)?;
+                }
+                Ok(payload.len() as u64)
+            }
+            Payload::Bytes(bytes) => {
+                write_all(self.out.as_fd(), bytes)?;
+                Ok(bytes.len() as u64)
+            }
+        }
+    }
+}
+
+/// Which side failed.
+enum Sent {
+    Read(pagewell_fs::Error),
+    Write(std::io::Error),
+}
+
+impl Sent {
+    /// Of an errno of sendfile(2), which may come from either side: EIO comes from reading.
+    fn of(errno: Errno) -> Self {
+        if errno == Errno::IO {
+            Self::Read(errno.into())
+        } else {
+            Self::Write(errno.into())
+        }
+    }
+}
+
+/// Writes around the line buffer of [`std::io::Stdout`], which would look for newlines in data.
+fn write_all(out: std::os::fd::BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Sent> {
+    while !bytes.is_empty() {
+        match rustix::io::write(out, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(Sent::Write(errno.into())),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! `pagewell completions`.
+
+use std::io::Write;
+
+use anyhow::Context;
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use crate::arguments::Arguments;
+use crate::failure::Outcome;
+
+/// Print a completion script for a shell.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell completions bash > ~/.local/share/bash-completion/completions/pagewell
+  pagewell completions zsh > ~/.zfunc/_pagewell
+  pagewell completions fish > ~/.config/fish/completions/pagewell.fish")]
+pub(crate) struct CompletionsArguments {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    shell: Shell,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &CompletionsArguments) -> anyhow::Result<Outcome> {
+    let mut script = Vec::new();
+    clap_complete::generate(
+        arguments.shell,
+        &mut Arguments::command(),
+        "pagewell",
+        &mut script,
+    );
+    let mut out = std::io::stdout().lock();
+    out.write_all(&script).context("standard output")?;
+    out.flush().context("standard output")?;
+    Ok(Outcome::Done)
+}

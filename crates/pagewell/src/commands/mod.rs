@@ -1,0 +1,29 @@
+//! The commands: each a file with its arguments and what it does.
+
+pub(crate) mod cat;
+pub(crate) mod completions;
+pub(crate) mod counters;
+pub(crate) mod cp;
+pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod serve;
+pub(crate) mod stat;
+pub(crate) mod sum;
+
+use crate::arguments::Command;
+use crate::failure::Outcome;
+
+/// Runs a command.
+pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
+    match command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Ls(arguments) => ls::run(arguments),
+        Command::Cat(arguments) => cat::run(arguments),
+        Command::Cp(arguments) => cp::run(arguments),
+        Command::Stat(arguments) => stat::run(arguments),
+        Command::Sum(arguments) => sum::run(arguments),
+        Command::Counters(arguments) => counters::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments),
+        Command::Man(arguments) => man::run(arguments),
+    }
+}

@@ -1,0 +1,306 @@
+//! `pagewell serve`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use pagewell_nfsd::{Config, Export, Network, Server, Squash};
+use pagewell_sunrpc::{mount3, nfs3, portmap};
+
+use crate::escape;
+use crate::export::{self, ExportArgument};
+use crate::failure::{Outcome, report, usage};
+use crate::http::server::HttpServer;
+use crate::metrics::{Snapshot, snapshot, table};
+use crate::mount_commands;
+use crate::open;
+use crate::signals::StopSignals;
+use crate::state;
+use crate::values;
+
+/// More threads than any storage has use for.
+const THREADS_MAX: u32 = 4096;
+
+/// Longest wait for one answer of the port mapper.
+const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
+
+/// Serve sources over NFSv3, with MOUNT on the same TCP port.
+///
+/// When ready, one line `ready nfs://ADDR:PORT/EXPORT ...` goes to standard output and the mount
+/// commands for clients to standard error. SIGTERM and SIGINT stop the server cleanly: what was
+/// asked is answered, what was written is brought to the device, the counters are shown; a
+/// second signal ends it at once.
+///
+/// As root, each call to a directory is made as its caller. Without root all calls are made as
+/// the user who runs the server, whoever the caller is.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell serve /srv/data                         a directory, to this machine only
+  pagewell serve /iso=debian.iso /tmp=ram:1g       several sources need names
+  pagewell serve --listen 0.0.0.0:20490 --allow 192.168.1.0/24 --read-only /srv/data
+  pagewell serve --http 127.0.0.1:20491 /srv/data  and in another shell: pagewell counters")]
+pub(crate) struct ServeArguments {
+    /// Listen here; port 0 picks one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20490",
+        value_parser = values::parse_address_and_port)]
+    listen: SocketAddr,
+    /// Threads that may wait for storage
+    #[arg(
+        long,
+        default_value_t = 64,
+        value_name = "COUNT",
+        value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
+    )]
+    threads: u32,
+    /// Refuse all changes
+    #[arg(long)]
+    read_only: bool,
+    /// Whose calls are made as the anonymous user
+    #[arg(long, value_enum, default_value_t = SquashArgument::Root)]
+    squash: SquashArgument,
+    /// User of squashed and unauthenticated callers
+    #[arg(long, value_name = "UID", default_value_t = 65534)]
+    anon_uid: u32,
+    /// Group of squashed and unauthenticated callers
+    #[arg(long, value_name = "GID", default_value_t = 65534)]
+    anon_gid: u32,
+    /// Serve clients in this network; repeatable. Without it, only this machine
+    #[arg(long, value_name = "CIDR")]
+    allow: Vec<Network>,
+    /// Register with the port mapper (rpcbind) of this machine, for clients that ask it
+    #[arg(long)]
+    register: bool,
+    /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
+    http: Option<SocketAddr>,
+    /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients
+    #[arg(long)]
+    cookies_32bit: bool,
+    /// Keep the key of file handles here, so that clients survive a restart; without the key
+    /// their handles are stale [default: /var/lib/pagewell for root, else
+    /// $XDG_STATE_HOME/pagewell or ~/.local/state/pagewell]
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// What to serve, and the path that clients mount (/ for a single source without one)
+    #[arg(value_name = "[/EXPORT=]SOURCE", required = true)]
+    exports: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SquashArgument {
+    /// Nobody's
+    None,
+    /// Those of root
+    Root,
+    /// Everybody's
+    All,
+}
+
+/// What is running, to be stopped in the end.
+struct Running {
+    server: Server,
+    http: Option<HttpServer>,
+    registered: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
+    snapshot::start_clock();
+    let exports = export::parse_all(&arguments.exports)?;
+    check_reach(arguments, arguments.listen, "--listen")?;
+    if let Some(http) = arguments.http {
+        check_reach(arguments, http, "--http")?;
+    }
+    // Before any thread starts: threads inherit what is blocked.
+    let signals = StopSignals::block().context("signals")?;
+    let (opened, acts_as_itself) = open_all(arguments, &exports)?;
+    let state_directory = match &arguments.state_dir {
+        Some(directory) => directory.clone(),
+        None => state::default_directory()?,
+    };
+    let handle_key = state::handle_key(&state_directory)?;
+    let descriptions = describe(&opened);
+    let running = start(arguments, opened, handle_key)?;
+    if acts_as_itself {
+        let uid = rustix::process::geteuid().as_raw();
+        report(&format!(
+            "not running as root: directories are used as user {uid} for every caller"
+        ));
+    }
+    announce(&running, &descriptions)?;
+    signals.wait().context("signals")?;
+    stop(running)
+}
+
+/// Refuses an address that others can reach when nobody said who may.
+fn check_reach(
+    arguments: &ServeArguments,
+    address: SocketAddr,
+    option: &str,
+) -> anyhow::Result<()> {
+    if address.ip().to_canonical().is_loopback() || !arguments.allow.is_empty() {
+        return Ok(());
+    }
+    Err(usage(format!(
+        "{option} {address}: not a loopback address, so --allow CIDR must say who may connect \
+         (such as --allow 192.168.1.0/24)"
+    )))
+}
+
+/// Opens all sources; tells whether one is used as this user because this user is not root.
+fn open_all(
+    arguments: &ServeArguments,
+    exports: &[ExportArgument],
+) -> anyhow::Result<(Vec<Export>, bool)> {
+    let is_root = rustix::process::geteuid().is_root();
+    let mut acts_as_itself = false;
+    let mut opened = Vec::with_capacity(exports.len());
+    for export in exports {
+        let shown = export.text.to_string_lossy();
+        let source = open::source(&export.source, &shown, true)?;
+        acts_as_itself |= source.is_local && !is_root;
+        opened.push(Export {
+            read_only: arguments.read_only,
+            squash: match arguments.squash {
+                SquashArgument::None => Squash::None,
+                SquashArgument::Root => Squash::Root,
+                SquashArgument::All => Squash::All,
+            },
+            anonymous: (arguments.anon_uid, arguments.anon_gid),
+            allow: arguments.allow.clone(),
+            cookies_32bit: arguments.cookies_32bit,
+            ..Export::new(&export.name, source.filesystem)
+        });
+    }
+    Ok((opened, acts_as_itself))
+}
+
+fn describe(exports: &[Export]) -> Vec<(String, String)> {
+    let pair = |export: &Export| {
+        let description = export.filesystem.describe();
+        (export.name.clone(), escape::text(description.as_bytes()))
+    };
+    exports.iter().map(pair).collect()
+}
+
+fn start(
+    arguments: &ServeArguments,
+    exports: Vec<Export>,
+    handle_key: [u8; 16],
+) -> anyhow::Result<Running> {
+    let http = match arguments.http {
+        Some(address) => Some(
+            HttpServer::start(address, arguments.allow.clone())
+                .with_context(|| format!("cannot listen on {address} for HTTP"))?,
+        ),
+        None => None,
+    };
+    let server = Server::start(Config {
+        listen: arguments.listen,
+        threads: usize::try_from(arguments.threads).unwrap_or(usize::MAX),
+        ..Config::new(exports, handle_key)
+    })?;
+    let mut running = Running {
+        server,
+        http,
+        registered: false,
+    };
+    if arguments.register {
+        match register(running.server.address().port()) {
+            Ok(()) => running.registered = true,
+            Err(error) => {
+                let _ = stop_all(running);
+                return Err(error.context("cannot register with the port mapper (rpcbind)"));
+            }
+        }
+    }
+    Ok(running)
+}
+
+const REGISTERED: [(u32, u32); 2] = [
+    (nfs3::PROGRAM, nfs3::VERSION),
+    (mount3::PROGRAM, mount3::VERSION),
+];
+
+/// Registers NFS and MOUNT. A mapping to a port where nobody listens is what a server that was
+/// killed left behind, and is replaced; one where somebody listens is not.
+fn register(port: u16) -> anyhow::Result<()> {
+    let mut mapper = portmap::Client::connect_here(PORT_MAPPER_TIME)?;
+    for (program, version) in REGISTERED {
+        if let Some(other) = mapper.port_of(program, version)? {
+            let address = SocketAddr::from(([127, 0, 0, 1], other));
+            if std::net::TcpStream::connect_timeout(&address, PORT_MAPPER_TIME).is_ok() {
+                anyhow::bail!("program {program} is registered by another server, port {other}");
+            }
+            mapper.unregister(program, version)?;
+        }
+    }
+    for (program, version) in REGISTERED {
+        mapper.register(program, version, port)?;
+    }
+    Ok(())
+}
+
+fn unregister() -> anyhow::Result<()> {
+    let mut mapper = portmap::Client::connect_here(PORT_MAPPER_TIME)?;
+    for (program, version) in REGISTERED {
+        mapper.unregister(program, version)?;
+    }
+    Ok(())
+}
+
+/// Says what clients need: to people first, then the one line that scripts wait for.
+fn announce(running: &Running, exports: &[(String, String)]) -> anyhow::Result<()> {
+    let address = running.server.address();
+    let uname = rustix::system::uname();
+    let host_name = uname.nodename().to_string_lossy();
+    let mut text = String::new();
+    for (name, description) in exports {
+        text.push_str(&format!("{name}: {description}\n"));
+        text.push_str(&mount_commands::for_export(address, name, &host_name));
+    }
+    if let Some(http) = &running.http {
+        text.push_str(&format!("metrics http://{}/metrics\n", http.address()));
+    }
+    // A closed standard error is no reason not to serve.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    let mut line = String::from("ready");
+    for (name, _) in exports {
+        line.push(' ');
+        line.push_str(&mount_commands::url(address, name));
+    }
+    line.push('\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes())
+        .and_then(|()| out.flush())
+        .context("standard output")
+}
+
+fn stop(running: Running) -> anyhow::Result<Outcome> {
+    let stopped = stop_all(running);
+    let counters = table::render(&Snapshot::take(), false);
+    let _ = std::io::stderr().write_all(counters.as_bytes());
+    stopped.map(|()| Outcome::Done)
+}
+
+fn stop_all(running: Running) -> anyhow::Result<()> {
+    if running.registered
+        && let Err(error) = unregister()
+    {
+        report(&format!(
+            "cannot unregister with the port mapper: {error:#}"
+        ));
+    }
+    if let Some(http) = running.http {
+        http.stop();
+    }
+    running
+        .server
+        .stop()
+        .context("written data is not on the device")
+}

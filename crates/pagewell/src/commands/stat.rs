@@ -1,0 +1,182 @@
+//! `pagewell stat`.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use anyhow::Context;
+use clap::Args;
+use pagewell_fs::{Entry, FileType, Statistics};
+use serde::Serialize;
+
+use crate::escape;
+use crate::failure::{self, Outcome};
+use crate::listing::{self, AttributesJson, TextOrHex};
+use crate::location::{Follow, Location, Place};
+use crate::size;
+use crate::time_text::nanoseconds;
+use crate::tree;
+
+/// Show all attributes of files, and the sizes of the source they are in.
+///
+/// A symbolic link is shown itself; `LINK/` is what it leads to. Times are UTC.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell stat debian.iso                    the root of an image, and its size
+  pagewell stat --json /srv/data/file         for programs")]
+pub(crate) struct StatArguments {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// What to show: SOURCE, SOURCE::/PATH or a local file
+    #[arg(value_name = "LOCATION", required = true)]
+    locations: Vec<OsString>,
+}
+
+#[derive(Serialize)]
+struct StatJson {
+    location: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location_hex: Option<String>,
+    #[serde(flatten)]
+    attributes: AttributesJson,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_hex: Option<String>,
+    source: SourceJson,
+}
+
+#[derive(Serialize)]
+struct SourceJson {
+    description: String,
+    read_only: bool,
+    bytes_total: u64,
+    bytes_available: u64,
+    files_total: u64,
+    files_available: u64,
+}
+
+struct Found {
+    place: Place,
+    entry: Entry,
+    target: Option<Vec<u8>>,
+    statistics: Statistics,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
+    let locations = Location::parse_all(&arguments.locations)?;
+    let mut out = std::io::stdout().lock();
+    let mut failures = 0;
+    let mut json = Vec::new();
+    for location in &locations {
+        match examine(location) {
+            Ok(found) if arguments.json => json.push(found.json()),
+            Ok(found) => out.write_all(found.text().as_bytes())?,
+            Err(error) => {
+                failures += 1;
+                failure::report(&failure::one_line(&error));
+            }
+        }
+    }
+    if arguments.json {
+        serde_json::to_writer_pretty(&mut out, &json)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(Outcome::from_failures(failures))
+}
+
+fn examine(location: &Location) -> anyhow::Result<Found> {
+    let (place, entry) = location.open_existing(Follow::Never)?;
+    let target = if entry.attributes.file_type == FileType::Symlink {
+        let target = place.tree.link_target(&entry.id);
+        Some(target.with_context(|| place.shown())?)
+    } else {
+        None
+    };
+    let statistics = place.tree.filesystem.statistics(&place.tree.call());
+    Ok(Found {
+        statistics: statistics.with_context(|| place.shown())?,
+        place,
+        entry,
+        target,
+    })
+}
+
+impl Found {
+    fn json(&self) -> StatJson {
+        let location = TextOrHex::new(&self.place.label);
+        let target = self.target.as_deref().map(TextOrHex::new);
+        let (target, target_hex) = target.map_or((None, None), |t| (Some(t.text), t.hex));
+        let filesystem = &self.place.tree.filesystem;
+        StatJson {
+            location: location.text,
+            location_hex: location.hex,
+            attributes: (&self.entry.attributes).into(),
+            target,
+            target_hex,
+            source: SourceJson {
+                description: filesystem.describe(),
+                read_only: filesystem.limits().read_only,
+                bytes_total: self.statistics.bytes_total,
+                bytes_available: self.statistics.bytes_available,
+                files_total: self.statistics.files_total,
+                files_available: self.statistics.files_available,
+            },
+        }
+    }
+
+    fn text(&self) -> String {
+        let attributes = &self.entry.attributes;
+        let filesystem = &self.place.tree.filesystem;
+        let mut rows = vec![
+            ("location", self.place.shown()),
+            ("type", tree::type_text(attributes.file_type).to_owned()),
+            (
+                "size",
+                format!("{} bytes, {} used", attributes.size, attributes.used),
+            ),
+            (
+                "mode",
+                format!("{:04o} {}", attributes.mode, tree::mode_text(attributes)),
+            ),
+            ("links", attributes.link_count.to_string()),
+            ("owner", format!("{}:{}", attributes.uid, attributes.gid)),
+            (
+                "file id",
+                format!(
+                    "{} in {:016x}",
+                    attributes.file_id, attributes.filesystem_id
+                ),
+            ),
+            ("accessed", nanoseconds(attributes.accessed)),
+            ("modified", nanoseconds(attributes.modified)),
+            ("changed", nanoseconds(attributes.changed)),
+        ];
+        if listing::is_device(attributes) {
+            let (major, minor) = attributes.device;
+            rows.push(("device", format!("{major}, {minor}")));
+        }
+        if let Some(target) = &self.target {
+            rows.push(("target", escape::text(target)));
+        }
+        let access = if filesystem.limits().read_only {
+            "read-only"
+        } else {
+            "writable"
+        };
+        rows.push((
+            "source",
+            format!(
+                "{}, {access}, {} with {} available",
+                escape::text(filesystem.describe().as_bytes()),
+                size::display(self.statistics.bytes_total),
+                size::display(self.statistics.bytes_available),
+            ),
+        ));
+        let line = |(name, value): (&str, String)| format!("{name:>9}: {value}\n");
+        rows.into_iter().map(line).collect()
+    }
+}

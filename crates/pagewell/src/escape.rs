@@ -1,0 +1,89 @@
+//! Bytes from foreign places as text that is safe on a terminal and stays on one line.
+
+use std::fmt::Write;
+
+/// `bytes` as text: control characters and bytes that are not UTF-8 become `\n`, `\t`, `\r` or
+/// `\` with three octal digits; a backslash is left alone, so this is for people, not to be read
+/// back. Direction overrides are escaped too: they could make a line read as something else.
+#[must_use]
+pub(crate) fn text(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            push(&mut out, character);
+        }
+        for byte in chunk.invalid() {
+            push_octal(&mut out, *byte);
+        }
+    }
+    out
+}
+
+fn push(out: &mut String, character: char) {
+    match character {
+        '\n' => out.push_str("\\n"),
+        '\t' => out.push_str("\\t"),
+        '\r' => out.push_str("\\r"),
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => push_bytes(out, character),
+        _ if character.is_control() => push_bytes(out, character),
+        _ => out.push(character),
+    }
+}
+
+fn push_bytes(out: &mut String, character: char) {
+    let mut buffer = [0; 4];
+    for byte in character.encode_utf8(&mut buffer).bytes() {
+        push_octal(out, byte);
+    }
+}
+
+fn push_octal(out: &mut String, byte: u8) {
+    // Writing to a String cannot fail.
+    let _ = write!(out, "\\{byte:03o}");
+}
+
+/// `bytes` in hexadecimal.
+#[must_use]
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
+}
+
+/// `bytes` as part of a URL's path: everything but letters, digits and `/-._~` as `%XX`.
+#[must_use]
+pub(crate) fn url_path(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
+            out.push(char::from(*byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_disturbs_a_terminal_is_escaped() {
+        assert_eq!(text("plain Ünï \\ text".as_bytes()), "plain Ünï \\ text");
+        assert_eq!(text(b"a\nb\tc\rd\x1b\x7f"), "a\\nb\\tc\\rd\\033\\177");
+        assert_eq!(text(b"\xff\xc3("), "\\377\\303(");
+        assert_eq!(
+            text("\u{85}\u{202e}".as_bytes()),
+            "\\302\\205\\342\\200\\256"
+        );
+    }
+
+    #[test]
+    fn url_paths_keep_what_is_unreserved() {
+        assert_eq!(url_path(b"/a b/\xff?-._~"), "/a%20b/%FF%3F-._~");
+        assert_eq!(hexadecimal(&[0, 0xab]), "00ab");
+    }
+}

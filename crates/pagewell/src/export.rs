@@ -1,0 +1,147 @@
+//! What an export argument of `serve` means: `[/EXPORT=]SOURCE`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use crate::failure::usage;
+use crate::source::Source;
+
+/// The longest path of MOUNT (RFC 1813 appendix I, `MNTPATHLEN`), in bytes.
+const EXPORT_BYTES_MAX: usize = 1024;
+
+/// One export, parsed: its name and its source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ExportArgument {
+    /// `/`, or `/` and a name.
+    pub(crate) name: String,
+    /// What is behind it.
+    pub(crate) source: Source,
+    /// The source as it was given, for messages.
+    pub(crate) text: OsString,
+}
+
+/// Parses the export arguments of one command line: one source without a name is `/`, several
+/// need names, no name twice.
+pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgument>> {
+    let mut exports: Vec<ExportArgument> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let (name, text) = split(argument);
+        let name = match name {
+            Some(name) => parse_name(name)?,
+            None if arguments.len() == 1 => "/".to_owned(),
+            None => {
+                return Err(usage(format!(
+                    "{}: several sources need names, such as /name={}",
+                    text.display(),
+                    text.display()
+                )));
+            }
+        };
+        if let Some(other) = exports.iter().find(|export| export.name == name) {
+            return Err(usage(format!(
+                "two exports are named {name}: {} and {}",
+                other.text.display(),
+                text.display()
+            )));
+        }
+        exports.push(ExportArgument {
+            name,
+            source: Source::parse(text)?,
+            text: text.to_owned(),
+        });
+    }
+    Ok(exports)
+}
+
+/// Splits `/NAME=SOURCE` at the first `=`; an argument that does not begin with `/` has no name,
+/// so a path with `=` in it is written `dir:/a=b` or `/name=/a=b`.
+fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
+    let bytes = argument.as_bytes();
+    let equals = bytes.iter().position(|byte| *byte == b'=');
+    match equals {
+        Some(at) if bytes.starts_with(b"/") => {
+            (Some(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..]))
+        }
+        _ => (None, argument),
+    }
+}
+
+fn parse_name(name: &[u8]) -> anyhow::Result<String> {
+    let shown = String::from_utf8_lossy(name).into_owned();
+    let wrong = |reason: &str| Err(usage(format!("export name '{shown}': {reason}")));
+    let Ok(text) = std::str::from_utf8(name) else {
+        return wrong("is not UTF-8");
+    };
+    if text.len() > EXPORT_BYTES_MAX {
+        return wrong("is longer than 1024 bytes");
+    }
+    if text.chars().any(char::is_control) {
+        return wrong("has control characters");
+    }
+    if text == "/" {
+        return Ok(text.to_owned());
+    }
+    let trimmed = text.strip_suffix('/').unwrap_or(text);
+    let odd = |part: &str| part.is_empty() || part == "." || part == "..";
+    if trimmed.split('/').skip(1).any(odd) {
+        return wrong("has an empty part, '.' or '..'");
+    }
+    Ok(trimmed.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::{USAGE, exit_code_of, one_line};
+
+    fn parse(arguments: &[&str]) -> anyhow::Result<Vec<ExportArgument>> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        parse_all(&arguments)
+    }
+
+    fn names(arguments: &[&str]) -> Vec<String> {
+        let exports = parse(arguments).unwrap();
+        exports.into_iter().map(|export| export.name).collect()
+    }
+
+    #[test]
+    fn one_source_needs_no_name() {
+        assert_eq!(names(&["/srv/data"]), ["/"]);
+        assert_eq!(names(&["ram:1m"]), ["/"]);
+        assert_eq!(names(&["/=ram:1m"]), ["/"]);
+        assert_eq!(names(&["/scratch=ram:1m"]), ["/scratch"]);
+        assert_eq!(names(&["/a/=ram:1m", "/a/b=ram:1m"]), ["/a", "/a/b"]);
+    }
+
+    #[test]
+    fn the_first_equals_sign_ends_the_name() {
+        let exports = parse(&["/a=/b=c"]).unwrap();
+        assert_eq!(exports[0].name, "/a");
+        assert_eq!(exports[0].source, Source::Path("/b=c".into()));
+        let exports = parse(&["dir:/b=c"]).unwrap();
+        assert_eq!(exports[0].source, Source::Directory("/b=c".into()));
+        let exports = parse(&["b=c"]).unwrap();
+        assert_eq!(exports[0].source, Source::Path("b=c".into()));
+    }
+
+    #[test]
+    fn wrong_exports_are_usage_errors_that_say_why() {
+        let long = format!("/{}=ram:1m", "x".repeat(1024));
+        let cases: [(&[&str], &str); 9] = [
+            (&["/a=ram:1m", "ram:1m"], "several sources need names"),
+            (&["/a=ram:1m", "/a=ram:2m"], "two exports are named /a"),
+            (&["/a=ram:1m", "/a/=ram:2m"], "two exports are named /a"),
+            (&["/a//b=ram:1m"], "empty part"),
+            (&["//=ram:1m"], "empty part"),
+            (&["/../b=ram:1m"], "'..'"),
+            (&["/a\nb=ram:1m"], "control"),
+            (&[&long], "longer than"),
+            (&["/a="], "empty"),
+        ];
+        for (arguments, part) in cases {
+            let error = parse(arguments).unwrap_err();
+            assert_eq!(exit_code_of(&error), USAGE);
+            assert!(one_line(&error).contains(part), "{error}");
+        }
+    }
+}

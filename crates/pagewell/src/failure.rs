@@ -1,0 +1,112 @@
+//! How a command ends and how its failure is told: one line on standard error.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::escape;
+
+/// How a command that did not fail as a whole ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// All of it was done: exit code 0.
+    Done,
+    /// Some of it was not; each failure was reported when it happened: exit code 1.
+    Incomplete,
+}
+
+impl Outcome {
+    /// `Done` when nothing failed.
+    #[must_use]
+    pub(crate) fn from_failures(failures: u64) -> Self {
+        if failures == 0 {
+            Self::Done
+        } else {
+            Self::Incomplete
+        }
+    }
+
+    /// 0 or 1.
+    #[must_use]
+    pub(crate) fn exit_code(self) -> ExitCode {
+        match self {
+            Self::Done => ExitCode::SUCCESS,
+            Self::Incomplete => ExitCode::from(FAILED),
+        }
+    }
+}
+
+/// Exit code of a command that failed.
+pub(crate) const FAILED: u8 = 1;
+/// Exit code of a command line that makes no sense.
+pub(crate) const USAGE: u8 = 2;
+
+/// A command line that can never work, whatever the files are: exit code 2.
+#[derive(Debug)]
+pub(crate) struct Usage(pub(crate) String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Standard output cannot be written: there is nothing to go on for.
+#[derive(Debug)]
+pub(crate) struct OutputFailed(pub(crate) std::io::Error);
+
+impl fmt::Display for OutputFailed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "standard output: {}", self.0)
+    }
+}
+
+impl std::error::Error for OutputFailed {}
+
+/// A usage error with this text.
+pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
+    Usage(text.into()).into()
+}
+
+/// The exit code that an error asks for: 2 for [`Usage`], else 1.
+#[must_use]
+pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
+    if error.chain().any(|cause| cause.is::<Usage>()) {
+        USAGE
+    } else {
+        FAILED
+    }
+}
+
+/// The error and its causes on one line, without bytes that could disturb a terminal.
+#[must_use]
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    escape::text(format!("{error:#}").as_bytes())
+}
+
+/// Writes `pagewell: TEXT` to standard error as exactly one line. Failing to write is ignored:
+/// there is nowhere left to say so.
+pub(crate) fn report(text: &str) {
+    use std::io::Write;
+    let line = format!("pagewell: {}\n", escape::text(text.as_bytes()));
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usage_is_found_below_context() {
+        let error = usage("size of 0").context("ram:0");
+        assert_eq!(exit_code_of(&error), USAGE);
+        assert_eq!(one_line(&error), "ram:0: size of 0");
+        assert_eq!(exit_code_of(&anyhow::anyhow!("no such file")), FAILED);
+    }
+
+    #[test]
+    fn an_error_stays_on_one_line() {
+        assert_eq!(one_line(&anyhow::anyhow!("a\nb\x1b[2J")), "a\\nb\\033[2J");
+    }
+}

@@ -1,0 +1,55 @@
+//! Gets one document from a server, bounded in bytes and time.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+/// The most bytes of an answer.
+const ANSWER_BYTES_MAX: u64 = 4 << 20;
+
+/// From connecting to the last byte.
+const TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The body of `path` at `address`.
+pub(crate) fn get(address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
+    let answer = exchange(address, path)
+        .with_context(|| format!("{address}: no answer from a pagewell serve --http there"))?;
+    let split = answer.windows(4).position(|part| part == b"\r\n\r\n");
+    let Some(split) = split else {
+        bail!("{address}: the answer is not HTTP");
+    };
+    let (head, body) = answer.split_at(split);
+    if !head.starts_with(b"HTTP/1.1 200 ") && !head.starts_with(b"HTTP/1.0 200 ") {
+        let line = head.split(|byte| *byte == b'\r').next().unwrap_or(head);
+        let line = String::from_utf8_lossy(&line[..line.len().min(80)]);
+        bail!("{address}{path}: {line}");
+    }
+    Ok(body.get(4..).unwrap_or_default().to_vec())
+}
+
+fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
+    let deadline = Instant::now() + TIME_MAX;
+    let mut stream = TcpStream::connect_timeout(&address, TIME_MAX)?;
+    stream.set_write_timeout(Some(TIME_MAX))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    let mut piece = vec![0; 64 << 10];
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        let got = stream.read(&mut piece)?;
+        if got == 0 {
+            return Ok(answer);
+        }
+        answer.extend_from_slice(&piece[..got]);
+        if answer.len() as u64 > ANSWER_BYTES_MAX {
+            return Err(std::io::Error::other("the answer is longer than 4 MiB"));
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The head of a request, parsed from bytes that may be anything (RFC 9112 sections 2 and 3).
+
+/// The most bytes of a request's head.
+pub(crate) const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// What the bytes so far are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parsed<'a> {
+    /// Not complete: read on.
+    Partial,
+    /// A GET of this path, without its query.
+    Get(&'a str),
+    /// Another method: 405.
+    OtherMethod,
+    /// No HTTP/1 request: 400.
+    Malformed,
+    /// Longer than [`REQUEST_BYTES_MAX`]: 431.
+    TooLong,
+}
+
+/// Parses what has been received. Header fields are skipped: none of them changes an answer.
+pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+    let Some(head_length) = head_length(bytes) else {
+        return if bytes.len() >= REQUEST_BYTES_MAX {
+            Parsed::TooLong
+        } else {
+            Parsed::Partial
+        };
+    };
+    if head_length > REQUEST_BYTES_MAX {
+        return Parsed::TooLong;
+    }
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or(b"");
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let Ok(line) = std::str::from_utf8(line) else {
+        return Parsed::Malformed;
+    };
+    let mut words = line.split(' ');
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0"), None)
+            if target.starts_with('/') && method.bytes().all(|byte| byte.is_ascii_uppercase()) =>
+        {
+            if method == "GET" {
+                Parsed::Get(target.split(['?', '#']).next().unwrap_or(target))
+            } else if method.is_empty() {
+                Parsed::Malformed
+            } else {
+                Parsed::OtherMethod
+            }
+        }
+        _ => Parsed::Malformed,
+    }
+}
+
+/// Bytes up to and with the empty line, if it is there.
+fn head_length(bytes: &[u8]) -> Option<usize> {
+    let full = bytes.windows(4).position(|part| part == b"\r\n\r\n");
+    let bare = bytes.windows(2).position(|part| part == b"\n\n");
+    match (full, bare) {
+        (Some(full), Some(bare)) if bare < full => Some(bare + 2),
+        (Some(full), _) => Some(full + 4),
+        (None, Some(bare)) => Some(bare + 2),
+        (None, None) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        for (bytes, parsed) in [
+            (&b""[..], Parsed::Partial),
+            (b"GET / HTTP/1.1\r\n", Parsed::Partial),
+            (
+                b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+                Parsed::Get("/metrics"),
+            ),
+            (b"GET /metrics?a=b HTTP/1.0\n\n", Parsed::Get("/metrics")),
+            (b"GET / HTTP/1.1\r\n\r\nrest\n\n", Parsed::Get("/")),
+            (b"POST / HTTP/1.1\r\n\r\n", Parsed::OtherMethod),
+            (b" / HTTP/1.1\r\n\r\n", Parsed::Malformed),
+            (b"GET  / HTTP/1.1\r\n\r\n", Parsed::Malformed),
+            (b"GET / HTTP/2\r\n\r\n", Parsed::Malformed),
+            (b"GET http://a/ HTTP/1.1\r\n\r\n", Parsed::Malformed),
+            (b"get / HTTP/1.1\r\n\r\n", Parsed::Malformed),
+            (b"GET /\xff HTTP/1.1\r\n\r\n", Parsed::Malformed),
+            (b"\x16\x03\x01\x00\n\n", Parsed::Malformed),
+        ] {
+            assert_eq!(parse(bytes), parsed, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn long_requests_are_cut_off() {
+        let mut long = b"GET / HTTP/1.1\r\n".to_vec();
+        long.resize(REQUEST_BYTES_MAX - 1, b'a');
+        assert_eq!(parse(&long), Parsed::Partial);
+        long.push(b'a');
+        assert_eq!(parse(&long), Parsed::TooLong);
+        long.extend_from_slice(b"\r\n\r\n");
+        assert_eq!(parse(&long), Parsed::TooLong);
+    }
+}

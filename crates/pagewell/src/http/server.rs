@@ -1,0 +1,281 @@
+//! The HTTP endpoint of a server: `/metrics`, `/stat.json` and an index.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pagewell_nfsd::Network;
+
+use crate::http::request::{Parsed, REQUEST_BYTES_MAX, parse};
+use crate::metrics::{Snapshot, prometheus};
+
+/// Connections at once; one more is told 503 and closed.
+const CONNECTIONS_MAX: usize = 16;
+
+/// From accepting a connection to its last byte in each direction.
+const CONNECTION_TIME: Duration = Duration::from_secs(5);
+
+/// Pause after a failed accept (no descriptors left), so that it does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+const INDEX: &str = "\
+pagewell: counters of this server
+
+/metrics    all of them, for Prometheus
+/stat.json  the same as JSON
+";
+
+/// A running endpoint.
+pub(crate) struct HttpServer {
+    address: SocketAddr,
+    listener: Arc<TcpListener>,
+    stopping: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl HttpServer {
+    /// Listens and answers on threads of its own. Loopback and the networks of `allow` are
+    /// answered, others are closed.
+    pub(crate) fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
+        let listener = Arc::new(TcpListener::bind(address)?);
+        let address = listener.local_addr()?;
+        let stopping = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (listener, stopping) = (Arc::clone(&listener), Arc::clone(&stopping));
+            thread::Builder::new()
+                .name("http".to_owned())
+                .spawn(move || accept_all(&listener, &stopping, &allow))?
+        };
+        Ok(Self {
+            address,
+            listener,
+            stopping,
+            thread,
+        })
+    }
+
+    /// Where it really listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts nothing more. Answers that are on their way may be cut off by the end of the
+    /// process.
+    pub(crate) fn stop(self) {
+        self.stopping.store(true, Ordering::Release);
+        // Wakes the accept that is waiting (Linux: it fails with EINVAL).
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        let _ = self.thread.join();
+    }
+}
+
+fn accept_all(listener: &TcpListener, stopping: &AtomicBool, allow: &[Network]) {
+    let open = Arc::new(AtomicUsize::new(0));
+    while !stopping.load(Ordering::Acquire) {
+        match listener.accept() {
+            Ok((stream, peer)) if allows(allow, peer.ip()) => begin(stream, &open),
+            Ok(_) => {}
+            Err(_) if stopping.load(Ordering::Acquire) => return,
+            Err(_) => thread::sleep(ACCEPT_PAUSE),
+        }
+    }
+}
+
+fn allows(allow: &[Network], address: IpAddr) -> bool {
+    address.to_canonical().is_loopback() || allow.iter().any(|network| network.contains(address))
+}
+
+/// Counts a connection for as long as it lives.
+struct Permit(Arc<AtomicUsize>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn begin(mut stream: TcpStream, open: &Arc<AtomicUsize>) {
+    let before = open.fetch_add(1, Ordering::AcqRel);
+    let permit = Permit(Arc::clone(open));
+    if before >= CONNECTIONS_MAX {
+        // Fits into the empty socket buffer, so it does not wait; failing changes nothing.
+        let _ = stream.set_nonblocking(true);
+        let _ = stream.write_all(&response("503 Service Unavailable", "text/plain", "busy\n"));
+        return;
+    }
+    // Without a thread the connection is closed: the client sees why nothing comes.
+    let _ = thread::Builder::new()
+        .name("http connection".to_owned())
+        .spawn(move || {
+            let _permit = permit;
+            // The peer is gone or too slow: nobody to tell.
+            let _ = serve(stream);
+        });
+}
+
+fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+    let deadline = Instant::now() + CONNECTION_TIME;
+    stream.set_write_timeout(Some(CONNECTION_TIME))?;
+    let mut buffer = Vec::with_capacity(1024);
+    let answer = loop {
+        let parsed = parse(&buffer);
+        if parsed != Parsed::Partial {
+            break answer(parsed);
+        }
+        if read_some(&mut stream, &mut buffer, deadline)? == 0 {
+            return Ok(());
+        }
+    };
+    stream.write_all(&answer)?;
+    stream.shutdown(Shutdown::Write)?;
+    // Closing with unread bytes would reset the connection and could lose the answer.
+    for _ in 0..8 {
+        buffer.clear();
+        if read_some(&mut stream, &mut buffer, deadline)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn read_some(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    deadline: Instant,
+) -> std::io::Result<usize> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(std::io::ErrorKind::TimedOut.into());
+    }
+    stream.set_read_timeout(Some(left))?;
+    let mut piece = [0; 1024];
+    let wanted = piece.len().min(REQUEST_BYTES_MAX - buffer.len());
+    let got = stream.read(&mut piece[..wanted])?;
+    buffer.extend_from_slice(&piece[..got]);
+    Ok(got)
+}
+
+fn answer(parsed: Parsed<'_>) -> Vec<u8> {
+    const TEXT: &str = "text/plain; charset=utf-8";
+    match parsed {
+        Parsed::Get("/") => response("200 OK", TEXT, INDEX),
+        Parsed::Get("/metrics") => {
+            let text = prometheus::render(&Snapshot::take());
+            response("200 OK", prometheus::CONTENT_TYPE, &text)
+        }
+        Parsed::Get("/stat.json") => match serde_json::to_string(&Snapshot::take()) {
+            Ok(json) => response("200 OK", "application/json", &(json + "\n")),
+            Err(_) => response("500 Internal Server Error", TEXT, "cannot be JSON\n"),
+        },
+        Parsed::Get(_) => response("404 Not Found", TEXT, "not found\n"),
+        Parsed::OtherMethod => response("405 Method Not Allowed", TEXT, "GET only\n"),
+        Parsed::TooLong => response("431 Request Header Fields Too Large", TEXT, "too long\n"),
+        Parsed::Malformed | Parsed::Partial => {
+            response("400 Bad Request", TEXT, "not an HTTP/1.1 request\n")
+        }
+    }
+}
+
+fn response(status: &str, content_type: &str, body: &str) -> Vec<u8> {
+    let allow = if status.starts_with("405") {
+        "Allow: GET\r\n"
+    } else {
+        ""
+    };
+    let length = body.len();
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         {allow}Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}"
+    )
+    .into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start() -> HttpServer {
+        HttpServer::start("127.0.0.1:0".parse().unwrap(), Vec::new()).unwrap()
+    }
+
+    fn ask(server: &HttpServer, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(request).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn each_path_and_mistake_has_its_answer() {
+        let server = start();
+        for (request, status, part) in [
+            ("GET / HTTP/1.1\r\n\r\n", "200", "/stat.json"),
+            (
+                "GET /metrics HTTP/1.1\r\n\r\n",
+                "200",
+                "pagewell_build_info",
+            ),
+            ("GET /stat.json HTTP/1.1\r\n\r\n", "200", "\"procedures\":["),
+            ("GET /other HTTP/1.1\r\n\r\n", "404", "not found"),
+            ("PUT / HTTP/1.1\r\n\r\n", "405", "Allow: GET"),
+            ("nonsense\r\n\r\n", "400", "not an HTTP"),
+        ] {
+            let text = ask(&server, request.as_bytes());
+            assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{text}");
+            assert!(text.contains(part), "{text}");
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())));
+        }
+        let text = ask(&server, &[b'a'; REQUEST_BYTES_MAX]);
+        assert!(text.starts_with("HTTP/1.1 431"), "{text}");
+        server.stop();
+    }
+
+    #[test]
+    fn one_connection_too_many_is_told_so_and_the_next_is_served() {
+        let server = start();
+        let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX)
+            .map(|_| TcpStream::connect(server.address()).unwrap())
+            .collect();
+        let text = ask(&server, b"");
+        assert!(text.starts_with("HTTP/1.1 503"), "{text}");
+        drop(idle);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !ask_is_ok(&server) {
+            assert!(Instant::now() < deadline, "the places are never given back");
+        }
+        server.stop();
+    }
+
+    fn ask_is_ok(server: &HttpServer) -> bool {
+        let Ok(mut stream) = TcpStream::connect(server.address()) else {
+            return false;
+        };
+        let _ = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
+        let mut text = String::new();
+        let _ = stream.read_to_string(&mut text);
+        text.starts_with("HTTP/1.1 200")
+    }
+
+    #[test]
+    fn stop_closes_the_listener() {
+        let server = start();
+        let address = server.address();
+        server.stop();
+        assert!(TcpStream::connect(address).is_err());
+    }
+
+    #[test]
+    fn only_loopback_and_allowed_networks_are_answered() {
+        let networks = ["10.0.0.0/8".parse().unwrap()];
+        assert!(allows(&[], "127.0.0.2".parse().unwrap()));
+        assert!(allows(&networks, "::ffff:127.0.0.1".parse().unwrap()));
+        assert!(allows(&networks, "10.1.1.1".parse().unwrap()));
+        assert!(!allows(&networks, "11.1.1.1".parse().unwrap()));
+        assert!(!allows(&[], "10.1.1.1".parse().unwrap()));
+    }
+}

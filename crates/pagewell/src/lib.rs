@@ -1,0 +1,120 @@
+//! Pagewell: the program, and the library that it is made of.
+//!
+//! A program that wants to use a source without a server takes one of the file systems of
+//! [`fs`] and calls its methods; one that wants a server inside itself builds an
+//! [`nfsd::Config`] and starts an [`nfsd::Server`]:
+//!
+//! ```
+//! use pagewell::{fs, nfsd};
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let memory = fs::ram::RamFileSystem::new(1 << 20)?;
+//! let export = nfsd::Export::new("/", Arc::new(memory));
+//! let mut config = nfsd::Config::new(vec![export], [0; 16]); // a real key is random and kept
+//! config.listen = "127.0.0.1:0".parse()?;
+//! let server = nfsd::Server::start(config)?;
+//! println!("serving at {}", server.address());
+//! server.stop()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The life of a read
+//!
+//! 1. A `Reader` of [`nfsd::reader`] is told by epoll that a socket has bytes. It receives as many
+//!    as there are; the `Receiver` of the connection ([`nfsd::receive`]) finds whole records in
+//!    them ([`sunrpc`], record marking) where they lie.
+//! 2. [`nfsd::service::Service::answer`] decodes the call in place. The handle is authenticated
+//!    and becomes an [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the
+//!    caller's [`fs::Credentials`].
+//! 3. [`fs::FileSystem::read`] is called with [`fs::Call::may_block`] false, and says where the
+//!    bytes are: an [`fs::Payload`], a range of an open file for [`fs::dir`] and [`fs::iso`] hands
+//!    out what its device has, pages for [`fs::ram`].
+//! 4. Small payloads are copied into the block of replies ([`nfsd::reply`]); of large ones pages
+//!    are sent from where they are, and a file's range goes through a pipe ([`nfsd::pipe`])
+//!    without a copy in user space. What is copied and what is spliced is counted.
+//! 5. [`nfsd::output`] sends all replies that are ready in one system call;
+//!    [`nfsd::statistics`] has counted the call and its time.
+//!
+//! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
+//! goes to a thread of the [`nfsd::pool`], which does steps 2 to 5 with `may_block` true; if
+//! storage holds it for longer than [`nfsd::Config::slow_after`], the client is told to ask
+//! again.
+//!
+//! # The life of a write
+//!
+//! 1. The record arrives as above. A large one is received into a buffer of its own, bounded by
+//!    the memory for requests of the whole server ([`nfsd::memory`]); a client that wants more
+//!    is not read until there is room.
+//! 2. A WRITE that must wait goes to the pool with that buffer. The decoder does not copy the
+//!    data: [`fs::FileSystem::write`] gets a slice of the buffer.
+//! 3. [`fs::dir`] writes it to the file (pwrite) and synchronises as the [`fs::Stability`] asks;
+//!    [`fs::ram`] puts it into pages. The reply carries what was reached, and the write verifier.
+//! 4. COMMIT is [`fs::FileSystem::commit`]. If anything unstable was lost in between, the
+//!    verifier has changed, and the client sends its data again.
+//! 5. A change that must not be done twice is remembered with its reply ([`nfsd::duplicate`]), so
+//!    that a retransmission gets the same answer.
+//!
+//! The commands `ls`, `cat`, `cp`, `stat` and `sum` take the short way: they call
+//! [`fs::FileSystem`] themselves, on a thread that may wait.
+
+pub use pagewell_counters as counters;
+pub use pagewell_fs as fs;
+pub use pagewell_nfsd as nfsd;
+pub use pagewell_sunrpc as sunrpc;
+
+mod arguments;
+mod commands;
+mod copy;
+mod escape;
+mod export;
+mod failure;
+mod holes;
+mod http;
+mod listing;
+mod location;
+mod metrics;
+mod mount_commands;
+mod open;
+mod progress;
+mod signals;
+mod size;
+mod source;
+mod state;
+mod time_text;
+mod tree;
+mod values;
+mod walk;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs the program with this command line, the program's name first. Prints what there is to
+/// print and returns the exit code: 0 done, 1 failed, 2 wrong usage.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match arguments::parse(&arguments) {
+        Ok(parsed) => parsed,
+        Err(error) if arguments::is_answer(&error) => {
+            // Broken standard output: there is nowhere to say so.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
+        }
+        Err(error) => {
+            let command = arguments::command_name(&arguments);
+            failure::report(&arguments::one_line(&error, command.as_deref()));
+            return ExitCode::from(failure::USAGE);
+        }
+    };
+    if !matches!(parsed.command, arguments::Command::Serve(_)) {
+        signals::end_on_broken_pipe();
+    }
+    match commands::run(&parsed.command) {
+        Ok(outcome) => outcome.exit_code(),
+        Err(error) => {
+            failure::report(&failure::one_line(&error));
+            ExitCode::from(failure::exit_code_of(&error))
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! What a LOCATION on the command line means: SOURCE or SOURCE::PATH, or a plain local file.
+//!
+//! The path begins at the first `::/`. A location without one is the root of its source when the
+//! source is a directory or an ISO image; any other local path is that one file, reached through
+//! its parent directory, so that `pagewell cp image.iso::/README ./out` needs no `dir:`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use pagewell_fs::source::{SourceKind, recognise};
+use pagewell_fs::{Entry, FileId};
+
+use crate::escape;
+use crate::open;
+use crate::source::Source;
+use crate::tree::{Spot, Tree};
+
+/// A location, parsed and not yet looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Location {
+    text: OsString,
+    source: Source,
+    path: Option<Vec<u8>>,
+}
+
+/// What to do when the last name of a location is a symbolic link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// The location means what the link points to.
+    Always,
+    /// It means the link, unless the link leads to a directory.
+    ToDirectory,
+    /// It means the link.
+    Never,
+}
+
+/// A location, looked at: an open source and a place in it, where something is or could be.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// The source.
+    pub(crate) tree: Tree,
+    /// The location as it was given, for output and messages.
+    pub(crate) label: Vec<u8>,
+    /// What the labels of the objects below begin with; the next byte is a slash.
+    pub(crate) label_below: Vec<u8>,
+    /// The directory of the object.
+    pub(crate) directory: FileId,
+    /// The name there; empty for the root of a source.
+    pub(crate) name: Vec<u8>,
+    /// What a copy of it in a directory is called; empty when only its contents are copied, as
+    /// for the root of an image or for `.`.
+    pub(crate) copy_name: Vec<u8>,
+    /// The object, if there is one.
+    pub(crate) entry: Option<Entry>,
+    /// Whether the source is a directory of this machine: two such places may be the same.
+    pub(crate) is_local: bool,
+}
+
+impl Location {
+    /// Parses a LOCATION. Looks at no file ([`Source::parse`] has one exception).
+    pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
+        let bytes = text.as_bytes();
+        let split = bytes.windows(3).position(|part| part == b"::/");
+        let (source, path) = match split {
+            Some(at) => (
+                OsStr::from_bytes(&bytes[..at]),
+                Some(bytes[at + 2..].to_vec()),
+            ),
+            None => (text, None),
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            source: Source::parse(source)?,
+            path,
+        })
+    }
+
+    /// Parses each text.
+    pub(crate) fn parse_all(texts: &[OsString]) -> anyhow::Result<Vec<Self>> {
+        texts.iter().map(|text| Self::parse(text)).collect()
+    }
+
+    /// The location as it was given, safe to print.
+    #[must_use]
+    pub(crate) fn shown(&self) -> String {
+        escape::text(self.text.as_bytes())
+    }
+
+    /// Opens the source and finds the object, which must exist.
+    pub(crate) fn open_existing(&self, follow: Follow) -> anyhow::Result<(Place, Entry)> {
+        let place = self.open(follow)?;
+        match place.entry {
+            Some(entry) => Ok((place, entry)),
+            None => Err(pagewell_fs::Error::NotFound).context(self.shown()),
+        }
+    }
+
+    /// Opens the source and finds the place. The last name need not exist.
+    pub(crate) fn open(&self, follow: Follow) -> anyhow::Result<Place> {
+        match (&self.source, &self.path) {
+            (Source::Path(path), None) => self.open_plain(path, follow),
+            (source, path) => {
+                let opened = open::source(source, &self.source_shown(), false)?;
+                let path = path.as_deref().unwrap_or(b"/");
+                self.place(Tree::new(opened.filesystem), path, follow, opened.is_local)
+            }
+        }
+    }
+
+    /// A path without `::`: a directory or an image is its root, anything else one local file.
+    fn open_plain(&self, path: &Path, follow: Follow) -> anyhow::Result<Place> {
+        let is_link = path
+            .symlink_metadata()
+            .is_ok_and(|metadata| metadata.is_symlink());
+        let plain_link = is_link && follow == Follow::Never && !self.text_ends_with_slash();
+        if !plain_link {
+            match recognise(path) {
+                Ok(SourceKind::Directory) => {
+                    let opened = open::directory(path, false)?;
+                    return self.place(Tree::new(opened.filesystem), b"/", follow, true);
+                }
+                Ok(SourceKind::Iso) => {
+                    let opened = open::iso(path)?;
+                    return self.place(Tree::new(opened.filesystem), b"/", follow, false);
+                }
+                Ok(SourceKind::Unsupported(_) | SourceKind::Other) | Err(_) => {}
+            }
+        }
+        let path = match (is_link, follow) {
+            (true, Follow::Always) => path
+                .canonicalize()
+                .with_context(|| format!("{}: symbolic link", self.shown()))?,
+            _ => path.to_owned(),
+        };
+        let Some(name) = path.file_name() else {
+            return Err(pagewell_fs::Error::NotFound).context(self.shown());
+        };
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        let opened = open::directory(&parent, false)?;
+        self.place(Tree::new(opened.filesystem), name.as_bytes(), follow, true)
+    }
+
+    fn place(
+        &self,
+        tree: Tree,
+        path: &[u8],
+        follow: Follow,
+        is_local: bool,
+    ) -> anyhow::Result<Place> {
+        let spot = resolve(&tree, path, follow).with_context(|| self.shown())?;
+        Ok(Place {
+            tree,
+            label: self.text.as_bytes().to_vec(),
+            label_below: self.label_below(is_local),
+            copy_name: self.copy_name(is_local),
+            directory: spot.directory,
+            name: spot.name,
+            entry: spot.entry,
+            is_local,
+        })
+    }
+
+    /// `debian.iso` -> `debian.iso::`, `debian.iso::/boot/` -> `debian.iso::/boot`, `tree/` ->
+    /// `tree`.
+    fn label_below(&self, is_local: bool) -> Vec<u8> {
+        let text = self.text.as_bytes();
+        if self.path.is_none() && !(is_local && matches!(self.source, Source::Path(_))) {
+            return [text, b"::"].concat();
+        }
+        let kept = text.iter().rposition(|byte| *byte != b'/');
+        text[..kept.map_or(0, |at| at + 1)].to_vec()
+    }
+
+    /// The last name of the location as it was given.
+    fn copy_name(&self, is_local: bool) -> Vec<u8> {
+        let path = match &self.path {
+            Some(path) => path.as_slice(),
+            None if is_local && matches!(self.source, Source::Path(_)) => self.text.as_bytes(),
+            None => b"",
+        };
+        let trimmed = path.iter().rposition(|byte| *byte != b'/');
+        let path = &path[..trimmed.map_or(0, |at| at + 1)];
+        match path.rsplit(|byte| *byte == b'/').next() {
+            Some(b"." | b"..") | None => Vec::new(),
+            Some(name) => name.to_vec(),
+        }
+    }
+
+    fn source_shown(&self) -> String {
+        let path = self.path.as_ref().map_or(0, |path| path.len() + 2);
+        let text = self.text.as_bytes();
+        escape::text(&text[..text.len().saturating_sub(path)])
+    }
+
+    fn text_ends_with_slash(&self) -> bool {
+        self.text.as_bytes().ends_with(b"/")
+    }
+}
+
+fn resolve(tree: &Tree, path: &[u8], follow: Follow) -> pagewell_fs::Result<Spot> {
+    match follow {
+        Follow::Always => tree.resolve(path, true),
+        Follow::Never => tree.resolve(path, false),
+        Follow::ToDirectory => {
+            let followed = tree.resolve(path, true);
+            let leads_to_directory = followed.as_ref().is_ok_and(|spot| {
+                spot.entry
+                    .is_some_and(|entry| entry.attributes.file_type.is_directory())
+            });
+            if leads_to_directory {
+                followed
+            } else {
+                tree.resolve(path, false)
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The label of an object below this one, such as `debian.iso::/boot/vmlinuz`.
+    #[must_use]
+    pub(crate) fn label_of(&self, below: &[u8]) -> Vec<u8> {
+        [self.label_below.as_slice(), b"/", below].concat()
+    }
+
+    /// The label, safe to print.
+    #[must_use]
+    pub(crate) fn shown(&self) -> String {
+        escape::text(&self.label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Location {
+        Location::parse(OsStr::new(text)).unwrap()
+    }
+
+    #[test]
+    fn the_path_begins_at_the_first_colons_and_slash() {
+        let location = parse("debian.iso::/boot/vmlinuz");
+        assert_eq!(location.source, Source::Path("debian.iso".into()));
+        assert_eq!(location.path.as_deref(), Some(&b"/boot/vmlinuz"[..]));
+        let location = parse("dir:/::/a::/b");
+        assert_eq!(location.source, Source::Directory("/".into()));
+        assert_eq!(location.path.as_deref(), Some(&b"/a::/b"[..]));
+        for whole in ["a::b", "a:b", "/a/b", "x::"] {
+            let location = parse(whole);
+            assert_eq!(location.source, Source::Path(whole.into()));
+            assert_eq!(location.path, None);
+        }
+    }
+
+    #[test]
+    fn labels_of_what_is_below() {
+        for (text, is_local, below) in [
+            ("debian.iso", false, "debian.iso::"),
+            ("debian.iso::/", false, "debian.iso::"),
+            ("debian.iso::/boot/", false, "debian.iso::/boot"),
+            ("tree", true, "tree"),
+            ("tree//", true, "tree"),
+            ("/", true, ""),
+            ("dir:/srv", true, "dir:/srv::"),
+            ("dir:/srv::/x", true, "dir:/srv::/x"),
+            ("ram:1m", false, "ram:1m::"),
+        ] {
+            let label = parse(text).label_below(is_local);
+            assert_eq!(label, below.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_copy_has_the_last_name_given() {
+        for (text, is_local, name) in [
+            ("tree", true, "tree"),
+            ("a/tree//", true, "tree"),
+            ("a/.", true, ""),
+            ("..", true, ""),
+            ("/", true, ""),
+            ("debian.iso", false, ""),
+            ("debian.iso::/", false, ""),
+            ("debian.iso::/boot/", false, "boot"),
+            ("dir:tree", true, ""),
+            ("dir:tree::/x/y", true, "y"),
+        ] {
+            assert_eq!(parse(text).copy_name(is_local), name.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_source_of_a_location_is_shown_without_its_path() {
+        assert_eq!(parse("a.iso::/x").source_shown(), "a.iso");
+        assert_eq!(parse("a.iso").source_shown(), "a.iso");
+    }
+}

@@ -1,0 +1,69 @@
+//! `docs/METRICS.md`: written from the names in the code, so that it cannot be wrong.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use pagewell_counters::names;
+
+use crate::metrics::prometheus::FAMILIES;
+
+/// Set to write the document instead of comparing it.
+const WRITE_VARIABLE: &str = "PAGEWELL_WRITE_DOCS";
+
+const HEAD: &str = "\
+# Metrics
+
+This file is generated from the code. To write it anew:
+
+```
+PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell --lib metrics::document
+```
+
+`pagewell serve --http 127.0.0.1:20491` serves all of these at `/metrics` (text format of
+Prometheus) and `/stat.json`; `pagewell counters` shows them. Counters begin at 0 when the server
+starts. `/stat.json` has `counters` and `gauges` by name, and `procedures`, a list with calls,
+errors, bytes and latency in microseconds. A field of it may be added at any time; `schema` grows
+when a reader would be misled.
+
+";
+
+fn render() -> String {
+    let mut text = String::from(HEAD);
+    text.push_str("## Of the process and its calls\n\n| name | kind | meaning |\n|---|---|---|\n");
+    for family in FAMILIES {
+        row(&mut text, family.name, family.kind, family.help);
+    }
+    text.push_str(
+        "\nThose of procedures have the labels `program` (`nfs`, `mount`) and `procedure`.\n\
+         \n## Counters\n\n| name | kind | meaning |\n|---|---|---|\n",
+    );
+    for counter in names::COUNTERS {
+        row(&mut text, counter.name(), "counter", counter.help());
+    }
+    text.push_str("\n## Gauges\n\n| name | kind | meaning |\n|---|---|---|\n");
+    for gauge in names::GAUGES {
+        row(&mut text, gauge.name(), "gauge", gauge.help());
+    }
+    text
+}
+
+fn row(text: &mut String, name: &str, kind: &str, help: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "| `{name}` | {kind} | {help} |");
+}
+
+#[test]
+fn the_document_of_metrics_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/METRICS.md");
+    let text = render();
+    if std::env::var_os(WRITE_VARIABLE).is_some() {
+        std::fs::write(&path, &text).unwrap();
+        return;
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        written == text,
+        "docs/METRICS.md is out of date: {WRITE_VARIABLE}=1 cargo test -p pagewell --lib \
+         metrics::document"
+    );
+}

@@ -1,0 +1,9 @@
+//! The numbers of this process, for Prometheus, for programs and for people.
+
+#[cfg(test)]
+mod document;
+pub(crate) mod prometheus;
+pub(crate) mod snapshot;
+pub(crate) mod table;
+
+pub(crate) use snapshot::Snapshot;

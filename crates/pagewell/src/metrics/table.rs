@@ -1,0 +1,181 @@
+//! A snapshot for people, in the manner of nfsstat.
+
+use std::fmt::Write;
+
+use crate::metrics::snapshot::{Procedure, Snapshot};
+use crate::size;
+
+/// Renders a snapshot: a table for each program with the procedures that were called, then the
+/// counters and gauges. With `all`, also what is 0.
+pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "pagewell {}, up {}, resident {}",
+        snapshot.version,
+        uptime(snapshot.uptime_seconds),
+        size::display(snapshot.resident_bytes)
+    );
+    for (program, title) in [("nfs", "Server nfs v3"), ("mount", "Server mount v3")] {
+        let of_program = |procedure: &&Procedure| procedure.program == program;
+        let procedures: Vec<&Procedure> = snapshot.procedures.iter().filter(of_program).collect();
+        text.push_str(&program_table(title, &procedures, all));
+    }
+    let counters = snapshot.counters.iter();
+    let values = counters
+        .filter(|(_, value)| all || **value != 0)
+        .map(|(name, value)| (name, counted(name, *value)));
+    let gauges = snapshot.gauges.iter();
+    let gauges = gauges
+        .filter(|(_, value)| all || **value != 0)
+        .map(|(name, value)| (name, value.to_string()));
+    let rows: Vec<(String, String)> = values
+        .chain(gauges)
+        .map(|(name, value)| (short(name), value))
+        .collect();
+    if !rows.is_empty() {
+        let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        text.push('\n');
+        for (name, value) in rows {
+            let _ = writeln!(text, "{name:<width$}  {value}");
+        }
+    }
+    text
+}
+
+fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
+    let mut text = String::new();
+    let calls: u64 = procedures.iter().map(|procedure| procedure.calls).sum();
+    let errors: u64 = procedures.iter().map(|procedure| procedure.errors).sum();
+    if calls == 0 && !all {
+        return text;
+    }
+    let _ = writeln!(text, "\n{title}: {calls} calls, {errors} errors");
+    let _ = writeln!(
+        text,
+        "{:<12} {:>12} {:>5} {:>9} {:>10} {:>10} {:>9} {:>9}",
+        "procedure", "calls", "%", "errors", "received", "sent", "p50", "p99"
+    );
+    for procedure in procedures {
+        if procedure.calls == 0 && !all {
+            continue;
+        }
+        #[allow(clippy::cast_precision_loss)] // a percentage of two digits
+        let percent = procedure.calls as f64 * 100.0 / (calls.max(1)) as f64;
+        let latency = procedure.latency_us;
+        let _ = writeln!(
+            text,
+            "{:<12} {:>12} {percent:>4.0}% {:>9} {:>10} {:>10} {:>9} {:>9}",
+            procedure.procedure,
+            procedure.calls,
+            procedure.errors,
+            size::display(procedure.received_bytes),
+            size::display(procedure.sent_bytes),
+            latency.map_or("-".to_owned(), |latency| duration(latency.p50)),
+            latency.map_or("-".to_owned(), |latency| duration(latency.p99)),
+        );
+    }
+    text
+}
+
+/// `pagewell_copied_bytes_total` -> `copied bytes`.
+fn short(name: &str) -> String {
+    let name = name.strip_prefix("pagewell_").unwrap_or(name);
+    let name = name.strip_suffix("_total").unwrap_or(name);
+    name.replace('_', " ")
+}
+
+fn counted(name: &str, value: u64) -> String {
+    if name.ends_with("_bytes_total") {
+        size::display(value)
+    } else {
+        value.to_string()
+    }
+}
+
+fn uptime(seconds: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
+    let whole = seconds as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
+/// Three digits and a unit.
+fn duration(microseconds: f64) -> String {
+    let (value, unit) = if microseconds < 1e3 {
+        (microseconds, "us")
+    } else if microseconds < 1e6 {
+        (microseconds / 1e3, "ms")
+    } else {
+        (microseconds / 1e6, "s")
+    };
+    let digits = if value < 9.95 {
+        2
+    } else {
+        usize::from(value < 99.5)
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::snapshot::Latency;
+
+    #[test]
+    fn a_table_shows_what_was_called() {
+        let mut snapshot = Snapshot::take();
+        for procedure in &mut snapshot.procedures {
+            procedure.calls = 0;
+            procedure.latency_us = None;
+        }
+        let read = &mut snapshot.procedures[6];
+        (read.calls, read.errors, read.sent_bytes) = (30, 2, 3 << 20);
+        read.latency_us = Some(Latency {
+            sum: 1000.0,
+            p50: 12.34,
+            p99: 1234.0,
+            p999: 2e6,
+            max: 2e6,
+        });
+        snapshot.procedures[1].calls = 10;
+        let text = render(&snapshot, false);
+        let line = text.lines().find(|line| line.starts_with("read ")).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(
+            words,
+            [
+                "read", "30", "75%", "2", "0", "B", "3.0", "MiB", "12.3", "us", "1.23", "ms"
+            ]
+        );
+        assert!(text.contains("Server nfs v3: 40 calls, 2 errors"), "{text}");
+        assert!(
+            !text.contains("mount v3") && !text.contains("write "),
+            "{text}"
+        );
+        let all = render(&snapshot, true);
+        assert!(
+            all.contains("mount v3") && all.contains("copied bytes"),
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        for (value, text) in [
+            (0.5, "0.50 us"),
+            (99.9, "100 us"),
+            (1500.0, "1.50 ms"),
+            (3e7, "30.0 s"),
+        ] {
+            assert_eq!(duration(value), text);
+        }
+        assert_eq!(uptime(3.25), "3.2 s");
+        assert_eq!(uptime(90_061.0), "1 d 1 h");
+    }
+}

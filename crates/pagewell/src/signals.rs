@@ -1,0 +1,60 @@
+//! Signals, without handlers: they are blocked in every thread and one thread waits for them.
+
+use std::mem::MaybeUninit;
+
+/// SIGINT and SIGTERM, blocked in this thread and in those started later.
+pub(crate) struct StopSignals {
+    set: libc::sigset_t,
+}
+
+impl StopSignals {
+    /// Blocks the signals. To be called before any other thread starts, for a thread inherits
+    /// what is blocked.
+    pub(crate) fn block() -> std::io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
+        // pthread_sigmask then read and write that initialised set only.
+        let (set, failed) = unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            let mut set = set.assume_init();
+            libc::sigaddset(&raw mut set, libc::SIGINT);
+            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            let failed =
+                libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            (set, failed)
+        };
+        if failed == 0 {
+            Ok(Self { set })
+        } else {
+            Err(std::io::Error::from_raw_os_error(failed))
+        }
+    }
+
+    /// Waits for the first signal. After this a second one ends the process at once: the signals
+    /// are let through to their default action, in this thread.
+    pub(crate) fn wait(self) -> std::io::Result<()> {
+        let mut signal = 0;
+        // SAFETY: both pointers are to initialised values that outlive the call.
+        let failed = unsafe { libc::sigwait(&raw const self.set, &raw mut signal) };
+        if failed != 0 {
+            return Err(std::io::Error::from_raw_os_error(failed));
+        }
+        // SAFETY: SIG_DFL is a valid disposition for both signals and no handler of anybody is
+        // lost, because this program installs none; the set is initialised.
+        unsafe {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGTERM, libc::SIG_DFL);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.set, std::ptr::null_mut());
+        }
+        Ok(())
+    }
+}
+
+/// Lets a write to a pipe that nobody reads end the process quietly, as it ends other tools.
+/// (Rust starts programs with SIGPIPE ignored; a server keeps it so.)
+pub(crate) fn end_on_broken_pipe() {
+    // SAFETY: SIG_DFL is a valid disposition, and no other thread runs yet.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+    }
+}

@@ -1,0 +1,141 @@
+//! What a SOURCE on the command line means, and how it becomes a file system.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::usage;
+use crate::size;
+
+/// The kinds of source that this version opens, for messages.
+pub(crate) const SUPPORTED: &str =
+    "a path to a directory or an ISO image, dir:PATH, iso:PATH, ram:SIZE";
+
+/// Kinds that are named in the manual of the command line and not in this version.
+const NOT_SUPPORTED: [&str; 5] = ["image", "nfs", "stripe", "mirror", "model"];
+
+/// A source, parsed and not yet looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// A path: a directory or an ISO image, told apart by content.
+    Path(PathBuf),
+    /// `dir:PATH`.
+    Directory(PathBuf),
+    /// `iso:PATH`.
+    Iso(PathBuf),
+    /// `ram:SIZE`, in bytes.
+    Ram(u64),
+}
+
+impl Source {
+    /// Parses a SOURCE. Looks at no file, except that a text such as `kind:rest` with a kind
+    /// that nobody knows counts as a path if there is such a file.
+    pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
+        let bytes = text.as_bytes();
+        if bytes.is_empty() {
+            return Err(usage("the name of a source is empty"));
+        }
+        let Some((kind, rest)) = kind_of(bytes) else {
+            return Ok(Self::Path(text.into()));
+        };
+        let path = || {
+            if rest.is_empty() {
+                return Err(usage(format!("{kind}: a path must follow the colon")));
+            }
+            Ok(PathBuf::from(OsString::from_vec(rest.to_vec())))
+        };
+        match kind {
+            "dir" => Ok(Self::Directory(path()?)),
+            "iso" => Ok(Self::Iso(path()?)),
+            "ram" => parse_ram(text, rest),
+            _ if NOT_SUPPORTED.contains(&kind) => Err(usage(format!(
+                "{}: '{kind}:' sources are not supported by this version (it has {SUPPORTED})",
+                text.display()
+            ))),
+            _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
+                Ok(Self::Path(text.into()))
+            }
+            _ => Err(usage(format!(
+                "{}: unknown kind of source '{kind}:' and no such file (a source is {SUPPORTED})",
+                text.display()
+            ))),
+        }
+    }
+}
+
+fn parse_ram(text: &OsStr, rest: &[u8]) -> anyhow::Result<Source> {
+    let size = std::str::from_utf8(rest)
+        .map_err(|_| "the size is not a number".to_owned())
+        .and_then(size::parse);
+    match size {
+        Ok(bytes) => Ok(Source::Ram(bytes)),
+        Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),
+    }
+}
+
+/// Splits `kind:rest`. A kind is two or more lower-case letters: `a:b` and `./x:y` are paths.
+fn kind_of(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let colon = bytes.iter().position(|byte| *byte == b':')?;
+    let (kind, rest) = bytes.split_at(colon);
+    if kind.len() < 2 || !kind.iter().all(u8::is_ascii_lowercase) {
+        return None;
+    }
+    Some((std::str::from_utf8(kind).ok()?, rest.get(1..)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::{USAGE, exit_code_of, one_line};
+
+    fn parse(text: &str) -> anyhow::Result<Source> {
+        Source::parse(OsStr::new(text))
+    }
+
+    #[test]
+    fn kinds_are_told_by_their_prefix() {
+        for (text, source) in [
+            ("/srv/data", Source::Path("/srv/data".into())),
+            ("debian.iso", Source::Path("debian.iso".into())),
+            ("./odd:name", Source::Path("./odd:name".into())),
+            ("C:x", Source::Path("C:x".into())),
+            ("dir:/srv", Source::Directory("/srv".into())),
+            ("dir:a:b", Source::Directory("a:b".into())),
+            ("iso:x.iso", Source::Iso("x.iso".into())),
+            ("ram:64m", Source::Ram(64 << 20)),
+        ] {
+            assert_eq!(parse(text).unwrap(), source, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_a_path() {
+        let odd = OsStr::from_bytes(b"dir:\xff\xfe");
+        let path = OsStr::from_bytes(b"\xff\xfe");
+        assert_eq!(Source::parse(odd).unwrap(), Source::Directory(path.into()));
+        assert_eq!(Source::parse(path).unwrap(), Source::Path(path.into()));
+    }
+
+    #[test]
+    fn what_cannot_be_a_source_is_a_usage_error_that_names_it() {
+        for (text, part) in [
+            ("", "empty"),
+            ("dir:", "a path must follow"),
+            ("ram:", "a size is a number"),
+            ("ram:0", "the size is 0"),
+            ("ram:12q", "a size is a number"),
+            ("nfs://host/export", "not supported by this version"),
+            ("image:disk.img", "dir:PATH, iso:PATH, ram:SIZE"),
+            ("stripe:64k:a,b", "not supported"),
+            ("mirror:a,b", "not supported"),
+            ("model:dvd:a.iso", "not supported"),
+            ("http://host/x", "unknown kind of source 'http:'"),
+            ("zip:nothing-here", "unknown kind of source 'zip:'"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(exit_code_of(&error), USAGE, "{text}");
+            let line = one_line(&error);
+            assert!(line.contains(part) && line.contains(text), "{line}");
+        }
+    }
+}

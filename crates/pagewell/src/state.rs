@@ -1,0 +1,176 @@
+//! What survives a restart of the server: the key that authenticates file handles.
+//!
+//! A handle that a client keeps is good as long as the key is: who deletes the key makes every
+//! client's handles stale. The key is a secret: who has it can make handles.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+
+/// Bytes of the key.
+const KEY_BYTES: usize = 16;
+const KEY_NAME: &str = "handle-key";
+
+/// Where the state lives unless `--state-dir` says otherwise: `/var/lib/pagewell` for root, else
+/// `$XDG_STATE_HOME/pagewell` or `$HOME/.local/state/pagewell`. The variables count only when
+/// they are absolute, as the XDG base directory specification asks.
+pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/pagewell"));
+    }
+    let absolute = |variable: &str| {
+        let value = std::env::var_os(variable).map(PathBuf::from);
+        value.filter(|path| path.is_absolute())
+    };
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|base| base.join("pagewell"))
+        .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))
+}
+
+/// Reads the key in `directory`, making both when they are missing. Two servers that start at
+/// once get the same key.
+pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
+    let shown = directory.display();
+    let hint = || format!("{shown}: cannot keep the handle key there (--state-dir names another)");
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .with_context(hint)?;
+    let path = directory.join(KEY_NAME);
+    if let Some(key) = read(&path)? {
+        return Ok(key);
+    }
+    make(directory, &path).with_context(hint)?;
+    read(&path)?.ok_or_else(|| anyhow!("{}: vanished", path.display()))
+}
+
+/// The key in a file, `None` when there is no file; anything that is not a secret key of ours is
+/// an error, for overwriting it could make some other server's handles stale.
+fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
+    let shown = path.display();
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error).with_context(|| format!("{shown}: handle key")),
+    };
+    let metadata = file.metadata().with_context(|| format!("{shown}"))?;
+    if !metadata.is_file() || metadata.len() != KEY_BYTES as u64 {
+        bail!("{shown}: is not a handle key of 16 bytes (removing it makes all handles stale)");
+    }
+    if metadata.mode() & 0o077 != 0 {
+        bail!("{shown}: others than its owner can read or change the handle key (chmod 600)");
+    }
+    let mut key = [0; KEY_BYTES];
+    (&file)
+        .read_exact(&mut key)
+        .with_context(|| format!("{shown}"))?;
+    Ok(Some(key))
+}
+
+/// Makes the key in a file of its own and gives it the real name only when it is complete and on
+/// the device: nobody ever sees half a key, and of two that do so at once one wins.
+fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
+    let mut random = [0; KEY_BYTES + 8];
+    let mut filled = 0;
+    while filled < random.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut random[filled..], flags)?;
+    }
+    let (key, suffix) = random.split_at(KEY_BYTES);
+    let suffix = crate::escape::hexadecimal(suffix);
+    let temporary = directory.join(format!("{KEY_NAME}.{suffix}"));
+    let written = write_new(&temporary, key).and_then(|()| fs::hard_link(&temporary, path));
+    let removed = fs::remove_file(&temporary);
+    match written {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists && path.exists() => {}
+        written => written?,
+    }
+    removed?;
+    File::open(directory)?.sync_all()
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn the_key_is_made_once_secret_and_kept() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("a/b");
+        let key = handle_key(&directory).unwrap();
+        assert_ne!(key, [0; KEY_BYTES]);
+        assert_eq!(handle_key(&directory).unwrap(), key);
+        let mode = |path: &Path| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        assert_eq!(mode(&directory.join(KEY_NAME)), 0o600);
+        let names = fs::read_dir(&directory).unwrap();
+        assert_eq!(names.count(), 1, "no temporary file is left");
+        assert_ne!(handle_key(&base.path().join("c")).unwrap(), key);
+    }
+
+    #[test]
+    fn what_is_no_key_or_no_secret_is_refused_and_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join(KEY_NAME);
+        for wrong in [&b""[..], b"short", &[7; 17]] {
+            fs::write(&path, wrong).unwrap();
+            fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+            let error = handle_key(base.path()).unwrap_err();
+            assert!(format!("{error:#}").contains("16 bytes"), "{error:#}");
+            assert_eq!(fs::read(&path).unwrap(), wrong);
+        }
+        fs::write(&path, [7; 16]).unwrap();
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        let error = handle_key(base.path()).unwrap_err();
+        assert!(format!("{error:#}").contains("chmod 600"), "{error:#}");
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(handle_key(base.path()).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_made_names_the_option() {
+        let base = tempfile::tempdir().unwrap();
+        let file = base.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = handle_key(&file.join("below")).unwrap_err();
+        assert!(format!("{error:#}").contains("--state-dir"), "{error:#}");
+    }
+
+    #[test]
+    fn servers_that_start_at_once_agree() {
+        let base = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(8);
+        let keys: Vec<[u8; KEY_BYTES]> = std::thread::scope(|scope| {
+            let make = || {
+                start.wait();
+                handle_key(base.path()).unwrap()
+            };
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+            let key = |thread: std::thread::ScopedJoinHandle<'_, _>| thread.join().unwrap();
+            threads.into_iter().map(key).collect()
+        });
+        assert_eq!(fs::read_dir(base.path()).unwrap().count(), 1);
+        assert!(keys.iter().all(|key| *key == keys[0]));
+    }
+}

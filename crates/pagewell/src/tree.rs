@@ -1,0 +1,330 @@
+//! A file system as the commands use it: paths, sorted listings, streams of bytes.
+//!
+//! Paths are resolved here, not by the file system: symbolic links on the way are followed
+//! inside the source only. An absolute target starts again at the source's root and `..` at the
+//! root stays there, so no link in an image can lead out of it.
+
+use std::sync::Arc;
+
+use pagewell_fs::{
+    Attributes, Call, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload, Result,
+};
+
+/// Symbolic links followed for one path, as in the kernel (path_resolution(7)).
+const LINKS_MAX: usize = 40;
+
+/// Bytes of one read; also the largest preferred size of the server, so both fronts use the same
+/// requests.
+pub(crate) const READ_BYTES: u32 = 1 << 20;
+
+/// A file system and on whose behalf it is used.
+#[derive(Clone)]
+pub(crate) struct Tree {
+    /// The file system.
+    pub(crate) filesystem: Arc<dyn FileSystem>,
+    credentials: Credentials,
+}
+
+/// Takes the bytes of a stream: the offset of a piece, and the piece.
+pub(crate) type Take<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+
+/// One name of a directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Listed {
+    /// Its bytes.
+    pub(crate) name: Vec<u8>,
+    /// The object, or why it could not be examined.
+    pub(crate) entry: Result<Entry>,
+}
+
+/// A place in a tree: a directory and a name in it, there or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    /// The directory.
+    pub(crate) directory: FileId,
+    /// The name; empty when the root itself (or `.`, `..`) is meant.
+    pub(crate) name: Vec<u8>,
+    /// What is there.
+    pub(crate) entry: Option<Entry>,
+}
+
+impl Tree {
+    /// Uses `filesystem` on behalf of the user who runs this process.
+    #[must_use]
+    pub(crate) fn new(filesystem: Arc<dyn FileSystem>) -> Self {
+        let groups: Vec<u32> = rustix::process::getgroups()
+            .unwrap_or_default()
+            .iter()
+            .map(|gid| gid.as_raw())
+            .collect();
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        Self {
+            filesystem,
+            credentials: Credentials::new(uid, gid, &groups),
+        }
+    }
+
+    /// The call to make: as this user, on a thread that may wait.
+    #[must_use]
+    pub(crate) fn call(&self) -> Call<'_> {
+        Call {
+            credentials: &self.credentials,
+            may_block: true,
+        }
+    }
+
+    /// The root directory.
+    pub(crate) fn root(&self) -> Result<Entry> {
+        let id = self.filesystem.root();
+        let attributes = self.filesystem.attributes(&self.call(), &id)?;
+        Ok(Entry { id, attributes })
+    }
+
+    /// Target of a symbolic link.
+    pub(crate) fn link_target(&self, id: &FileId) -> Result<Vec<u8>> {
+        Ok(self.filesystem.read_link(&self.call(), id)?.0)
+    }
+
+    /// Finds `path` (from the root; a leading `/` makes no difference). Links on the way are
+    /// followed, the last name only with `follow`. A last name that does not exist gives a spot
+    /// without an entry; everything else that is missing is an error.
+    pub(crate) fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
+        let root = self.root()?;
+        let mut walk = Resolution {
+            tree: self,
+            parents: vec![root],
+            links_followed: 0,
+        };
+        let follow = follow || path.ends_with(b"/");
+        let mut todo = components(path);
+        while let Some(name) = todo.pop() {
+            if let Some(spot) = walk.step(name, &mut todo, follow)? {
+                return Ok(spot);
+            }
+        }
+        let here = walk.parents.pop().unwrap_or(root);
+        Ok(Spot {
+            directory: here.id,
+            name: Vec::new(),
+            entry: Some(here),
+        })
+    }
+
+    /// All names of a directory but `.` and `..`, in the order of their bytes. With `dots`,
+    /// those two as well.
+    pub(crate) fn list(&self, directory: &FileId, dots: bool) -> Result<Vec<Listed>> {
+        let mut found: Vec<(Vec<u8>, Option<Entry>)> = Vec::new();
+        let mut cookie = 0;
+        loop {
+            let before = found.len();
+            let mut names_seen = 0u64;
+            let page = self.filesystem.read_directory(
+                &self.call(),
+                directory,
+                cookie,
+                true,
+                &mut |entry| {
+                    names_seen += 1;
+                    cookie = entry.cookie;
+                    if dots || (entry.name != b"." && entry.name != b"..") {
+                        found.push((entry.name.to_vec(), entry.entry));
+                    }
+                    true
+                },
+            )?;
+            if page.end {
+                break;
+            }
+            if names_seen == 0 {
+                let reason = format!("the listing stops after {before} names");
+                return Err(Error::Io(reason));
+            }
+        }
+        found.sort_unstable_by(|left, right| left.0.cmp(&right.0));
+        let examine = |(name, entry): (Vec<u8>, Option<Entry>)| Listed {
+            entry: entry.map_or_else(
+                || self.filesystem.lookup(&self.call(), directory, &name),
+                Ok,
+            ),
+            name,
+        };
+        Ok(found.into_iter().map(examine).collect())
+    }
+
+    /// Gives every byte of a file to `take`, in order, each piece with its offset. Stops when the
+    /// file ends, also when it got shorter meanwhile. `buffer` is reused between files.
+    pub(crate) fn stream(
+        &self,
+        id: &FileId,
+        buffer: &mut Vec<u8>,
+        take: &mut Take<'_>,
+    ) -> Result<u64> {
+        let mut offset = 0;
+        loop {
+            let reply = self.filesystem.read(&self.call(), id, offset, READ_BYTES)?;
+            let got = pieces(&reply.payload, buffer, offset, take)?;
+            offset += got;
+            if reply.end_of_file || got == 0 {
+                return Ok(offset);
+            }
+        }
+    }
+}
+
+/// Hands the bytes of a payload on: those in memory as they are, those of a file by way of
+/// `buffer`.
+fn pieces(
+    payload: &Payload,
+    buffer: &mut Vec<u8>,
+    offset: u64,
+    take: &mut Take<'_>,
+) -> Result<u64> {
+    match payload {
+        Payload::File { .. } => {
+            buffer.resize(READ_BYTES as usize, 0);
+            let got = payload.copy_to(buffer, true)?;
+            take(offset, &buffer[..got])?;
+            Ok(got as u64)
+        }
+        Payload::Pages(pages) => {
+            let mut got = 0;
+            for page in pages {
+                take(offset + got, page)?;
+                got += page.len() as u64;
+            }
+            Ok(got)
+        }
+        Payload::Bytes(bytes) => {
+            take(offset, bytes)?;
+            Ok(bytes.len() as u64)
+        }
+    }
+}
+
+/// The names of a path, last first.
+fn components(path: &[u8]) -> Vec<Vec<u8>> {
+    path.split(|byte| *byte == b'/')
+        .filter(|name| !name.is_empty() && *name != b".")
+        .rev()
+        .map(<[u8]>::to_vec)
+        .collect()
+}
+
+/// The directories from the root to where a path has led so far.
+struct Resolution<'a> {
+    tree: &'a Tree,
+    parents: Vec<Entry>,
+    links_followed: usize,
+}
+
+impl Resolution<'_> {
+    /// Goes on by one name; returns the spot when it was the last and is not a directory to go
+    /// through.
+    fn step(
+        &mut self,
+        name: Vec<u8>,
+        todo: &mut Vec<Vec<u8>>,
+        follow: bool,
+    ) -> Result<Option<Spot>> {
+        if name == b".." {
+            if self.parents.len() > 1 {
+                self.parents.pop();
+            }
+            return Ok(None);
+        }
+        let Some(here) = self.parents.last().copied() else {
+            return Err(Error::NotFound);
+        };
+        let last = todo.is_empty();
+        let found = self
+            .tree
+            .filesystem
+            .lookup(&self.tree.call(), &here.id, &name);
+        let entry = match found {
+            Ok(entry) => entry,
+            Err(Error::NotFound) if last => {
+                return Ok(Some(Spot {
+                    directory: here.id,
+                    name,
+                    entry: None,
+                }));
+            }
+            Err(error) => return Err(error),
+        };
+        if entry.attributes.file_type == FileType::Symlink && (!last || follow) {
+            self.follow(&entry, todo)?;
+            return Ok(None);
+        }
+        if last {
+            return Ok(Some(Spot {
+                directory: here.id,
+                name,
+                entry: Some(entry),
+            }));
+        }
+        if !entry.attributes.file_type.is_directory() {
+            return Err(Error::NotDirectory);
+        }
+        self.parents.push(entry);
+        Ok(None)
+    }
+
+    fn follow(&mut self, link: &Entry, todo: &mut Vec<Vec<u8>>) -> Result<()> {
+        self.links_followed += 1;
+        if self.links_followed > LINKS_MAX {
+            return Err(Error::Io("too many symbolic links".to_owned()));
+        }
+        let target = self.tree.link_target(&link.id)?;
+        if target.is_empty() {
+            return Err(Error::NotFound);
+        }
+        if target.starts_with(b"/") {
+            self.parents.truncate(1);
+        }
+        todo.extend(components(&target));
+        Ok(())
+    }
+}
+
+/// One letter for a type and nine for the permissions, as `ls -l` shows them.
+#[must_use]
+pub(crate) fn mode_text(attributes: &Attributes) -> String {
+    let mode = attributes.mode;
+    let kind = match attributes.file_type {
+        FileType::Regular => '-',
+        FileType::Directory => 'd',
+        FileType::BlockDevice => 'b',
+        FileType::CharacterDevice => 'c',
+        FileType::Symlink => 'l',
+        FileType::Socket => 's',
+        FileType::Fifo => 'p',
+    };
+    let mut text = String::from(kind);
+    for (shift, special_bit, special) in [(6, 0o4000, 's'), (3, 0o2000, 's'), (0, 0o1000, 't')] {
+        let bits = mode >> shift;
+        text.push(if bits & 4 != 0 { 'r' } else { '-' });
+        text.push(if bits & 2 != 0 { 'w' } else { '-' });
+        text.push(match (bits & 1 != 0, mode & special_bit != 0) {
+            (true, true) => special,
+            (false, true) => special.to_ascii_uppercase(),
+            (true, false) => 'x',
+            (false, false) => '-',
+        });
+    }
+    text
+}
+
+/// The type in words.
+#[must_use]
+pub(crate) fn type_text(file_type: FileType) -> &'static str {
+    match file_type {
+        FileType::Regular => "file",
+        FileType::Directory => "directory",
+        FileType::BlockDevice => "block device",
+        FileType::CharacterDevice => "character device",
+        FileType::Symlink => "symbolic link",
+        FileType::Socket => "socket",
+        FileType::Fifo => "named pipe",
+    }
+}

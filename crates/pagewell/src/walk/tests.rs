@@ -1,0 +1,244 @@
+//! Walks over trees that no honest source has.
+
+use std::sync::Arc;
+
+use pagewell_fs::{
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, FileSystem, FileType, Limits, NodeKind, ReadReply, Result, SetAttributes,
+    Stability, Statistics, Timestamp, Written,
+};
+
+use super::*;
+
+/// Directories by number, each with the names and numbers of what is in it; a number without an
+/// entry is a file.
+struct Graph(Vec<Vec<(&'static str, u8)>>);
+
+impl Graph {
+    fn attributes_of(&self, number: u8) -> Attributes {
+        let is_directory = usize::from(number) < self.0.len();
+        Attributes {
+            file_type: if is_directory {
+                FileType::Directory
+            } else {
+                FileType::Regular
+            },
+            mode: 0o755,
+            link_count: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: (0, 0),
+            filesystem_id: 1,
+            file_id: number.into(),
+            accessed: Timestamp::default(),
+            modified: Timestamp::default(),
+            changed: Timestamp::default(),
+        }
+    }
+
+    fn entry(&self, number: u8) -> Entry {
+        Entry {
+            id: FileId::new(&[number]).unwrap(),
+            attributes: self.attributes_of(number),
+        }
+    }
+}
+
+type Id = FileId;
+
+/// Nothing can be changed or read, and only listing is of interest.
+impl FileSystem for Graph {
+    fn describe(&self) -> String {
+        "a graph".to_owned()
+    }
+    fn root(&self) -> Id {
+        self.entry(0).id
+    }
+    fn limits(&self) -> Limits {
+        unreachable!("not asked by a walk")
+    }
+    fn attributes(&self, _: &Call<'_>, id: &Id) -> Result<Attributes> {
+        Ok(self.attributes_of(id.as_bytes()[0]))
+    }
+    fn read_directory(
+        &self,
+        _: &Call<'_>,
+        directory: &Id,
+        cookie: u64,
+        _: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        let number = directory.as_bytes()[0];
+        let names = &self.0[usize::from(number)];
+        for (at, (name, child)) in (1..).zip(names).filter(|(at, _)| *at > cookie) {
+            let listed = DirectoryEntry {
+                name: name.as_bytes(),
+                file_id: (*child).into(),
+                cookie: at,
+                entry: Some(self.entry(*child)),
+            };
+            visit(&listed);
+        }
+        Ok(DirectoryPage {
+            attributes: self.attributes_of(number),
+            end: true,
+        })
+    }
+
+    fn lookup(&self, _: &Call<'_>, _: &Id, _: &[u8]) -> Result<Entry> {
+        Err(Error::NotSupported)
+    }
+    fn set_attributes(
+        &self,
+        _: &Call<'_>,
+        _: &Id,
+        _: &SetAttributes,
+        _: Option<Timestamp>,
+    ) -> Result<Change> {
+        Err(Error::NotSupported)
+    }
+    fn access(&self, _: &Call<'_>, _: &Id, _: Access) -> Result<(Access, Attributes)> {
+        Err(Error::NotSupported)
+    }
+    fn read_link(&self, _: &Call<'_>, _: &Id) -> Result<(Vec<u8>, Attributes)> {
+        Err(Error::NotSupported)
+    }
+    fn read(&self, _: &Call<'_>, _: &Id, _: u64, _: u32) -> Result<ReadReply> {
+        Err(Error::NotSupported)
+    }
+    fn write(&self, _: &Call<'_>, _: &Id, _: u64, _: &[u8], _: Stability) -> Result<Written> {
+        Err(Error::NotSupported)
+    }
+    fn commit(&self, _: &Call<'_>, _: &Id, _: u64, _: u32) -> Result<Committed> {
+        Err(Error::NotSupported)
+    }
+    fn write_verifier(&self) -> [u8; 8] {
+        [0; 8]
+    }
+    fn create(&self, _: &Call<'_>, _: &Id, _: &[u8], _: &CreateMode) -> Result<Created> {
+        Err(Error::NotSupported)
+    }
+    fn make_directory(&self, _: &Call<'_>, _: &Id, _: &[u8], _: &SetAttributes) -> Result<Created> {
+        Err(Error::NotSupported)
+    }
+    fn make_symlink(
+        &self,
+        _: &Call<'_>,
+        _: &Id,
+        _: &[u8],
+        _: &[u8],
+        _: &SetAttributes,
+    ) -> Result<Created> {
+        Err(Error::NotSupported)
+    }
+    fn make_node(
+        &self,
+        _: &Call<'_>,
+        _: &Id,
+        _: &[u8],
+        _: NodeKind,
+        _: &SetAttributes,
+    ) -> Result<Created> {
+        Err(Error::NotSupported)
+    }
+    fn link(&self, _: &Call<'_>, _: &Id, _: &Id, _: &[u8]) -> Result<(Attributes, Change)> {
+        Err(Error::NotSupported)
+    }
+    fn remove(&self, _: &Call<'_>, _: &Id, _: &[u8]) -> Result<Change> {
+        Err(Error::NotSupported)
+    }
+    fn remove_directory(&self, _: &Call<'_>, _: &Id, _: &[u8]) -> Result<Change> {
+        Err(Error::NotSupported)
+    }
+    fn rename(&self, _: &Call<'_>, _: &Id, _: &[u8], _: &Id, _: &[u8]) -> Result<(Change, Change)> {
+        Err(Error::NotSupported)
+    }
+    fn statistics(&self, _: &Call<'_>) -> Result<Statistics> {
+        Err(Error::NotSupported)
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// The steps of a walk over everything, as text.
+fn steps(graph: Graph, skip: &[u8]) -> Vec<String> {
+    let tree = Tree::new(Arc::new(graph));
+    let start = tree.root().unwrap();
+    let mut steps = Vec::new();
+    let walked = walk(&tree, &start, &mut |step| -> Result<Next> {
+        let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let (text, next) = match step {
+            Step::Enter(path, _) if path == skip => (format!("skip {}", shown(path)), Next::Skip),
+            Step::Enter(path, _) => (format!("enter {}", shown(path)), Next::Go),
+            Step::Listing(path, _, names) => {
+                (format!("list {}: {}", shown(path), names.len()), Next::Go)
+            }
+            Step::Leave(path, _) => (format!("leave {}", shown(path)), Next::Go),
+            Step::Object(path, _) => (format!("object {}", shown(path)), Next::Go),
+            Step::Failed(path, error) => (format!("failed {}: {error}", shown(path)), Next::Go),
+        };
+        steps.push(text);
+        Ok(next)
+    });
+    assert_eq!(walked, Ok(()));
+    steps
+}
+
+#[test]
+fn everything_is_visited_in_the_order_of_names() {
+    let graph = Graph(vec![
+        vec![("z", 9), ("sub", 1), ("a", 9), ("skipped", 2)],
+        vec![("y", 9), ("x", 9)],
+        vec![("unseen", 9)],
+    ]);
+    let expected = [
+        "list : 4",
+        "object a",
+        "skip skipped",
+        "enter sub",
+        "list sub: 2",
+        "object sub/x",
+        "object sub/y",
+        "leave sub",
+        "object z",
+    ];
+    assert_eq!(steps(graph, b"skipped"), expected);
+}
+
+#[test]
+fn a_directory_that_contains_itself_is_entered_once() {
+    let graph = Graph(vec![
+        vec![("a", 1)],
+        vec![("b", 2)],
+        vec![("c", 1), ("d", 9)],
+    ]);
+    let steps = steps(graph, b"");
+    let looped = "failed a/b/c: I/O error: the directory contains itself";
+    assert!(steps.iter().any(|step| step == looped), "{steps:?}");
+    assert!(steps.iter().any(|step| step == "object a/b/d"), "{steps:?}");
+    assert_eq!(steps.last().unwrap(), "leave a");
+}
+
+#[test]
+fn a_tree_that_multiplies_is_walked_in_bounded_time() {
+    // Each directory holds the next one twice: 2^40 paths.
+    let twice = |number: u8| vec![("l", number + 1), ("r", number + 1)];
+    let graph = Graph((0..40).map(twice).collect());
+    let steps = steps(graph, b"");
+    assert!(steps.len() < 40 * 16 * 8, "{} steps", steps.len());
+    assert!(steps.iter().any(|step| step.contains("too many places")));
+}
+
+#[test]
+fn nesting_ends() {
+    let tree = Tree::new(Arc::new(Graph(vec![vec![]])));
+    let start = tree.root().unwrap();
+    let deep: Vec<Frame> = (0..DEPTH_MAX)
+        .map(|_| Frame::new(Graph(vec![]).entry(7), 0, Vec::new()))
+        .collect();
+    assert!(enter(&tree, &start, &deep, &mut HashMap::new()).is_err());
+    assert!(enter(&tree, &start, &deep[1..], &mut HashMap::new()).is_ok());
+}

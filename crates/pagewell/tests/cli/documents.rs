@@ -1,0 +1,141 @@
+//! What is generated: help, manual pages, completions, the list of metrics, the metrics.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use crate::support::{run, tool};
+
+const COMMANDS: [&str; 9] = [
+    "serve",
+    "ls",
+    "cat",
+    "cp",
+    "stat",
+    "sum",
+    "counters",
+    "completions",
+    "man",
+];
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let top = run(&["--help"]).text();
+    for command in COMMANDS {
+        assert!(top.contains(&format!("\n  {command} ")), "{top}");
+        let text = run(&[command, "--help"]).text();
+        assert!(text.contains("Examples:"), "{command} has no examples");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+    }
+    let version = run(&["--version"]).text();
+    assert_eq!(version, format!("pagewell {}\n", env!("CARGO_PKG_VERSION")));
+    let nothing = run::<&str>(&[]);
+    assert_eq!(nothing.code, Some(2));
+    assert!(nothing.err.contains("Usage:"), "{}", nothing.err);
+}
+
+#[test]
+fn manual_pages_are_written_for_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages = directory.path().join("man1");
+    run(&["man".as_ref(), pages.as_os_str()]).done();
+    let written: BTreeSet<String> = fs::read_dir(&pages)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut expected: BTreeSet<String> = COMMANDS
+        .iter()
+        .map(|command| format!("pagewell-{command}.1"))
+        .collect();
+    expected.insert("pagewell.1".to_owned());
+    assert_eq!(written, expected);
+    let page = fs::read_to_string(pages.join("pagewell-serve.1")).unwrap();
+    assert!(page.contains(".TH pagewell-serve 1"), "{page}");
+    for part in [
+        "state\\-dir",
+        "second signal ends it at once",
+        ".SH EXAMPLES\n.nf\n  pagewell",
+    ] {
+        assert!(page.contains(part), "{page} lacks {part}");
+    }
+    assert!(run(&["man"]).text().contains(".TH pagewell 1"));
+}
+
+#[test]
+fn completions_are_scripts_that_their_shell_accepts() {
+    let directory = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run(&["completions", shell]).text();
+        assert!(script.contains("state-dir"), "{shell}");
+        fs::write(directory.path().join(shell), script).unwrap();
+    }
+    tool(directory.path(), &["bash", "-n", "bash"]);
+}
+
+/// Checks a text in the format of Prometheus strictly: every metric has HELP and TYPE once and
+/// before its samples, samples of one metric are together, no series twice, names and labels
+/// are well formed, values are numbers, counters end in `_total` and are not negative.
+pub(crate) fn check_exposition(text: &str) {
+    let mut kinds: BTreeMap<String, String> = BTreeMap::new();
+    let mut helps = BTreeSet::new();
+    let mut series = BTreeSet::new();
+    let mut current = String::new();
+    assert!(text.ends_with('\n'));
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, help) = rest.split_once(' ').expect(line);
+            assert!(helps.insert(name.to_owned()) && !help.is_empty(), "{line}");
+            continue;
+        }
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect(line);
+            assert!(["counter", "gauge", "summary"].contains(&kind), "{line}");
+            assert!(
+                helps.contains(name),
+                "{line} comes without or before its HELP"
+            );
+            assert!(
+                kinds.insert(name.to_owned(), kind.to_owned()).is_none(),
+                "{line}"
+            );
+            assert_eq!(name.ends_with("_total"), kind == "counter", "{line}");
+            current = name.to_owned();
+            continue;
+        }
+        let (key, value) = line.rsplit_once(' ').expect(line);
+        assert!(series.insert(key.to_owned()), "{line} twice");
+        let (name, labels) = key.split_once('{').unwrap_or((key, "}"));
+        check_name(name);
+        let labels = labels.strip_suffix('}').expect(line);
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            let (label, value) = label.split_once('=').expect(line);
+            check_name(label);
+            let value = value
+                .strip_prefix('"')
+                .and_then(|rest| rest.strip_suffix('"'));
+            assert!(!value.expect(line).contains(['"', '\\', '\n']), "{line}");
+        }
+        let kind = kinds.get(&current).expect(line);
+        let belongs = name == current
+            || kind == "summary"
+                && (name == format!("{current}_sum") || name == format!("{current}_count"));
+        assert!(belongs, "{line} is not below its TYPE");
+        let number: f64 = value.parse().expect(line);
+        assert!(kind != "counter" || number >= 0.0, "{line}");
+        let is_quantile = kind == "summary" && labels.contains("quantile=");
+        assert!(
+            number.is_finite() || is_quantile && value == "NaN",
+            "{line}"
+        );
+    }
+    assert!(series.len() > 100, "{} series", series.len());
+}
+
+fn check_name(name: &str) {
+    let first = name.chars().next().expect("a name");
+    assert!(first.is_ascii_alphabetic() || first == '_', "{name}");
+    let rest = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    assert!(name.chars().all(rest), "{name}");
+}

@@ -1,0 +1,13 @@
+//! The program as its users run it.
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "what a test cannot do makes it fail"
+)]
+
+mod bad_input;
+mod copying;
+mod documents;
+mod reading;
+mod serving;
+mod support;

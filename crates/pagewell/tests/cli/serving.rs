@@ -1,0 +1,168 @@
+//! `serve`: the ready line, signals, the HTTP endpoint, `counters`.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use crate::support::{Fixture, Serve, run, tool};
+
+#[test]
+fn the_ready_line_names_every_export() {
+    let fixture = Fixture::new();
+    let iso = fixture.iso();
+    let tree = fixture.tree();
+    let mut serve = Serve::start(&[
+        &format!("/data={}", tree.display()),
+        &format!("/the image={}", iso.display()),
+        "/ram=ram:1m",
+    ]);
+    let address = serve.address();
+    assert_ne!(address.port(), 0);
+    let urls: Vec<String> = ["/data", "/the%20image", "/ram"]
+        .iter()
+        .map(|path| format!("nfs://{address}{path}"))
+        .collect();
+    assert_eq!(serve.urls(), urls);
+    let lines = serve.lines_until("127.0.0.1:/ram Z:").concat();
+    for part in [
+        &format!(
+            "port={0},mountport={0} 127.0.0.1:/data /mnt",
+            address.port()
+        ),
+        "nolocks",
+        "nolockd",
+        "'127.0.0.1:/the image'",
+    ] {
+        assert!(lines.contains(part), "{lines} lacks {part}");
+    }
+    TcpStream::connect(address).unwrap();
+}
+
+#[test]
+fn signals_stop_it_cleanly() {
+    for signal in ["TERM", "INT"] {
+        let serve = Serve::start(&["ram:1m"]);
+        let address = serve.address();
+        // An idle connection does not hold it up.
+        let _idle = TcpStream::connect(address).unwrap();
+        serve.signal(signal);
+        let (code, out, err) = serve.end();
+        assert_eq!((code, out.as_str()), (Some(0), ""), "{err}");
+        assert!(
+            err.contains("pagewell ") && err.contains("resident"),
+            "{err}"
+        );
+        assert!(TcpStream::connect(address).is_err());
+    }
+}
+
+#[test]
+fn the_handle_key_survives_and_is_made_in_the_default_place() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state");
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--state-dir",
+        state.to_str().unwrap(),
+        "ram:1m",
+    ];
+    drop(Serve::start_exactly(&arguments));
+    let key = std::fs::read(state.join("handle-key")).unwrap();
+    assert_eq!(key.len(), 16);
+    drop(Serve::start_exactly(&arguments));
+    assert_eq!(std::fs::read(state.join("handle-key")).unwrap(), key);
+}
+
+#[test]
+fn an_address_for_all_needs_allow_and_has_it() {
+    let state = tempfile::tempdir().unwrap();
+    let serve = Serve::start_exactly(&[
+        "--state-dir",
+        state.path().to_str().unwrap(),
+        "--listen",
+        "0.0.0.0:0",
+        "--allow",
+        "127.0.0.0/8",
+        "--read-only",
+        "--squash",
+        "all",
+        "--anon-uid",
+        "1000",
+        "--anon-gid",
+        "1000",
+        "--threads",
+        "2",
+        "--cookies-32bit",
+        "ram:1m",
+    ]);
+    assert!(
+        serve.urls()[0].starts_with("nfs://0.0.0.0:"),
+        "{}",
+        serve.ready
+    );
+}
+
+fn get(address: SocketAddr, path: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+#[test]
+fn counters_are_served_and_shown() {
+    let fixture = Fixture::new();
+    let tree = fixture.tree();
+    let mut serve = Serve::start(&["--http", "127.0.0.1:0", tree.to_str().unwrap()]);
+    let address = serve.address();
+    let http = serve.http();
+    let url = format!(
+        "nfs://127.0.0.1//a?version=3&nfsport={0}&mountport={0}",
+        address.port()
+    );
+    let content = tool(fixture.path(), &["nfs-cat", &url]);
+    assert_eq!(content, std::fs::read(tree.join("a")).unwrap());
+
+    let (head, body) = get(http, "/metrics");
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    super::documents::check_exposition(&body);
+    let called = "pagewell_procedure_calls_total{program=\"nfs\",procedure=\"read\"} ";
+    assert!(
+        body.contains(called) && !body.contains(&format!("{called}0\n")),
+        "{body}"
+    );
+
+    let (_, body) = get(http, "/stat.json");
+    let json: Value = serde_json::from_str(&body).unwrap();
+    let read = json["procedures"].as_array().unwrap();
+    let read = read
+        .iter()
+        .find(|procedure| procedure["procedure"] == "read")
+        .unwrap();
+    assert!(read["calls"].as_u64().unwrap() >= 1, "{read}");
+    assert!(read["latency_us"]["p99"].as_f64().unwrap() > 0.0, "{read}");
+
+    let connect = http.to_string();
+    let text = run(&["counters", "--connect", &connect]).text();
+    assert!(
+        text.contains("Server nfs v3:") && text.contains("\nread "),
+        "{text}"
+    );
+    let all = run(&["counters", "--all", "--connect", &connect]).text();
+    assert!(all.contains("\nsymlink "), "{all}");
+    let json = run(&["counters", "--json", "--connect", &connect]).text();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema"], 1);
+    // Something else listens there.
+    let line = run(&["counters", "--connect", &address.to_string()]).failed(1);
+    assert!(line.contains(&address.to_string()), "{line}");
+
+    serve.signal("TERM");
+    let (code, _, err) = serve.end();
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("Server nfs v3:"), "{err}");
+}

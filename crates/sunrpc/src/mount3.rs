@@ -1,0 +1,219 @@
+//! MOUNT version 3 (RFC 1813 appendix I): from the path of an export to its root handle.
+
+use crate::nfs3::Handle;
+use crate::xdr::{
+    Decode, Decoder, Encode, Encoder, List, Result, Words, xdr_enumeration, xdr_structure,
+};
+
+/// The program number.
+pub const PROGRAM: u32 = 100_005;
+/// The version.
+pub const VERSION: u32 = 3;
+/// The longest path of an export (`MNTPATHLEN`).
+pub const PATH_BYTES_MAX: usize = 1024;
+/// The longest name of a client or group (`MNTNAMLEN`).
+pub const NAME_BYTES_MAX: usize = 255;
+/// The most flavors a reply may name. The protocol sets no limit; fewer than this are defined.
+pub const FLAVORS_MAX: usize = 16;
+
+xdr_enumeration! {
+    /// A procedure of MOUNT.
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// From path to handle, and note that the client has it.
+        Mnt = 1,
+        /// What clients have.
+        Dump = 2,
+        /// The client has it no more.
+        Umnt = 3,
+        /// The client has nothing any more.
+        UmntAll = 4,
+        /// What there is.
+        Export = 5,
+    }
+}
+
+impl Procedure {
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// The name in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Mnt => "mnt",
+            Self::Dump => "dump",
+            Self::Umnt => "umnt",
+            Self::UmntAll => "umntall",
+            Self::Export => "export",
+        }
+    }
+}
+
+xdr_enumeration! {
+    /// What MNT answers first (`mountstat3`).
+    pub enum Status {
+        /// MNT3_OK: done.
+        Ok = 0,
+        /// MNT3ERR_PERM: not the owner.
+        NotPermitted = 1,
+        /// MNT3ERR_NOENT: no such path.
+        NotFound = 2,
+        /// MNT3ERR_IO: the device failed.
+        Io = 5,
+        /// MNT3ERR_ACCES: permission denied.
+        AccessDenied = 13,
+        /// MNT3ERR_NOTDIR: not a directory.
+        NotDirectory = 20,
+        /// MNT3ERR_INVAL: the argument has no meaning here.
+        Invalid = 22,
+        /// MNT3ERR_NAMETOOLONG: the path is too long.
+        NameTooLong = 63,
+        /// MNT3ERR_NOTSUPP: not supported.
+        NotSupported = 10004,
+        /// MNT3ERR_SERVERFAULT: an error that has no other number.
+        ServerFault = 10006,
+    }
+}
+
+xdr_structure! {
+    /// The argument of MNT and UMNT (`dirpath`).
+    pub struct PathArguments<'a> {
+        /// Of the export; at most [`PATH_BYTES_MAX`] bytes.
+        pub path: &'a [u8] = PATH_BYTES_MAX,
+    }
+}
+
+xdr_structure! {
+    /// `mountres3_ok`.
+    pub struct MountOk<'a> {
+        /// The root of the export.
+        pub handle: Handle<'a>,
+        /// Authentication flavors that are accepted, the preferred one first.
+        pub flavors: Words<FLAVORS_MAX>,
+    }
+}
+
+/// `mountres3`. The status in `Err` is never [`Status::Ok`].
+pub type MountReply<'a> = std::result::Result<MountOk<'a>, Status>;
+
+impl Encode for MountReply<'_> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Ok(body) => {
+                Status::Ok.encode(encoder);
+                body.encode(encoder);
+            }
+            Err(status) => {
+                debug_assert_ne!(*status, Status::Ok);
+                status.encode(encoder);
+            }
+        }
+    }
+
+    fn encoded_size(&self) -> usize {
+        4 + self.as_ref().map_or(0, Encode::encoded_size)
+    }
+}
+
+impl<'a> Decode<'a> for MountReply<'a> {
+    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
+        match Status::decode(decoder)? {
+            Status::Ok => MountOk::decode(decoder).map(Ok),
+            status => Ok(Err(status)),
+        }
+    }
+}
+
+xdr_structure! {
+    /// What one client has (`mountbody`, without the link to the next).
+    pub struct MountEntry<'a> {
+        /// The client; at most [`NAME_BYTES_MAX`] bytes.
+        pub host: &'a [u8] = NAME_BYTES_MAX,
+        /// The path it asked for; at most [`PATH_BYTES_MAX`] bytes.
+        pub path: &'a [u8] = PATH_BYTES_MAX,
+    }
+}
+
+/// The result of DUMP (`mountlist`).
+pub type DumpReply<'a> = List<'a, MountEntry<'a>>;
+
+xdr_structure! {
+    /// Who may mount an export (`groupnode`, without the link to the next).
+    pub struct Group<'a> {
+        /// A host, network or group of them; at most [`NAME_BYTES_MAX`] bytes.
+        pub name: &'a [u8] = NAME_BYTES_MAX,
+    }
+}
+
+xdr_structure! {
+    /// One export (`exportnode`, without the link to the next).
+    pub struct ExportEntry<'a> {
+        /// Its path; at most [`PATH_BYTES_MAX`] bytes.
+        pub path: &'a [u8] = PATH_BYTES_MAX,
+        /// Who may mount it; empty: everybody.
+        pub groups: List<'a, Group<'a>>,
+    }
+}
+
+/// The result of EXPORT (`exports`).
+pub type ExportReply<'a> = List<'a, ExportEntry<'a>>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::{encode_item, encode_list_end};
+
+    #[test]
+    fn a_mount_reply_has_the_bytes_of_the_rfc() {
+        let reply: MountReply<'_> = Ok(MountOk {
+            handle: Handle::new(&[9, 8, 7]).unwrap(),
+            flavors: Words::new(&[1, 0]).unwrap(),
+        });
+        #[rustfmt::skip]
+        let expected = [
+            0, 0, 0, 0, 0, 0, 0, 3, 9, 8, 7, 0, // OK, handle
+            0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, // AUTH_SYS, AUTH_NONE
+        ];
+        let mut buffer = Vec::new();
+        reply.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, expected);
+        assert_eq!(MountReply::decode(&mut Decoder::new(&buffer)), Ok(reply));
+        let refused = MountReply::decode(&mut Decoder::new(&[0, 0, 0, 13]));
+        assert_eq!(refused, Ok(Err(Status::AccessDenied)));
+    }
+
+    #[test]
+    fn exports_have_the_bytes_of_the_rfc() {
+        let mut groups = Vec::new();
+        encode_item(&mut Encoder::new(&mut groups), &Group { name: b"a.net" });
+        let export = ExportEntry {
+            path: b"/x",
+            groups: List::from_items(&groups).unwrap(),
+        };
+        let mut buffer = Vec::new();
+        let mut encoder = Encoder::new(&mut buffer);
+        encode_item(&mut encoder, &export);
+        encode_list_end(&mut encoder);
+        #[rustfmt::skip]
+        let expected = [
+            0, 0, 0, 1, 0, 0, 0, 2, b'/', b'x', 0, 0, // an export
+            0, 0, 0, 1, 0, 0, 0, 5, b'a', b'.', b'n', b'e', b't', 0, 0, 0, // a group
+            0, 0, 0, 0, 0, 0, 0, 0, // no more groups, no more exports
+        ];
+        assert_eq!(buffer, expected);
+        let exports = ExportReply::decode(&mut Decoder::new(&buffer)).unwrap();
+        assert_eq!(exports.iter().collect::<Vec<_>>(), [export]);
+    }
+
+    #[test]
+    fn procedures_have_the_numbers_of_the_rfc() {
+        for (number, procedure) in (0..).zip(Procedure::ALL) {
+            assert_eq!(procedure.number(), number);
+            assert_eq!(procedure.name(), format!("{procedure:?}").to_lowercase());
+        }
+        assert_eq!(Procedure::COUNT, 6);
+    }
+}

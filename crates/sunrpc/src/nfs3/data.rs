@@ -1,0 +1,235 @@
+//! Procedures on the data of a file: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7 and
+//! 3.3.21).
+
+use super::{FileAttributes, Handle, Reply, Verifier, WccData};
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_structure};
+
+xdr_structure! {
+    /// READ3args.
+    pub struct ReadArguments<'a> {
+        /// The file.
+        pub file: Handle<'a>,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes wanted.
+        pub count: u32,
+    }
+}
+
+/// READ3resok.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadOk<'a> {
+    /// Of the file.
+    pub file_attributes: Option<FileAttributes>,
+    /// Bytes read.
+    pub count: u32,
+    /// Whether the last byte of the file is among them, or there was nothing to read.
+    pub end_of_file: bool,
+    /// The bytes.
+    pub data: &'a [u8],
+}
+
+impl ReadOk<'_> {
+    /// Appends everything before the data itself: attributes, count, end of file, and the length
+    /// of the data. Without the status, as [`Encode::encode`] of this type.
+    ///
+    /// The sender lets `count` bytes follow and zeros up to a multiple of four.
+    #[inline]
+    pub fn encode_head(
+        encoder: &mut Encoder<'_>,
+        file_attributes: &Option<FileAttributes>,
+        count: u32,
+        end_of_file: bool,
+    ) {
+        file_attributes.encode(encoder);
+        encoder.u32(count);
+        encoder.bool(end_of_file);
+        encoder.u32(count);
+    }
+
+    /// Bytes that [`ReadOk::encode_head`] appends.
+    #[inline]
+    #[must_use]
+    pub fn head_size(file_attributes: &Option<FileAttributes>) -> usize {
+        file_attributes.encoded_size() + 12
+    }
+}
+
+impl Encode for ReadOk<'_> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.file_attributes.encode(encoder);
+        encoder.u32(self.count);
+        encoder.bool(self.end_of_file);
+        encoder.opaque(self.data);
+    }
+
+    fn encoded_size(&self) -> usize {
+        self.file_attributes.encoded_size() + 8 + self.data.encoded_size()
+    }
+}
+
+impl<'a> Decode<'a> for ReadOk<'a> {
+    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
+        Ok(Self {
+            file_attributes: Decode::decode(decoder)?,
+            count: decoder.u32()?,
+            end_of_file: decoder.bool()?,
+            // Borrowed, so the record itself is the limit.
+            data: decoder.opaque(usize::MAX)?,
+        })
+    }
+}
+
+xdr_structure! {
+    /// READ3resfail.
+    #[derive(Default)]
+    pub struct ReadFailure {
+        /// Of the file.
+        pub file_attributes: Option<FileAttributes>,
+    }
+}
+
+/// READ3res.
+pub type ReadReply<'a> = Reply<ReadOk<'a>, ReadFailure>;
+
+xdr_enumeration! {
+    /// How safe written data must be, or is, before the reply (`stable_how`).
+    #[derive(PartialOrd, Ord)]
+    pub enum StableHow {
+        /// In memory; COMMIT makes it safe.
+        Unstable = 0,
+        /// The data, and what is needed to find it again, on stable storage.
+        DataSync = 1,
+        /// Data and all attributes on stable storage.
+        FileSync = 2,
+    }
+}
+
+xdr_structure! {
+    /// WRITE3args.
+    pub struct WriteArguments<'a> {
+        /// The file.
+        pub file: Handle<'a>,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes to write; a client that is right sends as many in `data`.
+        pub count: u32,
+        /// How safe they must be before the reply.
+        pub stable: StableHow,
+        /// The bytes; borrowed, so the record itself is the limit.
+        pub data: &'a [u8] = usize::MAX,
+    }
+}
+
+xdr_structure! {
+    /// WRITE3resok.
+    pub struct WriteOk {
+        /// Of the file.
+        pub file_wcc: WccData,
+        /// Bytes written.
+        pub count: u32,
+        /// How safe they are.
+        pub committed: StableHow,
+        /// Changes when unstable data may have been lost.
+        pub verifier: Verifier,
+    }
+}
+
+xdr_structure! {
+    /// WRITE3resfail.
+    #[derive(Default)]
+    pub struct WriteFailure {
+        /// Of the file.
+        pub file_wcc: WccData,
+    }
+}
+
+/// WRITE3res.
+pub type WriteReply = Reply<WriteOk, WriteFailure>;
+
+xdr_structure! {
+    /// COMMIT3args.
+    pub struct CommitArguments<'a> {
+        /// The file.
+        pub file: Handle<'a>,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes; 0 means to the end of the file.
+        pub count: u32,
+    }
+}
+
+xdr_structure! {
+    /// COMMIT3resok.
+    pub struct CommitOk {
+        /// Of the file.
+        pub file_wcc: WccData,
+        /// Changes when unstable data may have been lost.
+        pub verifier: Verifier,
+    }
+}
+
+xdr_structure! {
+    /// COMMIT3resfail.
+    #[derive(Default)]
+    pub struct CommitFailure {
+        /// Of the file.
+        pub file_wcc: WccData,
+    }
+}
+
+/// COMMIT3res.
+pub type CommitReply = Reply<CommitOk, CommitFailure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_and_its_data_make_a_whole_reply() {
+        let whole = ReadOk {
+            file_attributes: None,
+            count: 5,
+            end_of_file: true,
+            data: b"hello",
+        };
+        let mut expected = Vec::new();
+        whole.encode(&mut Encoder::new(&mut expected));
+        let mut buffer = Vec::new();
+        let mut encoder = Encoder::new(&mut buffer);
+        ReadOk::encode_head(&mut encoder, &None, 5, true);
+        assert_eq!(encoder.position(), ReadOk::head_size(&None));
+        encoder.fixed(b"hello");
+        assert_eq!(buffer, expected);
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0,
+        ];
+        assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn written_data_is_borrowed_from_the_record() {
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 4, 1, 2, 3, 4, // handle
+            0, 0, 0, 1, 0, 0, 0, 2, // offset
+            0, 0, 0, 3, // count
+            0, 0, 0, 2, // FILE_SYNC
+            0, 0, 0, 3, 7, 8, 9, 0, // data
+        ];
+        let arguments = WriteArguments::decode(&mut Decoder::new(&bytes)).unwrap();
+        let expected = WriteArguments {
+            file: Handle::new(&[1, 2, 3, 4]).unwrap(),
+            offset: 0x1_0000_0002,
+            count: 3,
+            stable: StableHow::FileSync,
+            data: &[7, 8, 9],
+        };
+        assert_eq!(arguments, expected);
+        assert_eq!(arguments.data.as_ptr(), bytes[28..].as_ptr());
+        let mut buffer = Vec::new();
+        arguments.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes);
+    }
+}

@@ -1,0 +1,300 @@
+//! Procedures that list a directory: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and
+//! 3.3.17).
+//!
+//! A server writes a list as it finds the entries: `encode_head`, then `encode_item` for each
+//! entry that still fits, then `encode_tail`. What fits is exact: `head_size` + the `item_size`
+//! of the entries + [`TAIL_SIZE`] is the size of the whole `resok`, which READDIR's `count` and
+//! READDIRPLUS's `maxcount` bound.
+
+use super::{FileAttributes, Handle, NAME_BYTES_MAX, Reply, Verifier};
+use crate::xdr::{Encode, Encoder, ITEM_MARK_SIZE, List, encode_item, encode_list_end};
+use crate::xdr::{padded, xdr_structure};
+
+/// Bytes after the last entry: the end of the list, and whether the directory ends there.
+pub const TAIL_SIZE: usize = ITEM_MARK_SIZE + 4;
+
+xdr_structure! {
+    /// READDIR3args.
+    pub struct ReaddirArguments<'a> {
+        /// The directory.
+        pub directory: Handle<'a>,
+        /// After the entry of this cookie; 0: from the start.
+        pub cookie: u64,
+        /// As the reply with the cookie gave it; zeros at the start.
+        pub verifier: Verifier,
+        /// The most bytes of READDIR3resok.
+        pub count: u32,
+    }
+}
+
+xdr_structure! {
+    /// `entry3`, without the link to the next.
+    pub struct ReaddirEntry<'a> {
+        /// Names the object within the file system.
+        pub file_id: u64,
+        /// The name; at most [`NAME_BYTES_MAX`] bytes.
+        pub name: &'a [u8] = NAME_BYTES_MAX,
+        /// To go on after this entry.
+        pub cookie: u64,
+    }
+}
+
+impl ReaddirEntry<'_> {
+    /// Appends the entry to a list.
+    #[inline]
+    pub fn encode_item(&self, encoder: &mut Encoder<'_>) {
+        encode_item(encoder, self);
+    }
+
+    /// Bytes that [`ReaddirEntry::encode_item`] appends.
+    #[inline]
+    #[must_use]
+    pub fn item_size(&self) -> usize {
+        ITEM_MARK_SIZE + self.encoded_size()
+    }
+}
+
+xdr_structure! {
+    /// READDIR3resok.
+    pub struct ReaddirOk<'a> {
+        /// Of the directory.
+        pub directory_attributes: Option<FileAttributes>,
+        /// To be given back with a cookie.
+        pub verifier: Verifier,
+        /// Entries in the server's order.
+        pub entries: List<'a, ReaddirEntry<'a>>,
+        /// Whether the directory ends here.
+        pub end: bool,
+    }
+}
+
+impl ReaddirOk<'_> {
+    /// Appends everything before the first entry, without the status.
+    #[inline]
+    pub fn encode_head(
+        encoder: &mut Encoder<'_>,
+        directory_attributes: &Option<FileAttributes>,
+        verifier: &Verifier,
+    ) {
+        directory_attributes.encode(encoder);
+        verifier.encode(encoder);
+    }
+
+    /// Bytes that [`ReaddirOk::encode_head`] appends.
+    #[inline]
+    #[must_use]
+    pub fn head_size(directory_attributes: &Option<FileAttributes>) -> usize {
+        directory_attributes.encoded_size() + size_of::<Verifier>()
+    }
+
+    /// Appends everything after the last entry: [`TAIL_SIZE`] bytes.
+    #[inline]
+    pub fn encode_tail(encoder: &mut Encoder<'_>, end: bool) {
+        encode_list_end(encoder);
+        encoder.bool(end);
+    }
+}
+
+xdr_structure! {
+    /// READDIR3resfail and READDIRPLUS3resfail.
+    #[derive(Default)]
+    pub struct ReaddirFailure {
+        /// Of the directory.
+        pub directory_attributes: Option<FileAttributes>,
+    }
+}
+
+/// READDIR3res.
+pub type ReaddirReply<'a> = Reply<ReaddirOk<'a>, ReaddirFailure>;
+
+xdr_structure! {
+    /// READDIRPLUS3args.
+    pub struct ReaddirPlusArguments<'a> {
+        /// The directory.
+        pub directory: Handle<'a>,
+        /// After the entry of this cookie; 0: from the start.
+        pub cookie: u64,
+        /// As the reply with the cookie gave it; zeros at the start.
+        pub verifier: Verifier,
+        /// The most bytes of names, cookies and file ids.
+        pub directory_count: u32,
+        /// The most bytes of READDIRPLUS3resok.
+        pub count_max: u32,
+    }
+}
+
+xdr_structure! {
+    /// `entryplus3`, without the link to the next.
+    pub struct ReaddirPlusEntry<'a> {
+        /// Names the object within the file system.
+        pub file_id: u64,
+        /// The name; at most [`NAME_BYTES_MAX`] bytes.
+        pub name: &'a [u8] = NAME_BYTES_MAX,
+        /// To go on after this entry; the same as in READDIR.
+        pub cookie: u64,
+        /// Of the object.
+        pub attributes: Option<FileAttributes>,
+        /// The object (`post_op_fh3`).
+        pub handle: Option<Handle<'a>>,
+    }
+}
+
+impl ReaddirPlusEntry<'_> {
+    /// Appends the entry to a list.
+    #[inline]
+    pub fn encode_item(&self, encoder: &mut Encoder<'_>) {
+        encoder.reserve(self.item_size());
+        encode_item(encoder, self);
+    }
+
+    /// Bytes that [`ReaddirPlusEntry::encode_item`] appends: they count towards `count_max`.
+    #[inline]
+    #[must_use]
+    pub fn item_size(&self) -> usize {
+        ITEM_MARK_SIZE + self.encoded_size()
+    }
+
+    /// Those of the bytes that count towards `directory_count`: what READDIR would have written
+    /// for the entry.
+    #[inline]
+    #[must_use]
+    pub fn directory_size(&self) -> usize {
+        ITEM_MARK_SIZE + 20 + padded(self.name.len())
+    }
+}
+
+xdr_structure! {
+    /// READDIRPLUS3resok.
+    pub struct ReaddirPlusOk<'a> {
+        /// Of the directory.
+        pub directory_attributes: Option<FileAttributes>,
+        /// To be given back with a cookie.
+        pub verifier: Verifier,
+        /// Entries in the server's order.
+        pub entries: List<'a, ReaddirPlusEntry<'a>>,
+        /// Whether the directory ends here.
+        pub end: bool,
+    }
+}
+
+impl ReaddirPlusOk<'_> {
+    /// Appends everything before the first entry, without the status.
+    #[inline]
+    pub fn encode_head(
+        encoder: &mut Encoder<'_>,
+        directory_attributes: &Option<FileAttributes>,
+        verifier: &Verifier,
+    ) {
+        ReaddirOk::encode_head(encoder, directory_attributes, verifier);
+    }
+
+    /// Bytes that [`ReaddirPlusOk::encode_head`] appends.
+    #[inline]
+    #[must_use]
+    pub fn head_size(directory_attributes: &Option<FileAttributes>) -> usize {
+        ReaddirOk::head_size(directory_attributes)
+    }
+
+    /// Appends everything after the last entry: [`TAIL_SIZE`] bytes.
+    #[inline]
+    pub fn encode_tail(encoder: &mut Encoder<'_>, end: bool) {
+        ReaddirOk::encode_tail(encoder, end);
+    }
+}
+
+/// READDIRPLUS3res.
+pub type ReaddirPlusReply<'a> = Reply<ReaddirPlusOk<'a>, ReaddirFailure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::{Decode, Decoder};
+
+    #[test]
+    fn a_list_written_piece_by_piece_has_the_bytes_of_the_rfc() {
+        let mut buffer = Vec::new();
+        let mut encoder = Encoder::new(&mut buffer);
+        ReaddirOk::encode_head(&mut encoder, &None, &[1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(encoder.position(), ReaddirOk::head_size(&None));
+        let entry = ReaddirEntry {
+            file_id: 5,
+            name: b"hello",
+            cookie: 6,
+        };
+        entry.encode_item(&mut encoder);
+        assert_eq!(encoder.position(), 12 + entry.item_size());
+        ReaddirOk::encode_tail(&mut encoder, true);
+        #[rustfmt::skip]
+        let expected = [
+            0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, // no attributes, verifier
+            0, 0, 0, 1, // an entry
+            0, 0, 0, 0, 0, 0, 0, 5, // file id
+            0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0, // name
+            0, 0, 0, 0, 0, 0, 0, 6, // cookie
+            0, 0, 0, 0, 0, 0, 0, 1, // no more entries, end
+        ];
+        assert_eq!(buffer, expected);
+        let decoded = ReaddirOk::decode(&mut Decoder::new(&buffer)).unwrap();
+        assert_eq!(decoded.entries.iter().collect::<Vec<_>>(), [entry]);
+        assert!(decoded.end);
+        assert_eq!(decoded.encoded_size(), expected.len());
+    }
+
+    #[test]
+    fn directory_size_leaves_attributes_and_handle_out() {
+        let entry = ReaddirPlusEntry {
+            file_id: 5,
+            name: b"hello",
+            cookie: 6,
+            attributes: None,
+            handle: Handle::new(&[1; 33]),
+        };
+        let plain = ReaddirEntry {
+            file_id: 5,
+            name: b"hello",
+            cookie: 6,
+        };
+        assert_eq!(entry.directory_size(), plain.item_size());
+        let mut buffer = Vec::new();
+        entry.encode_item(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer.len(), entry.item_size());
+        assert_eq!(entry.item_size(), entry.directory_size() + 4 + 4 + 4 + 36);
+    }
+
+    #[test]
+    fn readdirplus_has_the_bytes_of_the_rfc() {
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 1, 0x68, 0, 0, 0, // directory
+            0, 0, 0, 0, 0, 0, 0, 9, // cookie
+            1, 2, 3, 4, 5, 6, 7, 8, // verifier
+            0, 0, 2, 0, 0, 0, 0x10, 0, // dircount, maxcount
+        ];
+        let arguments = ReaddirPlusArguments {
+            directory: Handle::new(b"h").unwrap(),
+            cookie: 9,
+            verifier: [1, 2, 3, 4, 5, 6, 7, 8],
+            directory_count: 512,
+            count_max: 4096,
+        };
+        let decoded = ReaddirPlusArguments::decode(&mut Decoder::new(&bytes));
+        assert_eq!(decoded, Ok(arguments));
+        #[rustfmt::skip]
+        let bytes = [
+            0, 0, 0, 0, 0, 0, 0, 5, // file id
+            0, 0, 0, 1, b'n', 0, 0, 0, // name
+            0, 0, 0, 0, 0, 0, 0, 6, // cookie
+            0, 0, 0, 0, // no attributes
+            0, 0, 0, 1, 0, 0, 0, 2, 7, 8, 0, 0, // handle
+        ];
+        let entry = ReaddirPlusEntry {
+            file_id: 5,
+            name: b"n",
+            cookie: 6,
+            attributes: None,
+            handle: Handle::new(&[7, 8]),
+        };
+        let decoded = ReaddirPlusEntry::decode(&mut Decoder::new(&bytes));
+        assert_eq!(decoded, Ok(entry));
+    }
+}

@@ -1,0 +1,124 @@
+//! What a procedure answers first (RFC 1813 section 2.6, `nfsstat3`).
+
+use crate::xdr::xdr_enumeration;
+
+xdr_enumeration! {
+    /// The status of a reply.
+    pub enum Status {
+        /// NFS3_OK: done.
+        Ok = 0,
+        /// NFS3ERR_PERM: not the owner.
+        NotPermitted = 1,
+        /// NFS3ERR_NOENT: no such name.
+        NotFound = 2,
+        /// NFS3ERR_IO: the device failed.
+        Io = 5,
+        /// NFS3ERR_NXIO: no such device.
+        NoDevice = 6,
+        /// NFS3ERR_ACCES: permission denied.
+        AccessDenied = 13,
+        /// NFS3ERR_EXIST: the name is there already.
+        Exists = 17,
+        /// NFS3ERR_XDEV: a link to another file system.
+        CrossDevice = 18,
+        /// NFS3ERR_NODEV: the device does not support it.
+        DeviceUnsupported = 19,
+        /// NFS3ERR_NOTDIR: not a directory.
+        NotDirectory = 20,
+        /// NFS3ERR_ISDIR: a directory.
+        IsDirectory = 21,
+        /// NFS3ERR_INVAL: an argument has no meaning here.
+        Invalid = 22,
+        /// NFS3ERR_FBIG: the file would be too large.
+        FileTooLarge = 27,
+        /// NFS3ERR_NOSPC: the device is full.
+        NoSpace = 28,
+        /// NFS3ERR_ROFS: the file system is read-only.
+        ReadOnly = 30,
+        /// NFS3ERR_MLINK: too many hard links.
+        TooManyLinks = 31,
+        /// NFS3ERR_NAMETOOLONG: the name is too long.
+        NameTooLong = 63,
+        /// NFS3ERR_NOTEMPTY: the directory is not empty.
+        NotEmpty = 66,
+        /// NFS3ERR_DQUOT: the user's quota is used up.
+        QuotaExceeded = 69,
+        /// NFS3ERR_STALE: the object of the handle is gone.
+        Stale = 70,
+        /// NFS3ERR_REMOTE: too many levels of remote in the path.
+        Remote = 71,
+        /// NFS3ERR_BADHANDLE: the handle is malformed.
+        BadHandle = 10001,
+        /// NFS3ERR_NOT_SYNC: the guard of SETATTR does not match.
+        NotSynchronized = 10002,
+        /// NFS3ERR_BAD_COOKIE: the cookie names no place in the directory.
+        BadCookie = 10003,
+        /// NFS3ERR_NOTSUPP: not supported.
+        NotSupported = 10004,
+        /// NFS3ERR_TOOSMALL: the buffer or request is too small.
+        TooSmall = 10005,
+        /// NFS3ERR_SERVERFAULT: an error that has no other number.
+        ServerFault = 10006,
+        /// NFS3ERR_BADTYPE: the server cannot make that type of object.
+        BadType = 10007,
+        /// NFS3ERR_JUKEBOX: not ready yet; the client is to try again later.
+        Jukebox = 10008,
+    }
+}
+
+impl Status {
+    /// The name of RFC 1813 without its prefix, in lower case.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::NotPermitted => "perm",
+            Self::NotFound => "noent",
+            Self::Io => "io",
+            Self::NoDevice => "nxio",
+            Self::AccessDenied => "acces",
+            Self::Exists => "exist",
+            Self::CrossDevice => "xdev",
+            Self::DeviceUnsupported => "nodev",
+            Self::NotDirectory => "notdir",
+            Self::IsDirectory => "isdir",
+            Self::Invalid => "inval",
+            Self::FileTooLarge => "fbig",
+            Self::NoSpace => "nospc",
+            Self::ReadOnly => "rofs",
+            Self::TooManyLinks => "mlink",
+            Self::NameTooLong => "nametoolong",
+            Self::NotEmpty => "notempty",
+            Self::QuotaExceeded => "dquot",
+            Self::Stale => "stale",
+            Self::Remote => "remote",
+            Self::BadHandle => "badhandle",
+            Self::NotSynchronized => "not_sync",
+            Self::BadCookie => "bad_cookie",
+            Self::NotSupported => "notsupp",
+            Self::TooSmall => "toosmall",
+            Self::ServerFault => "serverfault",
+            Self::BadType => "badtype",
+            Self::Jukebox => "jukebox",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_local_errors_are_those_of_errno() {
+        for (status, errno) in [
+            (Status::NotFound, 2),
+            (Status::AccessDenied, 13),
+            (Status::NotDirectory, 20),
+            (Status::ReadOnly, 30),
+        ] {
+            assert_eq!(status.number(), errno);
+        }
+        assert_eq!(Status::ALL.len(), 29);
+        assert_eq!(Status::from_number(3), None);
+    }
+}

@@ -1,0 +1,207 @@
+//! Procedures on a whole file system: FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to
+//! 3.3.20).
+
+use super::{FileAttributes, Handle, Reply, Time};
+use crate::xdr::xdr_structure;
+
+xdr_structure! {
+    /// FSSTAT3args.
+    pub struct FsstatArguments<'a> {
+        /// Any object, usually the root.
+        pub root: Handle<'a>,
+    }
+}
+
+xdr_structure! {
+    /// FSSTAT3resok.
+    pub struct FsstatOk {
+        /// Of the object.
+        pub object_attributes: Option<FileAttributes>,
+        /// Size in bytes.
+        pub bytes_total: u64,
+        /// Free bytes.
+        pub bytes_free: u64,
+        /// Free bytes for the caller.
+        pub bytes_available: u64,
+        /// Objects there can be.
+        pub files_total: u64,
+        /// Objects that can still be made.
+        pub files_free: u64,
+        /// Objects the caller can still make.
+        pub files_available: u64,
+        /// For how many seconds this is not expected to change.
+        pub stable_seconds: u32,
+    }
+}
+
+xdr_structure! {
+    /// FSSTAT3resfail, FSINFO3resfail and PATHCONF3resfail.
+    #[derive(Default)]
+    pub struct VolumeFailure {
+        /// Of the object.
+        pub object_attributes: Option<FileAttributes>,
+    }
+}
+
+/// FSSTAT3res.
+pub type FsstatReply = Reply<FsstatOk, VolumeFailure>;
+
+/// Bits of [`FsinfoOk::properties`] (RFC 1813 section 3.3.19).
+pub mod properties {
+    /// Hard links can be made.
+    pub const HARD_LINKS: u32 = 0x01;
+    /// Symbolic links can be made.
+    pub const SYMLINKS: u32 = 0x02;
+    /// PATHCONF is the same for all objects.
+    pub const HOMOGENEOUS: u32 = 0x08;
+    /// SETATTR can set times to any value.
+    pub const TIMES_SETTABLE: u32 = 0x10;
+}
+
+xdr_structure! {
+    /// FSINFO3args.
+    pub struct FsinfoArguments<'a> {
+        /// Any object, usually the root.
+        pub root: Handle<'a>,
+    }
+}
+
+xdr_structure! {
+    /// FSINFO3resok.
+    pub struct FsinfoOk {
+        /// Of the object.
+        pub object_attributes: Option<FileAttributes>,
+        /// The most bytes of one READ.
+        pub read_bytes_max: u32,
+        /// The best size of a READ, in bytes.
+        pub read_bytes_preferred: u32,
+        /// Sizes of READ are best multiples of this, in bytes.
+        pub read_bytes_multiple: u32,
+        /// The most bytes of one WRITE.
+        pub write_bytes_max: u32,
+        /// The best size of a WRITE, in bytes.
+        pub write_bytes_preferred: u32,
+        /// Sizes of WRITE are best multiples of this, in bytes.
+        pub write_bytes_multiple: u32,
+        /// The best size of a READDIR, in bytes.
+        pub directory_bytes_preferred: u32,
+        /// The largest length of a file, in bytes.
+        pub file_bytes_max: u64,
+        /// The grain of times.
+        pub time_grain: Time,
+        /// Bits of [`properties`].
+        pub properties: u32,
+    }
+}
+
+/// FSINFO3res.
+pub type FsinfoReply = Reply<FsinfoOk, VolumeFailure>;
+
+xdr_structure! {
+    /// PATHCONF3args.
+    pub struct PathconfArguments<'a> {
+        /// Any object.
+        pub object: Handle<'a>,
+    }
+}
+
+xdr_structure! {
+    /// PATHCONF3resok.
+    pub struct PathconfOk {
+        /// Of the object.
+        pub object_attributes: Option<FileAttributes>,
+        /// The most hard links of an object.
+        pub links_max: u32,
+        /// The longest name, in bytes.
+        pub name_bytes_max: u32,
+        /// Whether a longer name is refused, not cut.
+        pub no_truncation: bool,
+        /// Whether only the superuser may change the owner.
+        pub ownership_restricted: bool,
+        /// Whether names differing in case only are the same.
+        pub case_insensitive: bool,
+        /// Whether the case of a name is kept.
+        pub case_preserving: bool,
+    }
+}
+
+/// PATHCONF3res.
+pub type PathconfReply = Reply<PathconfOk, VolumeFailure>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::xdr::{Decode, Decoder, Encode, Encoder};
+
+    /// The bytes of these numbers; a hyper integer where it says true.
+    fn bytes_of(numbers: &[(u8, bool)]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for (number, hyper) in numbers {
+            bytes.resize(bytes.len() + if *hyper { 7 } else { 3 }, 0);
+            bytes.push(*number);
+        }
+        bytes
+    }
+
+    #[test]
+    fn fsinfo_has_the_order_of_the_rfc() {
+        let fsinfo = FsinfoOk {
+            object_attributes: None,
+            read_bytes_max: 1,
+            read_bytes_preferred: 2,
+            read_bytes_multiple: 3,
+            write_bytes_max: 4,
+            write_bytes_preferred: 5,
+            write_bytes_multiple: 6,
+            directory_bytes_preferred: 7,
+            file_bytes_max: 8,
+            time_grain: Time {
+                seconds: 9,
+                nanoseconds: 10,
+            },
+            properties: 11,
+        };
+        let numbers: Vec<_> = (0..=11).map(|number| (number, number == 8)).collect();
+        let mut buffer = Vec::new();
+        fsinfo.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes_of(&numbers));
+        assert_eq!(FsinfoOk::decode(&mut Decoder::new(&buffer)), Ok(fsinfo));
+    }
+
+    #[test]
+    fn fsstat_has_the_order_of_the_rfc() {
+        let fsstat = FsstatOk {
+            object_attributes: None,
+            bytes_total: 1,
+            bytes_free: 2,
+            bytes_available: 3,
+            files_total: 4,
+            files_free: 5,
+            files_available: 6,
+            stable_seconds: 7,
+        };
+        let numbers: Vec<_> = (0..=7).map(|n| (n, (1..=6).contains(&n))).collect();
+        let mut buffer = Vec::new();
+        fsstat.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes_of(&numbers));
+        assert_eq!(FsstatOk::decode(&mut Decoder::new(&buffer)), Ok(fsstat));
+    }
+
+    #[test]
+    fn pathconf_has_the_order_of_the_rfc() {
+        let pathconf = PathconfOk {
+            object_attributes: None,
+            links_max: 8,
+            name_bytes_max: 255,
+            no_truncation: true,
+            ownership_restricted: false,
+            case_insensitive: false,
+            case_preserving: true,
+        };
+        let numbers = [0, 8, 255, 1, 0, 0, 1].map(|number| (number, false));
+        let mut buffer = Vec::new();
+        pathconf.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, bytes_of(&numbers));
+        assert_eq!(PathconfOk::decode(&mut Decoder::new(&buffer)), Ok(pathconf));
+    }
+}

@@ -1,0 +1,352 @@
+//! Record marking on a byte stream (RFC 5531 section 11).
+//!
+//! A record is any number of fragments; each fragment has a four-byte marker: its length in 31
+//! bits, and in the highest bit whether it is the last. The stream is foreign, so the sum of all
+//! fragments has a cap and the number of fragments has one too (empty fragments cost nothing to
+//! send). A record over the cap is skipped byte by byte without ever being held; its beginning is
+//! kept, so that the caller can still be told that its call was refused.
+//!
+//! ```text
+//!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
+//!   record:          \________________/              \____________/
+//! ```
+//!
+//! The common case, a whole record in one fragment inside the bytes just received, is found by
+//! [`whole`] and never copied. Only what a receive cut in two goes through an [`Assembly`].
+
+/// Bytes of a marker.
+pub const MARKER_BYTES: usize = 4;
+
+/// The bit that marks the last fragment of a record.
+pub const LAST_FRAGMENT: u32 = 0x8000_0000;
+
+/// The most fragments of one record.
+const FRAGMENTS_MAX: u32 = 4096;
+
+/// What is kept of a record that is too long: enough for the call's header.
+const KEPT_OF_OVERSIZED: usize = 1024;
+
+/// A marker, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// Bytes of the fragment that follows.
+    pub length: usize,
+    /// Whether the fragment ends the record.
+    pub last: bool,
+}
+
+impl Marker {
+    /// Takes a marker apart.
+    #[must_use]
+    pub fn parse(bytes: [u8; MARKER_BYTES]) -> Self {
+        let value = u32::from_be_bytes(bytes);
+        Self {
+            length: (value & !LAST_FRAGMENT) as usize,
+            last: value & LAST_FRAGMENT != 0,
+        }
+    }
+}
+
+/// The first record of `input`, if it is there as a whole and in one fragment: its body, and how
+/// many bytes of `input` it takes with its marker.
+#[must_use]
+pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
+    let (marker, rest) = input.split_first_chunk::<MARKER_BYTES>()?;
+    let marker = Marker::parse(*marker);
+    if !marker.last {
+        return None;
+    }
+    let body = rest.get(..marker.length)?;
+    Some((body, MARKER_BYTES + marker.length))
+}
+
+/// What an [`Assembly`] has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All input was taken; the record is not whole.
+    Partial,
+    /// The buffer must hold at least this many bytes in all ([`Assembly::give_buffer`]) before
+    /// more is taken.
+    NeedsBuffer(usize),
+    /// The record is whole: [`Assembly::finish`].
+    Whole,
+    /// The stream makes no sense (thousands of fragments); nothing after this can be trusted.
+    Broken,
+}
+
+/// A record that arrives in pieces.
+///
+/// The memory is the caller's, so that it can be counted and bounded before it is taken.
+#[derive(Debug)]
+pub struct Assembly {
+    record_bytes_max: usize,
+    buffer: Vec<u8>,
+    filled: usize,
+    marker: [u8; MARKER_BYTES],
+    marker_filled: usize,
+    fragment_remaining: usize,
+    last: bool,
+    in_fragment: bool,
+    fragments: u32,
+    oversized: bool,
+}
+
+/// A record put together.
+#[derive(Debug)]
+pub struct Record {
+    /// The memory that was given; the record is its beginning.
+    pub buffer: Vec<u8>,
+    /// Bytes of the record in `buffer`.
+    pub length: usize,
+    /// The record was longer than the cap; only its beginning is here.
+    pub oversized: bool,
+}
+
+impl Assembly {
+    /// Nothing received yet; records up to `record_bytes_max` are kept whole.
+    #[must_use]
+    pub fn new(record_bytes_max: usize) -> Self {
+        Self {
+            record_bytes_max,
+            buffer: Vec::new(),
+            filled: 0,
+            marker: [0; MARKER_BYTES],
+            marker_filled: 0,
+            fragment_remaining: 0,
+            last: false,
+            in_fragment: false,
+            fragments: 0,
+            oversized: false,
+        }
+    }
+
+    /// Whether nothing of a record has been taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.in_fragment && self.marker_filled == 0 && self.fragments == 0
+    }
+
+    /// Gives memory for the record, at least as long as was asked for. Returns the memory that
+    /// was used before, its contents moved over.
+    pub fn give_buffer(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
+        debug_assert!(buffer.len() >= self.filled);
+        buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
+        std::mem::replace(&mut self.buffer, buffer)
+    }
+
+    /// Takes what it can of `input`; returns how much, and what it has come to.
+    pub fn take(&mut self, input: &[u8]) -> (usize, Progress) {
+        let mut rest = input;
+        let progress = loop {
+            if self.in_fragment {
+                if let Some(wanted) = self.buffer_wanted() {
+                    break Progress::NeedsBuffer(wanted);
+                }
+                let taken = rest.len().min(self.fragment_remaining);
+                self.keep(&rest[..taken]);
+                rest = &rest[taken..];
+                self.fragment_remaining -= taken;
+                if self.fragment_remaining > 0 {
+                    break Progress::Partial;
+                }
+                self.in_fragment = false;
+                if self.last {
+                    break Progress::Whole;
+                }
+            }
+            let taken = rest.len().min(MARKER_BYTES - self.marker_filled);
+            self.marker[self.marker_filled..self.marker_filled + taken]
+                .copy_from_slice(&rest[..taken]);
+            self.marker_filled += taken;
+            rest = &rest[taken..];
+            if self.marker_filled < MARKER_BYTES {
+                break Progress::Partial;
+            }
+            if !self.begin_fragment() {
+                break Progress::Broken;
+            }
+        };
+        (input.len() - rest.len(), progress)
+    }
+
+    /// Where the next bytes of the stream belong, to be received there without a copy: the rest
+    /// of the fragment. Empty when a marker or a buffer is due, or the record is being skipped.
+    /// Follow up with [`Assembly::received`].
+    pub fn target(&mut self) -> &mut [u8] {
+        if !self.in_fragment || self.oversized || self.buffer_wanted().is_some() {
+            return &mut [];
+        }
+        &mut self.buffer[self.filled..self.filled + self.fragment_remaining]
+    }
+
+    /// Says that `count` bytes were put into [`Assembly::target`].
+    pub fn received(&mut self, count: usize) -> Progress {
+        let count = count.min(self.fragment_remaining);
+        self.filled += count;
+        self.fragment_remaining -= count;
+        if self.fragment_remaining > 0 {
+            return Progress::Partial;
+        }
+        self.in_fragment = false;
+        if self.last {
+            Progress::Whole
+        } else {
+            Progress::Partial
+        }
+    }
+
+    /// The whole record; the assembly is empty again.
+    pub fn finish(&mut self) -> Record {
+        let record = Record {
+            buffer: std::mem::take(&mut self.buffer),
+            length: self.filled,
+            oversized: self.oversized,
+        };
+        *self = Self::new(self.record_bytes_max);
+        record
+    }
+
+    fn begin_fragment(&mut self) -> bool {
+        let marker = Marker::parse(self.marker);
+        self.marker_filled = 0;
+        self.in_fragment = true;
+        self.fragment_remaining = marker.length;
+        self.last = marker.last;
+        self.fragments += 1;
+        if self.filled.saturating_add(marker.length) > self.record_bytes_max {
+            self.oversized = true;
+        }
+        self.fragments <= FRAGMENTS_MAX
+    }
+
+    fn buffer_wanted(&self) -> Option<usize> {
+        let wanted = if self.oversized {
+            KEPT_OF_OVERSIZED.min(self.filled.saturating_add(self.fragment_remaining))
+        } else {
+            self.filled + self.fragment_remaining
+        };
+        (self.buffer.len() < wanted).then_some(wanted)
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let kept = if self.oversized {
+            bytes
+                .len()
+                .min(KEPT_OF_OVERSIZED.saturating_sub(self.filled))
+        } else {
+            bytes.len()
+        };
+        self.buffer[self.filled..self.filled + kept].copy_from_slice(&bytes[..kept]);
+        self.filled += kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marker(length: usize, last: bool) -> [u8; 4] {
+        (length as u32 | if last { LAST_FRAGMENT } else { 0 }).to_be_bytes()
+    }
+
+    fn feed(assembly: &mut Assembly, mut input: &[u8], piece: usize) -> Vec<Record> {
+        let mut records = Vec::new();
+        while !input.is_empty() {
+            let now = &input[..piece.min(input.len())];
+            let (taken, progress) = assembly.take(now);
+            input = &input[taken..];
+            match progress {
+                Progress::Partial => assert_eq!(taken, now.len()),
+                Progress::NeedsBuffer(bytes) => {
+                    assembly.give_buffer(vec![0; bytes]);
+                }
+                Progress::Whole => records.push(assembly.finish()),
+                Progress::Broken => panic!("broken"),
+            }
+        }
+        records
+    }
+
+    #[test]
+    fn a_whole_record_is_found_in_place() {
+        let stream = [&marker(5, true)[..], b"hello", &marker(3, true), b"ab"].concat();
+        assert_eq!(whole(&stream), Some((&b"hello"[..], 9)));
+        assert_eq!(whole(&stream[9..]), None);
+        assert_eq!(whole(&[&marker(1, false)[..], b"x"].concat()), None);
+        assert_eq!(whole(&marker(0, true)), Some((&b""[..], 4)));
+    }
+
+    #[test]
+    fn fragments_are_joined_however_the_stream_is_cut() {
+        let stream = [
+            &marker(3, false)[..],
+            b"abc",
+            &marker(0, false),
+            &marker(4, true),
+            b"defg",
+            &marker(2, true),
+            b"hi",
+        ]
+        .concat();
+        for piece in 1..=stream.len() {
+            let mut assembly = Assembly::new(100);
+            let records = feed(&mut assembly, &stream, piece);
+            let bodies: Vec<_> = records
+                .iter()
+                .map(|record| &record.buffer[..record.length])
+                .collect();
+            assert_eq!(bodies, [&b"abcdefg"[..], b"hi"], "pieces of {piece}");
+            assert!(assembly.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_oversized_record_is_skipped_with_its_beginning_kept() {
+        let body = vec![7u8; 5000];
+        let stream = [
+            &marker(body.len(), true)[..],
+            &body,
+            &marker(2, true),
+            b"ok",
+        ]
+        .concat();
+        for piece in [1, 100, 10_000] {
+            let mut assembly = Assembly::new(4096);
+            let records = feed(&mut assembly, &stream, piece);
+            assert!(records[0].oversized && records[0].length == KEPT_OF_OVERSIZED);
+            assert_eq!(&records[1].buffer[..2], b"ok");
+            assert!(!records[1].oversized);
+        }
+    }
+
+    #[test]
+    fn a_claim_of_two_gib_asks_for_no_memory() {
+        let mut assembly = Assembly::new(1 << 20);
+        let claim = marker(0x7fff_ffff, true);
+        assert_eq!(
+            assembly.take(&claim),
+            (4, Progress::NeedsBuffer(KEPT_OF_OVERSIZED))
+        );
+        assert!(assembly.target().is_empty());
+    }
+
+    #[test]
+    fn thousands_of_empty_fragments_break_the_stream() {
+        let stream = marker(0, false).repeat(5000);
+        let (_, progress) = Assembly::new(100).take(&stream);
+        assert_eq!(progress, Progress::Broken);
+    }
+
+    #[test]
+    fn the_rest_of_a_fragment_can_be_received_in_place() {
+        let mut assembly = Assembly::new(100);
+        let stream = [&marker(6, true)[..], b"ab"].concat();
+        assert_eq!(assembly.take(&stream), (4, Progress::NeedsBuffer(6)));
+        assembly.give_buffer(vec![0; 8]);
+        assert_eq!(assembly.take(&stream[4..]), (2, Progress::Partial));
+        assembly.target().copy_from_slice(b"cdef");
+        assert_eq!(assembly.received(4), Progress::Whole);
+        let record = assembly.finish();
+        assert_eq!(&record.buffer[..record.length], b"abcdef");
+    }
+}

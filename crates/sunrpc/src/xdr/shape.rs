@@ -1,0 +1,132 @@
+//! Structures and enumerations whose both directions come from one description.
+
+/// Defines a structure with [`Encode`](super::Encode) and [`Decode`](super::Decode) that take
+/// the fields in order. `field: &'a [u8] = LIMIT` is opaque data of at most `LIMIT` bytes.
+macro_rules! xdr_structure {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident<$life:lifetime> {
+            $($(#[$field_meta:meta])* pub $field:ident: $type:ty $(= $limit:expr)?),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name<$life> {
+            $($(#[$field_meta])* pub $field: $type),*
+        }
+
+        $crate::xdr::xdr_structure!(@encode [<'_>] $name $($field)*);
+
+        impl<$life> $crate::xdr::Decode<$life> for $name<$life> {
+            #[inline]
+            fn decode(decoder: &mut $crate::xdr::Decoder<$life>) -> $crate::xdr::Result<Self> {
+                Ok(Self {
+                    $($field: $crate::xdr::xdr_structure!(@field decoder $($limit)?)),*
+                })
+            }
+        }
+    };
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $($(#[$field_meta:meta])* pub $field:ident: $type:ty),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type),*
+        }
+
+        $crate::xdr::xdr_structure!(@encode [] $name $($field)*);
+
+        impl<'a> $crate::xdr::Decode<'a> for $name {
+            #[inline]
+            fn decode(decoder: &mut $crate::xdr::Decoder<'a>) -> $crate::xdr::Result<Self> {
+                Ok(Self {
+                    $($field: $crate::xdr::Decode::decode(decoder)?),*
+                })
+            }
+        }
+    };
+    (@encode [$($generics:tt)*] $name:ident $($field:ident)*) => {
+        impl $crate::xdr::Encode for $name $($generics)* {
+            #[inline]
+            fn encode(&self, encoder: &mut $crate::xdr::Encoder<'_>) {
+                $($crate::xdr::Encode::encode(&self.$field, encoder);)*
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                0 $(+ $crate::xdr::Encode::encoded_size(&self.$field))*
+            }
+        }
+    };
+    (@field $decoder:ident) => {
+        $crate::xdr::Decode::decode($decoder)?
+    };
+    (@field $decoder:ident $limit:expr) => {
+        $decoder.opaque($limit)?
+    };
+}
+
+/// Defines an enumeration by its numbers; a number that is not there is
+/// [`Error::BadValue`](super::Error::BadValue).
+macro_rules! xdr_enumeration {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident {
+            $($(#[$variant_meta:meta])* $variant:ident = $number:literal),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u32)]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant = $number),*
+        }
+
+        impl $name {
+            /// Every value, in the order of the numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// The value of this number on the wire, if there is one.
+            #[inline]
+            #[must_use]
+            pub const fn from_number(number: u32) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            /// The number on the wire.
+            #[inline]
+            #[must_use]
+            pub const fn number(self) -> u32 {
+                self as u32
+            }
+        }
+
+        impl $crate::xdr::Encode for $name {
+            #[inline]
+            fn encode(&self, encoder: &mut $crate::xdr::Encoder<'_>) {
+                encoder.u32(self.number());
+            }
+
+            #[inline]
+            fn encoded_size(&self) -> usize {
+                4
+            }
+        }
+
+        impl<'a> $crate::xdr::Decode<'a> for $name {
+            #[inline]
+            fn decode(decoder: &mut $crate::xdr::Decoder<'a>) -> $crate::xdr::Result<Self> {
+                Self::from_number(decoder.u32()?).ok_or($crate::xdr::Error::BadValue)
+            }
+        }
+    };
+}
+
+pub(crate) use {xdr_enumeration, xdr_structure};
