@@ -10,7 +10,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 profile=${PAGEWELL_PROFILE:-dev}
-seconds_max=${SCENARIO_SECONDS:-420}
+seconds_max=${SCENARIO_SECONDS:-700}
 
 if [ -z "${PAGEWELL:-}" ]; then
     cargo build -q --profile "$profile" -p pagewell
@@ -49,7 +49,7 @@ for name in "${names[@]}"; do
             ;;
         *)
             echo "FAILED $name $took, status $status"
-            tail -n 100 "$logs/$name.log" | sed 's/^/    /'
+            tail -n 60 "$logs/$name.log" | sed 's/^/    /'
             failed=$((failed + 1))
             ;;
     esac

@@ -48,6 +48,8 @@ register! { COUNTERS, Counter:
         "Calls with a handle that this server never made.";
     RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
         "Pages of RAM files copied at a write because a reader still held them.";
+    RAM_TRIMS = "pagewell_ram_trims_total",
+        "Times that the memory of removed objects and names was handed back.";
     RAM_REFUSED = "pagewell_ram_refused_total",
         "Changes of a RAM file system refused or cut short because it was full.";
     DEVICE_READS = "pagewell_device_reads_total", "Read requests made to files and block devices.";
@@ -129,6 +131,10 @@ register! { COUNTERS, Counter:
         "Directory pages for which the directory was opened.";
     DIR_LISTINGS_CONTINUED = "pagewell_dir_listings_continued_total",
         "Directory pages that continued an open listing.";
+    DIR_LISTINGS_ORDERED = "pagewell_dir_listings_ordered_total",
+        "Directory pages that were put in order because the file system gives no cookies.";
+    DIR_OBJECTS_SWEPT = "pagewell_dir_objects_swept_total",
+        "Objects closed because a local program removed their last name.";
     DIR_LISTING_DOUBTS = "pagewell_dir_listing_doubts_total",
         "Listed names that were opened because their handle could not be compared.";
 }

@@ -4,7 +4,7 @@
 cat >/tmp/job <<'END'
 [global]
 directory=${TARGET}
-size=8m
+size=2m
 verify=crc32c
 verify_fatal=1
 do_verify=1
@@ -30,6 +30,7 @@ iodepth=16
 numjobs=2
 
 [direct-large]
+size=16m
 rw=write
 bs=1m
 direct=1
@@ -39,20 +40,20 @@ iodepth=4
 [synchronous]
 rw=randwrite
 bs=8k
-size=1m
+size=512k
 sync=1
 
 [fsync-often]
 rw=randwrite
 bs=4k
-size=2m
+size=1m
 fsync=16
 END
 
 for export in dir ram; do
     for options in '' rsize=4096,wsize=4096 nconnect=4; do
         mount_export "/$export" "/mnt/$export" "$options"
-        TARGET=/mnt/$export fio --output=/tmp/fio.log /tmp/job || { cat /tmp/fio.log; fail "fio on $export"; }
+        TARGET=/mnt/$export fio --eta=never --output=/tmp/fio.log /tmp/job || { cat /tmp/fio.log; fail "fio on $export"; }
         ! grep -Eq 'err= *[1-9]|verify:' /tmp/fio.log || { cat /tmp/fio.log; fail "fio on $export"; }
         step "$export ${options:-with default options}: verified"
         rm /mnt/"$export"/*

@@ -30,7 +30,7 @@ size=4m
 rate=100k
 sync=1
 END
-fio --output=/tmp/fio.log /tmp/job &
+fio --eta=never --output=/tmp/fio.log /tmp/job &
 fio=$!
 echo 'writing'
 

@@ -6,7 +6,7 @@ mkdir "$SCRATCH/served"
 make_tree "$SCRATCH/tree"
 make_iso "$SCRATCH/tree.iso" "$SCRATCH/tree"
 serve --squash none "/dir=$SCRATCH/served" "/iso=$SCRATCH/tree.iso"
-start_guest -t 300 restart "$SCRATCH/tree/sub/odd-size"
+start_guest restart "$SCRATCH/tree/sub/odd-size"
 
 guest_says 'writing'
 for round in 1 2; do

@@ -153,15 +153,18 @@ impl Cache {
         Some(slot.object)
     }
 
-    /// All objects held now, shard by shard.
-    pub(super) fn all(&self) -> Vec<Arc<Object>> {
-        let mut all = Vec::new();
+    /// All objects held now, shard by shard: those of one shard are in use while they are
+    /// visited.
+    pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
         for shard in &self.shards {
             let shard = lock(shard);
             let held = shard.slots.iter().flatten();
-            all.extend(held.map(|slot| Arc::clone(&slot.object)));
+            let objects: Vec<_> = held.map(|slot| Arc::clone(&slot.object)).collect();
+            drop(shard);
+            for object in objects {
+                visit(&object);
+            }
         }
-        all
     }
 
     fn forget_node(&self, object: &Object) {

@@ -23,7 +23,7 @@
 use super::Tree;
 use super::error_of;
 use super::object::Object;
-use crate::{FileType, Result};
+use crate::{FileType, OpenFile, Result};
 use pagewell_counters::names;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -80,6 +80,11 @@ impl Durability {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
+    #[cfg(test)]
+    pub(super) fn one_journal(&self) -> bool {
+        self.one_journal
+    }
+
     fn watched(&self, result: Result<(), Errno>) -> Result<()> {
         names::DIR_SYNCS.add(1);
         result.map_err(|errno| {
@@ -89,11 +94,16 @@ impl Durability {
         })
     }
 
-    pub(super) fn sync_data(&self, file: impl AsFd) -> Result<()> {
+    /// Brings the data of an object to the device through `file`, one of its descriptors.
+    pub(super) fn sync_data(&self, object: &Object, file: &OpenFile) -> Result<()> {
+        // before the sync: what is written meanwhile counts as not synced
+        object.set_unsynced(false);
         self.watched(self.calls.sync_data(file.as_fd()))
     }
 
-    pub(super) fn sync_all(&self, file: impl AsFd) -> Result<()> {
+    /// Brings data and attributes of an object to the device.
+    pub(super) fn sync_all(&self, object: &Object, file: &OpenFile) -> Result<()> {
+        object.set_unsynced(false);
         self.watched(self.calls.sync_all(file.as_fd()))
     }
 
@@ -123,11 +133,9 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        if matches!(object.file_type, FileType::Regular | FileType::Directory) {
-            self.acting.become_server()?;
-            if let Ok(file) = object.readable() {
-                return self.durability.sync_all(file);
-            }
+        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
+        if can_open && let Ok(file) = self.readable(object) {
+            return self.durability.sync_all(object, file);
         }
         self.sync_everything()
     }
@@ -163,10 +171,9 @@ impl Tree {
             return Ok(());
         }
         let needed = if self.durability.one_journal { 1 } else { 2 };
-        self.acting.become_server()?;
         for directory in directories.iter().take(needed) {
-            match directory.readable() {
-                Ok(file) => self.durability.sync_all(file)?,
+            match self.readable(directory) {
+                Ok(file) => self.durability.sync_all(directory, file)?,
                 // without root a directory may be writable and not readable
                 Err(_) => return self.sync_everything(),
             }
@@ -187,7 +194,7 @@ impl Tree {
             names::DIR_EVICTION_SYNCS.add(1);
             if let Some(file) = object.write_if_open() {
                 // a failure has changed the verifier: the writers will be told
-                let _ = self.durability.sync_data(file);
+                let _ = self.durability.sync_data(&object, file);
             }
         }
     }
@@ -195,17 +202,14 @@ impl Tree {
     /// Brings everything unstable to the device.
     pub(super) fn sync_all(&self) -> Result<()> {
         let mut outcome = Ok(());
-        for object in self.cache.all() {
-            if !object.is_unsynced() {
-                continue;
+        self.cache.each(|object| {
+            if let Some(file) = object.write_if_open()
+                && object.is_unsynced()
+                && let Err(error) = self.durability.sync_data(object, file)
+            {
+                outcome = Err(error);
             }
-            if let Some(file) = object.write_if_open() {
-                object.set_unsynced(false);
-                if let Err(error) = self.durability.sync_data(file) {
-                    outcome = Err(error);
-                }
-            }
-        }
+        });
         outcome.and(self.sync_everything())
     }
 }

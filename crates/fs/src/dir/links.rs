@@ -87,7 +87,7 @@ impl Tree {
             self.naming
                 .note(&moved, &Place::Child(&to, to_name), &self.root);
         }
-        let after = (from.status_even_gone().ok(), to.status_even_gone().ok());
+        let after = (from.status().ok(), to.status().ok());
         let from_alone = running.0.was_alone();
         let to_alone = running.1.as_ref().map_or(from_alone, |one| one.was_alone());
         drop((running, locked));

@@ -4,12 +4,12 @@
 //! system calls per name, without a lock on the directory.
 //!
 //! Rule: the cookie of an entry is the position behind it as the file system itself tells it
-//! (`d_off` of getdents64): on ext4 a hash of the name, on btrfs and tmpfs a number given at
-//! creation, stable in all of them. Each listing has its own descriptor. What the kernel gave and
-//! the visitor did not take is kept with the descriptor in the directory's object, so that
-//! whoever continues at that cookie neither opens, seeks nor reads again; it is used only while
-//! the directory's times have not moved since it was read (and only when they lay
-//! [`SETTLED_NANOSECONDS`] back then, as a change within the clock's grain would not move them).
+//! (`d_off` of getdents64): on ext4 a hash of the name, on XFS a place, on btrfs a number given
+//! at creation, stable in all of them (`entries` has what is done elsewhere). Each listing has its
+//! own descriptor. What the kernel gave and the visitor did not take is kept with the descriptor,
+//! for a few listings, so that whoever continues at that cookie neither opens, seeks nor reads
+//! again; it is used only while the directory's times have not moved since it was read (and only
+//! when they lay 20 ms back then, as a change within the clock's grain would not move them).
 //!
 //! With attributes, an entry costs one statx when its object is held open (a held inode number
 //! cannot mean anything else) or when identifiers need only inode and birth time, and one
@@ -20,122 +20,16 @@
 
 use super::Tree;
 use super::blocking;
-use super::error_of;
+use super::entries::{Listing, RawEntry, parse};
 use super::handle;
 use super::naming::{Naming, Place};
-use super::object::{Descriptor, Object, open_directory};
+use super::object::Object;
 use super::status::Status;
 use super::system;
-use crate::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result, Timestamp};
+use crate::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 use pagewell_counters::names;
-use rustix::fs::SeekFrom;
-use std::os::fd::{AsFd, BorrowedFd};
-
-/// What one getdents64 may return: some 500 names, about what a page of 64 KiB with attributes
-/// holds.
-const BUFFER_BYTES: usize = 16 * 1024;
-/// Timer ticks of the slowest kernels are 10 ms apart.
-const SETTLED_NANOSECONDS: i128 = 20_000_000;
-
-/// One entry as the kernel gives it.
-#[derive(Clone, Copy)]
-pub(super) struct RawEntry<'a> {
-    pub(super) name: &'a [u8],
-    pub(super) inode: u64,
-    /// Position behind the entry.
-    pub(super) cookie: u64,
-    /// It is a directory, or the file system does not say.
-    pub(super) may_be_directory: bool,
-}
-
-/// A directory open for listing, standing behind an entry, with what was read ahead.
-pub(super) struct Listing {
-    file: Descriptor,
-    /// Of the last entry taken; 0 at the start.
-    pub(super) cookie: u64,
-    bytes: Vec<u8>,
-    at: usize,
-    /// Times of the directory when `bytes` was read; `None`: not to be used later.
-    read_when: Option<(Timestamp, Timestamp)>,
-}
-
-impl Listing {
-    fn open(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
-        let file = open_directory(directory)?;
-        if cookie != 0 {
-            if i64::try_from(cookie).is_err() {
-                return Err(Error::BadCookie);
-            }
-            rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::BadCookie)?;
-        }
-        Ok(Self {
-            file: Descriptor::new(file),
-            cookie,
-            bytes: Vec::with_capacity(BUFFER_BYTES),
-            at: 0,
-            read_when: None,
-        })
-    }
-
-    /// Reads more when everything was taken; false at the end of the directory.
-    fn fill(&mut self) -> Result<bool> {
-        if self.at < self.bytes.len() {
-            return Ok(true);
-        }
-        self.bytes.clear();
-        self.at = 0;
-        system::read_entries(self.file.file().as_fd(), &mut self.bytes).map_err(error_of)
-    }
-
-    /// Whether what was read ahead is still what the directory holds.
-    fn is_current(&self, status: &Status) -> bool {
-        self.at >= self.bytes.len() || self.read_when == Some(times_of(status))
-    }
-}
-
-fn times_of(status: &Status) -> (Timestamp, Timestamp) {
-    (status.modified(), status.changed())
-}
-
-/// Parses the entry at `at` and says where the next one begins; `None` when there is no whole one.
-fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
-    let rest = bytes.get(at..)?;
-    let number = |from: usize| -> Option<u64> {
-        Some(u64::from_ne_bytes(
-            rest.get(from..from + 8)?.try_into().ok()?,
-        ))
-    };
-    let length = u16::from_ne_bytes(rest.get(16..18)?.try_into().ok()?);
-    let kind = *rest.get(18)?;
-    let name = rest.get(19..usize::from(length))?;
-    let name = name.split(|byte| *byte == 0).next()?;
-    let entry = RawEntry {
-        name,
-        inode: number(0)?,
-        cookie: number(8)?,
-        may_be_directory: kind == libc::DT_DIR || kind == libc::DT_UNKNOWN,
-    };
-    Some((entry, at + usize::from(length)))
-}
-
-/// All entries of an open directory from where it stands, until `visit` returns false.
-pub(super) fn each_entry(
-    directory: BorrowedFd<'_>,
-    visit: &mut dyn FnMut(&RawEntry<'_>) -> bool,
-) -> Result<()> {
-    let mut bytes = Vec::with_capacity(BUFFER_BYTES);
-    while system::read_entries(directory, &mut bytes).map_err(error_of)? {
-        let mut at = 0;
-        while let Some((entry, next)) = parse(&bytes, at) {
-            if !visit(&entry) {
-                return Ok(());
-            }
-            at = next;
-        }
-        bytes.clear();
-    }
-    Ok(())
-}
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
 
 type Visitor<'a> = &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
 
@@ -156,11 +50,8 @@ impl Tree {
         let end = self.list(call, &directory, &mut listing, with_attributes, visit)?;
         let after = self.look(&directory)?;
         if !end {
-            let times = times_of(&status);
-            let settled =
-                nanoseconds(Timestamp::now()) - nanoseconds(times.1) > SETTLED_NANOSECONDS;
-            listing.read_when = (settled && times == times_of(&after)).then_some(times);
-            directory.leave_listing(listing);
+            listing.note_times(&status, &after);
+            self.listings.leave(directory.node, listing);
         }
         Ok(DirectoryPage {
             attributes: self.attributes_of(&after)?,
@@ -176,16 +67,22 @@ impl Tree {
         cookie: u64,
     ) -> Result<Listing> {
         let caller = self.acting.caller(call);
-        if let Some(listing) = directory.take_listing(cookie)
+        if !self.permits(directory, status, &caller, 4)? {
+            return Err(Error::AccessDenied);
+        }
+        if let Some(listing) = self.listings.take(directory.node, cookie)
             && listing.is_current(status)
-            && self.permits(directory, status, &caller, 4)?
         {
             names::DIR_LISTINGS_CONTINUED.add(1);
             return Ok(listing);
         }
         names::DIR_LISTINGS_OPENED.add(1);
-        self.acting.become_caller(&caller)?;
-        Listing::open(directory.as_fd(), cookie)
+        self.acting.become_server()?;
+        if self.orders_listings.load(Ordering::Relaxed) {
+            Listing::open_ordered(directory.as_fd(), cookie)
+        } else {
+            Listing::open(directory.as_fd(), cookie)
+        }
     }
 
     fn list(
@@ -197,7 +94,16 @@ impl Tree {
         visit: Visitor<'_>,
     ) -> Result<bool> {
         let caller = self.acting.caller(call);
-        while listing.fill()? {
+        loop {
+            let (more, sound) = listing.fill()?;
+            if !more {
+                return Ok(true);
+            }
+            if !sound {
+                self.orders_listings.store(true, Ordering::Relaxed);
+                self.acting.become_server()?;
+                *listing = Listing::open_ordered(directory.as_fd(), listing.cookie)?;
+            }
             let bytes = std::mem::take(&mut listing.bytes);
             let mut more = true;
             while more && let Some((raw, next)) = parse(&bytes, listing.at) {
@@ -225,7 +131,6 @@ impl Tree {
             }
             listing.at = listing.bytes.len();
         }
-        Ok(true)
     }
 
     fn listed_number(&self, directory: &Object, raw: &RawEntry<'_>, entry: Option<&Entry>) -> u64 {
@@ -288,8 +193,4 @@ impl Tree {
             attributes: self.attributes_of(&status).ok()?,
         })
     }
-}
-
-fn nanoseconds(time: Timestamp) -> i128 {
-    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
 }

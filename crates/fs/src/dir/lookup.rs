@@ -40,17 +40,26 @@ impl Tree {
 
     /// One look at an object. One that has no names any more is let go, so that its space is freed.
     pub(super) fn look(&self, object: &Object) -> Result<Status> {
-        let looked = object.status();
-        if matches!(looked, Err(Error::Stale)) {
+        let status = object.status()?;
+        if self.is_gone(&status) {
             self.release(object);
+            return Err(Error::Stale);
         }
-        looked
+        Ok(status)
+    }
+
+    /// Whether the object has lost its last name. Some file systems count no names at all.
+    pub(super) fn is_gone(&self, status: &Status) -> bool {
+        status.link_count() == 0 && self.counts_links
     }
 
     /// Lets go of an object that is gone.
     pub(super) fn release(&self, object: &Object) {
         if let Ok(key) = self.naming.key_of(&object.id) {
             drop(self.cache.remove(&key));
+        }
+        if object.is_directory() {
+            self.listings.forget(object.node);
         }
     }
 
@@ -180,7 +189,9 @@ impl Tree {
     /// The parent of a directory that is not the root; stale when the directory was moved out.
     pub(super) fn parent_of(&self, directory: &Object) -> Result<(Arc<Object>, Status)> {
         let opened = match self.resolver.parent(directory.as_fd()) {
-            Err(Error::AccessDenied) if !self.walks_to_root(directory.as_fd())? => {
+            Err(Error::AccessDenied | Error::NotFound)
+                if !self.walks_to_root(directory.as_fd())? =>
+            {
                 return Err(Error::Stale);
             }
             opened => opened?,

@@ -12,7 +12,7 @@
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
 //! identifier is), `object` and `cache` (what is held open), `resolve` and `lookup` (from a name to
 //! an object), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`,
-//! [`durability`], and `blocking` (what a thread that may not wait answers).
+//! [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`crate::Change`] is true with respect to changes through Pagewell. Special files
@@ -24,6 +24,7 @@ mod blocking;
 mod cache;
 mod create;
 pub mod durability;
+mod entries;
 mod handle;
 pub mod identity;
 mod links;
@@ -38,6 +39,7 @@ mod resolve;
 mod set_attributes;
 mod status;
 mod stripes;
+mod sweeper;
 mod system;
 mod trail;
 
@@ -53,11 +55,13 @@ use crate::{
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A served directory.
 pub struct Directory {
     tree: Arc<Tree>,
+    _sweeper: sweeper::Sweeper,
 }
 
 /// Everything about one export.
@@ -76,12 +80,17 @@ struct Tree {
     filesystem_id: u64,
     /// Number of the mount the root is on, where the kernel tells.
     mount_number: Option<u64>,
-    /// The export is a whole mount, so that nothing on it can be outside.
+    /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,
     /// The file system can have access control lists.
     has_acls: bool,
+    /// The file system counts names: an object with none is gone.
+    counts_links: bool,
     /// Linux' number for the type of the file system.
     magic: i64,
+    listings: entries::Listings,
+    /// The file system gives no positions that can be cookies.
+    orders_listings: AtomicBool,
     /// Held by the one thread that searches the export for an object.
     hunting: Mutex<()>,
 }
@@ -92,8 +101,10 @@ impl Directory {
     /// Sets the umask of the process to 0, so that objects get the mode their caller asks for,
     /// and raises the soft limit of open files.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let tree = Arc::new(Tree::open(path, options)?);
         Ok(Self {
-            tree: Arc::new(Tree::open(path, options)?),
+            _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
+            tree,
         })
     }
 

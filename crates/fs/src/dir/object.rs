@@ -8,12 +8,12 @@
 //! announces itself before its first look and retires after its last. The first look counts only
 //! when nobody else was announced at any moment in between.
 
-use super::listing::Listing;
 use super::status::{Node, Status};
 use super::{error_of, lock};
 use crate::{Error, FileId, FileType, OpenFile, Result, Timestamp};
 use pagewell_counters::names;
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -32,7 +32,6 @@ pub(super) struct Object {
     unsynced: AtomicBool,
     changes: Changes,
     acl: Mutex<Option<(Timestamp, bool)>>,
-    listing: Mutex<Option<Listing>>,
 }
 
 /// A descriptor that is counted while an object holds it.
@@ -70,22 +69,11 @@ impl Object {
             unsynced: AtomicBool::new(false),
             changes: Changes::default(),
             acl: Mutex::new(None),
-            listing: Mutex::new(None),
         })
     }
 
-    /// One look at the object. An object without names is gone, although it is still open here.
+    /// One look at the object, which may have no names any more.
     pub(super) fn status(&self) -> Result<Status> {
-        let status = Status::of(self)?;
-        if status.link_count() == 0 {
-            Err(Error::Stale)
-        } else {
-            Ok(status)
-        }
-    }
-
-    /// The same, also when it has no names any more.
-    pub(super) fn status_even_gone(&self) -> Result<Status> {
         Status::of(self)
     }
 
@@ -159,7 +147,7 @@ impl Object {
 
     /// A path that leads to the object and nowhere else.
     pub(super) fn link(&self) -> String {
-        format!("/proc/self/fd/{}", self.as_fd().as_raw_fd())
+        link_to(self.as_fd())
     }
 
     pub(super) fn changes(&self) -> &Changes {
@@ -185,17 +173,6 @@ impl Object {
     pub(super) fn remember_acl(&self, changed: Timestamp, has: bool) {
         *lock(&self.acl) = Some((changed, has));
     }
-
-    /// Takes the listing that stands after the entry of `cookie`, if one was left there.
-    pub(super) fn take_listing(&self, cookie: u64) -> Option<Listing> {
-        lock(&self.listing).take_if(|listing| listing.cookie == cookie)
-    }
-
-    /// Leaves a listing for whoever continues it.
-    pub(super) fn leave_listing(&self, listing: Listing) {
-        let replaced = lock(&self.listing).replace(listing);
-        drop(replaced);
-    }
 }
 
 impl AsFd for Object {
@@ -211,10 +188,18 @@ fn keep(slot: &OnceLock<Descriptor>, opened: OpenFile) -> &OpenFile {
 
 /// Opens a directory for listing and syncing, with the identity of the thread.
 pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::openat(directory, c".", flags, Mode::empty())
-        .map(OpenFile::new)
-        .map_err(error_of)
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(directory, c".", flags, Mode::empty()) {
+        // looking up `.` needs permission to search, which listing does not
+        Err(Errno::ACCESS) => rustix::fs::open(link_to(directory), flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map(OpenFile::new).map_err(error_of)
+}
+
+/// A path that leads to what is open as `fd` and nowhere else.
+pub(super) fn link_to(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 /// Counts changes in flight, see the top of the file.

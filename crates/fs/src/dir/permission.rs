@@ -12,7 +12,7 @@
 //! Whether there is a list is remembered per object until its `changed` time moves, which
 //! setting a list does.
 //!
-//! What creates, removes, renames, links, looks up or lists is not judged here: it runs as the
+//! What creates, removes, renames, links or looks up is not judged here: it runs as the
 //! caller and the kernel judges it.
 
 use super::Tree;
@@ -56,6 +56,9 @@ impl Tree {
     ) -> Result<()> {
         if self.limits.read_only {
             return Err(Error::ReadOnly);
+        }
+        if status.is_frozen() {
+            return Err(Error::NotPermitted); // also when it is already open for writing
         }
         let allowed = status.uid() == caller.uid || self.permits(object, status, caller, WRITE)?;
         if allowed {
@@ -161,8 +164,7 @@ impl Tree {
 
 /// Whether the object that `path` leads to has an access control list.
 pub(super) fn has_access_list(path: &str) -> Result<bool> {
-    let mut nothing: [u8; 0] = [];
-    match rustix::fs::getxattr(path, c"system.posix_acl_access", &mut nothing) {
+    match rustix::fs::getxattr_query(path, c"system.posix_acl_access") {
         Ok(length) => Ok(length > 0),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
         Err(errno) => Err(super::error_of(errno)),

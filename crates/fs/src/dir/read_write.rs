@@ -35,11 +35,8 @@ impl Tree {
         let payload = if length == 0 {
             Payload::Bytes(Vec::new())
         } else {
-            if !object.is_readable() {
-                self.acting.become_server()?;
-            }
             Payload::File {
-                file: object.readable()?.clone(),
+                file: self.readable(&object)?.clone(),
                 offset,
                 length,
             }
@@ -93,10 +90,10 @@ impl Tree {
         let count = write_all(file, data, offset)?;
         match stability {
             Stability::Unstable => {}
-            Stability::DataSync => self.durability.sync_data(file)?,
-            Stability::FileSync => self.durability.sync_all(file)?,
+            Stability::DataSync => self.durability.sync_data(&object, file)?,
+            Stability::FileSync => self.durability.sync_all(&object, file)?,
         }
-        let after = object.status_even_gone().ok();
+        let after = object.status().ok();
         let alone = running.was_alone();
         Ok(Written {
             count,
@@ -114,20 +111,26 @@ impl Tree {
         object.expect_regular()?;
         let running = object.changes().begin();
         let before = self.look(&object)?;
-        self.acting.become_server()?;
         let file = match object.write_if_open() {
             Some(file) => file,
-            None => object.readable()?,
+            None => self.readable(&object)?,
         };
-        // before the sync: what is written meanwhile counts as not synced
-        object.set_unsynced(false);
-        self.durability.sync_data(file)?;
-        let after = object.status_even_gone().ok();
+        self.durability.sync_data(&object, file)?;
+        let after = object.status().ok();
         let alone = running.was_alone();
         Ok(Committed {
             verifier: self.durability.verifier(),
             change: self.change(&before, after.as_ref(), alone),
         })
+    }
+
+    /// The file or directory open for reading; the permission was checked before, or none is
+    /// needed to sync it.
+    pub(super) fn readable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+        if !object.is_readable() {
+            self.acting.become_server()?;
+        }
+        object.readable()
     }
 
     /// The file open for writing; the permission was checked before.

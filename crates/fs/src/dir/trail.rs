@@ -36,7 +36,7 @@
 //! numbers than stat (some union mounts) can only be followed by the table.
 
 use super::Tree;
-use super::listing::each_entry;
+use super::entries::each_entry;
 use super::lock;
 use super::object::open_directory;
 use super::status::Status;

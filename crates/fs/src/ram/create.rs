@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::data::FileData;
 use super::directory::Directory;
 use super::inode::{Body, Inode, State, change};
-use super::permission::{self, EXECUTE, MODE_SET_GID, WRITE};
+use super::permission::{self, EXECUTE, MODE_SET_GID, MODE_SET_UID, WRITE};
 use super::quota::name_charge;
-use super::{LINKS_MAX, RamFileSystem, setattr};
+use super::{LINKS_MAX, MODE_BITS, RamFileSystem, setattr};
 use crate::{
-    Attributes, Change, CreateMode, Created, Credentials, Error, FileId, NodeKind, Result,
-    SetAttributes, name,
+    Attributes, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
+    Result, SetAttributes, name,
 };
 
 /// Modes of objects made without one.
@@ -32,6 +32,9 @@ impl RamFileSystem {
         mode: &CreateMode,
     ) -> Result<Created> {
         name::check_new(name)?;
+        if let CreateMode::Unchecked(request) | CreateMode::Guarded(request) = mode {
+            setattr::check_values(request)?;
+        }
         let tree = self.lock_tree();
         let (parent, existing) = self.place(credentials, directory, name)?;
         if let Some(number) = existing {
@@ -78,7 +81,7 @@ impl RamFileSystem {
                     credentials,
                     &mut state,
                     &request,
-                    &self.quota,
+                    &self.storage,
                 )?);
             }
             _ => return Err(Error::Exists),
@@ -107,9 +110,7 @@ impl RamFileSystem {
             if directory.metadata.link_count >= LINKS_MAX {
                 return Err(Error::TooManyLinks);
             }
-            let mut state = self.newborn(credentials, directory, body, DIRECTORY_MODE, *request)?;
-            state.metadata.mode |= directory.metadata.mode & MODE_SET_GID;
-            Ok(state)
+            self.newborn(credentials, directory, body, DIRECTORY_MODE, *request)
         })
     }
 
@@ -185,7 +186,8 @@ impl RamFileSystem {
         Ok((inode, found))
     }
 
-    /// A new object for the caller, with the attributes asked for.
+    /// A new object for the caller, with the attributes asked for. An owner or a group that the
+    /// caller may not give is left out, as other NFS servers do: clients send them unasked.
     fn newborn(
         &self,
         credentials: &Credentials,
@@ -194,20 +196,42 @@ impl RamFileSystem {
         default_mode: u32,
         request: SetAttributes,
     ) -> Result<State> {
-        let gid = if directory.metadata.mode & MODE_SET_GID != 0 {
-            directory.metadata.gid
-        } else {
+        let file_type = body.file_type();
+        let is_regular = file_type == FileType::Regular;
+        if request.size.is_some_and(|size| size != 0) && !is_regular {
+            return Err(Error::Invalid);
+        }
+        let directory = &directory.metadata;
+        let inherited = directory.mode & MODE_SET_GID;
+        let gid = if inherited == 0 {
             credentials.gid
+        } else {
+            directory.gid
         };
-        let mut state = State::new(body, default_mode, credentials.uid, gid);
+        let mode = request.mode.unwrap_or(default_mode) & MODE_BITS;
+        let first_mode = permission::mode_at_birth(credentials, directory, file_type, mode);
+        let mut state = State::new(body, first_mode, credentials.uid, gid);
+        let is_root = credentials.uid == 0;
+        let uid = request
+            .uid
+            .filter(|uid| is_root && *uid != credentials.uid && *uid != u32::MAX);
+        let gid = request
+            .gid
+            .filter(|new| *new != gid && *new != u32::MAX)
+            .filter(|new| is_root || credentials.in_group(*new));
+        let size = request.size.filter(|size| *size != 0);
+        // A change of owner or size takes set-user-id away, and mkdir(2) does not give it.
+        let again = file_type.is_directory() || uid.is_some() || gid.is_some() || size.is_some();
+        let special = mode & (MODE_SET_UID | MODE_SET_GID) != 0;
         let request = SetAttributes {
-            size: request
-                .size
-                .filter(|_| matches!(state.body, Body::Regular(_))),
+            mode: (special && again).then_some(mode | first_mode & MODE_SET_GID),
+            uid,
+            gid,
+            size,
             ..request
         };
         setattr::check(credentials, &state, &request)?;
-        let _nothing_cut = setattr::apply(credentials, &mut state, &request, &self.quota)?;
+        let _nothing_cut = setattr::apply(credentials, &mut state, &request, &self.storage)?;
         Ok(state)
     }
 
@@ -222,7 +246,8 @@ impl RamFileSystem {
         let mut directory = parent.write()?;
         permission::check_directory(credentials, &directory, WRITE | EXECUTE)?;
         let state = build(&directory)?;
-        self.quota
+        self.storage
+            .quota
             .take_or_refuse(name_charge(name) + state.charge())?;
         let before = directory.wcc();
         let number = self.table.next_number();
@@ -263,7 +288,7 @@ impl RamFileSystem {
         if state.metadata.link_count >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.quota.take_or_refuse(name_charge(name))?;
+        self.storage.quota.take_or_refuse(name_charge(name))?;
         let before = directory.wcc();
         state.metadata.link_count += 1;
         state.touch_changed();

@@ -132,6 +132,26 @@ pub(super) fn settable_mode(credentials: &Credentials, gid: u32, mode: u32) -> u
     }
 }
 
+/// The mode of an object at the moment it is made: a directory inherits set-group-id and gets no
+/// other such bit; in a directory that hands its group down, an executable gets set-group-id only
+/// from members of that group.
+pub(super) fn mode_at_birth(
+    credentials: &Credentials,
+    directory: &Metadata,
+    file_type: FileType,
+    mode: u32,
+) -> u32 {
+    let inherited = directory.mode & MODE_SET_GID;
+    match file_type {
+        FileType::Directory => mode & !(MODE_SET_UID | MODE_SET_GID) | inherited,
+        FileType::Symlink => 0o777,
+        _ if inherited != 0 && mode & MODE_GROUP_EXECUTE != 0 => {
+            settable_mode(credentials, directory.gid, mode)
+        }
+        _ => mode,
+    }
+}
+
 fn loses_set_gid(credentials: &Credentials, metadata: &Metadata) -> bool {
     metadata.mode & MODE_GROUP_EXECUTE != 0
         || !(is_root(credentials) || credentials.in_group(metadata.gid))

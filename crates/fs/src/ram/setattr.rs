@@ -7,11 +7,31 @@
 use super::data::Discarded;
 use super::inode::{Body, Metadata, State};
 use super::permission;
-use super::quota::Quota;
+use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
 use crate::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
 
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+
+/// Refuses what can be set on nothing.
+pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
+    let is_time = |how: &SetTime| match how {
+        SetTime::To(time) => time.nanoseconds < NANOSECONDS_PER_SECOND,
+        SetTime::ToServerTime => true,
+    };
+    if request.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+        Err(Error::FileTooLarge)
+    } else if request
+        .accessed
+        .iter()
+        .chain(&request.modified)
+        .all(is_time)
+    {
+        Ok(())
+    } else {
+        Err(Error::Invalid)
+    }
+}
 
 /// Refuses what may not be set.
 pub(super) fn check(
@@ -20,19 +40,10 @@ pub(super) fn check(
     request: &SetAttributes,
 ) -> Result<()> {
     let metadata = &state.metadata;
-    for time in [request.accessed, request.modified] {
-        if let Some(SetTime::To(time)) = time
-            && time.nanoseconds >= NANOSECONDS_PER_SECOND
-        {
-            return Err(Error::Invalid);
-        }
-    }
-    if let Some(size) = request.size {
+    check_values(request)?;
+    if request.size.is_some() {
         state.data()?;
         permission::check_write(credentials, metadata)?;
-        if size > FILE_BYTES_MAX {
-            return Err(Error::FileTooLarge);
-        }
     }
     permission::check_owner_change(credentials, metadata, request.uid, request.gid)?;
     if request.mode.is_some() {
@@ -67,14 +78,14 @@ pub(super) fn apply(
     credentials: &Credentials,
     state: &mut State,
     request: &SetAttributes,
-    quota: &Quota,
+    storage: &Storage,
 ) -> Result<Discarded> {
     if *request == SetAttributes::default() {
         return Ok(Discarded::default());
     }
     let mut discarded = Discarded::default();
     if let (Some(size), Body::Regular(data)) = (request.size, &mut state.body) {
-        discarded = data.set_size(size, quota)?;
+        discarded = data.set_size(size, storage)?;
     }
     let now = state.touch_changed();
     let is_directory = state.body.file_type().is_directory();

@@ -57,8 +57,9 @@ impl Shared<'_> {
             result => result,
         };
         if let Err(error) = result {
-            let strange = matches!(error, Error::Io(_) | Error::WouldBlock | Error::TryLater);
-            assert!(!strange, "{error:?} of {step:?}");
+            let strange = matches!(error, Error::Io(_) | Error::WouldBlock);
+            let late = error == Error::TryLater && self.never_blocks;
+            assert!(!strange && !late, "{error:?} of {step:?}");
         }
     }
 
@@ -190,7 +191,7 @@ pub(crate) fn random_operations(filesystem: &dyn FileSystem, never_blocks: bool,
         may_block: true,
     };
     let known = shared.known.into_inner().unwrap();
-    assert!(known.len() > 50, "only {} objects were made", known.len());
+    assert!(known.len() > 20, "only {} objects were made", known.len());
     for id in known {
         match filesystem.attributes(&call, &id) {
             Ok(_) => assert!(alive.contains(&id), "{id:?} lives without a name"),

@@ -26,9 +26,11 @@ use std::cell::RefCell;
 
 use driver::{Driver, Instance, Outcomes};
 use pagewell_fs::FileSystem;
+use pagewell_fs::dir::{Directory, Options, identity};
 use pagewell_fs::ram::RamFileSystem;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use reference::Traits;
+use tempfile::TempDir;
 
 /// Steps of one sequence, at most.
 const STEPS: usize = 120;
@@ -98,7 +100,7 @@ const MUST_MEET: [(&str, &[&str]); 17] = [
             "Ok",
             "Exists",
             "AccessDenied",
-            "NotPermitted",
+            "NotDirectory",
             "NameTooLong",
         ],
     ),
@@ -182,6 +184,8 @@ const RAM_TRAITS: Traits = Traits {
     reads_move_accessed: false,
     before_always: true,
     never_blocks: true,
+    verifier_in_times: false,
+    identifiers_stay: true,
     file_bytes_max: 0,
 };
 
@@ -208,4 +212,123 @@ fn ram_stays_whole_under_threads() {
 #[test]
 fn ram_reports_true_changes() {
     concurrent::consistent_changes(&Ram::new().0);
+}
+
+/// A directory of the local system, opened again at a restart.
+struct Local {
+    directory: Option<Directory>,
+    options: Options,
+    place: TempDir,
+}
+
+impl Local {
+    fn new(options: &Options) -> Self {
+        let place = tempfile::Builder::new().prefix("pagewell-model-").tempdir();
+        let place = place.unwrap();
+        let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        std::fs::set_permissions(place.path(), everybody).unwrap();
+        Self {
+            directory: Some(Directory::open(place.path(), options.clone()).unwrap()),
+            options: options.clone(),
+            place,
+        }
+    }
+}
+
+impl Instance for Local {
+    fn filesystem(&self) -> &dyn FileSystem {
+        self.directory.as_ref().unwrap()
+    }
+
+    fn restart(&mut self) -> bool {
+        self.directory = None;
+        identity::restore_thread().unwrap();
+        let opened = Directory::open(self.place.path(), self.options.clone());
+        self.directory = Some(opened.unwrap());
+        true
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.directory = None;
+        let restored = identity::restore_thread(); // or this thread cannot remove the directory
+        assert!(restored.is_ok() || std::thread::panicking());
+    }
+}
+
+/// Names and attributes need not be on the device for these tests.
+fn handles() -> Options {
+    Options {
+        metadata_sync: false,
+        ..Options::default()
+    }
+}
+
+fn trails() -> Options {
+    Options {
+        force_trails: true,
+        ..handles()
+    }
+}
+
+fn local_traits(identifiers_stay: bool) -> Traits {
+    let protected = std::fs::read_to_string("/proc/sys/fs/protected_hardlinks");
+    Traits {
+        links_protected: protected.is_ok_and(|text| text.trim() != "0"),
+        reads_move_accessed: true,
+        before_always: true,
+        never_blocks: false,
+        verifier_in_times: true,
+        identifiers_stay,
+        file_bytes_max: 0,
+    }
+}
+
+/// Only root can act for several users.
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn local_equals_the_model(cases: u32, options: &Options) {
+    if !is_root() {
+        return;
+    }
+    run_sequences(cases, |steps, outcomes| {
+        let mut driver = Driver::new(
+            Box::new(Local::new(options)),
+            local_traits(!options.force_trails),
+            outcomes,
+        );
+        driver.run(steps);
+        driver.remove_all();
+    });
+}
+
+#[test]
+fn directories_by_handle_equal_the_model() {
+    local_equals_the_model(200, &handles());
+}
+
+#[test]
+fn directories_by_trail_equal_the_model() {
+    local_equals_the_model(200, &trails());
+}
+
+#[test]
+fn directories_stay_whole_under_threads() {
+    if is_root() {
+        for (seed, options) in [handles(), trails()].iter().enumerate() {
+            let local = Local::new(options);
+            concurrent::random_operations(local.filesystem(), false, seed as u64);
+            tree::remove_all(local.filesystem());
+        }
+    }
+}
+
+#[test]
+fn directories_report_true_changes() {
+    if is_root() {
+        concurrent::consistent_changes(Local::new(&handles()).filesystem());
+    }
 }

@@ -19,18 +19,23 @@ impl Model {
         default_mode: u32,
         request: &SetAttributes,
     ) -> Expected<usize> {
-        let mut request = *request;
         let parent = &self.objects[directory];
         let inherits = parent.mode & 0o2000 != 0;
         let gid = if inherits { parent.gid } else { who.gid };
-        let mut object = Object::new(body, default_mode, who.uid, gid, self.start);
-        if object.file_type() != FileType::Regular {
-            request.size = None;
+        let mode = request.mode.unwrap_or(default_mode) & 0o7777;
+        let mut object = Object::new(body, mode, who.uid, gid, self.start);
+        let foreign_group = inherits && who.uid != 0 && !who.in_group(gid);
+        let mut errors = Vec::new();
+        match object.file_type() {
+            FileType::Symlink => object.mode = 0o777,
+            FileType::Directory if inherits => object.mode = mode & 0o1777 | 0o2000,
+            FileType::Directory => object.mode = mode & 0o1777,
+            _ if foreign_group && mode & 0o010 != 0 => object.mode &= !0o2000,
+            _ => {}
         }
-        if object.file_type() == FileType::Symlink {
-            request.mode = None;
-        }
-        let mut errors = rules::set_refusals(who, &object, &request, self.traits.file_bytes_max);
+        let request = dressing(who, &object, mode, request);
+        let limit = self.traits.file_bytes_max;
+        errors.extend(rules::set_refusals(who, &object, &request, limit));
         errors.extend(
             self.may_write_directory(who, directory)
                 .err()
@@ -47,9 +52,6 @@ impl Model {
             return Err(errors);
         }
         set(who, &mut object, &request, self.start);
-        if object.is_directory() && inherits {
-            object.mode |= 0o2000;
-        }
         let number = self.objects.len();
         if object.is_directory() {
             self.objects[directory].links += 1;
@@ -61,6 +63,34 @@ impl Model {
         Ok(number)
     }
 
+    /// Refuses attributes that nothing can have. Whatever else is wrong may come first.
+    fn check_values(
+        &self,
+        who: &Credentials,
+        named: Named,
+        name: &[u8],
+        request: &SetAttributes,
+        size_of_no_file: bool,
+    ) -> Expected<()> {
+        let mut errors = rules::bad_values(request, self.traits.file_bytes_max);
+        if size_of_no_file {
+            errors.push(Error::Invalid);
+        }
+        if errors.is_empty() {
+            return Ok(());
+        }
+        errors.extend(self.any_refusal(who, named, name));
+        Err(errors)
+    }
+
+    /// What may be said instead when an argument alone is reason enough to refuse.
+    fn any_refusal(&self, who: &Credentials, named: Named, name: &[u8]) -> Vec<Error> {
+        let entered = self.enter(who, named, rules::new_name(name));
+        let mut errors = entered.err().unwrap_or_default();
+        errors.extend([Error::Exists, Error::AccessDenied, Error::NotPermitted]);
+        errors
+    }
+
     fn make_new(
         &mut self,
         who: &Credentials,
@@ -69,6 +99,13 @@ impl Model {
         body: impl FnOnce(usize) -> (Body, u32),
         request: &SetAttributes,
     ) -> Expected<usize> {
+        self.check_values(
+            who,
+            named,
+            name,
+            request,
+            request.size.is_some_and(|size| size > 0),
+        )?;
         let directory = self.enter(who, named, rules::new_name(name))?;
         if self.entries(directory).contains_key(name) {
             return refuse(Error::Exists);
@@ -84,6 +121,9 @@ impl Model {
         name: &[u8],
         how: &How,
     ) -> Expected<usize> {
+        if let How::Unchecked(request) | How::Guarded(request) = how {
+            self.check_values(who, named, name, request, false)?;
+        }
         let directory = self.enter(who, named, rules::new_name(name))?;
         let Some(existing) = self.entries(directory).get(name).copied() else {
             let (request, mode, verifier) = match how {
@@ -98,7 +138,10 @@ impl Model {
             };
             let body = Body::Regular(Content::default());
             let number = self.make(who, directory, name, body, mode, &request)?;
-            self.objects[number].verifier = verifier;
+            if verifier.is_some() {
+                self.objects[number].verifier = verifier;
+                self.objects[number].forget_times(); // a kind may keep the verifier there
+            }
             return Ok(number);
         };
         let object = &self.objects[existing];
@@ -116,6 +159,22 @@ impl Model {
             How::Exclusive(verifier) if object.verifier == Some(*verifier) => Ok(existing),
             _ => refuse(Error::Exists),
         }
+    }
+
+    /// The file that an exclusive create may find or may refuse, where the verifier is kept in
+    /// the times: they move when the file is used, and need not when attributes are set.
+    pub(crate) fn uncertain(&self, named: Named, name: &[u8], how: &How) -> Option<usize> {
+        let How::Exclusive(verifier) = how else {
+            return None;
+        };
+        let directory = self.live(named).ok()?;
+        let Body::Directory { entries, .. } = &self.objects[directory].body else {
+            return None;
+        };
+        let number = *entries.get(name)?;
+        let object = &self.objects[number];
+        let was_made_so = object.past_verifier == Some(*verifier);
+        (self.traits.verifier_in_times && was_made_so).then_some(number)
     }
 
     pub(crate) fn make_directory(
@@ -140,17 +199,9 @@ impl Model {
         target: &[u8],
         request: &SetAttributes,
     ) -> Expected<usize> {
-        let mut errors = Vec::new();
-        if target.is_empty() || target.contains(&0) {
-            errors.push(Error::Invalid);
-        }
-        if target.len() > 4095 {
-            errors.push(Error::NameTooLong);
-        }
-        if !errors.is_empty() {
-            let name = rules::new_name(name);
-            errors.extend(self.enter(who, named, name).err().unwrap_or_default());
-            errors.extend([Error::Exists, Error::AccessDenied]);
+        if target.is_empty() || target.contains(&0) || target.len() > 4095 {
+            let mut errors = vec![Error::Invalid, Error::NameTooLong];
+            errors.extend(self.any_refusal(who, named, name));
             return Err(errors);
         }
         let body = |_| (Body::Symlink(target.to_vec()), 0o777);
@@ -186,15 +237,24 @@ impl Model {
         let (number, directory) = match (self.live(object), entered) {
             (Ok(number), Ok(directory)) => (number, directory),
             (number, directory) => {
-                let mut errors = number.err().unwrap_or_default();
-                errors.extend(directory.err().unwrap_or_default());
+                let mut errors = directory.err().unwrap_or_default();
+                match number {
+                    Ok(number) if self.objects[number].is_directory() => {
+                        errors.push(Error::NotPermitted);
+                    }
+                    Ok(_) => {}
+                    Err(more) => errors.extend(more),
+                }
                 return Err(errors);
             }
         };
-        if self.entries(directory).contains_key(name) {
-            return refuse(Error::Exists);
-        }
         let mut errors = Vec::new();
+        if self.entries(directory).contains_key(name) {
+            errors.push(Error::Exists);
+            if !self.objects[number].is_directory() {
+                return Err(errors);
+            }
+        }
         let source = &self.objects[number];
         let protected = self.traits.links_protected && !rules::may_link(who, source);
         if source.is_directory() || protected {
@@ -353,5 +413,35 @@ impl Model {
         self.objects[from_directory].touch_modified(start);
         self.objects[to_directory].touch_modified(start);
         Ok((from_directory, to_directory))
+    }
+}
+
+/// What is set on a new object after it was made: an owner and a group only as far as the caller
+/// may give them; the mode only where something takes special bits away, or did not give them.
+fn dressing(
+    who: &Credentials,
+    object: &Object,
+    mode: u32,
+    request: &SetAttributes,
+) -> SetAttributes {
+    let real = |id: &u32| *id != u32::MAX;
+    let uid = request
+        .uid
+        .filter(real)
+        .filter(|uid| who.uid == 0 && *uid != 0);
+    let member = |gid: &u32| who.uid == 0 || who.in_group(*gid);
+    let other = |gid: &u32| *gid != object.gid;
+    let gid = request.gid.filter(real).filter(member).filter(other);
+    let size = request.size.filter(|size| *size > 0);
+    let changes = uid.is_some() || gid.is_some() || size.is_some() || object.is_directory();
+    let is_link = object.file_type() == FileType::Symlink;
+    let mode = (changes && !is_link && mode & 0o6000 != 0).then_some(mode | object.mode & 0o2000);
+    let size = size.filter(|_| object.file_type() == FileType::Regular);
+    SetAttributes {
+        mode,
+        uid,
+        gid,
+        size,
+        ..*request
     }
 }

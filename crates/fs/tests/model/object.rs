@@ -4,6 +4,12 @@ use std::collections::BTreeMap;
 
 use pagewell_fs::{Attributes, FileType, Timestamp, WccAttributes};
 
+/// Before any time.
+pub(crate) const PAST: Timestamp = Timestamp {
+    seconds: i64::MIN,
+    nanoseconds: 0,
+};
+
 /// A time that the model knows, or one that the next look at the object tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Known {
@@ -109,6 +115,8 @@ pub(crate) struct Object {
     pub(crate) gid: u32,
     pub(crate) links: u32,
     pub(crate) verifier: Option<[u8; 8]>,
+    /// A verifier that attributes which were set, or a use of the file, took away.
+    pub(crate) past_verifier: Option<[u8; 8]>,
     pub(crate) changed: Known,
     pub(crate) modified: Known,
     pub(crate) accessed: Known,
@@ -149,6 +157,7 @@ impl Object {
             gid,
             links,
             verifier: None,
+            past_verifier: None,
             changed: Known::NotBefore(start),
             modified: Known::NotBefore(start),
             accessed: Known::NotBefore(start),
@@ -181,6 +190,12 @@ impl Object {
             Body::Directory { .. } => self.size_seen,
             Body::Node(..) => Some(0),
         }
+    }
+
+    /// The next look tells the times of access and of modification, whatever they are.
+    pub(crate) fn forget_times(&mut self) {
+        self.accessed = Known::NotBefore(PAST);
+        self.modified = Known::NotBefore(PAST);
     }
 
     /// The attributes change, now.

@@ -230,7 +230,7 @@ fn time() -> BoxedStrategy<SetTime> {
         4 => Just(SetTime::ToServerTime),
         1 => Just(at(0, 0)),
         1 => Just(at(-1, 999_999_999)),
-        1 => Just(at(-(1 << 31), 1)),
+        1 => Just(at(1 - (1 << 31), 1)),
         1 => Just(at((1 << 32) + 5, 123_456_789)),
         1 => Just(at(1 << 33, 0)),
         1 => Just(at(5, 1_000_000_000)),

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use pagewell_fs::{Access, Credentials, Error, FileType, SetAttributes, SetTime, Timestamp};
+use pagewell_fs::{
+    Access, Attributes, Credentials, Error, FileType, SetAttributes, SetTime, Timestamp,
+};
 
-use crate::object::{Body, Content, Known, Object};
+use crate::object::{Body, Content, Known, Object, PAST};
 use crate::rules::{self, EXECUTE, READ, WRITE};
 
 /// What must come out.
@@ -29,6 +31,10 @@ pub(crate) struct Traits {
     pub(crate) before_always: bool,
     /// A call that may not block is always answered.
     pub(crate) never_blocks: bool,
+    /// An object always has the same identifier; otherwise all it ever had stay valid.
+    pub(crate) identifiers_stay: bool,
+    /// The verifier of an exclusive create is kept in the times of the file.
+    pub(crate) verifier_in_times: bool,
     pub(crate) file_bytes_max: u64,
 }
 
@@ -62,12 +68,8 @@ impl Model {
             gid,
             start,
         );
-        let past = Timestamp {
-            seconds: i64::MIN,
-            nanoseconds: 0,
-        };
-        (root.changed, root.modified) = (Known::NotBefore(past), Known::NotBefore(past));
-        root.accessed = Known::NotBefore(past);
+        root.changed = Known::NotBefore(PAST);
+        root.forget_times();
         Self {
             traits,
             objects: vec![root],
@@ -215,14 +217,22 @@ impl Model {
         Ok((bytes, end))
     }
 
+    /// Compares an object with what the file system says of it. Where reading moves the access
+    /// time, so may the file system's own looks into directories: then what was set is compared
+    /// once.
+    pub(crate) fn meet(&mut self, number: usize, seen: &Attributes) {
+        self.objects[number].meet(seen);
+        if self.traits.reads_move_accessed {
+            self.objects[number].accessed = Known::NotBefore(PAST);
+        }
+    }
+
     /// Reading may have moved the access time.
     pub(crate) fn note_read(&mut self, number: usize) {
         if self.traits.reads_move_accessed {
-            let past = Timestamp {
-                seconds: i64::MIN,
-                nanoseconds: 0,
-            };
-            self.objects[number].accessed = Known::NotBefore(past);
+            let object = &mut self.objects[number];
+            object.accessed = Known::NotBefore(PAST);
+            object.past_verifier = object.past_verifier.or(object.verifier);
         }
     }
 
@@ -250,6 +260,7 @@ impl Model {
         }
         rules::drop_privileges_after_write(who, object);
         object.touch_modified(self.start);
+        object.past_verifier = object.past_verifier.or(object.verifier);
         if let Body::Regular(content) = &mut object.body {
             content.write(offset, data);
         }
@@ -313,6 +324,7 @@ pub(crate) fn set(
         return;
     }
     object.touch_changed();
+    object.past_verifier = object.past_verifier.or(object.verifier);
     object.verifier = None;
     if !object.is_directory() && (request.uid.is_some() || request.gid.is_some()) {
         rules::drop_privileges_after_chown(who, object);

@@ -69,6 +69,20 @@ pub(crate) fn drop_privileges_after_write(who: &Credentials, object: &mut Object
     }
 }
 
+/// Reasons to refuse attributes whatever they are set on.
+pub(crate) fn bad_values(request: &SetAttributes, file_bytes_max: u64) -> Vec<Error> {
+    let mut errors = Vec::new();
+    if request.size.is_some_and(|size| size > file_bytes_max) {
+        errors.push(Error::FileTooLarge);
+    }
+    for time in [request.accessed, request.modified].into_iter().flatten() {
+        if matches!(time, SetTime::To(time) if time.nanoseconds > 999_999_999) {
+            errors.push(Error::Invalid);
+        }
+    }
+    errors
+}
+
 /// Every reason to refuse to set attributes; none when they can be set.
 pub(crate) fn set_refusals(
     who: &Credentials,
@@ -76,10 +90,10 @@ pub(crate) fn set_refusals(
     request: &SetAttributes,
     file_bytes_max: u64,
 ) -> Vec<Error> {
-    let mut errors = Vec::new();
+    let mut errors = bad_values(request, file_bytes_max);
     let owner = who.uid == 0 || who.uid == object.uid;
     let writer = owner || allows(who, object, WRITE);
-    if let Some(size) = request.size {
+    if request.size.is_some() {
         match object.file_type() {
             FileType::Regular => {}
             FileType::Directory => errors.push(Error::IsDirectory),
@@ -87,9 +101,6 @@ pub(crate) fn set_refusals(
         }
         if !writer {
             errors.push(Error::AccessDenied);
-        }
-        if size > file_bytes_max {
-            errors.push(Error::FileTooLarge);
         }
     }
     if request.uid == Some(u32::MAX) || request.gid == Some(u32::MAX) {
@@ -114,14 +125,8 @@ pub(crate) fn set_refusals(
     let times = [request.accessed, request.modified];
     for time in times.into_iter().flatten() {
         match time {
-            SetTime::To(time) => {
-                if time.nanoseconds > 999_999_999 {
-                    errors.push(Error::Invalid);
-                }
-                if !owner {
-                    errors.push(Error::NotPermitted);
-                }
-            }
+            SetTime::To(_) if !owner => errors.push(Error::NotPermitted),
+            SetTime::To(_) => {}
             SetTime::ToServerTime if !writer => errors.push(Error::AccessDenied),
             SetTime::ToServerTime => {}
         }

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
-use pagewell_fs::{Credentials, Entry};
+use pagewell_fs::{Credentials, Entry, Error};
 
 use crate::driver::{Driver, create_mode, how_of};
 use crate::operation::{Operation, Pick};
-use crate::reference::Named;
+use crate::reference::{Named, refuse};
 use crate::rules::{self, EXECUTE};
 
 impl Driver<'_> {
@@ -22,7 +22,11 @@ impl Driver<'_> {
         let id = self.id(parent);
         let before = self.before(parent);
         let model = &mut self.model;
-        let expected = match operation {
+        let uncertain = match operation {
+            Operation::Create(_, _, how) => model.uncertain(parent, &name, &how_of(*how)),
+            _ => None,
+        };
+        let mut expected = match operation {
             Operation::Create(_, _, how) => model.create(who, parent, &name, &how_of(*how)),
             Operation::MakeDirectory(_, _, request) => {
                 model.make_directory(who, parent, &name, request)
@@ -50,6 +54,12 @@ impl Driver<'_> {
             }
             _ => unreachable!("{operation:?}"),
         });
+        if let (Some(number), Ok(_), Err(_)) = (uncertain, &actual, &expected) {
+            expected = Ok(number);
+        }
+        if let (Some(_), Err(Error::Exists), Ok(_)) = (uncertain, &actual, &expected) {
+            expected = refuse(Error::Exists);
+        }
         if let Some(made) = self.agree(actual, expected) {
             self.meet_created(parent, before, made);
         }
@@ -76,7 +86,7 @@ impl Driver<'_> {
                 });
                 let expected = self.model.link(who, object, named, &name);
                 if let Some(((seen, change), (object, directory))) = self.agree(actual, expected) {
-                    self.model.objects[object].meet(&seen);
+                    self.model.meet(object, &seen);
                     self.meet_change(directory, before, &change);
                 }
             }
@@ -156,7 +166,7 @@ impl Driver<'_> {
             let Some((page, directory)) = self.agree(actual, expected.clone()) else {
                 return;
             };
-            self.model.objects[directory].meet(&page.attributes);
+            self.model.meet(directory, &page.attributes);
             self.model.note_read(directory);
             for (at, name, file_id, entry) in found.into_inner() {
                 cookie = at;

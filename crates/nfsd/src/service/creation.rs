@@ -4,7 +4,7 @@
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
     CreateArguments, CreateFailure, CreateHow, CreateOk, CreateReply, DirectoryOperation, Handle,
-    MkdirArguments, MknodArguments, NodeData, SymlinkArguments,
+    MkdirArguments, MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
 use super::Service;
@@ -39,7 +39,7 @@ impl Service {
         arguments: MkdirArguments<'_>,
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
-        let attributes = convert::set_attributes(&arguments.attributes);
+        let attributes = without_size(&arguments.attributes);
         self.make(caller, arguments.what, out, |target, name| {
             let attributes = attributes.ok_or(fs::Error::Invalid)?;
             target
@@ -54,7 +54,7 @@ impl Service {
         arguments: SymlinkArguments<'_>,
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
-        let attributes = convert::set_attributes(&arguments.attributes);
+        let attributes = without_size(&arguments.attributes);
         self.make(caller, arguments.what, out, |target, name| {
             let attributes = attributes.ok_or(fs::Error::Invalid)?;
             if arguments.target.is_empty() || arguments.target.contains(&0) {
@@ -90,7 +90,7 @@ impl Service {
         };
         self.make(caller, arguments.what, out, |target, name| {
             let (kind, set) = node?;
-            let attributes = convert::set_attributes(set).ok_or(fs::Error::Invalid)?;
+            let attributes = without_size(set).ok_or(fs::Error::Invalid)?;
             target
                 .filesystem()
                 .make_node(&target.call(), &target.id, name, kind, &attributes)
@@ -122,4 +122,14 @@ impl Service {
         };
         out.put(reply)
     }
+}
+
+/// Attributes of an object that has no size of its own: clients that fill in every field send
+/// one, and it means nothing.
+fn without_size(from: &SetAttributes) -> Option<fs::SetAttributes> {
+    let attributes = convert::set_attributes(from)?;
+    Some(fs::SetAttributes {
+        size: None,
+        ..attributes
+    })
 }

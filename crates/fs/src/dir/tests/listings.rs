@@ -26,8 +26,9 @@ fn ten_thousand_names_while_others_come_and_go() {
                     round += 1;
                 }
             });
+            let ends = Ends(&done);
             let listed = list(&fixture.files, &id, 97);
-            done.store(true, Ordering::Relaxed);
+            drop(ends);
             let mut seen: HashMap<Vec<u8>, usize> = HashMap::new();
             for (name, _) in &listed {
                 *seen.entry(name.clone()).or_default() += 1;

@@ -1,8 +1,13 @@
 //! Tests of the directory kind: each runs with kernel handles and with trails.
 
 mod basics;
+mod durable;
 mod identifiers;
 mod listings;
+mod mounts;
+mod races;
+mod settings;
+mod users;
 mod waiting;
 
 use super::{Directory, Options};
@@ -60,10 +65,13 @@ pub(super) fn with_both(test: impl Fn(&Fixture)) {
 
 impl Fixture {
     pub(super) fn new(options: Options) -> Self {
+        super::identity::restore_thread().unwrap();
         // not /tmp: that may be memory
+        let base = std::env::var_os("PAGEWELL_TEST_DIRECTORY");
+        let base = base.unwrap_or_else(|| "/var/tmp".into());
         let top = tempfile::Builder::new()
             .prefix("pagewell-dir-")
-            .tempdir_in("/var/tmp")
+            .tempdir_in(base)
             .unwrap();
         for name in ["export", "outside"] {
             std::fs::create_dir(top.path().join(name)).unwrap();
@@ -82,11 +90,14 @@ impl Fixture {
         Directory::open(&self.path(""), self.options.clone()).unwrap()
     }
 
+    /// A path for what the test does as a local program, which is root.
     pub(super) fn path(&self, inside: &str) -> PathBuf {
+        super::identity::restore_thread().unwrap();
         self.top.path().join("export").join(inside)
     }
 
     pub(super) fn outside(&self, name: &str) -> PathBuf {
+        super::identity::restore_thread().unwrap();
         self.top.path().join("outside").join(name)
     }
 
@@ -128,6 +139,13 @@ impl Fixture {
     pub(super) fn get(&self, id: &FileId) -> Result<Vec<u8>> {
         let root = Credentials::root();
         read_as(&self.files, &root, id)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        // the directory is removed as a local program
+        let _ = super::identity::restore_thread();
     }
 }
 
@@ -184,5 +202,14 @@ pub(super) fn list(files: &Directory, id: &FileId, page: usize) -> Vec<(Vec<u8>,
         if reply.end {
             return all;
         }
+    }
+}
+
+/// Sets a flag when it goes, also by a panic: ends the threads that watch the flag.
+pub(super) struct Ends<'a>(pub(super) &'a std::sync::atomic::AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 }

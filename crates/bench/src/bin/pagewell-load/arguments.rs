@@ -1,0 +1,254 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use pagewell_bench::compare::Server;
+use pagewell_bench::load::{Load, LoadError, Target, Workload};
+
+/// Makes NFS version 3 load over TCP and measures the answers.
+#[derive(Parser)]
+#[command(name = "pagewell-load", version)]
+pub(crate) struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Make one load on one server.
+    Run(RunArguments),
+    /// Have several servers do the same cases in turn; fail when the first is not as good as it
+    /// must be.
+    Compare(CompareArguments),
+    /// Make a local file whose every byte `run --verify read` can check.
+    MakeFile {
+        /// The file; it is replaced.
+        path: PathBuf,
+        /// Its length; k, m and g are 1024-based.
+        #[arg(value_parser = size)]
+        size: u64,
+    },
+}
+
+/// One load.
+#[derive(Args)]
+pub(crate) struct RunArguments {
+    /// read, randread, getattr, lookup, access, readdirplus, write, randwrite or mix.
+    workload: Workload,
+    /// The file below the export; for readdirplus the directory. write replaces it.
+    #[arg(default_value = "")]
+    path: String,
+    /// Where NFS listens.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
+    nfs: SocketAddr,
+    /// Where MOUNT listens; the same as NFS unless given.
+    #[arg(long, value_name = "ADDR:PORT")]
+    mount: Option<SocketAddr>,
+    /// The export to mount.
+    #[arg(long, default_value = "/")]
+    export: String,
+    /// Bytes of one READ or WRITE, or of one READDIRPLUS reply.
+    #[arg(long, value_parser = size, default_value = "128k")]
+    block: u64,
+    /// Bytes of the file to use; write needs it.
+    #[arg(long, value_parser = size)]
+    size: Option<u64>,
+    /// Calls in flight on each connection.
+    #[arg(long, default_value_t = 1)]
+    depth: usize,
+    /// Connections, a thread each.
+    #[arg(long, default_value_t = 1)]
+    connections: usize,
+    /// How long to go on; write ends at the size of the file.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// Read the file once, however long it takes.
+    #[arg(long)]
+    once: bool,
+    /// Write data that can be checked, and check every byte that is read; not for timing.
+    #[arg(long)]
+    verify: bool,
+    /// Process of the server, to report what it uses.
+    #[arg(long, value_name = "PID")]
+    pub(crate) server_pid: Option<u32>,
+    /// Print a JSON result.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A comparison.
+#[derive(Args)]
+pub(crate) struct CompareArguments {
+    /// name=NAME,version=TEXT,nfs=ADDR:PORT,mount=ADDR:PORT,export=PATH,pid=PID; the first is
+    /// the one in question. The export comes after the last comma and may hold any character.
+    #[arg(long = "server", value_name = "SERVER", value_parser = server, required = true)]
+    pub(crate) servers: Vec<Server>,
+    /// The directory that all of them export; the files to read are made in it.
+    #[arg(long)]
+    pub(crate) directory: PathBuf,
+    /// How often each server does each case.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) repeat: usize,
+    /// How long one run takes.
+    #[arg(long, default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// Only cases whose name contains this.
+    #[arg(long, default_value = "")]
+    pub(crate) only: String,
+    /// Write a JSON result to this file.
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the table to this file, between the lines `<!-- bench-serve begin -->` and
+    /// `<!-- bench-serve end -->`.
+    #[arg(long)]
+    pub(crate) markdown: Option<PathBuf>,
+    /// The command to name beside the table.
+    #[arg(long, default_value = "pagewell-load compare")]
+    pub(crate) command: String,
+}
+
+/// A server from its description.
+fn server(text: &str) -> Result<Server, String> {
+    let (mut name, mut version, mut export) = (None, None, None);
+    let (mut nfs, mut mount, mut process) = (None, None, None);
+    let address = |text: &str| {
+        text.parse::<SocketAddr>()
+            .map_err(|_| format!("'{text}' is not ADDR:PORT"))
+    };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (key, value) = rest
+            .split_once('=')
+            .ok_or_else(|| format!("no = in '{rest}'"))?;
+        let (value, after) = match key {
+            "export" => (value, ""),
+            _ => value.split_once(',').unwrap_or((value, "")),
+        };
+        match key {
+            "name" => name = Some(value.to_owned()),
+            "version" => version = Some(value.to_owned()),
+            "nfs" => nfs = Some(address(value)?),
+            "mount" => mount = Some(address(value)?),
+            "pid" => {
+                let number = value
+                    .parse()
+                    .map_err(|_| format!("'{value}' is not a process"))?;
+                process = Some(number);
+            }
+            "export" => export = Some(value.to_owned()),
+            _ => return Err(format!("'{key}' is not known")),
+        }
+        rest = after;
+    }
+    let nfs = nfs.ok_or("nfs=ADDR:PORT is missing")?;
+    Ok(Server {
+        name: name.ok_or("name=NAME is missing")?,
+        version: version.unwrap_or_default(),
+        target: Target {
+            nfs,
+            mount: mount.unwrap_or(nfs),
+            export: export.unwrap_or_else(|| "/".to_owned()),
+        },
+        process,
+    })
+}
+
+impl RunArguments {
+    /// The load that is meant.
+    pub(crate) fn load(&self) -> Result<Load, LoadError> {
+        let wrong = |what: &str| LoadError::Settings(what.to_owned());
+        let block_bytes = u32::try_from(self.block).map_err(|_| wrong("the block is too long"))?;
+        let duration = Duration::try_from_secs_f64(self.seconds)
+            .map_err(|_| wrong("seconds must be a positive number"))?;
+        let unbounded = self.once || self.workload == Workload::Write;
+        Ok(Load {
+            workload: self.workload,
+            path: self.path.clone(),
+            block_bytes,
+            file_bytes: self.size,
+            depth: self.depth,
+            connections: self.connections,
+            duration: (!unbounded).then_some(duration),
+            verify: self.verify,
+        })
+    }
+
+    /// The server that is meant.
+    pub(crate) fn target(&self) -> Target {
+        Target {
+            nfs: self.nfs,
+            mount: self.mount.unwrap_or(self.nfs),
+            export: self.export.clone(),
+        }
+    }
+}
+
+/// A size with an optional unit of 1024, 1024^2 or 1024^3 bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a number with k, m or g");
+    let lower = text.to_ascii_lowercase();
+    let shift = match lower.chars().last() {
+        Some('k') => 10,
+        Some('m') => 20,
+        Some('g') => 30,
+        _ => 0,
+    };
+    let digits = if shift == 0 {
+        &lower
+    } else {
+        &lower[..lower.len() - 1]
+    };
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory;
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_server_is_described_by_its_parts() {
+        let text = "name=peer,version=4.3 (VFS),nfs=127.0.0.1:5,pid=7,export=/a,b=c";
+        let found = server(text).unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.version.as_str()),
+            ("peer", "4.3 (VFS)")
+        );
+        assert_eq!(
+            (found.target.export.as_str(), found.process),
+            ("/a,b=c", Some(7))
+        );
+        assert_eq!(found.target.mount, found.target.nfs);
+        for wrong in [
+            "",
+            "name=x",
+            "nfs=127.0.0.1:5",
+            "name=x,nfs=5",
+            "name=x,port=5",
+            "x",
+        ] {
+            assert!(server(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("4096"), Ok(4096));
+        assert_eq!(size("128K"), Ok(131_072));
+        assert_eq!(size("2g"), Ok(2 << 30));
+        for wrong in ["", "k", "-1", "1t", "1.5m", "99999999999g"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! `pagewell-load`: makes NFS load, checks data, compares servers.
+
+mod arguments;
+mod comparison;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use pagewell_bench::load::{run, write_pattern_file};
+use pagewell_bench::measure::Environment;
+use pagewell_bench::report;
+use serde_json::{Map, Value, json};
+
+use arguments::{Arguments, Command, RunArguments};
+
+/// Any error that ends the program; it is only printed. Besides there is success, and a
+/// requirement that is not met.
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run_once(&arguments),
+        Command::Compare(arguments) => comparison::run(&arguments),
+        Command::MakeFile { path, size } => {
+            let written = write_pattern_file(&path, size);
+            written
+                .map(|()| true)
+                .map_err(|error| with_path(&path, &error))
+        }
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("pagewell-load: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn with_path(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    format!("{}: {error}", path.display()).into()
+}
+
+fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
+    let load = arguments.load()?;
+    let result = run(&arguments.target(), &load, arguments.server_pid)?;
+    if arguments.json {
+        let case = load.workload.name();
+        let row = report::row(("load", case, None), &load, &[result], Map::new());
+        println!("{}", document(vec![row]));
+    } else {
+        println!("{}", report::line(&load, &result));
+    }
+    Ok(true)
+}
+
+/// A whole result: rows and the machine they are from.
+fn document(rows: Vec<Value>) -> Value {
+    json!({ "schema": 1, "environment": Environment::here().json(), "rows": rows })
+}

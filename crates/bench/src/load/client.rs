@@ -1,0 +1,259 @@
+//! One call after the other: what a run needs before and after its load.
+
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use pagewell_sunrpc::mount3;
+use pagewell_sunrpc::nfs3::{
+    self, CommitArguments, CommitReply, CreateArguments, CreateHow, CreateReply,
+    DirectoryOperation, Failure, GetattrArguments, GetattrReply, Handle, LookupArguments,
+    LookupReply, Procedure, RemoveArguments, RemoveReply, SetAttributes, Status, Verifier,
+};
+use pagewell_sunrpc::rpc::{Call, Credential, SystemCredential, encode_call, parse_reply};
+use pagewell_sunrpc::xdr::{Decode, Encode, Encoder, Words};
+
+use super::LoadError;
+use super::incoming::{Incoming, Kept};
+use super::outgoing::Outgoing;
+use super::slots::Sequence;
+
+/// How long a reply may take before the run fails: COMMIT of gigabytes to a slow disk is not an
+/// error.
+const REPLY_WAIT: Duration = Duration::from_secs(120);
+/// The longest reply to a call made here.
+const RECORD_BYTES_MAX: usize = 64 << 10;
+
+/// The error of a server that does not answer.
+pub(super) const fn silent() -> LoadError {
+    LoadError::Silent {
+        seconds: REPLY_WAIT.as_secs(),
+    }
+}
+
+/// How long to wait for a socket to become usable.
+pub(super) const fn reply_wait() -> Duration {
+    REPLY_WAIT
+}
+
+/// Who makes all calls: the superuser, as AUTH_SYS. The measured servers squash nobody.
+pub(super) fn credential() -> Credential<'static> {
+    Credential::System(SystemCredential {
+        stamp: 0,
+        machine_name: b"pagewell-load",
+        uid: 0,
+        gid: 0,
+        gids: Words::default(),
+    })
+}
+
+/// A handle that was received and kept.
+pub(super) type OwnedHandle = Vec<u8>;
+
+/// The handle on the wire.
+pub(super) fn handle(bytes: &[u8]) -> Handle<'_> {
+    // Kept from a decoded handle, so never too long; an empty one is refused by every server.
+    Handle::new(bytes).unwrap_or(EMPTY_HANDLE)
+}
+
+const EMPTY_HANDLE: Handle<'static> = match Handle::new(&[]) {
+    Some(handle) => handle,
+    None => unreachable!(),
+};
+
+/// Connects without the delay of small segments, and with a limit on waiting.
+///
+/// The socket's buffers are left to the kernel: setting them switches off its own tuning, which
+/// grows further than an ordinary user may set.
+pub(super) fn connect(address: SocketAddr) -> Result<TcpStream, LoadError> {
+    let connect = || {
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(REPLY_WAIT))?;
+        Ok(socket)
+    };
+    connect().map_err(|source| LoadError::Connect { address, source })
+}
+
+/// A connection with at most one call in flight.
+pub(super) struct Client {
+    socket: TcpStream,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    reply: Vec<u8>,
+    sequence: Sequence,
+}
+
+impl Client {
+    pub(super) fn connect(address: SocketAddr) -> Result<Self, LoadError> {
+        Ok(Self {
+            socket: connect(address)?,
+            incoming: Incoming::new(Kept::Whole, RECORD_BYTES_MAX),
+            outgoing: Outgoing::default(),
+            reply: Vec::new(),
+            sequence: Sequence::default(),
+        })
+    }
+
+    /// Makes a call and decodes its results.
+    fn call<'a, R: Decode<'a>>(
+        &'a mut self,
+        (program, version, procedure): (u32, u32, u32),
+        name: &'static str,
+        arguments: &impl Encode,
+    ) -> Result<R, LoadError> {
+        let xid = self.sequence.next();
+        let call = Call {
+            xid,
+            program,
+            version,
+            procedure,
+            credential: credential(),
+        };
+        self.outgoing.push(0, |encoder: &mut Encoder<'_>| {
+            encode_call(encoder, &call);
+            arguments.encode(encoder);
+        });
+        // A call of a few hundred bytes on a connection with nothing else in flight always fits.
+        while !self.outgoing.send(&self.socket, &[])? {
+            std::thread::yield_now();
+        }
+        self.receive()?;
+        let (answered, mut decoder) = parse_reply(&self.reply).map_err(|error| LoadError::Rpc {
+            procedure: name,
+            error,
+        })?;
+        if answered != xid {
+            return Err(LoadError::UnknownXid { xid: answered });
+        }
+        R::decode(&mut decoder).map_err(|error| LoadError::Malformed {
+            procedure: name,
+            error,
+        })
+    }
+
+    fn receive(&mut self) -> Result<(), LoadError> {
+        loop {
+            if let Some(record) = self.incoming.next()? {
+                self.reply.clear();
+                self.reply.extend_from_slice(record.bytes);
+                return Ok(());
+            }
+            self.incoming.receive(&self.socket, true)?;
+        }
+    }
+
+    fn nfs<'a, R: Decode<'a>>(
+        &'a mut self,
+        procedure: Procedure,
+        arguments: &impl Encode,
+    ) -> Result<R, LoadError> {
+        let number = (nfs3::PROGRAM, nfs3::VERSION, procedure.number());
+        self.call(number, procedure.name(), arguments)
+    }
+
+    /// The root of an export. The connection must be to the MOUNT port.
+    pub(super) fn mount(&mut self, export: &str) -> Result<OwnedHandle, LoadError> {
+        let number = (
+            mount3::PROGRAM,
+            mount3::VERSION,
+            mount3::Procedure::Mnt.number(),
+        );
+        let path = mount3::PathArguments {
+            path: export.as_bytes(),
+        };
+        let reply: mount3::MountReply<'_> = self.call(number, "mnt", &path)?;
+        match reply {
+            Ok(mounted) => Ok(mounted.handle.as_bytes().to_vec()),
+            Err(status) => Err(LoadError::Mount {
+                export: export.to_owned(),
+                status,
+            }),
+        }
+    }
+
+    /// The object of a name.
+    pub(super) fn lookup(&mut self, parent: &[u8], name: &[u8]) -> Result<OwnedHandle, LoadError> {
+        let what = DirectoryOperation {
+            directory: handle(parent),
+            name,
+        };
+        let reply: LookupReply<'_> = self.nfs(Procedure::Lookup, &LookupArguments { what })?;
+        let found = reply.map_err(|failure| failed(Procedure::Lookup, &failure))?;
+        Ok(found.object.as_bytes().to_vec())
+    }
+
+    /// Length of a file in bytes.
+    pub(super) fn size(&mut self, object: &[u8]) -> Result<u64, LoadError> {
+        let object = handle(object);
+        let reply: GetattrReply = self.nfs(Procedure::Getattr, &GetattrArguments { object })?;
+        let found = reply.map_err(|failure| failed(Procedure::Getattr, &failure))?;
+        Ok(found.attributes.size)
+    }
+
+    /// Makes a file of `bytes` bytes that are all zero; it replaces what is there.
+    pub(super) fn create(
+        &mut self,
+        parent: &[u8],
+        name: &[u8],
+        bytes: u64,
+    ) -> Result<OwnedHandle, LoadError> {
+        match self.remove(parent, name) {
+            Ok(())
+            | Err(LoadError::Status {
+                status: Status::NotFound,
+                ..
+            }) => {}
+            Err(error) => return Err(error),
+        }
+        let attributes = SetAttributes {
+            mode: Some(0o644),
+            size: Some(bytes),
+            ..SetAttributes::default()
+        };
+        let what = DirectoryOperation {
+            directory: handle(parent),
+            name,
+        };
+        let arguments = CreateArguments {
+            what,
+            how: CreateHow::Unchecked(attributes),
+        };
+        let reply: CreateReply<'_> = self.nfs(Procedure::Create, &arguments)?;
+        let made = reply.map_err(|failure| failed(Procedure::Create, &failure))?;
+        match made.object {
+            Some(object) => Ok(object.as_bytes().to_vec()),
+            None => self.lookup(parent, name),
+        }
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&mut self, parent: &[u8], name: &[u8]) -> Result<(), LoadError> {
+        let object = DirectoryOperation {
+            directory: handle(parent),
+            name,
+        };
+        let reply: RemoveReply = self.nfs(Procedure::Remove, &RemoveArguments { object })?;
+        reply.map_err(|failure| failed(Procedure::Remove, &failure))?;
+        Ok(())
+    }
+
+    /// Brings a file to stable storage.
+    pub(super) fn commit(&mut self, file: &[u8]) -> Result<Verifier, LoadError> {
+        let arguments = CommitArguments {
+            file: handle(file),
+            offset: 0,
+            count: 0,
+        };
+        let reply: CommitReply = self.nfs(Procedure::Commit, &arguments)?;
+        let done = reply.map_err(|failure| failed(Procedure::Commit, &failure))?;
+        Ok(done.verifier)
+    }
+}
+
+/// The error of a reply that is a failure.
+pub(super) fn failed<F>(procedure: Procedure, failure: &Failure<F>) -> LoadError {
+    LoadError::Status {
+        procedure,
+        status: failure.status,
+    }
+}

@@ -1,0 +1,313 @@
+//! Images made by xorriso and genisoimage from a tree with everything in it.
+
+#![allow(clippy::unwrap_used)]
+
+mod iso_support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use iso_support::{Manifest, WHOLE, check_parents, display, list, local, tool, walk};
+use pagewell_fs::iso::{IsoFileSystem, IsoOptions, Names, TreeKind};
+use pagewell_fs::{FileSystem, FileType};
+
+fn bytes(length: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    (0..length)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state.to_le_bytes()[1]
+        })
+        .collect()
+}
+
+/// What a writer can do without damage to the image or to itself, and in time.
+struct Bears {
+    /// Names in one directory.
+    names: u32,
+    /// Names of 255 bytes in one directory; xorriso 1.5.4 writes a damaged image.
+    long_names: u32,
+    /// Components of a link; genisoimage 1.1.11 cuts a target of 500 bytes and
+    /// never ends with one of 950.
+    link_parts: usize,
+}
+
+/// Everything POSIX that a Rock Ridge image can hold.
+fn make_tree(root: &Path, bears: &Bears) {
+    fs::write(root.join("empty"), b"").unwrap();
+    fs::write(root.join("one"), b"1").unwrap();
+    fs::write(root.join("Mixed Case.txt"), bytes(2048, 1)).unwrap();
+    fs::write(root.join("large"), bytes(3_000_001, 2)).unwrap();
+    fs::write(root.join(OsStr::from_bytes(b"latin-\xe9")), bytes(100, 3)).unwrap();
+    fs::write(root.join("n".repeat(255)), bytes(5000, 4)).unwrap();
+    fs::write(root.join(format!("{}é", "é".repeat(126))), b"wide").unwrap();
+    fs::set_permissions(root.join("one"), fs::Permissions::from_mode(0o4751)).unwrap();
+    fs::hard_link(root.join("large"), root.join("another name of large")).unwrap();
+    fs::hard_link(root.join("Mixed Case.txt"), root.join("again")).unwrap();
+    symlink("one", root.join("link")).unwrap();
+    symlink("/usr/../lib/./x/y", root.join("odd link")).unwrap();
+    symlink("/", root.join("root link")).unwrap();
+    symlink("../..", root.join("up link")).unwrap();
+    symlink(
+        format!("{}/end", "component".repeat(20)),
+        root.join("wide link"),
+    )
+    .unwrap();
+    symlink(
+        vec!["part"; bears.link_parts].join("/"),
+        root.join("long link"),
+    )
+    .unwrap();
+    let mut deep = root.to_owned();
+    for level in 1..=12 {
+        deep = deep.join(format!("level-{level}"));
+        fs::create_dir(&deep).unwrap();
+        fs::write(deep.join("here"), format!("level {level}")).unwrap();
+    }
+    fs::create_dir(root.join("empty directory")).unwrap();
+    let many = root.join("many");
+    fs::create_dir(&many).unwrap();
+    for index in 0..bears.names {
+        // Different in the first eight bytes: one writer never ends when they are not.
+        let name = format!("{index:05} is one of the names in a directory with many");
+        fs::write(many.join(name), index.to_string()).unwrap();
+    }
+    let long = root.join("long names");
+    fs::create_dir(&long).unwrap();
+    for index in 0..bears.long_names {
+        let name = format!("{index:03}{}", "x".repeat(252));
+        fs::write(long.join(name), index.to_string()).unwrap();
+    }
+    make_special(root);
+}
+
+fn make_special(root: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    let mode = Mode::from_raw_mode(0o640);
+    mknodat(CWD, root.join("pipe"), FileType::Fifo, mode, 0).unwrap();
+    for (name, kind, device) in [
+        ("null", FileType::CharacterDevice, makedev(1, 3)),
+        ("disk", FileType::BlockDevice, makedev(259, 70000)),
+    ] {
+        if mknodat(CWD, root.join(name), kind, mode, device).is_err() {
+            eprintln!("SKIPPED: device nodes need privilege");
+        }
+    }
+}
+
+fn os(arguments: &[&str]) -> Vec<OsString> {
+    arguments.iter().map(OsString::from).collect()
+}
+
+fn make_image(program: &str, options: &[&str], source: &Path, image: &Path) -> Option<()> {
+    let mut arguments = os(options);
+    arguments.extend(["-o".into(), image.into(), source.into()]);
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+    tool(program, &arguments)
+}
+
+const EVERYTHING: IsoOptions = IsoOptions {
+    names: Names::Best,
+    set_id: true,
+    devices: true,
+};
+
+fn check_posix(image: &Path, source: &Path) -> Manifest {
+    let fs = IsoFileSystem::open_with(image, EVERYTHING).unwrap();
+    assert_eq!(fs.tree_kind(), TreeKind::RockRidge);
+    let ours = walk(&fs, WHOLE);
+    check_parents(&fs, &ours);
+    let theirs = local(source);
+    let names: BTreeSet<String> = ours.keys().skip(1).map(|path| display(path)).collect();
+    assert_eq!(names, theirs.keys().map(|path| display(path)).collect());
+    for (path, (metadata, content)) in &theirs {
+        let found = &ours[path];
+        let (attributes, kind) = (&found.attributes, metadata.file_type());
+        let path = display(path);
+        let same_kind = match attributes.file_type {
+            FileType::Regular => kind.is_file(),
+            FileType::Directory => kind.is_dir(),
+            FileType::Symlink => kind.is_symlink(),
+            FileType::Fifo => kind.is_fifo(),
+            FileType::CharacterDevice => kind.is_char_device(),
+            FileType::BlockDevice => kind.is_block_device(),
+            FileType::Socket => kind.is_socket(),
+        };
+        assert!(same_kind, "{path}");
+        if kind.is_file() || kind.is_symlink() {
+            assert!(found.content.as_deref() == Ok(&content[..]), "{path}");
+            assert_eq!(attributes.size, content.len() as u64, "{path}");
+        }
+        if kind.is_char_device() || kind.is_block_device() {
+            let number = metadata.rdev();
+            let expected = (rustix::fs::major(number), rustix::fs::minor(number));
+            assert_eq!(attributes.device, expected, "{path}");
+        }
+        assert_eq!(attributes.mode, metadata.mode() & 0o7777, "{path}");
+        assert_eq!(
+            (attributes.uid, attributes.gid),
+            (metadata.uid(), metadata.gid())
+        );
+        assert_eq!(attributes.modified.seconds, metadata.mtime(), "{path}");
+    }
+    ours
+}
+
+fn check_set_id_and_devices_are_off_by_default(image: &Path) {
+    let fs = IsoFileSystem::open(image).unwrap();
+    let found: BTreeMap<Vec<u8>, _> = list(&fs, &fs.root(), 10)
+        .unwrap()
+        .into_iter()
+        .map(|(name, _, entry)| (name, entry.unwrap().attributes))
+        .collect();
+    assert_eq!(found[&b"one"[..]].mode, 0o751);
+    if let Some(null) = found.get(&b"null"[..]) {
+        assert_eq!(null.file_type, FileType::CharacterDevice);
+        assert_eq!(null.device, (0, 0));
+    }
+}
+
+#[test]
+fn genisoimage_rock_ridge_and_joliet() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir(&source).unwrap();
+    make_tree(
+        &source,
+        &Bears {
+            names: 3000,
+            long_names: 60,
+            link_parts: 50,
+        },
+    );
+    let options = ["-quiet", "-l", "-R", "-J", "-joliet-long", "-cache-inodes"];
+    if make_image("genisoimage", &options, &source, &image).is_none() {
+        return;
+    }
+    let ours = check_posix(&image, &source);
+    let same = |left: &str, right: &str| {
+        let (left, right) = (&ours[left.as_bytes()], &ours[right.as_bytes()]);
+        assert_eq!(left.attributes.link_count, 2);
+        left.attributes.file_id == right.attributes.file_id
+    };
+    // Without serial numbers in the image nothing says that two records are one object.
+    let _ = same("large", "another name of large");
+    check_set_id_and_devices_are_off_by_default(&image);
+    check_joliet(&image, &source);
+}
+
+/// Joliet cuts names at 103 units; what is not cut must be there with its content.
+fn check_joliet(image: &Path, source: &Path) {
+    let options = IsoOptions {
+        names: Names::Only(TreeKind::Joliet),
+        ..IsoOptions::default()
+    };
+    let fs = IsoFileSystem::open_with(image, options).unwrap();
+    let ours = walk(&fs, WHOLE);
+    check_parents(&fs, &ours);
+    let mut compared = 0;
+    for (path, (metadata, content)) in local(source) {
+        let Ok(text) = std::str::from_utf8(&path) else {
+            continue;
+        };
+        let is_short = text.split('/').all(|part| part.chars().count() <= 64);
+        if metadata.is_file() && is_short && path.is_ascii() {
+            let found = ours.get(&path).unwrap_or_else(|| panic!("{text}"));
+            assert!(found.content.as_deref() == Ok(&content[..]), "{text}");
+            assert_eq!(found.attributes.mode, 0o444);
+            compared += 1;
+        }
+    }
+    assert!(compared > 3000, "{compared}");
+}
+
+#[test]
+fn xorriso_rock_ridge_and_joliet_and_hard_links() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir(&source).unwrap();
+    make_tree(
+        &source,
+        &Bears {
+            names: 500,
+            long_names: 0,
+            link_parts: 190,
+        },
+    );
+    let mut arguments = os(&["-hardlinks", "on", "-joliet", "on", "-outdev"]);
+    arguments.extend([
+        image.clone().into(),
+        "-map".into(),
+        source.clone().into(),
+        "/".into(),
+    ]);
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+    if tool("xorriso", &arguments).is_none() {
+        return;
+    }
+    let ours = check_posix(&image, &source);
+    for (left, right) in [
+        ("large", "another name of large"),
+        ("again", "Mixed Case.txt"),
+    ] {
+        let (left, right) = (&ours[left.as_bytes()], &ours[right.as_bytes()]);
+        assert_eq!(left.attributes.file_id, right.attributes.file_id);
+        assert_eq!(left.attributes.link_count, 2);
+    }
+    let ids: BTreeSet<u64> = ours
+        .values()
+        .map(|found| found.attributes.file_id)
+        .collect();
+    assert_eq!(
+        ids.len(),
+        ours.len() - 2,
+        "all other objects have their own number"
+    );
+    check_set_id_and_devices_are_off_by_default(&image);
+}
+
+#[test]
+fn xorriso_like_mkisofs_relocates_deep_directories() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir(&source).unwrap();
+    make_tree(
+        &source,
+        &Bears {
+            names: 500,
+            long_names: 60,
+            link_parts: 190,
+        },
+    );
+    let options = ["-as", "mkisofs", "-quiet", "-R", "-hide-rr-moved"];
+    if make_image("xorriso", &options, &source, &image).is_some() {
+        check_posix(&image, &source);
+    }
+}
+
+#[test]
+fn plain_names_are_lower_case_and_found_in_any() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir_all(source.join("sub")).unwrap();
+    fs::write(source.join("readme.txt"), b"read me").unwrap();
+    fs::write(source.join("sub/noext"), b"no extension").unwrap();
+    if make_image("genisoimage", &["-quiet"], &source, &image).is_none() {
+        return;
+    }
+    let fs = IsoFileSystem::open(&image).unwrap();
+    assert_eq!(fs.tree_kind(), TreeKind::Plain);
+    let names: Vec<String> = walk(&fs, WHOLE).keys().map(|path| display(path)).collect();
+    assert_eq!(names, ["", "readme.txt", "sub", "sub/noext"]);
+    let credentials = pagewell_fs::Credentials::new(1000, 1000, &[]);
+    let call = iso_support::call(&credentials);
+    let found = fs.lookup(&call, &fs.root(), b"README.TXT").unwrap();
+    assert_eq!(found.attributes.mode, 0o444);
+    assert_eq!(fs.read(&call, &found.id, 0, 100).unwrap().payload.len(), 7);
+}

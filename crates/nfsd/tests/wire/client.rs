@@ -1,0 +1,265 @@
+//! The transport of a small client: records on a TCP socket, calls and their replies.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply};
+use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
+use pagewell_sunrpc::rpc::{
+    Call, Credential, Refusal, ReplyError, SystemCredential, encode_call, parse_reply,
+};
+use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, Words};
+
+/// A reply that takes longer than this will never come.
+const REPLY_WITHIN: Duration = Duration::from_secs(30);
+
+/// No reply is longer: a READ of 1 MiB with its head.
+const REPLY_BYTES_MAX: usize = (1 << 20) + 4096;
+
+static NEXT_XID: AtomicU32 = AtomicU32::new(0x1000_0000);
+
+/// An identifier that no other call of this process has.
+pub(crate) fn next_xid() -> u32 {
+    NEXT_XID.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Who makes the calls of a client.
+#[derive(Clone, Debug)]
+pub(crate) enum User {
+    /// AUTH_NONE.
+    Nobody,
+    /// AUTH_SYS: uid, gid and supplementary groups.
+    System(u32, u32, Vec<u32>),
+}
+
+impl User {
+    pub(crate) fn root() -> Self {
+        Self::System(0, 0, Vec::new())
+    }
+
+    fn credential(&self) -> Credential<'_> {
+        match self {
+            Self::Nobody => Credential::None,
+            Self::System(uid, gid, gids) => Credential::System(SystemCredential {
+                stamp: 1,
+                machine_name: b"wire",
+                uid: *uid,
+                gid: *gid,
+                gids: Words::new(gids).expect("at most 16 groups"),
+            }),
+        }
+    }
+}
+
+/// The body of a call record: head and arguments.
+pub(crate) fn call_record(
+    xid: u32,
+    (program, version, procedure): (u32, u32, u32),
+    user: &User,
+    arguments: &[u8],
+) -> Vec<u8> {
+    let mut record = Vec::new();
+    let call = Call {
+        xid,
+        program,
+        version,
+        procedure,
+        credential: user.credential(),
+    };
+    encode_call(&mut Encoder::new(&mut record), &call);
+    record.extend_from_slice(arguments);
+    record
+}
+
+/// The wire form of a value.
+pub(crate) fn encoded(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}
+
+/// A record in one fragment.
+pub(crate) fn marked(body: &[u8]) -> Vec<u8> {
+    let mut bytes = (u32::try_from(body.len()).unwrap() | LAST_FRAGMENT)
+        .to_be_bytes()
+        .to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// One client on one connection.
+pub(crate) struct Client {
+    stream: TcpStream,
+    pub(crate) user: User,
+    /// Replies that came before they were asked for.
+    early: HashMap<u32, Answer>,
+}
+
+/// A reply record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer(pub(crate) Vec<u8>);
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr, user: User) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(REPLY_WITHIN)).unwrap();
+        Self {
+            stream,
+            user,
+            early: HashMap::new(),
+        }
+    }
+
+    /// The record of an NFS call by this client's user.
+    pub(crate) fn record(&self, xid: u32, procedure: Procedure, arguments: &[u8]) -> Vec<u8> {
+        let target = (nfs3::PROGRAM, nfs3::VERSION, procedure.number());
+        call_record(xid, target, &self.user, arguments)
+    }
+
+    /// Sends an NFS call; [`Client::finish`] waits for its reply.
+    pub(crate) fn start(&mut self, procedure: Procedure, arguments: &impl Encode) -> u32 {
+        self.start_raw(procedure, &encoded(arguments))
+    }
+
+    /// [`Client::start`] with arguments in their wire form, right or wrong.
+    pub(crate) fn start_raw(&mut self, procedure: Procedure, arguments: &[u8]) -> u32 {
+        let xid = next_xid();
+        let record = self.record(xid, procedure, arguments);
+        self.send(&marked(&record));
+        xid
+    }
+
+    /// Makes an NFS call.
+    pub(crate) fn nfs(&mut self, procedure: Procedure, arguments: &impl Encode) -> Answer {
+        let xid = self.start(procedure, arguments);
+        self.finish(xid)
+    }
+
+    /// Makes an NFS call with arguments in their wire form.
+    pub(crate) fn nfs_raw(&mut self, procedure: Procedure, arguments: &[u8]) -> Answer {
+        let xid = self.start_raw(procedure, arguments);
+        self.finish(xid)
+    }
+
+    /// Calls any procedure of any program.
+    pub(crate) fn call(&mut self, target: (u32, u32, u32), arguments: &[u8]) -> Answer {
+        let xid = next_xid();
+        let record = call_record(xid, target, &self.user, arguments);
+        self.send(&marked(&record));
+        self.finish(xid)
+    }
+
+    /// Shows that the connection still works.
+    pub(crate) fn check_usable(&mut self) {
+        let answer = self.nfs(Procedure::Null, &());
+        answer.decode::<()>();
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the server receives");
+    }
+
+    /// [`Client::send`] to a server that may have closed the connection.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// The next reply, whichever call it is for.
+    pub(crate) fn next_answer(&mut self) -> Answer {
+        self.try_next_answer().expect("a reply")
+    }
+
+    /// [`Client::next_answer`]; `None` when the server has closed the connection.
+    pub(crate) fn try_next_answer(&mut self) -> Option<Answer> {
+        let mut marker = [0; MARKER_BYTES];
+        if let Err(error) = self.stream.read_exact(&mut marker) {
+            assert!(
+                !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+                "no reply within {REPLY_WITHIN:?}"
+            );
+            return None;
+        }
+        let marker = Marker::parse(marker);
+        assert!(marker.last, "replies are one fragment");
+        assert!(marker.length <= REPLY_BYTES_MAX && marker.length.is_multiple_of(4));
+        let mut body = vec![0; marker.length];
+        self.stream.read_exact(&mut body).expect("the whole reply");
+        Some(Answer(body))
+    }
+
+    /// Waits for the reply to a call.
+    pub(crate) fn finish(&mut self, xid: u32) -> Answer {
+        loop {
+            if let Some(answer) = self.early.remove(&xid) {
+                return answer;
+            }
+            let answer = self.next_answer();
+            let twice = self.early.insert(answer.xid(), answer);
+            assert!(twice.is_none(), "two replies to one call");
+        }
+    }
+
+    /// Whether a byte from the server is there, without waiting for one.
+    pub(crate) fn has_answer(&mut self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        match peeked {
+            Ok(count) => count > 0,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                false
+            }
+        }
+    }
+
+    /// Nothing more will be sent; what was sent is answered still.
+    pub(crate) fn end_sending(&mut self) {
+        self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// A second handle on the socket, for a thread that only sends.
+    pub(crate) fn sender(&self) -> TcpStream {
+        self.stream.try_clone().unwrap()
+    }
+}
+
+impl Answer {
+    pub(crate) fn xid(&self) -> u32 {
+        Decoder::new(&self.0).u32().expect("an xid")
+    }
+
+    /// Why the call was not carried out; `None` when it was.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        match parse_reply(&self.0) {
+            Ok(_) => None,
+            Err(ReplyError::Refused { refusal, .. }) => Some(refusal),
+            Err(error) => panic!("not a reply: {error}"),
+        }
+    }
+
+    /// The results, to their last byte.
+    pub(crate) fn decode<'a, T: Decode<'a>>(&'a self) -> T {
+        let (_, mut results) = parse_reply(&self.0).expect("a reply with results");
+        let decoded = T::decode(&mut results).expect("results of this type");
+        results.finish().expect("nothing behind the results");
+        decoded
+    }
+
+    /// The results of an NFS procedure: what it gives, or status and body of its failure.
+    pub(crate) fn results<'a, S: Decode<'a>, F: Decode<'a>>(&'a self) -> Result<S, Failure<F>> {
+        let reply: Reply<S, F> = self.decode();
+        reply
+    }
+
+    /// Bytes of the results behind the status.
+    pub(crate) fn body_bytes(&self) -> usize {
+        let (_, results) = parse_reply(&self.0).expect("a reply with results");
+        results.remaining() - 4
+    }
+}

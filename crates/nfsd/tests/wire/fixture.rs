@@ -1,0 +1,144 @@
+//! Servers in this process, on a port of their own.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use pagewell_fs::dir::{Directory, Options};
+use pagewell_fs::{FileSystem, ram::RamFileSystem};
+use pagewell_nfsd::{Config, Export, Server, Squash};
+use tempfile::TempDir;
+
+use crate::client::{Client, User};
+use crate::operations::FileHandle;
+
+/// The key of every server here, so that handles outlive a restart.
+pub(crate) const HANDLE_KEY: [u8; 16] = *b"wire test key 01";
+
+/// Size of RAM file systems.
+pub(crate) const RAM_BYTES: u64 = 256 << 20;
+
+/// What is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Memory.
+    Ram,
+    /// A directory whose objects are named by kernel handles.
+    Directory,
+    /// A directory whose objects are named by inode trails.
+    Trails,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Ram, Self::Directory, Self::Trails];
+}
+
+/// A server with one export named `/`, nobody squashed.
+pub(crate) struct Fixture {
+    pub(crate) kind: Kind,
+    server: Server,
+    /// Holds the export `exported` and a neighbour `outside`.
+    folder: Option<TempDir>,
+}
+
+/// Opens a directory as the tests serve it: the device need not be waited for.
+pub(crate) fn directory(path: &Path, kind: Kind) -> Directory {
+    let options = Options {
+        metadata_sync: false,
+        force_trails: kind == Kind::Trails,
+        ..Options::default()
+    };
+    Directory::open(path, options).expect("the directory can be served")
+}
+
+pub(crate) fn ram() -> Arc<RamFileSystem> {
+    Arc::new(RamFileSystem::new(RAM_BYTES).expect("a RAM file system"))
+}
+
+/// An export that squashes nobody.
+pub(crate) fn export(name: &str, filesystem: Arc<dyn FileSystem>) -> Export {
+    Export {
+        squash: Squash::None,
+        ..Export::new(name, filesystem)
+    }
+}
+
+/// A server of these exports on a free port.
+pub(crate) fn serve(exports: Vec<Export>) -> Server {
+    serve_with(exports, |_| {})
+}
+
+/// [`serve`] with other settings.
+pub(crate) fn serve_with(exports: Vec<Export>, change: impl FnOnce(&mut Config)) -> Server {
+    let mut config = Config::new(exports, HANDLE_KEY);
+    config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    config.threads = 16;
+    change(&mut config);
+    Server::start(config).expect("a server")
+}
+
+/// A client that is root, and the root of the export `/`.
+pub(crate) fn connect(server: &Server) -> (Client, FileHandle) {
+    let mut client = Client::connect(server.address(), User::root());
+    let root = client.mount(b"/").expect("mounted");
+    (client, root)
+}
+
+impl Fixture {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self::with(kind, |_| {})
+    }
+
+    /// A server whose export is changed first.
+    pub(crate) fn with(kind: Kind, change: impl FnOnce(&mut Export)) -> Self {
+        let folder = (kind != Kind::Ram).then(|| tempfile::tempdir().unwrap());
+        let filesystem: Arc<dyn FileSystem> = match &folder {
+            None => ram(),
+            Some(folder) => {
+                let exported = folder.path().join("exported");
+                std::fs::create_dir(&exported).unwrap();
+                std::fs::create_dir(folder.path().join("outside")).unwrap();
+                Arc::new(directory(&exported, kind))
+            }
+        };
+        let mut export = export("/", filesystem);
+        change(&mut export);
+        Self {
+            kind,
+            server: serve(vec![export]),
+            folder,
+        }
+    }
+
+    /// Where the temporary directory of a kind other than RAM is.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.as_ref().expect("a directory is served").path()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// A client that is root, and the root of the export.
+    pub(crate) fn client(&self) -> (Client, FileHandle) {
+        connect(&self.server)
+    }
+
+    /// A client that is an ordinary user.
+    pub(crate) fn client_of(&self, uid: u32) -> Client {
+        Client::connect(self.address(), User::System(uid, uid, Vec::new()))
+    }
+
+    /// Whether callers are told apart: not so in a directory that is served by an ordinary user.
+    pub(crate) fn knows_users(&self) -> bool {
+        self.kind == Kind::Ram || rustix::process::geteuid().is_root()
+    }
+}
+
+/// Runs a test on every kind of file system that can be written.
+pub(crate) fn on_each_kind(test: impl Fn(&Fixture)) {
+    for kind in Kind::ALL {
+        eprintln!("serving {kind:?}");
+        test(&Fixture::new(kind));
+    }
+}

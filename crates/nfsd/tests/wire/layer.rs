@@ -1,0 +1,367 @@
+//! File systems that stall, fail and count: a layer over another one that sees each call first.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use pagewell_fs::{
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, Credentials, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, ReadReply, Result,
+    SetAttributes, Stability, Statistics, Timestamp, Written,
+};
+
+/// A call on its way to the file system.
+pub(crate) struct Event<'a> {
+    /// The method's name.
+    pub(crate) operation: &'static str,
+    /// The first object named.
+    pub(crate) id: FileId,
+    pub(crate) may_block: bool,
+    pub(crate) offset: u64,
+    pub(crate) count: usize,
+    pub(crate) name: &'a [u8],
+}
+
+/// What is done before each call. It may wait when the event says so, and an error is the call's.
+pub(crate) trait Hook: Send + Sync {
+    fn before(&self, event: &Event<'_>) -> Result<()>;
+
+    /// The verifier that clients see instead of the inner one.
+    fn verifier(&self, inner: [u8; 8]) -> [u8; 8] {
+        inner
+    }
+}
+
+/// A file system behind a hook.
+pub(crate) struct Layer<H> {
+    pub(crate) inner: Arc<dyn FileSystem>,
+    pub(crate) hook: Arc<H>,
+}
+
+impl<H: Hook> Layer<H> {
+    pub(crate) fn new(inner: Arc<dyn FileSystem>, hook: H) -> (Arc<Self>, Arc<H>) {
+        let hook = Arc::new(hook);
+        let layer = Self {
+            inner,
+            hook: hook.clone(),
+        };
+        (Arc::new(layer), hook)
+    }
+
+    fn before(&self, operation: &'static str, call: &Call<'_>, id: &FileId) -> Result<()> {
+        self.before_name(operation, call, id, b"")
+    }
+
+    fn before_name(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &[u8],
+    ) -> Result<()> {
+        self.hook.before(&Event {
+            operation,
+            id: *id,
+            may_block: call.may_block,
+            offset: 0,
+            count: 0,
+            name,
+        })
+    }
+
+    fn before_range(
+        &self,
+        operation: &'static str,
+        call: &Call<'_>,
+        id: &FileId,
+        (offset, count): (u64, usize),
+    ) -> Result<()> {
+        self.hook.before(&Event {
+            operation,
+            id: *id,
+            may_block: call.may_block,
+            offset,
+            count,
+            name: b"",
+        })
+    }
+}
+
+impl<H: Hook> FileSystem for Layer<H> {
+    fn describe(&self) -> String {
+        self.inner.describe()
+    }
+
+    fn root(&self) -> FileId {
+        self.inner.root()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
+        self.before_name("lookup", call, directory, name)?;
+        self.inner.lookup(call, directory, name)
+    }
+
+    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        self.before("attributes", call, id)?;
+        self.inner.attributes(call, id)
+    }
+
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.before("set_attributes", call, id)?;
+        self.inner.set_attributes(call, id, attributes, guard)
+    }
+
+    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
+        self.before("access", call, id)?;
+        self.inner.access(call, id, wanted)
+    }
+
+    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        self.before("read_link", call, id)?;
+        self.inner.read_link(call, id)
+    }
+
+    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
+        self.before_range("read", call, id, (offset, count as usize))?;
+        self.inner.read(call, id, offset, count)
+    }
+
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let verifier = self.write_verifier();
+        self.before_range("write", call, id, (offset, data.len()))?;
+        let written = self.inner.write(call, id, offset, data, stability)?;
+        Ok(Written {
+            verifier,
+            ..written
+        })
+    }
+
+    fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed> {
+        self.before_range("commit", call, id, (offset, count as usize))?;
+        let committed = self.inner.commit(call, id, offset, count)?;
+        Ok(Committed {
+            verifier: self.hook.verifier(committed.verifier),
+            ..committed
+        })
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.hook.verifier(self.inner.write_verifier())
+    }
+
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.before_name("create", call, directory, name)?;
+        self.inner.create(call, directory, name, mode)
+    }
+
+    fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.before_name("make_directory", call, directory, name)?;
+        self.inner.make_directory(call, directory, name, attributes)
+    }
+
+    fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.before_name("make_symlink", call, directory, name)?;
+        self.inner
+            .make_symlink(call, directory, name, target, attributes)
+    }
+
+    fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.before_name("make_node", call, directory, name)?;
+        self.inner
+            .make_node(call, directory, name, kind, attributes)
+    }
+
+    fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        self.before_name("link", call, id, name)?;
+        self.inner.link(call, id, directory, name)
+    }
+
+    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.before_name("remove", call, directory, name)?;
+        self.inner.remove(call, directory, name)
+    }
+
+    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.before_name("remove_directory", call, directory, name)?;
+        self.inner.remove_directory(call, directory, name)
+    }
+
+    fn rename(
+        &self,
+        call: &Call<'_>,
+        from_directory: &FileId,
+        from_name: &[u8],
+        to_directory: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        self.before_name("rename", call, from_directory, from_name)?;
+        self.inner
+            .rename(call, from_directory, from_name, to_directory, to_name)
+    }
+
+    fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        self.before("read_directory", call, directory)?;
+        self.inner
+            .read_directory(call, directory, cookie, with_attributes, visit)
+    }
+
+    fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
+        self.before("statistics", call, &self.root())?;
+        self.inner.statistics(call)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+}
+
+/// A call of root for files that a test makes behind the server's back.
+pub(crate) fn make_file(filesystem: &dyn FileSystem, name: &[u8], content: &[u8]) -> FileId {
+    let credentials = Credentials::root();
+    let call = Call {
+        credentials: &credentials,
+        may_block: true,
+    };
+    let mode = CreateMode::Guarded(SetAttributes::default());
+    let created = filesystem.create(&call, &filesystem.root(), name, &mode);
+    let id = created.expect("a new file").entry.id;
+    filesystem
+        .write(&call, &id, 0, content, Stability::FileSync)
+        .expect("written");
+    id
+}
+
+/// A door that calls wait at until it is opened.
+#[derive(Default)]
+pub(crate) struct Gate {
+    state: Mutex<(bool, usize)>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// Waits until it is open. A test that fails must not leave threads behind for ever.
+    pub(crate) fn pass(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.1 += 1;
+        self.changed.notify_all();
+        let _open = self
+            .changed
+            .wait_timeout_while(state, Duration::from_secs(120), |state| !state.0)
+            .unwrap();
+    }
+
+    pub(crate) fn open(&self) {
+        // Also when a test has failed meanwhile: the threads that wait must end.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until `count` calls have come to it.
+    pub(crate) fn wait_for(&self, count: usize) {
+        let state = self.state.lock().unwrap();
+        let waited = self
+            .changed
+            .wait_timeout_while(state, Duration::from_secs(30), |state| state.1 < count)
+            .unwrap();
+        let arrived = waited.0.1;
+        drop(waited);
+        assert!(arrived >= count, "only {arrived} calls came");
+    }
+
+    /// Calls that have come to it.
+    pub(crate) fn arrived(&self) -> usize {
+        self.state.lock().unwrap().1
+    }
+}
+
+/// Everything may wait, and some operations on some objects stay at a gate.
+#[derive(Default)]
+pub(crate) struct Stalls {
+    pub(crate) gate: Gate,
+    /// Method names.
+    pub(crate) operations: Vec<&'static str>,
+    /// Empty: all objects.
+    pub(crate) objects: Mutex<HashSet<FileId>>,
+}
+
+impl Stalls {
+    pub(crate) fn at(operations: &[&'static str]) -> Self {
+        Self {
+            operations: operations.to_vec(),
+            ..Self::default()
+        }
+    }
+}
+
+impl Hook for Stalls {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if !event.may_block {
+            return Err(Error::WouldBlock);
+        }
+        let stalls = {
+            let objects = self.objects.lock().unwrap();
+            self.operations.contains(&event.operation)
+                && (objects.is_empty() || objects.contains(&event.id))
+        };
+        if stalls {
+            self.gate.pass();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,37 @@
+//! The server as clients see it: each test speaks to a running server over TCP.
+//!
+//! What every NFSv3 server must get right is a list of 31 pitfalls; a test named `row_NN_...`
+//! belongs to number NN of it, the others guard what the list leaves out. [`client`] is a client
+//! that checks each reply to its last byte, [`fixture`] starts servers in this process,
+//! [`process`] one in a process of its own that can be killed and measured, [`layer`] file
+//! systems that stall, fail and count.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test that cannot go on fails"
+)]
+
+mod client;
+mod every_call;
+mod fixture;
+mod layer;
+mod million;
+mod mount_client;
+mod operations;
+mod pages;
+mod process;
+
+mod attributes;
+mod creation;
+mod duplicates;
+mod durability;
+mod handles;
+mod hostile;
+mod listing;
+mod mounting;
+mod names;
+mod pressure;
+mod protocol;
+mod reading;
+mod rights;
+mod slow;

@@ -1,0 +1,180 @@
+//! A file system whose root has a million entries that are made up as they are asked for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use pagewell_fs::{
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, NodeKind, ReadReply, Result,
+    SetAttributes, Stability, Statistics, Timestamp, Written,
+};
+
+/// The file system. Entry `n` has the number `n`, from 1.
+pub(crate) struct Million {
+    visited_max: AtomicUsize,
+}
+
+/// Cookies look like those of ext4: large.
+const COOKIE_STEP: u64 = 1 << 40;
+
+impl Million {
+    pub(crate) const ENTRIES: u64 = 1_000_000;
+
+    pub(crate) fn new() -> Self {
+        Self {
+            visited_max: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn name(number: u64) -> Vec<u8> {
+        let number = number.min(Self::ENTRIES);
+        format!("entry-{number:07}").into_bytes()
+    }
+
+    /// The most entries given out for one call.
+    pub(crate) fn visited_max(&self) -> usize {
+        self.visited_max.load(Ordering::Relaxed)
+    }
+
+    fn attributes_of(number: u64) -> Attributes {
+        let time = Timestamp {
+            seconds: 1,
+            nanoseconds: 0,
+        };
+        Attributes {
+            file_type: if number == 0 {
+                FileType::Directory
+            } else {
+                FileType::Regular
+            },
+            mode: 0o755,
+            link_count: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: (0, 0),
+            filesystem_id: 1,
+            file_id: number,
+            accessed: time,
+            modified: time,
+            changed: time,
+        }
+    }
+
+    fn entry_of(number: u64) -> Entry {
+        Entry {
+            id: FileId::new(&number.to_be_bytes()).unwrap(),
+            attributes: Self::attributes_of(number),
+        }
+    }
+
+    fn number_of(id: &FileId) -> Result<u64> {
+        let bytes = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
+        Ok(u64::from_be_bytes(bytes))
+    }
+}
+
+/// Methods that this file system does not need.
+macro_rules! read_only {
+    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
+        $(fn $name(&self, _: &Call<'_>, $(_: $argument),*) -> Result<$result> {
+            Err(Error::ReadOnly)
+        })*
+    };
+}
+
+impl FileSystem for Million {
+    fn describe(&self) -> String {
+        "a million entries".to_owned()
+    }
+
+    fn root(&self) -> FileId {
+        Self::entry_of(0).id
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            read_only: true,
+            file_bytes_max: 1 << 40,
+            name_bytes_max: 255,
+            links_max: 1,
+            symlinks: false,
+            times_settable: false,
+            time_grain_nanoseconds: 1,
+            case_insensitive: false,
+        }
+    }
+
+    fn lookup(&self, _: &Call<'_>, _: &FileId, name: &[u8]) -> Result<Entry> {
+        let digits = name.strip_prefix(b"entry-").ok_or(Error::NotFound)?;
+        let digits = std::str::from_utf8(digits).map_err(|_| Error::NotFound)?;
+        let number: u64 = digits.parse().map_err(|_| Error::NotFound)?;
+        Ok(Self::entry_of(number))
+    }
+
+    fn attributes(&self, _: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        Ok(Self::attributes_of(Self::number_of(id)?))
+    }
+
+    fn access(&self, _: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
+        Ok((wanted, Self::attributes_of(Self::number_of(id)?)))
+    }
+
+    fn read_directory(
+        &self,
+        _: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        let mut visited = 0;
+        let mut end = true;
+        for number in cookie / COOKIE_STEP + 1..=Self::ENTRIES {
+            visited += 1;
+            let taken = visit(&DirectoryEntry {
+                name: &Self::name(number),
+                file_id: number,
+                cookie: number * COOKIE_STEP,
+                entry: with_attributes.then(|| Self::entry_of(number)),
+            });
+            if !taken {
+                end = false;
+                break;
+            }
+        }
+        self.visited_max.fetch_max(visited, Ordering::Relaxed);
+        Ok(DirectoryPage {
+            attributes: Self::attributes_of(Self::number_of(directory)?),
+            end,
+        })
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        [1; 8]
+    }
+
+    fn statistics(&self, _: &Call<'_>) -> Result<Statistics> {
+        Ok(Statistics::default())
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+
+    read_only! {
+        set_attributes(&FileId, &SetAttributes, Option<Timestamp>) -> Change;
+        read_link(&FileId) -> (Vec<u8>, Attributes);
+        read(&FileId, u64, u32) -> ReadReply;
+        write(&FileId, u64, &[u8], Stability) -> Written;
+        commit(&FileId, u64, u32) -> Committed;
+        create(&FileId, &[u8], &CreateMode) -> Created;
+        make_directory(&FileId, &[u8], &SetAttributes) -> Created;
+        make_symlink(&FileId, &[u8], &[u8], &SetAttributes) -> Created;
+        make_node(&FileId, &[u8], NodeKind, &SetAttributes) -> Created;
+        link(&FileId, &FileId, &[u8]) -> (Attributes, Change);
+        remove(&FileId, &[u8]) -> Change;
+        remove_directory(&FileId, &[u8]) -> Change;
+        rename(&FileId, &[u8], &FileId, &[u8]) -> (Change, Change);
+    }
+}

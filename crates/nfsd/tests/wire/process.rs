@@ -1,0 +1,130 @@
+//! A server in a process of its own, to be killed and measured.
+//!
+//! The process is this test program again, told by [`ROLE`] to serve. It ends when its standard
+//! input ends, so that it does not outlive a test that fails.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use pagewell_fs::FileSystem;
+
+use crate::client::{Client, User};
+use crate::fixture::{self, Kind};
+use crate::layer::{Layer, Stalls};
+use crate::operations::FileHandle;
+
+/// What the process is to serve.
+const ROLE: &str = "PAGEWELL_WIRE_ROLE";
+
+/// A running server process.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Process {
+    /// Serves a directory.
+    pub(crate) fn of_directory(path: &Path, kind: Kind) -> Self {
+        let role = if kind == Kind::Trails {
+            "trails"
+        } else {
+            "directory"
+        };
+        Self::start(&format!("{role} {}", path.display()))
+    }
+
+    /// Serves a RAM file system.
+    pub(crate) fn of_ram() -> Self {
+        Self::start("ram")
+    }
+
+    /// Serves a RAM file system in which writes wait for [`Process::release`].
+    pub(crate) fn of_stalled_writes() -> Self {
+        Self::start("stalled")
+    }
+
+    fn start(role: &str) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut child = Command::new(program)
+            .args(["--exact", "process::serve_as_told", "--nocapture"])
+            .env(ROLE, role)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+        let address = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("listening ")?.parse().ok())
+            .expect("the process tells where it listens");
+        Self { child, address }
+    }
+
+    /// A client that is root, and the root of the export.
+    pub(crate) fn client(&self) -> (Client, FileHandle) {
+        let mut client = Client::connect(self.address, User::root());
+        let root = client.mount(b"/").expect("mounted");
+        (client, root)
+    }
+
+    /// Lets the writes go on.
+    pub(crate) fn release(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
+    }
+
+    /// Ends the process at once, as a crash would.
+    pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    /// Memory that the process holds, in bytes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        kilobytes.unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    fn end(&mut self) {
+        // SIGKILL; a process that has ended already is no error here.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Not a test: the other half of [`Process::start`].
+#[test]
+fn serve_as_told() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    let mut stalls = None;
+    let filesystem: Arc<dyn FileSystem> = match role.split_once(' ') {
+        None if role == "ram" => fixture::ram(),
+        None => {
+            let (layer, hook) = Layer::new(fixture::ram(), Stalls::at(&["write"]));
+            stalls = Some(hook);
+            layer
+        }
+        Some(("trails", path)) => Arc::new(fixture::directory(Path::new(path), Kind::Trails)),
+        Some((_, path)) => Arc::new(fixture::directory(Path::new(path), Kind::Directory)),
+    };
+    let server = fixture::serve(vec![fixture::export("/", filesystem)]);
+    println!("\nlistening {}", server.address());
+    let mut input = std::io::stdin();
+    while input.read(&mut [0]).is_ok_and(|count| count > 0) {
+        if let Some(hook) = &stalls {
+            hook.gate.open();
+        }
+    }
+}
