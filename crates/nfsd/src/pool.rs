@@ -10,9 +10,12 @@
 //!   taken: A1, B1, C1, A2, C2, A3, C3, C4, ...
 //! ```
 //!
-//! Threads are started when a call is queued and none is free, up to the number configured. A
-//! thread that storage has held for long does not count against that number (see `slow`), up to
-//! as many again: a dead disk must not take the server with it.
+//! Threads are started when more calls are queued than threads are free, up to the number
+//! configured. (A free thread that was called stays counted as free until it has taken its call,
+//! so "is one free" is the wrong question: of two calls queued at once the second would wait
+//! behind the first, however long storage holds that.) A thread that storage has held for long
+//! does not count against the number: a dead disk must not take the server with it. How many
+//! can be held is bounded where calls are begun (see `slow`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,6 +30,8 @@ pub struct Pool<J> {
 struct State<J> {
     ring: VecDeque<u64>,
     queues: HashMap<u64, VecDeque<J>>,
+    /// Jobs in all queues.
+    queued: usize,
     threads: usize,
     free: usize,
     threads_max: usize,
@@ -42,6 +47,7 @@ impl<J: Send + 'static> Pool<J> {
             state: Mutex::new(State {
                 ring: VecDeque::new(),
                 queues: HashMap::new(),
+                queued: 0,
                 threads: 0,
                 free: 0,
                 threads_max: threads_max.max(1),
@@ -61,26 +67,40 @@ impl<J: Send + 'static> Pool<J> {
         if queue.len() == 1 {
             state.ring.push_back(token);
         }
-        if state.free > 0 {
+        state.queued += 1;
+        if state.wants_thread() {
+            self.start_thread(state);
+        } else {
             drop(state);
             self.work.notify_one();
-        } else if state.threads < state.threads_max + state.held.min(state.threads_max) {
-            state.threads += 1;
-            drop(state);
-            let pool = self.clone();
-            let started = std::thread::Builder::new()
-                .name("pagewell-pool".into())
-                .stack_size(256 << 10)
-                .spawn(move || pool.serve());
-            if started.is_err() {
-                self.lock().threads -= 1;
-            }
         }
     }
 
     /// Says how many threads storage holds at the moment.
-    pub fn set_held(&self, held: usize) {
-        self.lock().held = held;
+    pub fn set_held(self: &Arc<Self>, held: usize) {
+        let mut state = self.lock();
+        state.held = held;
+        while state.wants_thread() {
+            if !self.start_thread(state) {
+                return;
+            }
+            state = self.lock();
+        }
+    }
+
+    /// Starts one more thread; returns whether the system lets us.
+    fn start_thread(self: &Arc<Self>, mut state: MutexGuard<'_, State<J>>) -> bool {
+        state.threads += 1;
+        drop(state);
+        let pool = self.clone();
+        let started = std::thread::Builder::new()
+            .name("pagewell-pool".into())
+            .stack_size(256 << 10)
+            .spawn(move || pool.serve());
+        if started.is_err() {
+            self.lock().threads -= 1;
+        }
+        started.is_ok()
     }
 
     /// Lets the threads end once every queue is empty.
@@ -96,7 +116,7 @@ impl<J: Send + 'static> Pool<J> {
                 drop(state);
                 (self.run)(job);
                 state = self.lock();
-                if state.threads > state.threads_max + state.held.min(state.threads_max) {
+                if state.threads > state.limit() {
                     break;
                 }
             } else if state.stopping {
@@ -119,10 +139,21 @@ impl<J: Send + 'static> Pool<J> {
 }
 
 impl<J> State<J> {
+    /// How many threads there may be now.
+    fn limit(&self) -> usize {
+        self.threads_max.saturating_add(self.held)
+    }
+
+    /// Whether there are jobs that no free thread will take, and another thread may be started.
+    fn wants_thread(&self) -> bool {
+        self.queued > self.free && self.threads < self.limit()
+    }
+
     fn next(&mut self) -> Option<J> {
         let token = self.ring.pop_front()?;
         let queue = self.queues.get_mut(&token)?;
         let job = queue.pop_front();
+        self.queued -= usize::from(job.is_some());
         if queue.is_empty() {
             self.queues.remove(&token);
         } else {
@@ -164,6 +195,34 @@ mod tests {
             end.recv().unwrap();
         }
         assert_eq!(*order.lock().unwrap(), ["first", "a1", "b1", "a2", "a3"]);
+        pool.stop();
+    }
+
+    #[test]
+    fn no_job_waits_behind_a_held_one_while_there_may_be_another_thread() {
+        let (started, begin) = mpsc::channel();
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let pool = Pool::new(2, move |job: &'static str| {
+            started.send(job).unwrap();
+            if job == "held" {
+                gate.lock().unwrap().recv().unwrap();
+            }
+        });
+        pool.queue(0, "quick");
+        begin.recv().unwrap();
+        while pool.lock().free == 0 {
+            std::thread::yield_now();
+        }
+        pool.queue(0, "held");
+        pool.queue(1, "held");
+        assert_eq!(begin.recv(), Ok("held"));
+        assert_eq!(begin.recv(), Ok("held"));
+        pool.queue(2, "quick");
+        pool.set_held(2);
+        assert_eq!(begin.recv(), Ok("quick"));
+        release.send(()).unwrap();
+        release.send(()).unwrap();
         pool.stop();
     }
 

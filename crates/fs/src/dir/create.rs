@@ -3,8 +3,8 @@
 //! An object is made as its caller with the mode asked for (the process' umask is 0); owner, size
 //! and times that were asked for are set right after. What cannot be set at creation because the
 //! caller may not give objects away (owner, a group that is not the caller's) is left as the
-//! system chose it, as other NFS servers do: clients send it unasked, and the reply tells the truth.
-//! When something else fails, the new name is removed again.
+//! system chose it, as other NFS servers do: clients send it unasked, and the reply tells the
+//! truth. When something else fails, the new name is removed again.
 //!
 //! EXCLUSIVE: the verifier is kept in the times of the file, 31 bits in each (one bit less than it
 //! has, because not every file system can keep times before 1970 or after 2038), so that it

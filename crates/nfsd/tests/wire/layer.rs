@@ -1,7 +1,7 @@
 //! File systems that stall, fail and count: a layer over another one that sees each call first.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use pagewell_fs::{
@@ -307,7 +307,8 @@ impl Gate {
     }
 
     pub(crate) fn open(&self) {
-        self.state.lock().unwrap().0 = true;
+        // Also when a test has failed meanwhile: the threads that wait must end.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
         self.changed.notify_all();
     }
 
@@ -316,9 +317,11 @@ impl Gate {
         let state = self.state.lock().unwrap();
         let waited = self
             .changed
-            .wait_timeout_while(state, Duration::from_secs(60), |state| state.1 < count)
+            .wait_timeout_while(state, Duration::from_secs(30), |state| state.1 < count)
             .unwrap();
-        assert!(waited.0.1 >= count, "only {} calls came", waited.0.1);
+        let arrived = waited.0.1;
+        drop(waited);
+        assert!(arrived >= count, "only {arrived} calls came");
     }
 
     /// Calls that have come to it.

@@ -1,1 +1,157 @@
-//! stub
+//! Who a caller becomes, and exports that must not be changed.
+
+use pagewell_nfsd::Squash;
+use pagewell_sunrpc::nfs3::{CreateHow, FileAttributes, Procedure, Status, object::access};
+
+use crate::client::{Client, User};
+use crate::every_call::{changing, looking, status_of};
+use crate::fixture::{Fixture, Kind};
+use crate::operations::mode;
+
+const ANONYMOUS: (u32, u32) = (4001, 4002);
+
+/// The owner of what a user creates on an export that squashes so.
+fn owner_of_new_file(fixture: &Fixture, user: User) -> FileAttributes {
+    let mut client = Client::connect(fixture.address(), user);
+    let root = client.mount(b"/").unwrap();
+    let how = CreateHow::Guarded(mode(0o640));
+    let made = client.create(&root, b"file", how).unwrap();
+    client.remove(&root, b"file").unwrap();
+    made.attributes
+}
+
+fn squashing(kind: Kind, squash: Squash) -> Fixture {
+    let fixture = Fixture::with(kind, |export| {
+        export.squash = squash;
+        export.anonymous = ANONYMOUS;
+    });
+    if kind != Kind::Ram {
+        use std::os::unix::fs::PermissionsExt;
+        let everybody = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(fixture.folder().join("exported"), everybody).unwrap();
+    }
+    fixture
+}
+
+/// The squashed are the anonymous user, the others are themselves; AUTH_NONE is always anonymous.
+#[test]
+fn callers_are_squashed_as_the_export_says() {
+    let root = || User::System(0, 0, Vec::new());
+    let user = || User::System(1000, 1001, vec![1002]);
+    let of_root_group = || User::System(1000, 0, vec![0, 5]);
+    for kind in Kind::ALL {
+        let table = [
+            (Squash::None, root(), (0, 0)),
+            (Squash::None, user(), (1000, 1001)),
+            (Squash::None, of_root_group(), (1000, 0)),
+            (Squash::None, User::Nobody, ANONYMOUS),
+            (Squash::Root, root(), ANONYMOUS),
+            (Squash::Root, user(), (1000, 1001)),
+            (Squash::Root, of_root_group(), (1000, ANONYMOUS.1)),
+            (Squash::Root, User::Nobody, ANONYMOUS),
+            (Squash::All, root(), ANONYMOUS),
+            (Squash::All, user(), ANONYMOUS),
+            (Squash::All, User::Nobody, ANONYMOUS),
+        ];
+        for (squash, user, expected) in table {
+            let fixture = squashing(kind, squash);
+            if !fixture.knows_users() {
+                return;
+            }
+            let made = owner_of_new_file(&fixture, user.clone());
+            assert_eq!(
+                (made.uid, made.gid),
+                expected,
+                "{kind:?} {squash:?} {user:?}"
+            );
+        }
+    }
+}
+
+/// A squashed root has no power over the files of others; its groups give it nothing either.
+#[test]
+fn a_squashed_root_has_no_power() {
+    for kind in Kind::ALL {
+        let fixture = squashing(kind, Squash::Root);
+        if !fixture.knows_users() {
+            return;
+        }
+        let mut owner = fixture.client_of(1000);
+        let root = owner.mount(b"/").unwrap();
+        let how = CreateHow::Guarded(mode(0o600));
+        let file = owner.create(&root, b"private", how).unwrap().handle;
+        let mut client = Client::connect(fixture.address(), User::System(0, 0, vec![0, 1000]));
+        assert_eq!(client.read(&file, 0, 10).unwrap_err(), Status::AccessDenied);
+        let refused = client.setattr(&file, mode(0o666), None).unwrap_err();
+        assert!(matches!(
+            refused,
+            Status::NotPermitted | Status::AccessDenied
+        ));
+        assert_eq!(
+            client.access(&file, access::READ | access::MODIFY).unwrap(),
+            0
+        );
+        let all = access::READ | access::MODIFY | access::EXTEND;
+        assert_eq!(owner.access(&file, all).unwrap(), all);
+    }
+}
+
+/// Supplementary groups count.
+#[test]
+fn supplementary_groups_give_their_rights() {
+    for kind in Kind::ALL {
+        let fixture = squashing(kind, Squash::Root);
+        if !fixture.knows_users() {
+            return;
+        }
+        let mut owner = Client::connect(fixture.address(), User::System(1000, 2000, vec![]));
+        let root = owner.mount(b"/").unwrap();
+        let how = CreateHow::Guarded(mode(0o640));
+        let file = owner.create(&root, b"shared", how).unwrap().handle;
+        for (groups, readable) in [(vec![2000], true), (vec![5, 2000], true), (vec![5], false)] {
+            let user = User::System(1001, 1001, groups);
+            let mut client = Client::connect(fixture.address(), user);
+            let granted = client.access(&file, access::READ).unwrap() == access::READ;
+            assert_eq!(granted, readable);
+            assert_eq!(client.read(&file, 0, 10).is_ok(), readable);
+        }
+    }
+}
+
+/// Every procedure that changes something is ROFS on a read-only export, and every other one
+/// works; ACCESS grants no change.
+#[test]
+fn a_read_only_export_refuses_every_change() {
+    for kind in [Kind::Directory, Kind::Trails] {
+        let fixture = Fixture::with(kind, |export| export.read_only = true);
+        let exported = fixture.folder().join("exported");
+        std::fs::write(exported.join("name"), "content").unwrap();
+        let (mut client, root) = fixture.client();
+        let file = client.lookup(&root, b"name").unwrap().handle;
+        let before = client.getattr(&file).unwrap();
+        for object in [&root, &file] {
+            for call in changing(object, &root) {
+                let answer = client.nfs_raw(call.procedure, &call.arguments);
+                let status = status_of(call.procedure, &answer);
+                assert_eq!(status, Status::ReadOnly, "{}", call.procedure.name());
+            }
+        }
+        for call in looking(&root) {
+            let answer = client.nfs_raw(call.procedure, &call.arguments);
+            let expected = match call.procedure {
+                Procedure::Readlink => Status::Invalid,
+                Procedure::Read => Status::IsDirectory,
+                _ => Status::Ok,
+            };
+            assert_eq!(status_of(call.procedure, &answer), expected);
+        }
+        assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"content");
+        let after = client.getattr(&file).unwrap();
+        assert_eq!((after.wcc(), after.mode), (before.wcc(), before.mode));
+        let changes = access::MODIFY | access::EXTEND | access::DELETE;
+        for object in [&root, &file] {
+            let granted = client.access(object, changes | access::READ).unwrap();
+            assert_eq!(granted, access::READ);
+        }
+    }
+}

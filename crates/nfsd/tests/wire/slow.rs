@@ -1,1 +1,278 @@
-//! stub
+//! Pitfall 25: storage that does not answer. Clients are told to ask again, everything else goes
+//! on.
+
+use std::time::Duration;
+
+use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::{
+    CreateHow, GetattrArguments, Procedure, ReadArguments, StableHow, Status,
+};
+
+use crate::client::Client;
+use crate::every_call::status_of;
+use crate::fixture::{connect, export, ram, serve_with};
+use crate::layer::{Layer, Stalls, make_file};
+use crate::operations::{FileHandle, data, handle, mode, written};
+
+const THREADS: usize = 4;
+
+/// A server with few threads and little patience. Its file system keeps everything that is done
+/// to the files `slow-0` and on until the gate is opened.
+struct Stalled {
+    server: Server,
+    stalls: std::sync::Arc<Stalls>,
+}
+
+const EVERYTHING: [&str; 6] = [
+    "read",
+    "write",
+    "commit",
+    "attributes",
+    "set_attributes",
+    "access",
+];
+
+impl Stalled {
+    fn new(slow_files: usize) -> Self {
+        Self::of(slow_files, &EVERYTHING)
+    }
+
+    /// Besides the file system that stalls there is one that does not, at `/healthy`.
+    fn of(slow_files: usize, operations: &[&'static str]) -> Self {
+        let storage = ram();
+        let (layer, stalls) = Layer::new(storage.clone(), Stalls::at(operations));
+        for number in 0..slow_files {
+            let name = format!("slow-{number}");
+            let id = make_file(&*storage, name.as_bytes(), b"slow");
+            stalls.objects.lock().unwrap().insert(id);
+        }
+        make_file(&*storage, b"quick", b"quick");
+        let stalling = export("/", layer);
+        let healthy = ram();
+        make_file(&*healthy, b"quick", b"quick");
+        let (healthy, _) = Layer::new(healthy, Stalls::at(&[]));
+        let exports = vec![stalling, export("/healthy", healthy)];
+        let server = serve_with(exports, |config| {
+            config.threads = THREADS;
+            config.slow_after = Duration::from_millis(100);
+        });
+        Self { server, stalls }
+    }
+
+    fn files(&self, client: &mut Client, root: &[u8], count: usize) -> Vec<FileHandle> {
+        let names = (0..count).map(|number| format!("slow-{number}"));
+        names
+            .map(|name| client.lookup(root, name.as_bytes()).unwrap().handle)
+            .collect()
+    }
+}
+
+impl Drop for Stalled {
+    fn drop(&mut self) {
+        self.stalls.gate.open();
+    }
+}
+
+fn start_read(client: &mut Client, file: &[u8]) -> u32 {
+    let file = handle(file);
+    let arguments = ReadArguments {
+        file,
+        offset: 0,
+        count: 100,
+    };
+    client.start(Procedure::Read, &arguments)
+}
+
+fn check_quick(client: &mut Client, root: &[u8]) {
+    let quick = client.lookup(root, b"quick").unwrap().handle;
+    assert_eq!(client.read(&quick, 0, 10).unwrap().bytes, b"quick");
+    let how = CreateHow::Unchecked(mode(0o600));
+    let made = client.create(root, b"made meanwhile", how).unwrap();
+    client
+        .write(&made.handle, 0, b"x", StableHow::FileSync)
+        .unwrap();
+}
+
+/// A call that storage holds is answered JUKEBOX; calls for other files are not affected; when
+/// storage is back, the client that asks again is served.
+#[test]
+fn row_25_a_stalled_file_is_jukebox_and_others_are_served() {
+    let stalled = Stalled::new(1);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
+    let read = start_read(&mut client, &slow);
+    stalled.stalls.gate.wait_for(1);
+    check_quick(&mut client, &root);
+    assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+    for _ in 0..50 {
+        let again = start_read(&mut client, &slow);
+        assert_eq!(data(&client.finish(again)).unwrap_err(), Status::Jukebox);
+    }
+    assert_eq!(
+        stalled.stalls.gate.arrived(),
+        1,
+        "asking again takes no thread"
+    );
+    check_quick(&mut client, &root);
+    stalled.stalls.gate.open();
+    let read = loop {
+        match client.read(&slow, 0, 100) {
+            Err(Status::Jukebox) => std::thread::sleep(Duration::from_millis(5)),
+            other => break other.unwrap(),
+        }
+    };
+    assert_eq!(read.bytes, b"slow");
+}
+
+/// Every procedure that only looks at a stalled file is told to ask again.
+#[test]
+fn row_25_every_look_at_a_stalled_file_is_jukebox() {
+    let stalled = Stalled::new(1);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
+    for procedure in [
+        Procedure::Getattr,
+        Procedure::Access,
+        Procedure::Read,
+        Procedure::Pathconf,
+    ] {
+        let calls = crate::every_call::looking(&slow);
+        let call = calls.iter().find(|call| call.procedure == procedure);
+        let answer = client.nfs_raw(procedure, &call.unwrap().arguments);
+        assert_eq!(status_of(procedure, &answer), Status::Jukebox);
+    }
+}
+
+/// A change that storage holds may still happen, so it is never answered before it is known; it
+/// does not keep others from being served.
+#[test]
+fn row_25_a_stalled_change_is_answered_when_it_is_done() {
+    let stalled = Stalled::of(1, &["write"]);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
+    let write = client.start_write(&slow, 0, b"SLOW", StableHow::FileSync);
+    stalled.stalls.gate.wait_for(1);
+    // Longer than the server's patience: reads of the file are answered JUKEBOX by then.
+    loop {
+        match client.read(&slow, 0, 100) {
+            Err(status) => break assert_eq!(status, Status::Jukebox),
+            Ok(_) => check_quick(&mut client, &root),
+        }
+    }
+    stalled.stalls.gate.open();
+    written(&client.finish(write), StableHow::FileSync).unwrap();
+    loop {
+        match client.read(&slow, 0, 100) {
+            Err(status) => assert_eq!(status, Status::Jukebox),
+            Ok(read) => break assert_eq!(read.bytes, b"SLOW"),
+        }
+    }
+}
+
+/// More calls for one stalled file than there are threads: all are answered JUKEBOX and none of
+/// the others waits for storage.
+#[test]
+fn row_25_many_calls_for_one_stalled_file_do_not_use_up_the_threads() {
+    let stalled = Stalled::new(1);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
+    let reads: Vec<u32> = (0..THREADS * 10)
+        .map(|_| start_read(&mut client, &slow))
+        .collect();
+    stalled.stalls.gate.wait_for(1);
+    for read in reads {
+        assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+    }
+    check_quick(&mut client, &root);
+    assert!(stalled.stalls.gate.arrived() <= 2 * THREADS);
+}
+
+/// More stalled files than there are threads, and several times so: all calls are answered
+/// JUKEBOX, other exports are served as ever, and other files of the same one are served or told
+/// to ask again, never left without an answer.
+#[test]
+fn row_25_many_stalled_files_do_not_use_up_the_threads() {
+    let files = THREADS * 5;
+    let stalled = Stalled::new(files);
+    let (mut client, root) = connect(&stalled.server);
+    let (mut other, _) = connect(&stalled.server);
+    let healthy = other.mount(b"/healthy").unwrap();
+    let slow = stalled.files(&mut client, &root, files);
+    let quick = client.lookup(&root, b"quick").unwrap().handle;
+    for _ in 0..3 {
+        let reads: Vec<u32> = slow
+            .iter()
+            .map(|file| start_read(&mut client, file))
+            .collect();
+        stalled.stalls.gate.wait_for(THREADS);
+        check_quick(&mut other, &healthy);
+        for read in reads {
+            assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+        }
+        check_quick(&mut other, &healthy);
+        match client.read(&quick, 0, 10) {
+            Ok(read) => assert_eq!(read.bytes, b"quick"),
+            Err(status) => assert_eq!(status, Status::Jukebox),
+        }
+    }
+    assert!(stalled.stalls.gate.arrived() <= 3 * THREADS);
+    stalled.stalls.gate.open();
+    while client.read(&slow[0], 0, 10) == Err(Status::Jukebox) {}
+    check_quick(&mut client, &root);
+}
+
+/// A call that waits behind stalled ones is served without another call having to come.
+#[test]
+fn row_25_a_call_behind_stalled_ones_is_served_by_itself() {
+    let stalled = Stalled::new(THREADS);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, THREADS);
+    let quick = client.lookup(&root, b"quick").unwrap().handle;
+    for file in &slow {
+        start_read(&mut client, file);
+    }
+    stalled.stalls.gate.wait_for(THREADS);
+    let object = handle(&quick);
+    let waits = client.start(Procedure::Getattr, &GetattrArguments { object });
+    let status = status_of(Procedure::Getattr, &client.finish(waits));
+    assert_eq!(status, Status::Ok);
+}
+
+/// Stalled changes, which are not answered early, do not use up the threads either.
+#[test]
+fn row_25_stalled_changes_leave_threads_for_others() {
+    let stalled = Stalled::of(THREADS, &["write"]);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, THREADS);
+    let writes: Vec<u32> = slow
+        .iter()
+        .map(|file| client.start_write(file, 0, b"SLOW", StableHow::Unstable))
+        .collect();
+    stalled.stalls.gate.wait_for(THREADS);
+    let (mut other, _) = connect(&stalled.server);
+    check_quick(&mut other, &root);
+    stalled.stalls.gate.open();
+    for write in writes {
+        written(&client.finish(write), StableHow::Unstable).unwrap();
+    }
+}
+
+/// A server that is stopped while calls are under way finishes them first.
+#[test]
+fn a_stopping_server_finishes_what_was_begun() {
+    let (layer, stalls) = Layer::new(ram(), Stalls::at(&["write"]));
+    let server = serve_with(vec![export("/", layer)], |_| {});
+    let (mut client, root) = connect(&server);
+    let file = client.make_file(&root, b"file", b"");
+    let write = client.start_write(&file, 0, b"data", StableHow::FileSync);
+    stalls.gate.wait_for(1);
+    let address = server.address();
+    let stopping = std::thread::spawn(move || server.stop());
+    while std::net::TcpStream::connect(address).is_ok() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    stalls.gate.open();
+    written(&client.finish(write), StableHow::FileSync).unwrap();
+    stopping.join().unwrap().unwrap();
+    assert!(client.try_next_answer().is_none(), "the connection ends");
+}

@@ -134,6 +134,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     }
     announce(&running, &descriptions)?;
     signals.wait().context("signals")?;
+    signals.end_on_another();
     stop(running)
 }
 
@@ -241,7 +242,11 @@ fn register(port: u16) -> anyhow::Result<()> {
         }
     }
     for (program, version) in REGISTERED {
-        mapper.register(program, version, port)?;
+        if let Err(error) = mapper.register(program, version, port) {
+            // Half of it is no use to anybody.
+            let _ = unregister();
+            return Err(error.into());
+        }
     }
     Ok(())
 }

@@ -142,6 +142,13 @@ impl Fixture {
     }
 }
 
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        // the directory is removed as a local program
+        let _ = super::identity::restore_thread();
+    }
+}
+
 pub(super) fn walk(files: &Directory, path: &str) -> Result<Entry> {
     let root = Credentials::root();
     let mut entry = Entry {
