@@ -36,7 +36,7 @@ pub(crate) struct CountersArguments {
     )]
     connect: SocketAddr,
     /// Go on, and show what was counted in each interval of this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| values::parse_count(text, SECONDS_MAX))]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<u32>,
     /// Show what is 0, too
     #[arg(short, long)]
@@ -44,6 +44,10 @@ pub(crate) struct CountersArguments {
     /// Print one JSON document, on one line for each interval
     #[arg(long)]
     json: bool,
+}
+
+fn parse_interval(text: &str) -> Result<u32, String> {
+    values::parse_count(text, SECONDS_MAX)
 }
 
 /// Runs the command.
