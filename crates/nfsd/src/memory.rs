@@ -2,9 +2,11 @@
 //!
 //! Problem: a WRITE carries up to 1 MiB, clients keep hundreds in flight, and there may be a
 //! thousand clients. Rule: one budget for the whole server. A connection that wants more than is
-//! left stops being read (TCP then slows the client) and stands in a queue, first come first
-//! served; whoever returns memory calls the first of the queue. Freed buffers are kept for reuse
-//! up to a small bound, because a fresh megabyte costs 256 page faults.
+//! left stops being read (TCP then slows the client) and stands in a queue, once; whoever returns
+//! memory calls as many from its head as there is room for. A call is an offer, not a reservation:
+//! a connection that does not take it (it is gone, or may not go on for another reason) passes it
+//! on, or those behind would wait for ever. Freed buffers are kept for reuse up to a small bound,
+//! because a fresh megabyte costs 256 page faults.
 //!
 //! Known weakness: clients that announce large records and never finish them hold the budget; the
 //! reader closes connections whose record makes no progress (`STALLED_AFTER` in `reader`).
@@ -36,7 +38,23 @@ struct State {
     used: usize,
     free_bytes: usize,
     free: Vec<Vec<u8>>,
-    waiting: VecDeque<Waker>,
+    /// Who waits for how many bytes.
+    waiting: VecDeque<(usize, Waker)>,
+}
+
+impl State {
+    /// Takes those off the queue that can be offered the memory they want.
+    fn due(&mut self, limit: usize) -> Vec<Waker> {
+        let mut room = limit - self.used;
+        let mut due = Vec::new();
+        while self.waiting.front().is_some_and(|(size, _)| *size <= room) {
+            if let Some((size, waker)) = self.waiting.pop_front() {
+                room -= size;
+                due.push(waker);
+            }
+        }
+        due
+    }
 }
 
 /// Bytes of one request or reply. Returns itself to the budget when dropped.
@@ -65,7 +83,14 @@ impl Memory {
                 memory: self.clone(),
             });
         }
-        let mut state = self.lock();
+        self.take_counted(size, self.lock())
+    }
+
+    fn take_counted(
+        self: &Arc<Self>,
+        size: usize,
+        mut state: MutexGuard<'_, State>,
+    ) -> Option<Buffer> {
         if state.used + size > self.limit {
             names::REQUEST_MEMORY_REFUSED.add(1);
             return None;
@@ -83,14 +108,42 @@ impl Memory {
         })
     }
 
-    /// Like [`Memory::take`]; when refused, `waker` will be called once memory comes back.
-    pub fn take_or_wait(self: &Arc<Self>, wanted: usize, waker: Waker) -> Option<Buffer> {
-        self.take(wanted).or_else(|| {
-            self.lock().waiting.push_back(waker);
-            // Memory that came back in between has seen an empty queue: look again. A waker that
-            // stays behind is called for nothing, which does no harm.
-            self.take(wanted)
-        })
+    /// Like [`Memory::take`]; when refused, `waker` will be called once there is room. Whoever
+    /// was refused must either come again when called or [`Memory::pass_on`].
+    pub fn take_or_wait(self: &Arc<Self>, wanted: usize, waker: &Waker) -> Option<Buffer> {
+        let size = wanted.next_power_of_two();
+        let mut state = self.lock();
+        if size >= COUNTED_FROM_BYTES && state.used + size > self.limit {
+            names::REQUEST_MEMORY_REFUSED.add(1);
+            let token = waker.token();
+            if !state
+                .waiting
+                .iter()
+                .any(|(_, other)| other.token() == token)
+            {
+                state.waiting.push_back((size, waker.clone()));
+            }
+            return None;
+        }
+        state
+            .waiting
+            .retain(|(_, other)| other.token() != waker.token());
+        if size < COUNTED_FROM_BYTES {
+            drop(state);
+            return self.take(wanted);
+        }
+        self.take_counted(size, state)
+    }
+
+    /// The connection `token` does not want what it waited for, for now: others may have it.
+    pub fn pass_on(&self, token: u64) {
+        let mut state = self.lock();
+        state.waiting.retain(|(_, other)| other.token() != token);
+        let due = state.due(self.limit);
+        drop(state);
+        for waker in due {
+            waker.wake();
+        }
     }
 
     fn give_back(&self, bytes: Vec<u8>) {
@@ -104,9 +157,9 @@ impl Memory {
             state.free_bytes += bytes.len();
             state.free.push(bytes);
         }
-        let waker = state.waiting.pop_front();
+        let due = state.due(self.limit);
         drop(state);
-        if let Some(waker) = waker {
+        for waker in due {
             waker.wake();
         }
     }
@@ -161,6 +214,7 @@ impl Drop for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reader::Mailbox;
 
     #[test]
     fn the_budget_holds_and_comes_back() {
@@ -175,5 +229,30 @@ mod tests {
         assert_eq!(memory.lock().used, 128 << 10, "taken out is still counted");
         drop(Buffer::restore(bytes, &memory));
         assert_eq!(memory.lock().used, 0);
+    }
+    #[test]
+    fn whoever_waits_is_called_once_and_offers_are_passed_on() {
+        let memory = Memory::new(128 << 10);
+        let mailbox = Mailbox::new().unwrap();
+        let waker = |token| Waker::new(mailbox.clone(), token);
+        let held = memory.take(128 << 10).unwrap();
+        for _ in 0..10 {
+            assert!(memory.take_or_wait(100 << 10, &waker(1)).is_none());
+        }
+        for token in 2..=4 {
+            assert!(memory.take_or_wait(64 << 10, &waker(token)).is_none());
+        }
+        drop(held);
+        assert_eq!(mailbox.called(), [1], "more do not fit");
+        memory.pass_on(1);
+        assert_eq!(mailbox.called(), [2, 3]);
+        memory.pass_on(2);
+        assert_eq!(mailbox.called(), [4]);
+        let third = memory.take_or_wait(64 << 10, &waker(3)).unwrap();
+        let fourth = memory.take_or_wait(64 << 10, &waker(4)).unwrap();
+        assert!(memory.take_or_wait(64 << 10, &waker(5)).is_none());
+        memory.pass_on(5);
+        drop((third, fourth));
+        assert!(mailbox.called().is_empty(), "it no longer waits");
     }
 }

@@ -14,8 +14,8 @@
 //! configured. (A free thread that was called stays counted as free until it has taken its call,
 //! so "is one free" is the wrong question: of two calls queued at once the second would wait
 //! behind the first, however long storage holds that.) A thread that storage has held for long
-//! does not count against the number (see `slow`), up to as many again: a dead disk must not take
-//! the server with it.
+//! does not count against the number: a dead disk must not take the server with it. How many
+//! can be held is bounded where calls are begun (see `slow`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -141,7 +141,7 @@ impl<J: Send + 'static> Pool<J> {
 impl<J> State<J> {
     /// How many threads there may be now.
     fn limit(&self) -> usize {
-        self.threads_max + self.held.min(self.threads_max)
+        self.threads_max.saturating_add(self.held)
     }
 
     /// Whether there are jobs that no free thread will take, and another thread may be started.

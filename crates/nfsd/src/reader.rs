@@ -107,6 +107,12 @@ impl Mailbox {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
+    /// The connections that were called since the last time.
+    #[cfg(test)]
+    pub(crate) fn called(&self) -> Vec<u64> {
+        self.collect().wake
+    }
+
     fn post(&self, put: impl FnOnce(&mut Letters)) {
         let mut letters = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let first = letters.wake.is_empty() && letters.adopt.is_empty();

@@ -53,6 +53,8 @@ pub struct Receiver {
     peer_closed: bool,
     ended: bool,
     memory: Option<Arc<crate::memory::Memory>>,
+    /// Stands in the queue for memory, or has been called and not taken it yet.
+    waits_for_memory: bool,
     progress: (Instant, usize),
     received_bytes: u64,
     received_bytes_seen: u64,
@@ -79,6 +81,7 @@ impl Receiver {
             peer_closed: false,
             ended: false,
             memory: None,
+            waits_for_memory: false,
             progress: (Instant::now(), 0),
             received_bytes: 0,
             received_bytes_seen: 0,
@@ -114,6 +117,7 @@ impl Receiver {
                 return Turn::Idle;
             }
             if !self.connection.may_read() && self.connection.pause() {
+                self.stop_waiting_for_memory();
                 return Turn::Idle;
             }
             if !self.stash.is_empty() {
@@ -168,8 +172,9 @@ impl Receiver {
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
         self.stash = rest.to_vec();
-        let waits_for_memory = self.connection.may_read();
-        if waits_for_memory || self.connection.pause() {
+        // Asking again whether the connection may be read would be wrong: a call may have ended
+        // since it was found that it may not, and then nobody would wake this reader.
+        if self.waits_for_memory || self.connection.pause() {
             Turn::Idle
         } else {
             Turn::Again
@@ -203,10 +208,12 @@ impl Receiver {
                         return Consumed::Broken;
                     }
                     Progress::NeedsBuffer(bytes) => {
-                        let waker = self.connection.waker().clone();
+                        let waker = self.connection.waker();
                         let Some(buffer) = shared.memory.take_or_wait(bytes, waker) else {
+                            self.waits_for_memory = true;
                             return Consumed::Paused(input.len() - rest.len());
                         };
+                        self.waits_for_memory = false;
                         let old = self.assembly.give_buffer(buffer.into_bytes());
                         drop(Buffer::restore(old, &shared.memory));
                         continue;
@@ -275,6 +282,15 @@ impl Receiver {
         }
     }
 
+    /// Memory that was or will be offered cannot be taken now.
+    fn stop_waiting_for_memory(&mut self) {
+        if std::mem::take(&mut self.waits_for_memory)
+            && let Some(memory) = &self.memory
+        {
+            memory.pass_on(self.connection.token());
+        }
+    }
+
     fn flush(&mut self) {
         self.batch.send(&self.connection);
     }
@@ -294,6 +310,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
+        self.stop_waiting_for_memory();
         if let Some(memory) = &self.memory {
             drop(Buffer::restore(self.assembly.finish().buffer, memory));
         }

@@ -148,7 +148,7 @@ impl Service {
             handle_key,
             object_secret: secret,
             duplicates: Duplicates::new(secret),
-            slow: SlowCalls::new(config.slow_after),
+            slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
             mounts: Mounts::default(),
             pipes: PipePool::new(),
             memory,
@@ -321,8 +321,13 @@ impl Service {
             self.answer(request, true, batch);
             return None;
         };
-        let object = self.object_hash(arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]));
-        if self.slow.is_held(object) {
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
+        let object = self.object_hash(handle);
+        let export = self
+            .handle_key
+            .decode(handle)
+            .map_or(0, |(number, _)| number);
+        if self.slow.is_held(object, export) {
             counters::JUKEBOX_REPLIES.add(1);
             push_jukebox(batch, call.xid, procedure);
             return None;
@@ -334,7 +339,9 @@ impl Service {
             procedure,
         };
         let again = procedure::only_reads(procedure);
-        let watched = self.slow.begin(object, again, held, Instant::now());
+        let watched = self
+            .slow
+            .begin((object, export), again, held, Instant::now());
         self.answer(request, true, batch);
         if !watched.claim() {
             *batch = Batch::default();

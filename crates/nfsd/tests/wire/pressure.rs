@@ -2,13 +2,18 @@
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::time::Duration;
 
-use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow, WriteArguments};
+use pagewell_fs::Result;
+
+use pagewell_sunrpc::nfs3::{
+    Procedure, ReadArguments, RemoveArguments, StableHow, Status, WriteArguments,
+};
 
 use crate::client::{Client, User, encoded, marked, next_xid};
 use crate::fixture::{connect, export, ram, serve_with};
-use crate::layer::{Layer, Stalls};
-use crate::operations::{FileHandle, data, handle, written};
+use crate::layer::{Event, Hook, Layer, Stalls};
+use crate::operations::{FileHandle, data, entry, handle, removed, written};
 use crate::process::Process;
 
 const WRITES: usize = 2000;
@@ -29,7 +34,7 @@ fn write_record(client: &Client, xid: u32, file: &[u8], content: &[u8]) -> Vec<u
     marked(&client.record(xid, Procedure::Write, &arguments))
 }
 
-/// Sends the same WRITE again and again, each with an identifier of its own.
+/// Sends the same call again and again, each time with another identifier.
 fn flood(mut stream: TcpStream, mut record: Vec<u8>, xids: &[u32]) {
     for xid in xids {
         record[4..8].copy_from_slice(&xid.to_be_bytes());
@@ -110,6 +115,40 @@ fn row_30_many_connections_share_one_budget_and_all_are_served() {
             }
         }
     });
+}
+
+/// Removes at a leisurely pace, so that calls pile up.
+struct Slow;
+
+impl Hook for Slow {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if event.operation == "remove" {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        Ok(())
+    }
+}
+
+/// Pitfall 30: a client with more small calls under way than are taken at once is read again as
+/// soon as some are done, every time.
+#[test]
+fn row_30_a_client_that_was_held_back_is_read_again() {
+    let (layer, _) = Layer::new(ram(), Slow);
+    let server = serve_with(vec![export("/", layer)], |_| {});
+    for _ in 0..3 {
+        let (mut client, root) = connect(&server);
+        let xids: Vec<u32> = (0..20_000).map(|_| next_xid()).collect();
+        let object = entry(&root, b"none");
+        let record = client.record(0, Procedure::Remove, &encoded(&RemoveArguments { object }));
+        let sender = client.sender();
+        std::thread::scope(|scope| {
+            scope.spawn(|| flood(sender, marked(&record), &xids));
+            for xid in &xids {
+                let status = removed(&client.finish(*xid)).unwrap_err();
+                assert_eq!(status, Status::NotFound);
+            }
+        });
+    }
 }
 
 /// Pitfall 30: a connection that waits for memory is served when memory is free again, also when

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use pagewell_nfsd::{Server, Squash};
+use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{
     CreateHow, GetattrArguments, Procedure, ReadArguments, StableHow, Status,
 };
@@ -37,18 +37,22 @@ impl Stalled {
         Self::of(slow_files, &EVERYTHING)
     }
 
+    /// Besides the file system that stalls there is one that does not, at `/healthy`.
     fn of(slow_files: usize, operations: &[&'static str]) -> Self {
-        let ram = ram();
-        let (layer, stalls) = Layer::new(ram.clone(), Stalls::at(operations));
+        let storage = ram();
+        let (layer, stalls) = Layer::new(storage.clone(), Stalls::at(operations));
         for number in 0..slow_files {
             let name = format!("slow-{number}");
-            let id = make_file(&*ram, name.as_bytes(), b"slow");
+            let id = make_file(&*storage, name.as_bytes(), b"slow");
             stalls.objects.lock().unwrap().insert(id);
         }
-        make_file(&*ram, b"quick", b"quick");
-        let mut export = export("/", layer);
-        export.squash = Squash::None;
-        let server = serve_with(vec![export], |config| {
+        make_file(&*storage, b"quick", b"quick");
+        let stalling = export("/", layer);
+        let healthy = ram();
+        make_file(&*healthy, b"quick", b"quick");
+        let (healthy, _) = Layer::new(healthy, Stalls::at(&[]));
+        let exports = vec![stalling, export("/healthy", healthy)];
+        let server = serve_with(exports, |config| {
             config.threads = THREADS;
             config.slow_after = Duration::from_millis(100);
         });
@@ -183,24 +187,37 @@ fn row_25_many_calls_for_one_stalled_file_do_not_use_up_the_threads() {
     assert!(stalled.stalls.gate.arrived() <= 2 * THREADS);
 }
 
-/// Many stalled files, more than there are threads: all calls are answered JUKEBOX, and other
-/// files and other clients are served.
+/// More stalled files than there are threads, and several times so: all calls are answered
+/// JUKEBOX, other exports are served as ever, and other files of the same one are served or told
+/// to ask again, never left without an answer.
 #[test]
 fn row_25_many_stalled_files_do_not_use_up_the_threads() {
     let files = THREADS * 5;
     let stalled = Stalled::new(files);
     let (mut client, root) = connect(&stalled.server);
-    let slow = stalled.files(&mut client, &root, files);
-    let reads: Vec<u32> = slow
-        .iter()
-        .map(|file| start_read(&mut client, file))
-        .collect();
-    stalled.stalls.gate.wait_for(THREADS);
     let (mut other, _) = connect(&stalled.server);
-    check_quick(&mut other, &root);
-    for read in reads {
-        assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+    let healthy = other.mount(b"/healthy").unwrap();
+    let slow = stalled.files(&mut client, &root, files);
+    let quick = client.lookup(&root, b"quick").unwrap().handle;
+    for _ in 0..3 {
+        let reads: Vec<u32> = slow
+            .iter()
+            .map(|file| start_read(&mut client, file))
+            .collect();
+        stalled.stalls.gate.wait_for(THREADS);
+        check_quick(&mut other, &healthy);
+        for read in reads {
+            assert_eq!(data(&client.finish(read)).unwrap_err(), Status::Jukebox);
+        }
+        check_quick(&mut other, &healthy);
+        match client.read(&quick, 0, 10) {
+            Ok(read) => assert_eq!(read.bytes, b"quick"),
+            Err(status) => assert_eq!(status, Status::Jukebox),
+        }
     }
+    assert!(stalled.stalls.gate.arrived() <= 3 * THREADS);
+    stalled.stalls.gate.open();
+    while client.read(&slow[0], 0, 10) == Err(Status::Jukebox) {}
     check_quick(&mut client, &root);
 }
 
