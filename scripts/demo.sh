@@ -42,7 +42,7 @@ step '3. Serve the directory, the image and 256 MiB of memory'
 show "pagewell serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --squash none" \
     '/dir=FILES /iso=disc.iso /ram=ram:256m'
 "$pagewell" serve --listen 127.0.0.1:0 --http 127.0.0.1:0 --squash none \
-    "/dir=$work/files" "/iso=$work/disc.iso" /ram=ram:256m >"$work/ready" 2>"$work/errors" &
+    --state-dir "$work/state" "/dir=$work/files" "/iso=$work/disc.iso" /ram=ram:256m >"$work/ready" 2>"$work/errors" &
 server=$!
 for _ in {1..200}; do
     grep -q '^ready' "$work/ready" && break

@@ -13,6 +13,5 @@ completion() { # SHELL FILE
 completion bash bash-completion/completions/pagewell
 completion zsh zsh/site-functions/_pagewell
 completion fish fish/vendor_completions.d/pagewell.fish
-mkdir -p "$prefix/share/man/man1"
 "$program" man "$prefix/share/man/man1"
 echo "installed $prefix/bin/pagewell, its manual pages and completions"

@@ -8,8 +8,6 @@ shopt -s inherit_errexit
 CLIENTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 REPOSITORY=$(cd "$CLIENTS/../.." && pwd)
 PATH=$PATH:/usr/sbin:/sbin
-# The key that signs file handles is kept across restarts; here it must not leave the scenario.
-export XDG_STATE_HOME=$SCRATCH/state
 export LC_ALL=C.UTF-8
 SERVER=
 MACHINE=
@@ -57,7 +55,9 @@ serve_again() { start_server "$PORT"; }
 start_server() { # PORT
     local waited=0
     : >"$SCRATCH/ready"
-    "$PAGEWELL" serve --listen "127.0.0.1:$1" "${server_arguments[@]}" \
+    # The key of file handles lasts across restarts, and must not leave the scenario.
+    "$PAGEWELL" serve --listen "127.0.0.1:$1" --state-dir "$SCRATCH/state" \
+        "${server_arguments[@]}" \
         >"$SCRATCH/ready" 2>>"$SCRATCH/server.log" &
     SERVER=$!
     until grep -q '^ready ' "$SCRATCH/ready"; do

@@ -48,6 +48,8 @@ register! { COUNTERS, Counter:
         "Calls with a handle that this server never made.";
     RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
         "Pages of RAM files copied at a write because a reader still held them.";
+    RAM_TRIMS = "pagewell_ram_trims_total",
+        "Times that the memory of removed objects and names was handed back.";
     RAM_REFUSED = "pagewell_ram_refused_total",
         "Changes of a RAM file system refused or cut short because it was full.";
     DEVICE_READS = "pagewell_device_reads_total", "Read requests made to files and block devices.";

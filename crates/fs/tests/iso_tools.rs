@@ -27,8 +27,10 @@ fn bytes(length: usize, seed: u32) -> Vec<u8> {
         .collect()
 }
 
-/// What a writer can do without damage to the image or to itself.
+/// What a writer can do without damage to the image or to itself, and in time.
 struct Bears {
+    /// Names in one directory.
+    names: u32,
     /// Names of 255 bytes in one directory; xorriso 1.5.4 writes a damaged image.
     long_names: u32,
     /// Components of a link; genisoimage 1.1.11 cuts a target of 500 bytes and
@@ -71,7 +73,7 @@ fn make_tree(root: &Path, bears: &Bears) {
     fs::create_dir(root.join("empty directory")).unwrap();
     let many = root.join("many");
     fs::create_dir(&many).unwrap();
-    for index in 0..3000u32 {
+    for index in 0..bears.names {
         // Different in the first eight bytes: one writer never ends when they are not.
         let name = format!("{index:05} is one of the names in a directory with many");
         fs::write(many.join(name), index.to_string()).unwrap();
@@ -179,6 +181,7 @@ fn genisoimage_rock_ridge_and_joliet() {
     make_tree(
         &source,
         &Bears {
+            names: 3000,
             long_names: 60,
             link_parts: 50,
         },
@@ -232,6 +235,7 @@ fn xorriso_rock_ridge_and_joliet_and_hard_links() {
     make_tree(
         &source,
         &Bears {
+            names: 500,
             long_names: 0,
             link_parts: 190,
         },
@@ -276,6 +280,7 @@ fn xorriso_like_mkisofs_relocates_deep_directories() {
     make_tree(
         &source,
         &Bears {
+            names: 500,
             long_names: 60,
             link_parts: 190,
         },

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands;
 
@@ -14,7 +14,6 @@ use crate::commands;
     version,
     max_term_width = 100,
     arg_required_else_help = true,
-    propagate_version = true,
     after_help = AFTER_HELP
 )]
 pub(crate) struct Arguments {
@@ -39,33 +38,22 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
-/// The commands.
+/// The commands; what each does stands beside its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serve sources over NFSv3
     Serve(commands::serve::ServeArguments),
-    /// List directories
     Ls(commands::ls::LsArguments),
-    /// Write files to standard output
     Cat(commands::cat::CatArguments),
-    /// Copy files and directories between any two locations
     Cp(commands::cp::CpArguments),
-    /// Show all attributes of files
     Stat(commands::stat::StatArguments),
-    /// Print SHA-256 checksums, as sha256sum does
     Sum(commands::sum::SumArguments),
-    /// Show the counters of a running server
     Counters(commands::counters::CountersArguments),
-    /// Print a completion script for a shell
     Completions(commands::completions::CompletionsArguments),
-    /// Print the manual page, or write all manual pages to a directory
     Man(commands::man::ManArguments),
 }
 
 /// Parses a command line.
-pub(crate) fn parse(
-    arguments: impl IntoIterator<Item = OsString>,
-) -> Result<Arguments, clap::Error> {
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Arguments, clap::Error> {
     Arguments::try_parse_from(arguments)
 }
 
@@ -80,9 +68,18 @@ pub(crate) fn is_answer(error: &clap::Error) -> bool {
     )
 }
 
+/// The name of the command that a command line is for, if it has a known one.
+pub(crate) fn command_name(arguments: &[OsString]) -> Option<String> {
+    let program = Arguments::command();
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let mut names = words.filter(|word| !word.starts_with('-'));
+    let name = names.next()?;
+    program.find_subcommand(name)?;
+    Some(name.to_owned())
+}
+
 /// A parse error on one line: what is wrong, what may have been meant, where to read on.
-#[must_use]
-pub(crate) fn one_line(error: &clap::Error) -> String {
+pub(crate) fn one_line(error: &clap::Error, command: Option<&str>) -> String {
     let rendered = error.render().to_string();
     let first = rendered.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = first.split_whitespace().collect();
@@ -99,11 +96,10 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
             line.push_str(&format!("; did you mean '{suggestion}'?"));
         }
     }
-    let help = rendered
-        .split("\n\n")
-        .find_map(|part| part.trim().strip_prefix("Usage: "))
-        .map_or("pagewell", |usage| command_of(usage));
-    line.push_str(&format!(" (see '{help} --help')"));
+    match command {
+        Some(command) => line.push_str(&format!(" (see 'pagewell {command} --help')")),
+        None => line.push_str(" (see 'pagewell --help')"),
+    }
     line
 }
 
@@ -115,24 +111,16 @@ fn first_value(value: &ContextValue) -> Option<String> {
     }
 }
 
-/// `pagewell serve [OPTIONS] ...` -> `pagewell serve`.
-fn command_of(usage: &str) -> &str {
-    let end = usage
-        .find(|character: char| "[<-".contains(character) || character.is_uppercase())
-        .unwrap_or(usage.len());
-    usage[..end].trim_end()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
-    fn line(arguments: &[&str]) -> String {
-        let arguments = std::iter::once("pagewell").chain(arguments.iter().copied());
-        let error = parse(arguments.map(OsString::from)).unwrap_err();
+    fn line(words: &[&str]) -> String {
+        let words = std::iter::once("pagewell").chain(words.iter().copied());
+        let arguments: Vec<OsString> = words.map(OsString::from).collect();
+        let error = parse(&arguments).unwrap_err();
         assert!(!is_answer(&error), "{error}");
-        one_line(&error)
+        one_line(&error, command_name(&arguments).as_deref())
     }
 
     #[test]
@@ -152,19 +140,30 @@ mod tests {
                 &["severe", "'serve'", "'pagewell --help'"],
             ),
             (&["serve"], &["SOURCE", "'pagewell serve --help'"]),
-            (&["cp", "a"], &["pagewell cp --help"]),
+            (&["cp", "a"], &["LOCATION", "'pagewell cp --help'"]),
             (
                 &["serve", "--squash", "some", "/srv"],
                 &["some", "none, root, all"],
             ),
-            (&["serve", "--threads", "0", "/srv"], &["--threads", "0"]),
+            (
+                &["serve", "--squash", "al", "/srv"],
+                &["did you mean 'all'?"],
+            ),
+            (
+                &["serve", "--threads", "0", "/srv"],
+                &["--threads", "1 to 4096"],
+            ),
             (
                 &["serve", "--allow", "10.0.0.0/40", "/srv"],
-                &["10.0.0.0/40", "--allow"],
+                &["10.0.0.0/40", "serve --help"],
             ),
             (
                 &["serve", "--listen", "localhost", "/srv"],
-                &["localhost", "--listen"],
+                &["localhost", "127.0.0.1:20490"],
+            ),
+            (
+                &["counters", "--interval", "0"],
+                &["--interval", "1 to 86400"],
             ),
         ] {
             let line = line(arguments);

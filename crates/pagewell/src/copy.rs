@@ -12,14 +12,11 @@ use pagewell_fs::{
 
 use crate::escape;
 use crate::failure::Outcome;
+use crate::holes::data_of;
 use crate::location::Place;
 use crate::progress::Progress;
 use crate::tree::Tree;
 use crate::walk::{Next, Step, walk};
-
-/// A run of zeros is left out of the copy of a sparse file in blocks of this size: the page of
-/// all file systems that have holes.
-const HOLE_BYTES: usize = 4096;
 
 /// Where one object goes.
 pub(crate) struct Target {
@@ -264,7 +261,7 @@ impl Copier {
             anyhow::bail!(reason);
         }
         match source.attributes.file_type {
-            FileType::Regular => self.file(from, source, to)?,
+            FileType::Regular => self.file(from, source, to, existing)?,
             FileType::Symlink => self.symlink(from, source, to, existing)?,
             _ => self.special(source, to, existing)?,
         }
@@ -272,22 +269,50 @@ impl Copier {
         Ok(())
     }
 
-    fn file(&mut self, from: &Tree, source: &Entry, to: &Target) -> Result<(), Error> {
+    /// Makes an empty file, or empties the one that is there. One without permission to write is
+    /// given it first: the copy gets the permissions of the original in the end, and copying a
+    /// second time from an image, where most files are read-only, must work like the first.
+    fn empty_file(
+        &self,
+        source: &Entry,
+        to: &Target,
+        existing: Option<Entry>,
+    ) -> Result<FileId, Error> {
+        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let mode = CreateMode::Unchecked(SetAttributes {
+            mode: Some(source.attributes.mode & 0o777),
+            size: Some(0),
+            ..SetAttributes::default()
+        });
+        let create = || filesystem.create(&call, &to.directory, &to.name, &mode);
+        let created = match (create(), existing) {
+            (Err(Error::AccessDenied), Some(existing)) => {
+                let writable = SetAttributes {
+                    mode: Some(existing.attributes.mode | 0o200),
+                    ..SetAttributes::default()
+                };
+                filesystem.set_attributes(&call, &existing.id, &writable, None)?;
+                create()?
+            }
+            (created, _) => created?,
+        };
+        Ok(created.entry.id)
+    }
+
+    fn file(
+        &mut self,
+        from: &Tree,
+        source: &Entry,
+        to: &Target,
+        existing: Option<Entry>,
+    ) -> Result<(), Error> {
+        let id = self.empty_file(source, to, existing)?;
         let Self {
             tree,
             progress,
             buffer,
             ..
         } = self;
-        let mode = CreateMode::Unchecked(SetAttributes {
-            mode: Some(source.attributes.mode & 0o777),
-            size: Some(0),
-            ..SetAttributes::default()
-        });
-        let created = tree
-            .filesystem
-            .create(&tree.call(), &to.directory, &to.name, &mode)?;
-        let id = created.entry.id;
         let is_sparse = source.attributes.used < source.attributes.size;
         let mut end = 0;
         let size = from.stream(&source.id, buffer, &mut |offset, bytes| {
@@ -414,33 +439,6 @@ fn target_of(place: &Place, path: &[u8], filling: &[Filling]) -> Option<Target> 
     })
 }
 
-/// The parts of a piece of a file that are to be written, each with its start: all of it, or
-/// without the blocks of zeros.
-fn data_of(bytes: &[u8], is_sparse: bool) -> Vec<(u64, &[u8])> {
-    if !is_sparse {
-        return vec![(0, bytes)];
-    }
-    let mut parts: Vec<(u64, &[u8])> = Vec::new();
-    let mut run_start = None;
-    let mut at = 0;
-    for block in bytes.chunks(HOLE_BYTES) {
-        let is_zero = block.iter().all(|byte| *byte == 0);
-        match (is_zero, run_start) {
-            (true, Some(start)) => {
-                parts.push((start as u64, &bytes[start..at]));
-                run_start = None;
-            }
-            (false, None) => run_start = Some(at),
-            _ => {}
-        }
-        at += block.len();
-    }
-    if let Some(start) = run_start {
-        parts.push((start as u64, &bytes[start..]));
-    }
-    parts
-}
-
 fn write_all(tree: &Tree, id: &FileId, mut offset: u64, mut data: &[u8]) -> Result<(), Error> {
     while !data.is_empty() {
         let call = tree.call();
@@ -455,27 +453,4 @@ fn write_all(tree: &Tree, id: &FileId, mut offset: u64, mut data: &[u8]) -> Resu
         offset += u64::from(written.count);
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_of_zeros_are_left_out_of_sparse_files_only() {
-        let mut bytes = vec![0; 5 * HOLE_BYTES + 10];
-        assert_eq!(data_of(&bytes, false), [(0, bytes.as_slice())]);
-        assert_eq!(data_of(&bytes, true), []);
-        bytes[HOLE_BYTES] = 1;
-        bytes[3 * HOLE_BYTES - 1] = 1;
-        bytes[5 * HOLE_BYTES] = 1;
-        let block = HOLE_BYTES as u64;
-        assert_eq!(
-            data_of(&bytes, true),
-            [
-                (block, &bytes[HOLE_BYTES..3 * HOLE_BYTES]),
-                (5 * block, &bytes[5 * HOLE_BYTES..]),
-            ]
-        );
-    }
 }

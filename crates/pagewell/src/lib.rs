@@ -60,6 +60,7 @@
 //! [`fs::FileSystem`] themselves, on a thread that may wait.
 
 pub use pagewell_counters as counters;
+pub use pagewell_device as device;
 pub use pagewell_fs as fs;
 pub use pagewell_nfsd as nfsd;
 pub use pagewell_sunrpc as sunrpc;
@@ -70,6 +71,7 @@ mod copy;
 mod escape;
 mod export;
 mod failure;
+mod holes;
 mod http;
 mod listing;
 mod location;
@@ -83,6 +85,7 @@ mod source;
 mod state;
 mod time_text;
 mod tree;
+mod values;
 mod walk;
 
 use std::ffi::OsString;
@@ -91,7 +94,8 @@ use std::process::ExitCode;
 /// Runs the program with this command line, the program's name first. Prints what there is to
 /// print and returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = match arguments::parse(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let parsed = match arguments::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) if arguments::is_answer(&error) => {
             // Broken standard output: there is nowhere to say so.
@@ -99,7 +103,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
         }
         Err(error) => {
-            failure::report(&arguments::one_line(&error));
+            let command = arguments::command_name(&arguments);
+            failure::report(&arguments::one_line(&error, command.as_deref()));
             return ExitCode::from(failure::USAGE);
         }
     };

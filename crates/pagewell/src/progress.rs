@@ -80,6 +80,8 @@ impl Progress {
         }
         bar.set_message(self.name.clone());
         bar.set_position(self.bytes);
+        // What was done before the bar came must not count as done in its first moment.
+        bar.reset_eta();
         self.bar = Some(bar);
     }
 

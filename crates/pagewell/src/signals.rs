@@ -1,6 +1,11 @@
 //! Signals, without handlers: they are blocked in every thread and one thread waits for them.
 
 use std::mem::MaybeUninit;
+use std::time::{Duration, Instant};
+
+/// timeout(1) and some shells signal a process and then its group, so that one wish to stop
+/// arrives twice within microseconds. Nobody types a second wish so soon.
+const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// SIGINT and SIGTERM, blocked in this thread and in those started later.
 pub(crate) struct StopSignals {
@@ -30,23 +35,43 @@ impl StopSignals {
         }
     }
 
-    /// Waits for the first signal. After this a second one ends the process at once: the signals
-    /// are let through to their default action, in this thread.
-    pub(crate) fn wait(self) -> std::io::Result<()> {
+    /// Waits for the next signal.
+    pub(crate) fn wait(&self) -> std::io::Result<()> {
         let mut signal = 0;
         // SAFETY: both pointers are to initialised values that outlive the call.
         let failed = unsafe { libc::sigwait(&raw const self.set, &raw mut signal) };
-        if failed != 0 {
-            return Err(std::io::Error::from_raw_os_error(failed));
+        if failed == 0 {
+            Ok(())
+        } else {
+            Err(std::io::Error::from_raw_os_error(failed))
         }
-        // SAFETY: SIG_DFL is a valid disposition for both signals and no handler of anybody is
-        // lost, because this program installs none; the set is initialised.
+    }
+
+    /// From here on another signal ends the process at once, wherever it is. One that comes
+    /// within [`SAME_SIGNAL`] is taken for the first one sent twice.
+    pub(crate) fn end_on_another(self) {
+        let first = Instant::now();
+        // Without a thread the process ends when it is done, and not before.
+        let _ = std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || {
+                while self.wait().is_ok() {
+                    if first.elapsed() >= SAME_SIGNAL {
+                        self.end_by_signal();
+                    }
+                }
+            });
+    }
+
+    /// Ends the process as SIGTERM would have.
+    fn end_by_signal(&self) {
+        // SAFETY: SIG_DFL is a valid disposition for SIGTERM and no handler of anybody is lost,
+        // because this program installs none; the set is initialised.
         unsafe {
-            libc::signal(libc::SIGINT, libc::SIG_DFL);
             libc::signal(libc::SIGTERM, libc::SIG_DFL);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.set, std::ptr::null_mut());
+            libc::raise(libc::SIGTERM);
         }
-        Ok(())
     }
 }
 

@@ -19,7 +19,7 @@ umount /mnt/here
 
 # The root of a server with several exports cannot be mounted, and an export that is not there.
 refused mount_export /absent /mnt/absent
-for i in {1..20}; do
+for i in {1..5}; do
     mount_export /ram /mnt/ram
     umount /mnt/ram
 done

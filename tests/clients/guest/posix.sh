@@ -160,9 +160,9 @@ mappings() { /job/mapping .; }
 space() {
     df . >/tmp/df
     if [ "$1" = ram ]; then
-        refused dd if=/dev/zero of=large bs=1M count=200 status=none
+        refused dd if=/dev/zero of=large bs=1M count=40 status=none
         rm large
-        dd if=/dev/zero of=large bs=1M count=60 status=none
+        dd if=/dev/zero of=large bs=1M count=24 status=none
         rm large
     fi
 }

@@ -5,7 +5,7 @@
 mkdir "$SCRATCH/served"
 chmod 777 "$SCRATCH/served"
 cc -O1 -Wall -Werror -o "$SCRATCH/mapping" "$CLIENTS/guest/mapping.c"
-serve --squash none "/dir=$SCRATCH/served" /ram=ram:128m
+serve --squash none "/dir=$SCRATCH/served" /ram=ram:32m
 # Without root the server acts as one user, and cannot make devices or give files away.
 exports='ram'
 ! is_root || exports='dir ram'

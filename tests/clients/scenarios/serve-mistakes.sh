@@ -12,7 +12,7 @@ taken=$PORT
 refuses() {
     local expected=$1 text=$2 status=0 lines
     shift 2
-    timeout 20 "$PAGEWELL" serve "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null || status=$?
+    timeout 20 "$PAGEWELL" serve --state-dir "$SCRATCH/state" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null || status=$?
     lines=$(wc -l <"$SCRATCH/err")
     cat "$SCRATCH/err"
     [ "$status" = "$expected" ] || fail "status $status instead of $expected: serve $*"
@@ -47,12 +47,12 @@ if ! is_root; then
     chmod 000 "$SCRATCH/two"
     refuses 1 "$SCRATCH/two" "${on[@]}" "$SCRATCH/two"
     chmod 755 "$SCRATCH/two"
-elif command -v setpriv >/dev/null && setpriv --reuid 65534 --clear-groups test -x "$PAGEWELL"; then
+elif setpriv --reuid 65534 --clear-groups test -x "$PAGEWELL"; then
     chmod 700 "$SCRATCH/two"
-    refused_by=(setpriv --reuid 65534 --regid 65534 --clear-groups env "XDG_STATE_HOME=$SCRATCH/nobody")
     install -d -o 65534 -g 65534 "$SCRATCH/nobody"
     status=0
-    timeout 20 "${refused_by[@]}" "$PAGEWELL" serve "${on[@]}" "$SCRATCH/two" \
+    timeout 20 setpriv --reuid 65534 --regid 65534 --clear-groups "$PAGEWELL" serve \
+        --state-dir "$SCRATCH/nobody/state" "${on[@]}" "$SCRATCH/two" \
         >"$SCRATCH/out" 2>"$SCRATCH/err" || status=$?
     cat "$SCRATCH/err"
     [ "$status" = 1 ] || fail "status $status for a directory that may not be read"

@@ -15,6 +15,7 @@ use pagewell_sunrpc::xdr::{Decode, Encode, Encoder, Words};
 use super::LoadError;
 use super::incoming::{Incoming, Kept};
 use super::outgoing::Outgoing;
+use super::slots::Sequence;
 
 /// How long a reply may take before the run fails: COMMIT of gigabytes to a slow disk is not an
 /// error.
@@ -79,7 +80,7 @@ pub(super) struct Client {
     incoming: Incoming,
     outgoing: Outgoing,
     reply: Vec<u8>,
-    xid: u32,
+    sequence: Sequence,
 }
 
 impl Client {
@@ -89,7 +90,7 @@ impl Client {
             incoming: Incoming::new(Kept::Whole, RECORD_BYTES_MAX),
             outgoing: Outgoing::default(),
             reply: Vec::new(),
-            xid: std::process::id() << 8,
+            sequence: Sequence::default(),
         })
     }
 
@@ -100,8 +101,7 @@ impl Client {
         name: &'static str,
         arguments: &impl Encode,
     ) -> Result<R, LoadError> {
-        self.xid = self.xid.wrapping_add(1);
-        let xid = self.xid;
+        let xid = self.sequence.next();
         let call = Call {
             xid,
             program,

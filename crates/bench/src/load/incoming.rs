@@ -20,7 +20,7 @@ use super::LoadError;
 const HEAD_BYTES: usize = 640;
 /// Bytes of the buffer when only heads are kept: fewer system calls when larger, no longer in
 /// the second-level cache when much larger.
-const BUFFER_BYTES: usize = 256 << 10;
+const BUFFER_BYTES: usize = 512 << 10;
 
 /// How much of a record is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -180,22 +180,39 @@ pub fn run(
     })
 }
 
+/// Removes a file below an export.
+///
+/// # Errors
+///
+/// What the server answered, or why it could not be asked.
+pub fn remove(target: &Target, path: &str) -> Result<(), LoadError> {
+    let mut control = Client::connect(target.nfs)?;
+    let (parent, name) = find_parent(target, path, &mut control)?;
+    control.remove(&parent, &name)
+}
+
+/// The directory of a path below an export, and the last name of the path, which may be empty.
+fn find_parent(
+    target: &Target,
+    path: &str,
+    control: &mut Client,
+) -> Result<(OwnedHandle, Vec<u8>), LoadError> {
+    let mut parent = Client::connect(target.mount)?.mount(&target.export)?;
+    let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+    let name = names.pop().unwrap_or_default().as_bytes().to_vec();
+    for directory in names {
+        parent = control.lookup(&parent, directory.as_bytes())?;
+    }
+    Ok((parent, name))
+}
+
 /// Finds or makes the file.
 fn prepare<'a>(
     target: &Target,
     load: &'a Load,
     control: &mut Client,
 ) -> Result<Plan<'a>, LoadError> {
-    let mut parent = Client::connect(target.mount)?.mount(&target.export)?;
-    let mut names: Vec<&str> = load
-        .path
-        .split('/')
-        .filter(|name| !name.is_empty())
-        .collect();
-    let name = names.pop().unwrap_or_default().as_bytes().to_vec();
-    for directory in names {
-        parent = control.lookup(&parent, directory.as_bytes())?;
-    }
+    let (parent, name) = find_parent(target, &load.path, control)?;
     let wanted = load.file_bytes.unwrap_or(0);
     let object = match load.workload {
         Workload::Write => control.create(&parent, &name, 0)?,

@@ -1,10 +1,14 @@
 //! The calls in flight on one connection.
 //!
-//! An xid is a number that grows with each call, above the number of the slot that waits for the
-//! reply: the reply finds its call by one index, in whatever order replies come, and an xid comes
-//! again only after four million calls.
+//! An xid is a sequence number above the number of the slot that waits for the reply: the reply
+//! finds its call by one index, in whatever order replies come. Sequence numbers are those of the
+//! whole process, so that no xid comes again for four million calls, not even on another
+//! connection: a server that remembers answers by caller and xid would take the call for a
+//! repetition and not carry it out.
 
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Instant, SystemTime};
 
 use super::LoadError;
 use super::generator::Call;
@@ -13,6 +17,41 @@ const SLOT_BITS: u32 = 10;
 
 /// The most calls in flight on one connection.
 pub const DEPTH_MAX: usize = 1 << SLOT_BITS;
+
+/// Numbers taken from the process's sequence at once.
+const CHUNK: u32 = 256;
+
+/// Sequence numbers that nobody else in the process has.
+#[derive(Default)]
+pub(super) struct Sequence {
+    next: u32,
+    left: u32,
+}
+
+impl Sequence {
+    /// The next number, above the bits that name a slot.
+    pub(super) fn next(&mut self) -> u32 {
+        if self.left == 0 {
+            self.next = process_sequence().fetch_add(CHUNK, Ordering::Relaxed);
+            self.left = CHUNK;
+        }
+        self.next = self.next.wrapping_add(1);
+        self.left -= 1;
+        self.next << SLOT_BITS
+    }
+}
+
+/// Starts anywhere, so that it is not that of the process before.
+fn process_sequence() -> &'static AtomicU32 {
+    static SEQUENCE: OnceLock<AtomicU32> = OnceLock::new();
+    SEQUENCE.get_or_init(|| {
+        let now = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .unwrap_or_default();
+        let start = std::process::id() ^ now.subsec_nanos();
+        AtomicU32::new(start.wrapping_mul(0x9e37_79b9))
+    })
+}
 
 /// A call that was sent and not answered.
 #[derive(Clone, Copy, Debug)]
@@ -32,13 +71,12 @@ struct Slot {
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    sequence: u32,
+    sequence: Sequence,
 }
 
 impl Slots {
-    /// `depth` places, at least one and at most [`DEPTH_MAX`]. `seed` makes the xids of two
-    /// connections differ.
-    pub(super) fn new(depth: usize, seed: u32) -> Self {
+    /// `depth` places, at least one and at most [`DEPTH_MAX`].
+    pub(super) fn new(depth: usize) -> Self {
         let depth = depth.clamp(1, DEPTH_MAX);
         let empty = Slot {
             xid: 0,
@@ -49,7 +87,7 @@ impl Slots {
         Self {
             slots: vec![empty; depth],
             free,
-            sequence: seed,
+            sequence: Sequence::default(),
         }
     }
 
@@ -67,8 +105,7 @@ impl Slots {
     pub(super) fn claim(&mut self, call: Call, since: Instant) -> Option<u32> {
         let index = self.free.pop()?;
         let slot = self.slots.get_mut(index as usize)?;
-        self.sequence = self.sequence.wrapping_add(1);
-        slot.xid = (self.sequence << SLOT_BITS) | index;
+        slot.xid = self.sequence.next() | index;
         slot.waiting = Some(InFlight { call, since });
         Some(slot.xid)
     }
@@ -98,7 +135,7 @@ mod tests {
 
     #[test]
     fn replies_in_any_order_find_their_calls() {
-        let mut slots = Slots::new(4, 7);
+        let mut slots = Slots::new(4);
         let now = Instant::now();
         let xids: Vec<u32> = (0..4)
             .map(|block| {
@@ -129,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_reply_counts_once_and_only_for_its_call() {
-        let mut slots = Slots::new(2, u32::MAX - 1);
+        let mut slots = Slots::new(2);
         let now = Instant::now();
         let first = slots.claim(Call::Getattr, now).unwrap();
         for strange in [
@@ -145,5 +182,21 @@ mod tests {
         let second = slots.claim(Call::Getattr, now).unwrap();
         assert_ne!(first, second);
         assert!(slots.answer(first).is_err());
+    }
+
+    #[test]
+    fn no_connection_uses_the_xid_of_another() {
+        let mut seen = std::collections::HashSet::new();
+        let mut sequences: Vec<Sequence> = (0..5).map(|_| Sequence::default()).collect();
+        for _ in 0..1000 {
+            for sequence in &mut sequences {
+                assert!(seen.insert(sequence.next()));
+            }
+        }
+        let now = Instant::now();
+        let mut slots: Vec<Slots> = (0..5).map(|_| Slots::new(3)).collect();
+        for slots in &mut slots {
+            assert!(seen.insert(slots.claim(Call::Getattr, now).unwrap()));
+        }
     }
 }

@@ -87,8 +87,6 @@ impl<'a> Worker<'a> {
         let mut block = vec![0; load.block_bytes as usize];
         fill_pattern(&mut block, 0);
         let part = (index, load.connections);
-        #[allow(clippy::cast_possible_truncation)] // any bits will do
-        let seed = (std::process::id() ^ (index as u32) << 20).wrapping_mul(0x9e37_79b9);
         Self {
             socket,
             incoming: Incoming::new(kept, load.block_bytes as usize + REPLY_HEAD_BYTES_MAX),
@@ -109,7 +107,7 @@ impl<'a> Worker<'a> {
                 tally: Tally::default(),
                 follow_ups: Vec::new(),
             },
-            slots: Slots::new(load.depth, seed),
+            slots: Slots::new(load.depth),
         }
     }
 

@@ -53,8 +53,9 @@ pub(super) fn may_write(
     stability: Stability,
 ) -> Result<()> {
     let end = offset.saturating_add(length as u64);
-    // a page that is written in part must be read first, unless it lies past the end
-    let starts_clean = offset.is_multiple_of(PAGE_BYTES) || offset >= status.size();
+    // a page that is written in part must be read first, unless nothing in it is kept
+    let first_page = offset - offset % PAGE_BYTES;
+    let starts_clean = first_page == offset || first_page >= status.size();
     let ends_clean = end.is_multiple_of(PAGE_BYTES) || end >= status.size();
     let inline = stability == Stability::Unstable
         && length <= INLINE_WRITE_BYTES_MAX

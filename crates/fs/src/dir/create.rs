@@ -3,8 +3,8 @@
 //! An object is made as its caller with the mode asked for (the process' umask is 0); owner, size
 //! and times that were asked for are set right after. What cannot be set at creation because the
 //! caller may not give objects away (owner, a group that is not the caller's) is left as the
-//! system chose it, as other NFS servers do: clients send it unasked, and the reply tells the truth.
-//! When something else fails, the new name is removed again.
+//! system chose it, as other NFS servers do: clients send it unasked, and the reply tells the
+//! truth. When something else fails, the new name is removed again.
 //!
 //! EXCLUSIVE: the verifier is kept in the times of the file, 31 bits in each (one bit less than it
 //! has, because not every file system can keep times before 1970 or after 2038), so that it
@@ -353,24 +353,27 @@ impl Tree {
         wanted: &SetAttributes,
         caller: &Caller<'_>,
     ) -> Result<bool> {
+        let is_other = |id: u32, now: u32| id != now && id != u32::MAX;
         let uid = wanted
             .uid
-            .filter(|uid| *uid != status.uid() && caller.is_root());
+            .filter(|uid| is_other(*uid, status.uid()) && caller.is_root());
         let gid = wanted
             .gid
-            .filter(|gid| *gid != status.gid() && (caller.is_root() || caller.in_group(*gid)));
+            .filter(|gid| is_other(*gid, status.gid()))
+            .filter(|gid| caller.is_root() || caller.in_group(*gid));
         let owner = uid.is_some() || gid.is_some();
         if owner {
             change_owner(object, uid, gid)?;
         }
-        let size = wanted.size.filter(|size| *size != status.size());
+        let is_file = object.file_type == FileType::Regular;
+        let size = wanted.size.filter(|size| is_file && *size > 0);
         if let Some(size) = size {
             self.truncate(object, caller, size)?;
         }
-        // changing the owner takes these bits away, and mkdir does not set them at all; what a
-        // directory inherits from its parent stays
+        // changing the owner or the size takes these bits away, and mkdir does not set them at all;
+        // what a directory inherits from its parent stays
         let special = wanted.mode.unwrap_or(0) & 0o6000;
-        let mode = special != 0 && (owner || object.is_directory());
+        let mode = special != 0 && (owner || size.is_some() || object.is_directory());
         if mode {
             let inherited = status.mode() & 0o2000;
             change_mode(object, wanted.mode.unwrap_or(0) & 0o7777 | inherited)?;

@@ -133,11 +133,9 @@ impl Tree {
         if !self.durability.metadata_sync {
             return Ok(());
         }
-        if matches!(object.file_type, FileType::Regular | FileType::Directory) {
-            self.acting.become_server()?;
-            if let Ok(file) = object.readable() {
-                return self.durability.sync_all(object, file);
-            }
+        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
+        if can_open && let Ok(file) = self.readable(object) {
+            return self.durability.sync_all(object, file);
         }
         self.sync_everything()
     }
@@ -173,9 +171,8 @@ impl Tree {
             return Ok(());
         }
         let needed = if self.durability.one_journal { 1 } else { 2 };
-        self.acting.become_server()?;
         for directory in directories.iter().take(needed) {
-            match directory.readable() {
+            match self.readable(directory) {
                 Ok(file) => self.durability.sync_all(directory, file)?,
                 // without root a directory may be writable and not readable
                 Err(_) => return self.sync_everything(),

@@ -1,9 +1,12 @@
 //! Directory entries as the kernel gives them, and listings that stand between two of them.
 //!
-//! Normally the kernel's `d_off` is the cookie. A file system that gives none (0) or the same to
-//! neighbours is recognised when the export is opened, or when it first does so; its directories
-//! are then read whole for each page and given in the order of a hash of the names, which is the
-//! cookie. That keeps every promise and costs time in proportion to the directory.
+//! Normally the kernel's `d_off` is the cookie. Some file systems give none that can be kept:
+//! tmpfs starts anew when the entry at the position was removed, ramfs and overlay count entries,
+//! others give 0, or neighbours the same. They are known by type, or recognised when the export
+//! is opened or when they first do so. Their directories are read whole and given in the order of a
+//! hash of the names, which is the cookie. That keeps every promise. It costs time in proportion
+//! to the directory whenever it has changed since the last page, and for every page when it is
+//! larger than [`KEPT_BYTES_MAX`].
 
 use super::object::{Descriptor, open_directory};
 use super::status::{Node, Status};
@@ -22,8 +25,11 @@ use std::sync::Mutex;
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Timer ticks of the slowest kernels are 10 ms apart.
 const SETTLED_NANOSECONDS: i128 = 20_000_000;
-/// Listings left open for whoever continues them: about 1 MiB with what was read ahead.
+/// Listings left open for whoever continues them: about 1 MiB with what was read ahead, 16 MiB if
+/// all are of file systems without positions.
 const LISTINGS_MAX: usize = 64;
+/// What may wait in one listing: some 8,000 names.
+const KEPT_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a directory that is put in order, so that memory is bounded.
 const ORDERED_ENTRIES_MAX: usize = 1 << 20;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
@@ -151,6 +157,9 @@ impl Listing {
     /// The same in the order of the names' hashes, whatever positions the file system gives.
     pub(super) fn open_ordered(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
         names::DIR_LISTINGS_ORDERED.add(1);
+        if i64::try_from(cookie).is_err() {
+            return Err(Error::BadCookie);
+        }
         let opened = open_directory(directory)?;
         let mut entries: Vec<(u64, Box<[u8]>, u64, bool)> = Vec::new();
         each_entry(opened.as_fd(), &mut |entry| {
@@ -208,7 +217,8 @@ impl Listing {
 
     /// Whether what was read ahead is still what the directory holds.
     pub(super) fn is_current(&self, status: &Status) -> bool {
-        self.at >= self.bytes.len() || self.read_when == Some(times_of(status))
+        let nothing_ahead = self.at >= self.bytes.len() && self.file.is_some();
+        nothing_ahead || self.read_when == Some(times_of(status))
     }
 
     /// Notes what the directory looked like before and after `bytes` was read.
@@ -251,8 +261,8 @@ impl Listings {
 
     /// Leaves a listing there; the oldest goes when there are too many.
     pub(super) fn leave(&self, node: Node, listing: Listing) {
-        if listing.file.is_none() {
-            return; // large, and soon out of date
+        if listing.bytes.len() > KEPT_BYTES_MAX {
+            return;
         }
         let mut waiting = lock(&self.0);
         waiting.push_back((node, listing));

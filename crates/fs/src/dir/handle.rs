@@ -9,15 +9,17 @@
 //! handle. A reused inode has another generation, so the old identifier is stale.
 //!
 //! Containment: the server authenticates identifiers, so what arrives here was once issued for
-//! this export, and a handle cannot lead to another file system. When the export is the root of its
-//! mount there is nothing else to check. When it is a part of a mount, an object that a local
+//! this export, and a handle cannot lead to another file system. When the export is a whole file
+//! system there is nothing else to check. When it is a part of one, an object that a local
 //! program moved out of the export must become stale: each time an object is opened by handle,
 //! its path in `/proc/self/fd` is compared with the export's. A directory that seems to be outside
 //! is confirmed by walking `..` to the top.
 //!
 //! Not detected: an object moved out while it is held in the open-object cache; a file whose
-//! directory the kernel does not remember (its path is then just `/`); a file with several names,
-//! which may be inside by one and outside by another.
+//! path the kernel does not know or show (it is then just `/`), as after its directory went out of
+//! memory, or when it was moved out of what a bind mount shows; a file with several names,
+//! which may be inside by one and outside by another. Nor is permission asked of the directories
+//! above an object: who was given its identifier may use it, as with other NFS servers.
 
 use super::Tree;
 use super::error_of;
@@ -40,6 +42,8 @@ pub(super) const EXT4_MAGIC: i64 = 0xef53;
 pub(super) const XFS_MAGIC: i64 = 0x5846_5342;
 pub(super) const TMPFS_MAGIC: i64 = 0x0102_1994;
 pub(super) const BTRFS_MAGIC: i64 = 0x9123_683e;
+pub(super) const RAMFS_MAGIC: i64 = 0x8584_58f6;
+pub(super) const OVERLAY_MAGIC: i64 = 0x794c_7630;
 
 /// The identifier that carries `handle`; `None` when it does not fit.
 pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
@@ -149,10 +153,17 @@ impl Tree {
     /// Whether `..`, again and again, leads from a directory to the export's root.
     pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>) -> Result<bool> {
         self.acting.become_server()?;
-        let mut at = self.resolver.parent(fd)?;
         let mut below = Status::of(fd)?.node();
+        let mut at: Option<OwnedFd> = None;
         for _ in 0..DEPTH_MAX {
-            let status = Status::of(&at)?;
+            let parent = self.resolver.parent(at.as_ref().map_or(fd, AsFd::as_fd));
+            let parent = match parent {
+                Ok(parent) => parent,
+                // the top of the mount, or a directory that the mount does not show
+                Err(Error::AccessDenied | Error::NotFound) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            let status = Status::of(&parent)?;
             if status.node() == self.root.node {
                 return Ok(true);
             }
@@ -160,11 +171,7 @@ impl Tree {
                 return Ok(false);
             }
             below = status.node();
-            at = match self.resolver.parent(at.as_fd()) {
-                Ok(parent) => parent,
-                Err(Error::AccessDenied) => return Ok(false), // the top of the mount
-                Err(error) => return Err(error),
-            };
+            at = Some(parent);
         }
         Ok(false)
     }

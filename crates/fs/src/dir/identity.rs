@@ -26,6 +26,10 @@
 //! setfsuid reports no error; a second call reads the value back. A thread on which it did not
 //! take does no work at all.
 //!
+//! Without root everything is done as the program's own user, whoever calls, and his permissions
+//! are what is checked; the liberties of NFS end there where the kernel refuses that user (a file
+//! of mode 0444 can be written only while it is held open from its creation).
+//!
 //! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN` and other capabilities
 //! outside the file-system set; they matter to no system call made here.
 

@@ -189,7 +189,9 @@ impl Tree {
     /// The parent of a directory that is not the root; stale when the directory was moved out.
     pub(super) fn parent_of(&self, directory: &Object) -> Result<(Arc<Object>, Status)> {
         let opened = match self.resolver.parent(directory.as_fd()) {
-            Err(Error::AccessDenied) if !self.walks_to_root(directory.as_fd())? => {
+            Err(Error::AccessDenied | Error::NotFound)
+                if !self.walks_to_root(directory.as_fd())? =>
+            {
                 return Err(Error::Stale);
             }
             opened => opened?,

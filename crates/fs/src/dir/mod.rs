@@ -80,7 +80,7 @@ struct Tree {
     filesystem_id: u64,
     /// Number of the mount the root is on, where the kernel tells.
     mount_number: Option<u64>,
-    /// The export is a whole mount, so that nothing on it can be outside.
+    /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,
     /// The file system can have access control lists.
     has_acls: bool,

@@ -3,7 +3,9 @@
 use super::Tree;
 use super::durability::{Durability, KernelSync, SyncCalls};
 use super::entries::{Listings, gives_cookies};
-use super::handle::{self, BTRFS_MAGIC, EXT4_MAGIC, TMPFS_MAGIC, XFS_MAGIC};
+use super::handle::{
+    self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC,
+};
 use super::identity::Acting;
 use super::naming::Naming;
 use super::object::Object;
@@ -118,12 +120,15 @@ impl Tree {
                 sizes.f_fsid
             },
             mount_number: status.mount(),
-            whole_mount: status.is_mount_root() == Some(true),
+            whole_mount: is_whole_filesystem(&status),
             has_acls,
             counts_links: status.link_count() > 0,
             magic,
             listings: Listings::default(),
-            orders_listings: AtomicBool::new(!gives_cookies(root.as_fd())?),
+            orders_listings: AtomicBool::new(
+                matches!(magic, TMPFS_MAGIC | RAMFS_MAGIC | OVERLAY_MAGIC)
+                    || !gives_cookies(root.as_fd())?,
+            ),
             hunting: Mutex::new(()),
             root,
             mount,
@@ -174,6 +179,29 @@ impl Tree {
             files_available: sizes.f_favail,
         })
     }
+}
+
+/// Whether an export has everything on its file system inside: it is the root of a mount, and that
+/// mount shows the file system from its own root (a bind mount may show a part of it).
+fn is_whole_filesystem(root: &Status) -> bool {
+    let Some(number) = root.mount().filter(|_| root.is_mount_root() == Some(true)) else {
+        return false;
+    };
+    std::fs::read("/proc/thread-self/mountinfo")
+        .is_ok_and(|mounts| mounted_root(&mounts, number) == Some(b"/"))
+}
+
+/// The fourth field of the line of a mount in mountinfo: which directory of the file system it
+/// shows as its root.
+fn mounted_root(mounts: &[u8], number: u64) -> Option<&[u8]> {
+    let number = number.to_string();
+    mounts
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.split(|byte| *byte == b' '))
+        .find_map(|mut fields| {
+            let is_it = fields.next() == Some(number.as_bytes());
+            is_it.then(|| fields.nth(2)).flatten()
+        })
 }
 
 fn reason_of(errno: Errno) -> String {
@@ -237,5 +265,33 @@ fn links_max(magic: i64) -> u32 {
         XFS_MAGIC | TMPFS_MAGIC => i32::MAX.unsigned_abs(),
         BTRFS_MAGIC => 65_535,
         _ => 127, // what Linux promises of any file system (LINK_MAX of limits.h)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_root_of_a_mount_is_read_from_its_line() {
+        let mounts = b"22 27 0:21 / /proc rw - proc proc rw\n\
+            122 27 8:1 /a\\040b /srv rw shared:1 - ext4 /dev/x rw\n33\n";
+        assert_eq!(mounted_root(mounts, 22), Some(&b"/"[..]));
+        assert_eq!(mounted_root(mounts, 122), Some(&b"/a\\040b"[..]));
+        assert_eq!(mounted_root(mounts, 33), None);
+        assert_eq!(mounted_root(mounts, 2), None);
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_named_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, b"").unwrap();
+        let missing = directory.path().join("missing");
+        for (path, reason) in [(&file, "not a directory"), (&missing, "not found")] {
+            let error = Tree::open(path, Options::default()).err().unwrap();
+            let wanted = format!("{}: {reason}", path.display());
+            assert_eq!(error.to_string(), wanted);
+        }
     }
 }

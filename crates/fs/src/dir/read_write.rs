@@ -35,11 +35,8 @@ impl Tree {
         let payload = if length == 0 {
             Payload::Bytes(Vec::new())
         } else {
-            if !object.is_readable() {
-                self.acting.become_server()?;
-            }
             Payload::File {
-                file: object.readable()?.clone(),
+                file: self.readable(&object)?.clone(),
                 offset,
                 length,
             }
@@ -114,10 +111,9 @@ impl Tree {
         object.expect_regular()?;
         let running = object.changes().begin();
         let before = self.look(&object)?;
-        self.acting.become_server()?;
         let file = match object.write_if_open() {
             Some(file) => file,
-            None => object.readable()?,
+            None => self.readable(&object)?,
         };
         self.durability.sync_data(&object, file)?;
         let after = object.status().ok();
@@ -126,6 +122,15 @@ impl Tree {
             verifier: self.durability.verifier(),
             change: self.change(&before, after.as_ref(), alone),
         })
+    }
+
+    /// The file or directory open for reading; the permission was checked before, or none is
+    /// needed to sync it.
+    pub(super) fn readable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+        if !object.is_readable() {
+            self.acting.become_server()?;
+        }
+        object.readable()
     }
 
     /// The file open for writing; the permission was checked before.

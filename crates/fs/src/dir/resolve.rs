@@ -31,6 +31,12 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
+    /// Behaves as before Linux 5.6 from here on.
+    #[cfg(test)]
+    pub(super) fn pretend_old(&self) {
+        self.lacks_openat2.store(true, Ordering::Relaxed);
+    }
+
     /// Opens the object `name` means in `directory`, only to name it. With `may_wait` false,
     /// [`Error::WouldBlock`] when the kernel does not have the name in memory.
     pub(super) fn child(

@@ -138,10 +138,9 @@ impl Tree {
         wanted: &SetAttributes,
     ) -> Result<()> {
         self.acting.become_caller(caller)?;
-        let uid = wanted.uid.filter(|uid| *uid != before.uid());
-        let gid = wanted.gid.filter(|gid| *gid != before.gid());
-        if uid.is_some() || gid.is_some() {
-            change_owner(object, uid, gid)?;
+        // also to the owner it has: that takes set-user-id away, which clients leave to the server
+        if wanted.uid.is_some() || wanted.gid.is_some() {
+            change_owner(object, wanted.uid, wanted.gid)?;
         }
         if let Some(size) = wanted.size {
             self.truncate(object, caller, size)?;
@@ -150,7 +149,7 @@ impl Tree {
             change_mode(object, mode & 0o7777)?;
         }
         if wanted.accessed.is_some() || wanted.modified.is_some() {
-            let only_write = !caller.is_root() && caller.uid != uid.unwrap_or(before.uid());
+            let only_write = !caller.is_root() && caller.uid != wanted.uid.unwrap_or(before.uid());
             if only_write {
                 self.acting.become_server()?;
             }

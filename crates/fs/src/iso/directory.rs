@@ -229,9 +229,9 @@ impl Directory {
         let mask = self.index.len().wrapping_sub(1);
         #[allow(clippy::cast_possible_truncation)] // any bits will do
         let hash = if self.ignores_case {
-            self.hasher.hash_one(name.to_ascii_lowercase()) as usize
+            self.hasher.hash_one(&*name.to_ascii_lowercase()) as usize
         } else {
-            self.hasher.hash_one(name.to_vec()) as usize
+            self.hasher.hash_one(name) as usize
         };
         hash & mask
     }

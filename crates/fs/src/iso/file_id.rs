@@ -2,7 +2,7 @@
 //!
 //! A place in a read-only image means the same object for ever, so an identifier survives
 //! restart and needs no table. What makes it safe is that nothing in it is believed: image, tree
-//! and kind must match, and the record is read and checked again (in [`super::tree`]).
+//! and kind must match, and the record is read and checked again (in `tree`).
 //!
 //! 32 bytes, little-endian:
 //!

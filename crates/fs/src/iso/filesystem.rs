@@ -96,7 +96,10 @@ impl Listing<'_> {
         let names = iso.tree.directory(position, self.may_block)?;
         let first = usize::try_from(cookie.saturating_sub(COOKIE_PARENT)).unwrap_or(usize::MAX);
         let rest = names.items().get(first..).unwrap_or(&[]);
-        for (item, at) in rest.iter().zip(cookie.max(COOKIE_PARENT) + 1..) {
+        for (item, at) in rest
+            .iter()
+            .zip(cookie.max(COOKIE_PARENT).saturating_add(1)..)
+        {
             let object = names.object_of(item);
             let examine = |may_block| iso.entry(object, position, may_block);
             if let Step::Stop = self.give(names.name_of(item), at, item.file_id, examine)? {

@@ -9,7 +9,7 @@
 //! ever answered with zeros or with another object's data.
 //!
 //! **Shape.** An image is a set of places. A directory is named by its extent, any other object by
-//! its record ([`file_id`]), so identifiers need no table and survive restart.
+//! its record (`file_id`), so identifiers need no table and survive restart.
 //!
 //! ```text
 //! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read

@@ -133,13 +133,7 @@ impl ObjectReader<'_> {
                 return Ok(recorded);
             }
             open = record.has_more_sections();
-            let known = |found: &RockRidge| found.posix.is_some();
-            if !recorded.rock_ridge.as_ref().is_none_or(known) {
-                let later = self.rock_ridge(&record)?;
-                if later.as_ref().is_some_and(known) {
-                    recorded.rock_ridge = later;
-                }
-            }
+            self.add_attributes(&mut recorded, &record)?;
             self.add_section(&mut recorded, Some(&record));
         }
         if recorded
@@ -150,6 +144,22 @@ impl ObjectReader<'_> {
             recorded.defect = Some("sparse files (Rock Ridge SF) are not supported");
         }
         Ok(recorded)
+    }
+
+    /// POSIX attributes come from the first record of the run that has them.
+    fn add_attributes(&mut self, recorded: &mut Recorded, record: &Record) -> Result<()> {
+        let missing = |found: &RockRidge| found.posix.is_none();
+        if !recorded.rock_ridge.as_ref().is_some_and(missing) {
+            return Ok(());
+        }
+        let later = self.rock_ridge(record)?;
+        if let (Some(found), Some(later)) = (&mut recorded.rock_ridge, later)
+            && later.posix.is_some()
+        {
+            found.posix = later.posix;
+            found.times = later.times;
+        }
+        Ok(())
     }
 
     fn add_section(&self, recorded: &mut Recorded, record: Option<&Record>) {

@@ -81,7 +81,7 @@ impl RamFileSystem {
                     credentials,
                     &mut state,
                     &request,
-                    &self.quota,
+                    &self.storage,
                 )?);
             }
             _ => return Err(Error::Exists),
@@ -231,7 +231,7 @@ impl RamFileSystem {
             ..request
         };
         setattr::check(credentials, &state, &request)?;
-        let _nothing_cut = setattr::apply(credentials, &mut state, &request, &self.quota)?;
+        let _nothing_cut = setattr::apply(credentials, &mut state, &request, &self.storage)?;
         Ok(state)
     }
 
@@ -246,7 +246,8 @@ impl RamFileSystem {
         let mut directory = parent.write()?;
         permission::check_directory(credentials, &directory, WRITE | EXECUTE)?;
         let state = build(&directory)?;
-        self.quota
+        self.storage
+            .quota
             .take_or_refuse(name_charge(name) + state.charge())?;
         let before = directory.wcc();
         let number = self.table.next_number();
@@ -287,7 +288,7 @@ impl RamFileSystem {
         if state.metadata.link_count >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }
-        self.quota.take_or_refuse(name_charge(name))?;
+        self.storage.quota.take_or_refuse(name_charge(name))?;
         let before = directory.wcc();
         state.metadata.link_count += 1;
         state.touch_changed();

@@ -12,7 +12,7 @@
 //! Rule: a page holds the bytes from its start to some length; what follows, up to the next page,
 //! is zero, as is every page that is not there. A read clones the `Arc` of each page. A write to
 //! a page with one owner happens in place; to a page that a reader holds, in a copy that takes its
-//! place. A page has the capacity (a power of two from 512 bytes) that its bytes need, except that
+//! place. A page has the capacity (a power of two from 4 KiB) that its bytes need, except that
 //! the successor of a whole page starts whole: a file written from front to back is copied once.
 //! Only shrinking needs care: bytes cut off must not come back when the file grows again, so the
 //! last page is cut too.
@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 use pagewell_counters::names::{COPIED_BYTES, RAM_PAGES_COPIED, RAM_REFUSED};
 
 use super::page::{PAGE_BYTES, Page, capacity_for};
-use super::quota::Quota;
+use super::quota::Storage;
 use crate::{PageSlice, Result};
 
 /// What every hole is read from.
@@ -85,12 +85,13 @@ impl FileData {
 
     /// Writes `data` at `offset` and says how many bytes there was room for. When there was room
     /// for none, [`crate::Error::NoSpace`], and nothing has changed.
-    pub(super) fn write(&mut self, offset: u64, data: &[u8], quota: &Quota) -> Result<usize> {
+    pub(super) fn write(&mut self, offset: u64, data: &[u8], storage: &Storage) -> Result<usize> {
         let mut done = 0;
         while done < data.len() {
             let (number, start) = split(offset + done as u64);
             let length = (data.len() - done).min(PAGE_BYTES - start);
-            if let Err(error) = self.write_page(number, start, &data[done..done + length], quota) {
+            if let Err(error) = self.write_page(number, start, &data[done..done + length], storage)
+            {
                 RAM_REFUSED.add(1);
                 if done == 0 {
                     return Err(error);
@@ -106,14 +107,20 @@ impl FileData {
         Ok(done)
     }
 
-    fn write_page(&mut self, number: u64, start: usize, data: &[u8], quota: &Quota) -> Result<()> {
+    fn write_page(
+        &mut self,
+        number: u64,
+        start: usize,
+        data: &[u8],
+        storage: &Storage,
+    ) -> Result<()> {
         let end = start + data.len();
         let held = self.pages.get(&number).map_or(0, |page| page.capacity());
         if end > held {
-            let capacity = self.grow(number, held, end, quota)?;
+            let capacity = self.grow(number, held, end, storage)?;
             return self
-                .replace(number, capacity, start, data)
-                .inspect_err(|_| self.release(capacity - held, quota));
+                .replace(number, capacity, start, data, storage)
+                .inspect_err(|_| self.release(capacity - held, storage));
         }
         let in_place = self.pages.get_mut(&number).and_then(Arc::get_mut);
         if let Some(page) = in_place {
@@ -121,34 +128,41 @@ impl FileData {
             return Ok(());
         }
         RAM_PAGES_COPIED.add(1);
-        self.replace(number, held, start, data)
+        self.replace(number, held, start, data, storage)
     }
 
     /// Charges what page `number` needs beyond `held` bytes to reach `end`; returns its capacity.
-    fn grow(&mut self, number: u64, held: usize, end: usize, quota: &Quota) -> Result<usize> {
+    fn grow(&mut self, number: u64, held: usize, end: usize, storage: &Storage) -> Result<usize> {
         let least = capacity_for(end);
         let after_whole = number
             .checked_sub(1)
             .and_then(|before| self.pages.get(&before))
             .is_some_and(|page| page.capacity() == PAGE_BYTES);
-        let capacity = if after_whole && quota.take((PAGE_BYTES - held) as u64).is_ok() {
+        let capacity = if after_whole && storage.quota.take((PAGE_BYTES - held) as u64).is_ok() {
             PAGE_BYTES
         } else {
-            quota.take((least - held) as u64)?;
+            storage.quota.take((least - held) as u64)?;
             least
         };
         self.charged_bytes += (capacity - held) as u64;
         Ok(capacity)
     }
 
-    fn release(&mut self, bytes: usize, quota: &Quota) {
+    fn release(&mut self, bytes: usize, storage: &Storage) {
         self.charged_bytes -= bytes as u64;
-        quota.give(bytes as u64);
+        storage.quota.give(bytes as u64);
     }
 
     /// Puts a new page in place of `number`: the old bytes, if any, overwritten by `data`.
-    fn replace(&mut self, number: u64, capacity: usize, start: usize, data: &[u8]) -> Result<()> {
-        let mut page = Page::new(capacity)?;
+    fn replace(
+        &mut self,
+        number: u64,
+        capacity: usize,
+        start: usize,
+        data: &[u8],
+        storage: &Storage,
+    ) -> Result<()> {
+        let mut page = Page::new(&storage.arena, capacity)?;
         if let Some(old) = self.pages.get(&number) {
             let old: &[u8] = (**old).as_ref();
             let kept = if start + data.len() >= old.len() {
@@ -165,24 +179,24 @@ impl FileData {
     }
 
     /// Makes the file `size` bytes long: cuts it, or adds a hole.
-    pub(super) fn set_size(&mut self, size: u64, quota: &Quota) -> Result<Discarded> {
+    pub(super) fn set_size(&mut self, size: u64, storage: &Storage) -> Result<Discarded> {
         if size >= self.size {
             self.size = size;
             return Ok(Discarded::default());
         }
         let (number, keep) = split(size);
         if keep > 0 {
-            self.cut_page(number, keep, quota)?;
+            self.cut_page(number, keep, storage)?;
         }
         self.size = size;
         let discarded = self.pages.split_off(&(number + u64::from(keep > 0)));
         let freed: usize = discarded.values().map(|page| page.capacity()).sum();
-        self.release(freed, quota);
+        self.release(freed, storage);
         Ok(Discarded { _pages: discarded })
     }
 
     /// Makes the bytes of a page from `keep` on zero, and the page smaller where that helps.
-    fn cut_page(&mut self, number: u64, keep: usize, quota: &Quota) -> Result<()> {
+    fn cut_page(&mut self, number: u64, keep: usize, storage: &Storage) -> Result<()> {
         let Some(page) = self.pages.get_mut(&number) else {
             return Ok(());
         };
@@ -196,11 +210,11 @@ impl FileData {
         }
         let old: &[u8] = (**page).as_ref();
         let kept = old.len().min(keep);
-        let mut smaller = Page::new(capacity)?;
+        let mut smaller = Page::new(&storage.arena, capacity)?;
         smaller.write(0, &old[..kept]);
         COPIED_BYTES.add(kept as u64);
         *page = Arc::new(smaller);
-        self.release(held - capacity, quota);
+        self.release(held - capacity, storage);
         Ok(())
     }
 }
@@ -232,14 +246,14 @@ mod tests {
 
     #[test]
     fn a_reader_never_sees_later_bytes() {
-        let quota = Quota::new(1 << 20);
+        let storage = Storage::new(1 << 20).unwrap();
         let mut data = FileData::default();
-        data.write(0, &[1; 100_000], &quota).unwrap();
+        data.write(0, &[1; 100_000], &storage).unwrap();
         let copied = RAM_PAGES_COPIED.get();
         let pinned = data.read(0, 100_000);
-        data.write(50_000, &[2; 50_000], &quota).unwrap();
-        drop(data.set_size(10, &quota).unwrap());
-        data.write(0, &[3; 10], &quota).unwrap();
+        data.write(50_000, &[2; 50_000], &storage).unwrap();
+        drop(data.set_size(10, &storage).unwrap());
+        data.write(0, &[3; 10], &storage).unwrap();
         assert!(
             pinned
                 .iter()
@@ -255,23 +269,23 @@ mod tests {
 
     #[test]
     fn a_write_nobody_reads_stays_in_place() {
-        let quota = Quota::new(1 << 20);
+        let storage = Storage::new(1 << 20).unwrap();
         let mut data = FileData::default();
-        data.write(0, &[1; 65_536], &quota).unwrap();
+        data.write(0, &[1; 65_536], &storage).unwrap();
         let place = (*data.pages[&0]).as_ref().as_ptr();
-        data.write(5, b"x", &quota).unwrap();
+        data.write(5, b"x", &storage).unwrap();
         assert_eq!((*data.pages[&0]).as_ref().as_ptr(), place);
-        assert_eq!(quota.used_bytes(), 65_536);
+        assert_eq!(storage.quota.used_bytes(), 65_536);
     }
 
     #[test]
     fn holes_are_free_and_zero() {
-        let quota = Quota::new(1 << 20);
+        let storage = Storage::new(1 << 20).unwrap();
         let mut data = FileData::default();
-        drop(data.set_size(i64::MAX as u64, &quota).unwrap());
-        assert_eq!(quota.used_bytes(), 0);
-        data.write(1 << 40, b"far", &quota).unwrap();
-        assert_eq!(quota.used_bytes(), 512);
+        drop(data.set_size(i64::MAX as u64, &storage).unwrap());
+        assert_eq!(storage.quota.used_bytes(), 0);
+        data.write(1 << 40, b"far", &storage).unwrap();
+        assert_eq!(storage.quota.used_bytes(), 4096);
         let slices = data.read((1 << 40) - 100_000, 200_000);
         let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
         assert_eq!(bytes.len(), 200_000);
@@ -282,45 +296,45 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_does_not_come_back() {
-        let quota = Quota::new(1 << 20);
+        let storage = Storage::new(1 << 20).unwrap();
         for cut in [0, 1, 511, 65_535, 65_536, 65_537, 131_000] {
             let mut data = FileData::default();
-            data.write(0, &[7; 140_000], &quota).unwrap();
-            drop(data.set_size(cut, &quota).unwrap());
+            data.write(0, &[7; 140_000], &storage).unwrap();
+            drop(data.set_size(cut, &storage).unwrap());
             assert_eq!(data.charged_bytes(), charged(&data));
-            drop(data.set_size(140_000, &quota).unwrap());
+            drop(data.set_size(140_000, &storage).unwrap());
             let cut = usize::try_from(cut).unwrap();
             let bytes = content(&data);
             assert!(bytes[..cut].iter().all(|byte| *byte == 7));
             assert!(bytes[cut..].iter().all(|byte| *byte == 0));
-            drop(data.set_size(0, &quota).unwrap());
-            assert_eq!(quota.used_bytes(), 0);
+            drop(data.set_size(0, &storage).unwrap());
+            assert_eq!(storage.quota.used_bytes(), 0);
         }
     }
 
     #[test]
     fn a_full_quota_cuts_a_write_at_a_page_or_refuses_it() {
-        let quota = Quota::new(3 * 65_536 - 1);
+        let storage = Storage::new(3 * 65_536 - 1).unwrap();
         let mut data = FileData::default();
-        assert_eq!(data.write(0, &[1; 200_000], &quota), Ok(131_072));
+        assert_eq!(data.write(0, &[1; 200_000], &storage), Ok(131_072));
         assert_eq!(data.size(), 131_072);
         assert_eq!(
-            data.write(131_072, &[1; 40_000], &quota),
+            data.write(131_072, &[1; 40_000], &storage),
             Err(Error::NoSpace)
         );
         assert_eq!(data.size(), 131_072);
-        assert_eq!(data.write(131_072, &[1; 20_000], &quota), Ok(20_000));
+        assert_eq!(data.write(131_072, &[1; 20_000], &storage), Ok(20_000));
         // Over what is there already, also while a reader holds it, there is always room.
         let pinned = data.read(0, 1000);
-        assert_eq!(data.write(0, &[2; 131_072], &quota), Ok(131_072));
+        assert_eq!(data.write(0, &[2; 131_072], &storage), Ok(131_072));
         drop(pinned);
-        assert_eq!(quota.used_bytes(), data.charged_bytes());
+        assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
         assert_eq!(data.charged_bytes(), charged(&data));
     }
 
     #[test]
     fn random_writes_and_cuts_equal_a_vector() {
-        let quota = Quota::new(1 << 24);
+        let storage = Storage::new(1 << 24).unwrap();
         let mut data = FileData::default();
         let mut model: Vec<u8> = Vec::new();
         let mut pinned = Vec::new();
@@ -332,13 +346,13 @@ mod tests {
         for round in 0..2000 {
             let at = random(300_000);
             if random(4) == 0 {
-                drop(data.set_size(at as u64, &quota).unwrap());
+                drop(data.set_size(at as u64, &storage).unwrap());
                 model.resize(at, 0);
             } else {
                 let length = 1 + random(if round % 2 == 0 { 100 } else { 100_000 });
                 let byte = u8::try_from(round % 251).unwrap();
                 let bytes = vec![byte; length];
-                assert_eq!(data.write(at as u64, &bytes, &quota), Ok(length));
+                assert_eq!(data.write(at as u64, &bytes, &storage), Ok(length));
                 model.resize(model.len().max(at + length), 0);
                 model[at..at + length].copy_from_slice(&bytes);
             }
@@ -352,7 +366,7 @@ mod tests {
                 assert!(content(&data) == model, "round {round}");
             }
             assert_eq!(data.charged_bytes(), charged(&data));
-            assert_eq!(data.charged_bytes(), quota.used_bytes());
+            assert_eq!(data.charged_bytes(), storage.quota.used_bytes());
         }
     }
 }

@@ -44,7 +44,7 @@ impl RamFileSystem {
         let mut written = 0;
         if !data.is_empty() {
             let data = room_in_file(offset, data)?;
-            written = state.data_mut()?.write(offset, data, &self.quota)?;
+            written = state.data_mut()?.write(offset, data, &self.storage)?;
             permission::drop_privileges_after_write(credentials, &mut state.metadata);
             state.touch_modified();
         }
@@ -80,7 +80,7 @@ impl RamFileSystem {
         }
         setattr::check(credentials, &state, request)?;
         let before = state.wcc();
-        let discarded = setattr::apply(credentials, &mut state, request, &self.quota)?;
+        let discarded = setattr::apply(credentials, &mut state, request, &self.storage)?;
         let change = change(before, self.attributes_of(&inode, &state));
         drop(state);
         drop(discarded);

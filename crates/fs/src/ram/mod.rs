@@ -30,6 +30,7 @@ mod directory;
 mod files;
 mod inode;
 mod list;
+mod memory;
 mod page;
 mod permission;
 mod quota;
@@ -44,7 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directory::Directory;
 use inode::{Body, Inode, Metadata, State};
-use quota::{INODE_BYTES, OBJECT_BYTES_MIN, Quota};
+use quota::{INODE_BYTES, OBJECT_BYTES_MIN, Storage};
 use table::Table;
 
 use crate::{
@@ -74,7 +75,7 @@ pub struct RamFileSystem {
     instance: [u8; INSTANCE_BYTES],
     verifier: [u8; 8],
     root: u64,
-    quota: Quota,
+    storage: Storage,
     table: Table,
     /// Held while names change.
     tree: Mutex<()>,
@@ -87,7 +88,7 @@ impl RamFileSystem {
     /// # Errors
     ///
     /// [`Error::Invalid`] for a size that cannot hold the root directory, such as 0;
-    /// [`Error::Io`] when the system gives no random bytes.
+    /// [`Error::Io`] when the system gives no random bytes or has not so many addresses.
     pub fn new(size_bytes: u64) -> Result<Self> {
         if size_bytes < INODE_BYTES {
             return Err(Error::Invalid);
@@ -96,13 +97,13 @@ impl RamFileSystem {
             instance: random_bytes()?,
             verifier: random_bytes()?,
             root: 1,
-            quota: Quota::new(size_bytes),
+            storage: Storage::new(size_bytes)?,
             table: Table::new(),
             tree: Mutex::new(()),
         };
         let root = filesystem.table.next_number();
         assert_eq!(root, filesystem.root, "the first number is the root's");
-        filesystem.quota.take(INODE_BYTES)?;
+        filesystem.storage.quota.take(INODE_BYTES)?;
         let body = Body::Directory(Directory::new(root));
         let state = State::new(body, ROOT_MODE, 0, 0);
         filesystem.table.insert(root, state);
@@ -156,7 +157,7 @@ impl RamFileSystem {
     /// Bytes that the quota counts now.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
-        self.quota.used_bytes()
+        self.storage.quota.used_bytes()
     }
 }
 
@@ -212,7 +213,7 @@ fn describe_bytes(bytes: u64) -> String {
 
 impl FileSystem for RamFileSystem {
     fn describe(&self) -> String {
-        format!("ram, {}", describe_bytes(self.quota.total_bytes()))
+        format!("ram, {}", describe_bytes(self.storage.quota.total_bytes()))
     }
 
     fn root(&self) -> FileId {
@@ -384,8 +385,8 @@ impl FileSystem for RamFileSystem {
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
-        let bytes_total = self.quota.total_bytes();
-        let bytes_free = bytes_total - self.quota.used_bytes();
+        let bytes_total = self.storage.quota.total_bytes();
+        let bytes_free = bytes_total - self.storage.quota.used_bytes();
         let files_free = bytes_free / OBJECT_BYTES_MIN;
         Ok(Statistics {
             bytes_total,

@@ -1,19 +1,19 @@
 //! One piece of file data in memory.
 
-use crate::{Error, Result};
+use std::sync::Arc;
+
+use super::memory::{Arena, BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Block};
+use crate::Result;
 
 /// Most bytes of one page: large enough that a 1 MiB read is 16 slices, small enough that a copy
 /// made for a reader (64 KiB) costs less than the system call around it.
-pub(super) const PAGE_BYTES: usize = 64 * 1024;
-
-/// Least bytes of one page, so that small files stay small.
-pub(super) const PAGE_BYTES_MIN: usize = 512;
+pub(super) const PAGE_BYTES: usize = BLOCK_BYTES_MAX;
 
 /// The capacity a page needs to hold `bytes`: a power of two, so that a page that grows is
-/// copied at most eight times.
+/// copied at most four times.
 pub(super) fn capacity_for(bytes: usize) -> usize {
     bytes
-        .max(PAGE_BYTES_MIN)
+        .max(BLOCK_BYTES_MIN)
         .next_power_of_two()
         .min(PAGE_BYTES)
 }
@@ -21,46 +21,46 @@ pub(super) fn capacity_for(bytes: usize) -> usize {
 /// Bytes from the start of a page of a file. Whatever follows in that page of the file is zero.
 #[derive(Debug)]
 pub(super) struct Page {
-    bytes: Vec<u8>,
-    capacity: usize,
+    block: Block,
+    /// What of the block is the page's; the rest is whatever was there.
+    length: usize,
 }
 
 impl Page {
     /// An empty page that can take `capacity` bytes.
-    pub(super) fn new(capacity: usize) -> Result<Self> {
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(capacity)
-            .map_err(|_| Error::NoSpace)?;
-        Ok(Self { bytes, capacity })
+    pub(super) fn new(arena: &Arc<Arena>, capacity: usize) -> Result<Self> {
+        Ok(Self {
+            block: arena.allocate(capacity)?,
+            length: 0,
+        })
     }
 
     /// What it is charged with.
     pub(super) fn capacity(&self) -> usize {
-        self.capacity
+        self.block.len()
     }
 
     /// Writes `data` at `start`; what lies between the end so far and `start` becomes zero.
     pub(super) fn write(&mut self, start: usize, data: &[u8]) {
-        assert!(start + data.len() <= self.capacity, "past the page's end");
-        if self.bytes.len() < start {
-            self.bytes.resize(start, 0);
+        let end = start + data.len();
+        let bytes = self.block.as_mut_slice();
+        assert!(end <= bytes.len(), "past the page's end");
+        if self.length < start {
+            bytes[self.length..start].fill(0);
         }
-        let overlap = data.len().min(self.bytes.len() - start);
-        let (over, after) = data.split_at(overlap);
-        self.bytes[start..start + overlap].copy_from_slice(over);
-        self.bytes.extend_from_slice(after);
+        bytes[start..end].copy_from_slice(data);
+        self.length = self.length.max(end);
     }
 
     /// Forgets everything from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
-        self.bytes.truncate(length);
+        self.length = self.length.min(length);
     }
 }
 
 impl AsRef<[u8]> for Page {
     fn as_ref(&self) -> &[u8] {
-        &self.bytes
+        &self.block.as_slice()[..self.length]
     }
 }
 
@@ -71,9 +71,9 @@ mod tests {
     #[test]
     fn capacities_are_powers_of_two_within_bounds() {
         for (bytes, capacity) in [
-            (0, 512),
-            (512, 512),
-            (513, 1024),
+            (0, 4096),
+            (4096, 4096),
+            (4097, 8192),
             (40_000, 65_536),
             (65_536, 65_536),
         ] {
@@ -83,7 +83,11 @@ mod tests {
 
     #[test]
     fn writes_fill_gaps_with_zeros_and_overlap() {
-        let mut page = Page::new(512).unwrap();
+        let arena = Arena::new(1 << 20).unwrap();
+        let mut dirty = Page::new(&arena, 4096).unwrap();
+        dirty.write(0, &[9; 4096]);
+        drop(dirty);
+        let mut page = Page::new(&arena, 4096).unwrap();
         page.write(3, b"abc");
         assert_eq!(page.as_ref(), b"\0\0\0abc");
         page.write(4, b"XYZ");

@@ -3,23 +3,26 @@
 //! Problem: memory taken for one client must not grow without end, and a full file system must
 //! refuse a change before it has begun. Rule: every page is charged with the bytes it takes,
 //! every object and every name with a fixed sum that covers its share of the tables; a charge is
-//! taken before the memory and given back after it.
+//! taken before the memory is.
 //!
 //! Known weaknesses: the fixed sums are estimates of what the maps cost per entry. A page that
 //! was replaced while a reader held it is charged once although both copies exist until the
 //! reader lets go; readers in flight are bounded by the fronts.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_counters::names::{RAM_BYTES, RAM_REFUSED};
 
+use super::memory::Arena;
 use crate::{Error, Result};
 
-/// Charge of an object: the inode with its lock and its place in the table, about 300 bytes.
-pub(super) const INODE_BYTES: u64 = 384;
+/// Charge of an object: the inode with its lock, its place in the table and the map of its pages
+/// (measured together with a name: 750 bytes).
+pub(super) const INODE_BYTES: u64 = 576;
 
 /// Charge of a name beyond its own bytes: two map entries and two headers.
-const NAME_BYTES: u64 = 128;
+const NAME_BYTES: u64 = 160;
 
 /// What a name costs.
 pub(super) fn name_charge(name: &[u8]) -> u64 {
@@ -28,6 +31,21 @@ pub(super) fn name_charge(name: &[u8]) -> u64 {
 
 /// The least that one more object costs: an inode and a short name.
 pub(super) const OBJECT_BYTES_MIN: u64 = INODE_BYTES + NAME_BYTES + 8;
+
+/// Where the bytes of files live, and what they may take.
+pub(super) struct Storage {
+    pub(super) quota: Quota,
+    pub(super) arena: Arc<Arena>,
+}
+
+impl Storage {
+    pub(super) fn new(size_bytes: u64) -> Result<Self> {
+        Ok(Self {
+            quota: Quota::new(size_bytes),
+            arena: Arena::new(size_bytes)?,
+        })
+    }
+}
 
 /// Bytes in use out of a fixed number.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ impl RamFileSystem {
         refuse_full_directory(&state)?;
         let before = directory.wcc();
         directory.directory_mut()?.remove(name);
-        self.quota.give(name_charge(name));
+        self.storage.quota.give(name_charge(name));
         if object.is_directory() {
             directory.metadata.link_count -= 1;
         }
@@ -49,6 +49,7 @@ impl RamFileSystem {
         drop(state);
         drop(tree);
         drop(buried); // the pages of a big file, with no lock held
+        self.table.trim_if_due();
         Ok(change)
     }
 
@@ -65,7 +66,7 @@ impl RamFileSystem {
             return None;
         }
         self.table.remove(number);
-        Some(state.bury(&self.quota))
+        Some(state.bury(&self.storage.quota))
     }
 }
 

@@ -75,6 +75,7 @@ impl RamFileSystem {
         let (changes, buried) = self.rename_place(credentials, &from, &to, &source, target)?;
         drop(tree);
         drop(buried); // the pages of a big file, with no lock held
+        self.table.trim_if_due();
         Ok(changes)
     }
 
@@ -166,9 +167,9 @@ impl RamFileSystem {
         let old = name_charge(from);
         let new = if replaces { 0 } else { name_charge(to) };
         if new > old {
-            self.quota.take_or_refuse(new - old)
+            self.storage.quota.take_or_refuse(new - old)
         } else {
-            self.quota.give(old - new);
+            self.storage.quota.give(old - new);
             Ok(())
         }
     }

@@ -7,7 +7,7 @@
 use super::data::Discarded;
 use super::inode::{Body, Metadata, State};
 use super::permission;
-use super::quota::Quota;
+use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
 use crate::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
 
@@ -78,14 +78,14 @@ pub(super) fn apply(
     credentials: &Credentials,
     state: &mut State,
     request: &SetAttributes,
-    quota: &Quota,
+    storage: &Storage,
 ) -> Result<Discarded> {
     if *request == SetAttributes::default() {
         return Ok(Discarded::default());
     }
     let mut discarded = Discarded::default();
     if let (Some(size), Body::Regular(data)) = (request.size, &mut state.body) {
-        discarded = data.set_size(size, quota)?;
+        discarded = data.set_size(size, storage)?;
     }
     let now = state.touch_changed();
     let is_directory = state.body.file_type().is_directory();

@@ -3,16 +3,25 @@
 //! Split into shards by the low bits, so that threads that look up different inodes rarely meet
 //! at one lock. Directories name their entries by number, not by pointer: a chain of a million
 //! nested directories then takes no recursion to free.
+//!
+//! Inodes and names live in the general allocator, which keeps what is freed. So after many
+//! removals it is told to hand free memory back ([`Table::trim_if_due`]): as often as half of what
+//! was there has gone, which costs little per removal.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use pagewell_counters::names::RAM_TRIMS;
+
 use super::inode::{Inode, State};
 
 /// Locks; a power of two, several times the processors of a usual machine.
 const SHARDS: usize = 64;
+
+/// Removals between two trims, at least: some 12 MiB of inodes and names.
+const TRIM_REMOVALS_MIN: u64 = 16 * 1024;
 
 /// Inode numbers are given by us, one after the other: they need no hash against collisions made
 /// on purpose. The odd multiplier (2^64 divided by the golden ratio) spreads them over the high
@@ -43,6 +52,8 @@ pub(super) struct Table {
     shards: Vec<Shard>,
     next_number: AtomicU64,
     count: AtomicU64,
+    /// Removals since the last trim.
+    removals: AtomicU64,
 }
 
 impl Table {
@@ -51,6 +62,7 @@ impl Table {
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
             next_number: AtomicU64::new(1),
             count: AtomicU64::new(0),
+            removals: AtomicU64::new(0),
         }
     }
 
@@ -88,9 +100,25 @@ impl Table {
             .unwrap_or_else(PoisonError::into_inner);
         if shard.remove(&number).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
+            self.removals.fetch_add(1, Ordering::Relaxed);
             if shard.capacity() > 64 && shard.len() < shard.capacity() / 8 {
                 shard.shrink_to_fit();
             }
+        }
+    }
+
+    /// Hands memory of removed inodes and names back, when it is worth it. To be called without
+    /// locks: it may take some milliseconds.
+    pub(super) fn trim_if_due(&self) {
+        let due = TRIM_REMOVALS_MIN.max(self.count());
+        let taken = self
+            .removals
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |removals| {
+                (removals >= due).then_some(0)
+            });
+        if taken.is_ok() {
+            RAM_TRIMS.add(1);
+            trim();
         }
     }
 
@@ -99,3 +127,15 @@ impl Table {
         self.count.load(Ordering::Relaxed)
     }
 }
+
+/// Tells the general allocator to hand back what is free in it.
+#[cfg(target_env = "gnu")]
+fn trim() {
+    // SAFETY: takes a number of bytes to keep at the end of the heap, and touches only memory that
+    // is free.
+    unsafe { libc::malloc_trim(0) };
+}
+
+/// Other allocators decide by themselves.
+#[cfg(not(target_env = "gnu"))]
+fn trim() {}

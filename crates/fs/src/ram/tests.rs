@@ -142,7 +142,7 @@ fn every_byte_comes_back_to_the_quota() {
 fn a_full_file_system_refuses_names_and_objects_and_lets_remove() {
     let user = Credentials::root();
     // Ten files of one-digit names fit, exactly.
-    let filesystem = RamFileSystem::new(INODE_BYTES + 10 * (INODE_BYTES + 129)).unwrap();
+    let filesystem = RamFileSystem::new(INODE_BYTES + 10 * (INODE_BYTES + 161)).unwrap();
     let call = call(&user);
     let root = filesystem.root();
     let mode = CreateMode::Guarded(SetAttributes::default());

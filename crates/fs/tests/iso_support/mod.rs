@@ -3,12 +3,19 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses a part
 #![allow(clippy::unwrap_used)] // a failed check is a failed test
 
+pub mod builder;
+pub mod crafted;
+
+/// Bytes of a logical sector.
+pub const SECTOR: usize = 2048;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_device::MemoryDevice;
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
+use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Call, Credentials, Error, FileId, FileSystem, FileType, Result};
 
 /// Root, and willing to wait.
@@ -46,16 +53,20 @@ pub const WHOLE: Bounds = Bounds {
 
 /// An image in memory.
 pub fn open_bytes(bytes: Vec<u8>) -> IsoFileSystem {
-    let device = Arc::new(MemoryDevice::new("image", bytes));
-    IsoFileSystem::from_device(device, IsoOptions::default()).unwrap()
+    try_open(bytes).unwrap()
 }
 
+/// The same, when it may be none.
+pub fn try_open(bytes: Vec<u8>) -> Result<IsoFileSystem, OpenError> {
+    let device = Arc::new(MemoryDevice::new("image", bytes));
+    IsoFileSystem::from_device(device, IsoOptions::default())
+}
+
+/// Name, inode number and, when it could be examined, the object.
+pub type Listed = (Vec<u8>, u64, Option<pagewell_fs::Entry>);
+
 /// The name and the entry of everything in a directory, listed in pages of `page` entries.
-pub fn list(
-    fs: &dyn FileSystem,
-    directory: &FileId,
-    page: usize,
-) -> Result<Vec<(Vec<u8>, u64, Option<pagewell_fs::Entry>)>> {
+pub fn list(fs: &dyn FileSystem, directory: &FileId, page: usize) -> Result<Vec<Listed>> {
     let credentials = Credentials::root();
     let mut all = Vec::new();
     let mut cookie = 0;

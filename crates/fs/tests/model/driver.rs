@@ -414,6 +414,12 @@ impl<'a> Driver<'a> {
                 for place in content.places() {
                     self.read(&who, Some(number), place, 5000);
                 }
+                // The end of the file is told with its last byte, not before and not later.
+                let tail = content.size.min(100);
+                for count in [tail as u32, tail.saturating_sub(1) as u32, 0] {
+                    self.read(&who, Some(number), content.size - tail, count);
+                    self.read(&who, Some(number), content.size, count);
+                }
             }
             Body::Symlink(target) => {
                 let seen = self.call(&who, |filesystem, call| filesystem.read_link(call, &id));

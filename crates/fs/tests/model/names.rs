@@ -338,22 +338,31 @@ impl Model {
         true
     }
 
-    pub(crate) fn rename(
-        &mut self,
+    fn enter_both(
+        &self,
         who: &Credentials,
         from: (Named, &[u8]),
         to: (Named, &[u8]),
     ) -> Expected<(usize, usize)> {
         let left = self.enter(who, from.0, rules::old_name(from.1));
         let right = self.enter(who, to.0, rules::old_name(to.1));
-        let (from_directory, to_directory) = match (left, right) {
-            (Ok(left), Ok(right)) => (left, right),
+        match (left, right) {
+            (Ok(left), Ok(right)) => Ok((left, right)),
             (left, right) => {
                 let mut errors = left.err().unwrap_or_default();
                 errors.extend(right.err().unwrap_or_default());
-                return Err(errors);
+                Err(errors)
             }
-        };
+        }
+    }
+
+    pub(crate) fn rename(
+        &mut self,
+        who: &Credentials,
+        from: (Named, &[u8]),
+        to: (Named, &[u8]),
+    ) -> Expected<(usize, usize)> {
+        let (from_directory, to_directory) = self.enter_both(who, from, to)?;
         let (from_name, to_name) = (from.1, to.1);
         let Some(source) = self.entries(from_directory).get(from_name).copied() else {
             return refuse(Error::NotFound);

@@ -10,6 +10,10 @@ use clap::Args;
 use crate::failure::Outcome;
 use crate::http;
 use crate::metrics::{Snapshot, table};
+use crate::values;
+
+/// The longest interval: a day.
+const SECONDS_MAX: u32 = 86_400;
 
 /// Show the counters of a running server, in the manner of nfsstat.
 ///
@@ -28,12 +32,16 @@ pub(crate) struct CountersArguments {
         long,
         value_name = "ADDR[:PORT]",
         default_value = "127.0.0.1:20491",
-        value_parser = http::parse_address
+        value_parser = values::parse_address
     )]
     connect: SocketAddr,
     /// Go on, and show what was counted in each interval of this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    interval: Option<u64>,
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = |text: &str| values::parse_count(text, SECONDS_MAX)
+    )]
+    interval: Option<u32>,
     /// Show what is 0, too
     #[arg(short, long)]
     all: bool,
@@ -57,7 +65,7 @@ pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
             return Ok(Outcome::Done);
         };
         earlier = Some(now);
-        next += Duration::from_secs(seconds);
+        next += Duration::from_secs(seconds.into());
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
 }

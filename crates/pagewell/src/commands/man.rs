@@ -38,10 +38,15 @@ pub(crate) fn run(arguments: &ManArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// One page. What clap_mangen calls EXTRA are our examples, whose lines are to stay lines.
 fn render(command: &clap::Command) -> std::io::Result<Vec<u8>> {
     let mut page = Vec::new();
     Man::new(command.clone()).render(&mut page)?;
-    Ok(page)
+    let page = String::from_utf8_lossy(&page)
+        .replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n.nf\n")
+        .replace(".SH EXTRA\n", ".SH NOTES\n.nf\n")
+        .replace(".SH VERSION\n", ".fi\n.SH VERSION\n");
+    Ok(page.into_bytes())
 }
 
 fn write_all(program: &clap::Command, directory: &Path) -> anyhow::Result<()> {

@@ -14,12 +14,16 @@ use pagewell_sunrpc::{mount3, nfs3, portmap};
 use crate::escape;
 use crate::export::{self, ExportArgument};
 use crate::failure::{Outcome, report, usage};
-use crate::http::{self, server::HttpServer};
+use crate::http::server::HttpServer;
 use crate::metrics::{Snapshot, snapshot, table};
 use crate::mount_commands;
 use crate::open;
 use crate::signals::StopSignals;
 use crate::state;
+use crate::values;
+
+/// More threads than any storage has use for.
+const THREADS_MAX: u32 = 4096;
 
 /// Longest wait for one answer of the port mapper.
 const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
@@ -42,16 +46,17 @@ Examples:
   pagewell serve --http 127.0.0.1:20491 /srv/data  and in another shell: pagewell counters")]
 pub(crate) struct ServeArguments {
     /// Listen here; port 0 picks one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20490")]
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:20490",
+        value_parser = values::parse_address_and_port)]
     listen: SocketAddr,
     /// Threads that may wait for storage
     #[arg(
         long,
         default_value_t = 64,
         value_name = "COUNT",
-        value_parser = clap::value_parser!(u16).range(1..=4096)
+        value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
     )]
-    threads: u16,
+    threads: u32,
     /// Refuse all changes
     #[arg(long)]
     read_only: bool,
@@ -71,7 +76,7 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     register: bool,
     /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
-    #[arg(long, value_name = "ADDR[:PORT]", value_parser = http::parse_address)]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
     /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients
     #[arg(long)]
@@ -129,6 +134,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     }
     announce(&running, &descriptions)?;
     signals.wait().context("signals")?;
+    signals.end_on_another();
     stop(running)
 }
 
@@ -197,7 +203,7 @@ fn start(
     };
     let server = Server::start(Config {
         listen: arguments.listen,
-        threads: usize::from(arguments.threads),
+        threads: usize::try_from(arguments.threads).unwrap_or(usize::MAX),
         ..Config::new(exports, handle_key)
     })?;
     let mut running = Running {
@@ -236,7 +242,11 @@ fn register(port: u16) -> anyhow::Result<()> {
         }
     }
     for (program, version) in REGISTERED {
-        mapper.register(program, version, port)?;
+        if let Err(error) = mapper.register(program, version, port) {
+            // Half of it is no use to anybody.
+            let _ = unregister();
+            return Err(error.into());
+        }
     }
     Ok(())
 }

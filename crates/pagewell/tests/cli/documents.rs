@@ -53,7 +53,13 @@ fn manual_pages_are_written_for_every_command() {
     assert_eq!(written, expected);
     let page = fs::read_to_string(pages.join("pagewell-serve.1")).unwrap();
     assert!(page.contains(".TH pagewell-serve 1"), "{page}");
-    assert!(page.contains("state\\-dir"), "{page}");
+    for part in [
+        "state\\-dir",
+        "second signal ends it at once",
+        ".SH EXAMPLES\n.nf\n  pagewell",
+    ] {
+        assert!(page.contains(part), "{page} lacks {part}");
+    }
     assert!(run(&["man"]).text().contains(".TH pagewell 1"));
 }
 

@@ -58,6 +58,69 @@ fn signals_stop_it_cleanly() {
 }
 
 #[test]
+fn a_signal_that_arrives_twice_is_one_signal() {
+    let serve = Serve::start(&["ram:1m"]);
+    serve.signal_twice("TERM");
+    let (code, _, err) = serve.end();
+    assert_eq!(code, Some(0), "{err}");
+}
+
+/// In a network of its own, where a port mapper can be started without disturbing anybody.
+const REGISTER: &str = r#"
+set -e
+mount -t tmpfs none /run
+ip link set lo up
+rpcbind -f -w & mapper=$!
+trap 'kill $mapper' EXIT
+for _ in $(seq 100); do rpcinfo -p 127.0.0.1 >/dev/null 2>&1 && break; sleep 0.1; done
+"$PROGRAM" serve --state-dir "$STATE" --listen 127.0.0.1:20777 --register ram:1m >ready &
+server=$!
+for _ in $(seq 100); do grep -q ready ready && break; sleep 0.1; done
+rpcinfo -p 127.0.0.1 | grep -c 20777
+"$PROGRAM" serve --state-dir "$STATE" --listen 127.0.0.1:20778 --register ram:1m || echo "code $?"
+kill -KILL $server; wait $server || true
+"$PROGRAM" serve --state-dir "$STATE" --listen 127.0.0.1:20778 --register ram:1m >again &
+server=$!
+for _ in $(seq 100); do grep -q ready again && break; sleep 0.1; done
+rpcinfo -p 127.0.0.1 | grep -c 20778
+kill -TERM $server; wait $server; echo "code $?"
+rpcinfo -p 127.0.0.1 | grep -c 2077 || true
+"#;
+
+#[test]
+fn the_port_mapper_is_told_and_told_again_at_the_end() {
+    let namespace = std::process::Command::new("unshare")
+        .args([
+            "-n",
+            "-m",
+            "sh",
+            "-c",
+            "command -v rpcbind && mount -t tmpfs none /run",
+        ])
+        .output();
+    if !namespace.is_ok_and(|output| output.status.success()) {
+        eprintln!("not tested: needs root, network namespaces and rpcbind");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new("unshare")
+        .args(["-n", "-m", "bash", "-c", REGISTER])
+        .current_dir(directory.path())
+        .env("PROGRAM", env!("CARGO_BIN_EXE_pagewell"))
+        .env("STATE", directory.path().join("state"))
+        .output()
+        .unwrap();
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
+    // Two programs, the second server refused, two programs again, a clean end, none left.
+    assert_eq!(out, "2\ncode 1\n2\ncode 0\n0\n", "{err}");
+    assert!(
+        err.contains("registered by another server, port 20777"),
+        "{err}"
+    );
+}
+
+#[test]
 fn the_handle_key_survives_and_is_made_in_the_default_place() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state");

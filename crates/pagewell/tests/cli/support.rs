@@ -279,6 +279,12 @@ impl Serve {
         tool(Path::new("/"), &["kill", "-s", name, &id]);
     }
 
+    /// Sends a signal two times, as timeout(1) does.
+    pub(crate) fn signal_twice(&self, name: &str) {
+        let id = self.child.id().to_string();
+        tool(Path::new("/"), &["kill", "-s", name, &id, &id]);
+    }
+
     /// Waits for the end: the exit code, what else came on standard output, the rest of
     /// standard error.
     pub(crate) fn end(mut self) -> (Option<i32>, String, String) {

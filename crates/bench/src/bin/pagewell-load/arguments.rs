@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use pagewell_bench::compare::Server;
 use pagewell_bench::load::{Load, LoadError, Target, Workload};
 
 /// Makes NFS version 3 load over TCP and measures the answers.
@@ -21,6 +22,9 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Make one load on one server.
     Run(RunArguments),
+    /// Have several servers do the same cases in turn; fail when the first is not as good as it
+    /// must be.
+    Compare(CompareArguments),
     /// Make a local file whose every byte `run --verify read` can check.
     MakeFile {
         /// The file; it is replaced.
@@ -75,6 +79,83 @@ pub(crate) struct RunArguments {
     /// Print a JSON result.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A comparison.
+#[derive(Args)]
+pub(crate) struct CompareArguments {
+    /// name=NAME,version=TEXT,nfs=ADDR:PORT,mount=ADDR:PORT,export=PATH,pid=PID; the first is
+    /// the one in question. The export comes after the last comma and may hold any character.
+    #[arg(long = "server", value_name = "SERVER", value_parser = server, required = true)]
+    pub(crate) servers: Vec<Server>,
+    /// The directory that all of them export; the files to read are made in it.
+    #[arg(long)]
+    pub(crate) directory: PathBuf,
+    /// How often each server does each case.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) repeat: usize,
+    /// How long one run takes.
+    #[arg(long, default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// Only cases whose name contains this.
+    #[arg(long, default_value = "")]
+    pub(crate) only: String,
+    /// Write a JSON result to this file.
+    #[arg(long)]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the table to this file, between the lines `<!-- bench-serve begin -->` and
+    /// `<!-- bench-serve end -->`.
+    #[arg(long)]
+    pub(crate) markdown: Option<PathBuf>,
+    /// The command to name beside the table.
+    #[arg(long, default_value = "pagewell-load compare")]
+    pub(crate) command: String,
+}
+
+/// A server from its description.
+fn server(text: &str) -> Result<Server, String> {
+    let (mut name, mut version, mut export) = (None, None, None);
+    let (mut nfs, mut mount, mut process) = (None, None, None);
+    let address = |text: &str| {
+        text.parse::<SocketAddr>()
+            .map_err(|_| format!("'{text}' is not ADDR:PORT"))
+    };
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (key, value) = rest
+            .split_once('=')
+            .ok_or_else(|| format!("no = in '{rest}'"))?;
+        let (value, after) = match key {
+            "export" => (value, ""),
+            _ => value.split_once(',').unwrap_or((value, "")),
+        };
+        match key {
+            "name" => name = Some(value.to_owned()),
+            "version" => version = Some(value.to_owned()),
+            "nfs" => nfs = Some(address(value)?),
+            "mount" => mount = Some(address(value)?),
+            "pid" => {
+                let number = value
+                    .parse()
+                    .map_err(|_| format!("'{value}' is not a process"))?;
+                process = Some(number);
+            }
+            "export" => export = Some(value.to_owned()),
+            _ => return Err(format!("'{key}' is not known")),
+        }
+        rest = after;
+    }
+    let nfs = nfs.ok_or("nfs=ADDR:PORT is missing")?;
+    Ok(Server {
+        name: name.ok_or("name=NAME is missing")?,
+        version: version.unwrap_or_default(),
+        target: Target {
+            nfs,
+            mount: mount.unwrap_or(nfs),
+            export: export.unwrap_or_else(|| "/".to_owned()),
+        },
+        process,
+    })
 }
 
 impl RunArguments {
@@ -134,6 +215,31 @@ mod tests {
     fn the_command_line_is_sound() {
         use clap::CommandFactory;
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_server_is_described_by_its_parts() {
+        let text = "name=peer,version=4.3 (VFS),nfs=127.0.0.1:5,pid=7,export=/a,b=c";
+        let found = server(text).unwrap();
+        assert_eq!(
+            (found.name.as_str(), found.version.as_str()),
+            ("peer", "4.3 (VFS)")
+        );
+        assert_eq!(
+            (found.target.export.as_str(), found.process),
+            ("/a,b=c", Some(7))
+        );
+        assert_eq!(found.target.mount, found.target.nfs);
+        for wrong in [
+            "",
+            "name=x",
+            "nfs=127.0.0.1:5",
+            "name=x,nfs=5",
+            "name=x,port=5",
+            "x",
+        ] {
+            assert!(server(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `pagewell-load`: makes NFS load, checks data, compares servers.
 
 mod arguments;
+mod comparison;
 
 use std::process::ExitCode;
 
@@ -12,18 +13,24 @@ use serde_json::{Map, Value, json};
 
 use arguments::{Arguments, Command, RunArguments};
 
-/// Any error that ends the program; it is only printed.
+/// Any error that ends the program; it is only printed. Besides there is success, and a
+/// requirement that is not met.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run_once(&arguments),
+        Command::Compare(arguments) => comparison::run(&arguments),
         Command::MakeFile { path, size } => {
-            write_pattern_file(&path, size).map_err(|error| with_path(&path, &error))
+            let written = write_pattern_file(&path, size);
+            written
+                .map(|()| true)
+                .map_err(|error| with_path(&path, &error))
         }
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(failure) => {
             eprintln!("pagewell-load: {failure}");
             ExitCode::FAILURE
@@ -35,7 +42,7 @@ fn with_path(path: &std::path::Path, error: &std::io::Error) -> Failure {
     format!("{}: {error}", path.display()).into()
 }
 
-fn run_once(arguments: &RunArguments) -> Result<(), Failure> {
+fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
     let load = arguments.load()?;
     let result = run(&arguments.target(), &load, arguments.server_pid)?;
     if arguments.json {
@@ -45,7 +52,7 @@ fn run_once(arguments: &RunArguments) -> Result<(), Failure> {
     } else {
         println!("{}", report::line(&load, &result));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A whole result: rows and the machine they are from.

@@ -4,7 +4,9 @@ mod basics;
 mod durable;
 mod identifiers;
 mod listings;
+mod mounts;
 mod races;
+mod settings;
 mod users;
 mod waiting;
 
@@ -63,10 +65,13 @@ pub(super) fn with_both(test: impl Fn(&Fixture)) {
 
 impl Fixture {
     pub(super) fn new(options: Options) -> Self {
+        super::identity::restore_thread().unwrap();
         // not /tmp: that may be memory
+        let base = std::env::var_os("PAGEWELL_TEST_DIRECTORY");
+        let base = base.unwrap_or_else(|| "/var/tmp".into());
         let top = tempfile::Builder::new()
             .prefix("pagewell-dir-")
-            .tempdir_in("/var/tmp")
+            .tempdir_in(base)
             .unwrap();
         for name in ["export", "outside"] {
             std::fs::create_dir(top.path().join(name)).unwrap();
@@ -134,6 +139,13 @@ impl Fixture {
     pub(super) fn get(&self, id: &FileId) -> Result<Vec<u8>> {
         let root = Credentials::root();
         read_as(&self.files, &root, id)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        // the directory is removed as a local program
+        let _ = super::identity::restore_thread();
     }
 }
 

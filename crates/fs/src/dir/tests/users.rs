@@ -270,6 +270,90 @@ fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     bytes
 }
 
+const NONE: SetAttributes = SetAttributes {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    accessed: None,
+    modified: None,
+};
+
+fn sized(size: u64) -> SetAttributes {
+    SetAttributes {
+        size: Some(size),
+        ..NONE
+    }
+}
+
+fn owned(uid: Option<u32>, gid: Option<u32>, mode: Option<u32>) -> SetAttributes {
+    SetAttributes {
+        uid,
+        gid,
+        mode,
+        ..NONE
+    }
+}
+
+fn timed(accessed: Option<SetTime>, modified: Option<SetTime>) -> SetAttributes {
+    SetAttributes {
+        accessed,
+        modified,
+        ..NONE
+    }
+}
+
+/// Sets, and checks that what is refused changes nothing.
+fn set(
+    fixture: &Fixture,
+    who: &Credentials,
+    id: &FileId,
+    wanted: SetAttributes,
+) -> Result<crate::Attributes> {
+    let (files, call) = (&fixture.files, waiting(who));
+    let before = files.attributes(&call, id).unwrap();
+    let result = files.set_attributes(&call, id, &wanted, None);
+    let after = files.attributes(&call, id).unwrap();
+    if result.is_err() {
+        assert_eq!(before, after, "refused means unchanged");
+    }
+    result.map(|_| after)
+}
+
+const PAST: Option<SetTime> = Some(SetTime::To(Timestamp {
+    seconds: 0,
+    nanoseconds: 0,
+}));
+const NOW: Option<SetTime> = Some(SetTime::ToServerTime);
+
+#[test]
+fn what_a_caller_may_not_set_is_refused_whole() {
+    if !is_root() {
+        return;
+    }
+    with_both(|fixture| {
+        let (owner, other) = (Credentials::new(1000, 1000, &[1005]), user(2000));
+        let id = file_of_1000(fixture, "f", 0o664);
+        for (who, wanted, error) in [
+            (other, mode_of(0o777), Error::NotPermitted),
+            (owner, owned(Some(2000), None, None), Error::NotPermitted),
+            (owner, owned(None, Some(2000), None), Error::NotPermitted),
+            // the mode alone would be allowed
+            (
+                owner,
+                owned(None, Some(2000), Some(0o600)),
+                Error::NotPermitted,
+            ),
+            (other, timed(None, PAST), Error::NotPermitted),
+            (other, timed(NOW, PAST), Error::NotPermitted),
+            (other, timed(None, NOW), Error::AccessDenied),
+            (other, sized(1), Error::AccessDenied),
+        ] {
+            assert_eq!(set(fixture, &who, &id, wanted), Err(error), "{wanted:?}");
+        }
+    });
+}
+
 #[test]
 fn attributes_are_set_by_owners_and_times_by_writers() {
     if !is_root() {
@@ -278,129 +362,21 @@ fn attributes_are_set_by_owners_and_times_by_writers() {
     with_both(|fixture| {
         let (owner, other) = (Credentials::new(1000, 1000, &[1005]), user(2000));
         let id = file_of_1000(fixture, "f", 0o664);
-        let set = |who: &Credentials, wanted: SetAttributes| {
-            let before = fixture.files.attributes(&waiting(who), &id).unwrap();
-            let result = fixture
-                .files
-                .set_attributes(&waiting(who), &id, &wanted, None);
-            let after = fixture.files.attributes(&waiting(who), &id).unwrap();
-            if result.is_err() {
-                assert_eq!(before, after, "refused means unchanged");
-            }
-            result.map(|_| after)
-        };
-        let none = SetAttributes::default();
-        let past = Some(SetTime::To(Timestamp::default()));
-        let now = Some(SetTime::ToServerTime);
-        let denied = Err(Error::NotPermitted);
-        assert_eq!(set(&other, mode_of(0o777)), denied);
-        assert_eq!(
-            set(
-                &owner,
-                SetAttributes {
-                    uid: Some(2000),
-                    ..none
-                }
-            ),
-            denied
-        );
-        assert_eq!(
-            set(
-                &owner,
-                SetAttributes {
-                    gid: Some(2000),
-                    ..none
-                }
-            ),
-            denied
-        );
-        // all or nothing: the mode alone would be allowed
-        let both = SetAttributes {
-            gid: Some(2000),
-            ..mode_of(0o600)
-        };
-        assert_eq!(set(&owner, both), denied);
-        assert_eq!(
-            set(
-                &other,
-                SetAttributes {
-                    modified: past,
-                    ..none
-                }
-            ),
-            denied
-        );
-        let size = SetAttributes {
-            size: Some(1),
-            ..none
-        };
-        assert_eq!(set(&other, size), Err(Error::AccessDenied));
-        assert_eq!(
-            set(
-                &other,
-                SetAttributes {
-                    modified: now,
-                    ..none
-                }
-            ),
-            Err(Error::AccessDenied)
-        );
-
-        let got = set(
-            &owner,
-            SetAttributes {
-                gid: Some(1005),
-                ..mode_of(0o2755)
-            },
-        )
-        .unwrap();
+        let set = |who, wanted| set(fixture, who, &id, wanted).unwrap();
+        let got = set(&owner, owned(None, Some(1005), Some(0o2755)));
         assert_eq!((got.gid, got.mode), (1005, 0o2755), "bits survive as asked");
-        assert_eq!(set(&owner, mode_of(0o400)).unwrap().mode, 0o400);
-        assert_eq!(
-            set(&owner, size).unwrap().size,
-            1,
-            "the owner, whatever the mode"
-        );
-        assert_eq!(
-            set(
-                &owner,
-                SetAttributes {
-                    modified: past,
-                    ..none
-                }
-            )
-            .unwrap()
-            .modified
-            .seconds,
-            0
-        );
-        set(&owner, mode_of(0o666)).unwrap();
-        for wanted in [
-            SetAttributes {
-                modified: now,
-                ..none
-            },
-            SetAttributes {
-                accessed: now,
-                ..none
-            },
-            SetAttributes {
-                accessed: now,
-                modified: now,
-                ..none
-            },
-        ] {
-            set(&other, wanted).unwrap();
+        assert_eq!(set(&owner, mode_of(0o400)).mode, 0o400);
+        assert_eq!(set(&owner, sized(1)).size, 1, "whatever the mode");
+        assert_eq!(set(&owner, timed(None, PAST)).modified.seconds, 0);
+        set(&owner, mode_of(0o666));
+        for wanted in [timed(NOW, None), timed(None, NOW), timed(NOW, NOW), NONE] {
+            set(&other, wanted);
         }
-        assert!(set(&other, none).is_ok());
-        let root = Credentials::root();
         let all = SetAttributes {
-            uid: Some(5),
-            gid: Some(6),
             size: Some(7),
-            ..mode_of(0o6755)
+            ..owned(Some(5), Some(6), Some(0o6755))
         };
-        let got = set(&root, all).unwrap();
+        let got = set(&Credentials::root(), all);
         assert_eq!((got.uid, got.gid, got.size, got.mode), (5, 6, 7, 0o6755));
     });
 }

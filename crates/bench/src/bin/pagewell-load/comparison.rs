@@ -1,0 +1,112 @@
+//! The comparison of servers: runs, tables, requirements.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use pagewell_bench::compare::{
+    CaseResult, Plan, Verdict, compare, markdown, memory_case, prepare_directory, replace_between,
+    rows, serve_cases, text, verdicts, warm,
+};
+use pagewell_bench::measure::Environment;
+use pagewell_bench::report;
+
+use super::arguments::CompareArguments;
+use super::{Failure, document, with_path};
+
+/// Compares; true when every requirement is met.
+pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
+    let duration = Duration::try_from_secs_f64(arguments.seconds)?;
+    let plan = Plan {
+        servers: arguments.servers.clone(),
+        directory: arguments.directory.clone(),
+        rounds: arguments.repeat,
+    };
+    prepare_directory(&plan.directory)?;
+    let mut cases = serve_cases(duration);
+    if let Some(case) = cases.first() {
+        eprintln!("every server reads the whole file, every byte verified");
+        warm(&plan, case)?;
+    }
+    cases.retain(|case| case.name.contains(&arguments.only));
+    let progress = |line: &str| eprintln!("  {line}");
+    let mut results = Vec::new();
+    for case in &cases {
+        eprintln!("{}", case.name);
+        results.push(compare(&plan, case, progress)?);
+    }
+    let memory = memory_case(duration);
+    eprintln!("{}", memory.name);
+    // Memory is asked for once: it does not vary as time does.
+    let memory = compare(
+        &Plan {
+            rounds: 1,
+            ..plan.clone()
+        },
+        &memory,
+        progress,
+    )?;
+    let verdicts = verdicts(&plan.servers, &results, &memory);
+    let all: Vec<CaseResult> = results.iter().chain([&memory]).cloned().collect();
+    if let Some(path) = &arguments.json {
+        let value = document(rows(&plan.servers, &all));
+        fs::write(path, format!("{value:#}\n")).map_err(|error| with_path(path, &error))?;
+    }
+    if let Some(path) = &arguments.markdown {
+        write_part(path, &part(arguments, &plan, &all, &verdicts))?;
+    }
+    println!("{}", text(&plan.servers, &all));
+    for Verdict { pass, what } in &verdicts {
+        println!("{} {what}", if *pass { "PASS" } else { "FAIL" });
+    }
+    Ok(verdicts.iter().all(|verdict| verdict.pass))
+}
+
+/// The generated part of the document.
+fn part(
+    arguments: &CompareArguments,
+    plan: &Plan,
+    results: &[CaseResult],
+    verdicts: &[Verdict],
+) -> String {
+    let here = Environment::here();
+    let versions: Vec<String> = plan
+        .servers
+        .iter()
+        .map(|server| format!("{} {}", server.name, server.version))
+        .collect();
+    let own = plan
+        .servers
+        .first()
+        .map_or("", |server| server.name.as_str());
+    let mut text = format!(
+        "Made by `{}` on {}, {} processors, {} of memory, {}. {}.\n\n",
+        arguments.command,
+        here.processor,
+        here.processors,
+        report::bytes(here.memory_bytes),
+        here.kernel,
+        versions.join(", "),
+    );
+    text += &format!(
+        "Each server did each case {} times, in turn, {} s each; the sequential write ends with \
+         its file. Numbers are medians; a ratio is the median of the rounds' ratios with the \
+         lowest and the highest. Latencies and processor times are in the order of the \
+         servers.\n\n",
+        plan.rounds, arguments.seconds,
+    );
+    text += &markdown(&plan.servers, results);
+    text += &format!("\nWhat is required of {own}:\n\n");
+    for Verdict { pass, what } in verdicts {
+        text += &format!("- {}: {what}\n", if *pass { "met" } else { "**not met**" });
+    }
+    text
+}
+
+/// Puts the generated part into the document.
+fn write_part(path: &Path, part: &str) -> Result<(), Failure> {
+    let before = fs::read_to_string(path).map_err(|error| with_path(path, &error))?;
+    let after = replace_between(&before, "bench-serve", part)
+        .ok_or_else(|| format!("{}: no lines with the marks of bench-serve", path.display()))?;
+    fs::write(path, after).map_err(|error| with_path(path, &error))
+}

@@ -1,0 +1,29 @@
+//! The same cases on several servers, in turn.
+//!
+//! Problem: the machine is small and shared, and what it does besides changes from second to
+//! second; two servers measured one after the other are measured on two machines. Rule: in every
+//! round each server does the case once, so that the runs of a round see nearly the same
+//! machine; a ratio is taken inside a round, and the middle of the ratios is reported with the
+//! lowest and the highest. Every other round goes backwards, so that nobody profits from always
+//! being first.
+//!
+//! ```text
+//!   case 1:  A B  B A  A B  B A  A B      ratio of each pair, then their median
+//!   case 2:  A B  B A  ...
+//! ```
+//!
+//! Weakness: five pairs say little about 3 %; a median near 1 with a spread around it is a tie.
+
+mod case;
+mod document;
+mod median;
+mod rounds;
+mod table;
+mod verdict;
+
+pub use case::{Case, Rate, memory_case, prepare_directory, serve_cases};
+pub use document::replace_between;
+pub use median::{Spread, median};
+pub use rounds::{CaseResult, Plan, Server, compare, warm};
+pub use table::{markdown, rows, text};
+pub use verdict::{Verdict, verdicts};

@@ -1,0 +1,247 @@
+//! Rounds of runs.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::case::{Case, Rate};
+use super::median::Spread;
+use crate::load::{Load, LoadError, Measurement, Target, Workload, remove, run};
+use crate::report;
+
+/// A server that takes part.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Short name.
+    pub name: String,
+    /// Its version, as it says itself.
+    pub version: String,
+    /// Where it listens.
+    pub target: Target,
+    /// Its process, when it runs on this machine.
+    pub process: Option<u32>,
+}
+
+/// A comparison to be made. The first server is the one in question; the others are what it is
+/// held against.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// At least one.
+    pub servers: Vec<Server>,
+    /// The directory that all of them export.
+    pub directory: PathBuf,
+    /// How often each server does each case.
+    pub rounds: usize,
+}
+
+/// The runs of one case.
+#[derive(Clone, Debug)]
+pub struct CaseResult {
+    /// What was done.
+    pub case: Case,
+    /// For each server, in the order of the plan, its runs in the order of the rounds.
+    pub runs: Vec<Vec<Measurement>>,
+}
+
+impl CaseResult {
+    /// Of one number of each run of a server: the middle and the spread.
+    #[must_use]
+    pub fn spread(&self, server: usize, of: impl Fn(&Measurement) -> f64) -> Option<Spread> {
+        Spread::of(&self.runs.get(server)?.iter().map(of).collect::<Vec<f64>>())
+    }
+
+    /// The first server's rate over another's, round by round.
+    #[must_use]
+    pub fn ratio(&self, other: usize) -> Option<Spread> {
+        self.factor(other, |run| self.rate(run))
+    }
+
+    /// The first server's number over another's, round by round.
+    pub(super) fn factor(&self, other: usize, of: impl Fn(&Measurement) -> f64) -> Option<Spread> {
+        let pairs = self.runs.first()?.iter().zip(self.runs.get(other)?);
+        let factors: Vec<f64> = pairs
+            .map(|(own, other)| of(own) / of(other).max(f64::MIN_POSITIVE))
+            .collect();
+        Spread::of(&factors)
+    }
+
+    /// The speed of a run in the unit of the case.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // below 2^52
+    pub fn rate(&self, run: &Measurement) -> f64 {
+        let count = match self.case.rate {
+            Rate::Megabytes => run.bytes as f64 / 1e6,
+            Rate::Operations => run.operations as f64,
+        };
+        count / run.elapsed.as_secs_f64().max(1e-9)
+    }
+}
+
+/// An error and where it happened.
+#[derive(Debug, thiserror::Error)]
+#[error("{server}, {case}: {error}")]
+pub struct CompareError {
+    server: String,
+    case: String,
+    error: LoadError,
+}
+
+impl CompareError {
+    fn new(server: &Server, case: &str, error: LoadError) -> Self {
+        Self {
+            server: server.name.clone(),
+            case: case.to_owned(),
+            error,
+        }
+    }
+}
+
+/// Has every server read the file of a case once, every byte verified: what is fast must also be
+/// right, and what is in a cache afterwards is in every cache.
+///
+/// # Errors
+///
+/// The server that failed, and why.
+pub fn warm(plan: &Plan, case: &Case) -> Result<(), CompareError> {
+    for server in &plan.servers {
+        let load = Load {
+            workload: Workload::Read,
+            block_bytes: 256 << 10,
+            depth: 4,
+            connections: 1,
+            duration: None,
+            verify: true,
+            ..case.load.clone()
+        };
+        run(&server.target, &load, None)
+            .map_err(|error| CompareError::new(server, "verified read", error))?;
+    }
+    Ok(())
+}
+
+/// Runs a case on all servers in turn; `progress` is told of every run.
+///
+/// # Errors
+///
+/// The server that failed, and why.
+pub fn compare(
+    plan: &Plan,
+    case: &Case,
+    mut progress: impl FnMut(&str),
+) -> Result<CaseResult, CompareError> {
+    let mut runs: Vec<Vec<Measurement>> = vec![Vec::new(); plan.servers.len()];
+    for round in 0..plan.rounds.max(1) {
+        let mut order: Vec<_> = plan.servers.iter().zip(&mut runs).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for (server, runs) in order {
+            let result = one(plan, server, case)
+                .map_err(|error| CompareError::new(server, &case.name, error))?;
+            progress(&format!(
+                "{:<12} {}",
+                server.name,
+                report::line(&case.load, &result)
+            ));
+            runs.push(result);
+        }
+    }
+    Ok(CaseResult {
+        case: case.clone(),
+        runs,
+    })
+}
+
+/// One run, with nothing left to be written when it begins.
+fn one(plan: &Plan, server: &Server, case: &Case) -> Result<Measurement, LoadError> {
+    if case.load.workload.writes() {
+        settle(plan)?;
+    }
+    let result = run(&server.target, &case.load, server.process)?;
+    if case.load.workload == Workload::Write {
+        remove(&server.target, &case.load.path)?;
+    }
+    Ok(result)
+}
+
+/// Has the file system under the directory write what it has, freed blocks included, so that one
+/// server does not pay for the other.
+fn settle(plan: &Plan) -> Result<(), LoadError> {
+    let directory = File::open(&plan.directory)?;
+    rustix::fs::syncfs(&directory).map_err(std::io::Error::from)?;
+    std::thread::sleep(Duration::from_millis(100));
+    Ok(())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::compare::serve_cases;
+    use crate::measure::{Latency, ProcessUse};
+
+    /// A run of one second with these many megabytes and this much processor time.
+    pub(crate) fn measured(megabytes: u64, cpu_milliseconds: u64) -> Measurement {
+        let mut latency = Latency::default();
+        latency.record(Duration::from_micros(megabytes));
+        let used = ProcessUse {
+            user: Duration::from_millis(cpu_milliseconds),
+            resident_bytes_high: 20 << 20,
+            ..ProcessUse::default()
+        };
+        Measurement {
+            elapsed: Duration::from_secs(1),
+            operations: megabytes,
+            calls: megabytes,
+            bytes: megabytes * 1_000_000,
+            short_replies: 0,
+            entries: None,
+            commit: None,
+            latency,
+            server: Some(used),
+            client: ProcessUse::default(),
+        }
+    }
+
+    /// The result of a case in which the first server makes these numbers and the second those.
+    pub(crate) fn result(case: usize, own: &[(u64, u64)], other: &[(u64, u64)]) -> CaseResult {
+        let case = serve_cases(Duration::from_secs(1)).swap_remove(case);
+        let runs = |numbers: &[(u64, u64)]| {
+            numbers
+                .iter()
+                .map(|(rate, cpu)| measured(*rate, *cpu))
+                .collect()
+        };
+        CaseResult {
+            case,
+            runs: vec![runs(own), runs(other)],
+        }
+    }
+
+    #[test]
+    fn ratios_are_taken_inside_a_round() {
+        let result = result(
+            1,
+            &[(100, 1), (900, 1), (50, 1)],
+            &[(50, 1), (300, 1), (50, 1)],
+        );
+        let ratio = result.ratio(1).unwrap();
+        assert_eq!(
+            ratio,
+            Spread {
+                median: 2.0,
+                low: 1.0,
+                high: 3.0
+            }
+        );
+        let rate = result.spread(0, |run| result.rate(run)).unwrap();
+        assert_eq!(
+            rate,
+            Spread {
+                median: 100.0,
+                low: 50.0,
+                high: 900.0
+            }
+        );
+        assert_eq!(result.ratio(2), None);
+    }
+}

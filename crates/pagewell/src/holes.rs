@@ -1,0 +1,55 @@
+//! Holes of sparse files: what of a file need not be written because it is zero anyway.
+
+/// A run of zeros is left out of the copy of a sparse file in blocks of this size: the page of
+/// all file systems that have holes.
+const HOLE_BYTES: usize = 4096;
+
+/// The parts of a piece of a file that are to be written, each with its start: all of it, or
+/// without the blocks of zeros.
+pub(crate) fn data_of(bytes: &[u8], is_sparse: bool) -> Vec<(u64, &[u8])> {
+    if !is_sparse {
+        return vec![(0, bytes)];
+    }
+    let mut parts: Vec<(u64, &[u8])> = Vec::new();
+    let mut run_start = None;
+    let mut at = 0;
+    for block in bytes.chunks(HOLE_BYTES) {
+        let is_zero = block.iter().all(|byte| *byte == 0);
+        match (is_zero, run_start) {
+            (true, Some(start)) => {
+                parts.push((start as u64, &bytes[start..at]));
+                run_start = None;
+            }
+            (false, None) => run_start = Some(at),
+            _ => {}
+        }
+        at += block.len();
+    }
+    if let Some(start) = run_start {
+        parts.push((start as u64, &bytes[start..]));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_zeros_are_left_out_of_sparse_files_only() {
+        let mut bytes = vec![0; 5 * HOLE_BYTES + 10];
+        assert_eq!(data_of(&bytes, false), [(0, bytes.as_slice())]);
+        assert_eq!(data_of(&bytes, true), []);
+        bytes[HOLE_BYTES] = 1;
+        bytes[3 * HOLE_BYTES - 1] = 1;
+        bytes[5 * HOLE_BYTES] = 1;
+        let block = HOLE_BYTES as u64;
+        assert_eq!(
+            data_of(&bytes, true),
+            [
+                (block, &bytes[HOLE_BYTES..3 * HOLE_BYTES]),
+                (5 * block, &bytes[5 * HOLE_BYTES..]),
+            ]
+        );
+    }
+}
