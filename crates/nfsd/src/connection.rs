@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pagewell_counters::names;
@@ -26,13 +27,15 @@ pub struct Connection {
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
+    open: Arc<AtomicUsize>,
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`.
+    /// A connection whose reader is called with `waker`; counted in `open` until it is dropped.
     #[must_use]
-    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker) -> Self {
+    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker, open: Arc<AtomicUsize>) -> Self {
         names::CONNECTIONS.add(1);
+        open.fetch_add(1, Ordering::Relaxed);
         Self {
             socket,
             peer: peer.0,
@@ -43,6 +46,7 @@ impl Connection {
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            open,
         }
     }
 
@@ -181,5 +185,6 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         names::CONNECTIONS.add(-1);
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
