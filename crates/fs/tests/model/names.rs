@@ -340,27 +340,6 @@ impl Model {
 
     fn enter_both(
         &self,
-    /// Whether a rename may put an object of this kind where `target` is, or nothing.
-    fn may_replace(
-        &self,
-        who: &Credentials,
-        directory: usize,
-        target: Option<usize>,
-        is_directory: bool,
-    ) -> Expected<()> {
-        let Some(target) = target else {
-            return self.may_write_directory(who, directory);
-        };
-        self.may_delete(who, directory, target)?;
-        match (is_directory, self.objects[target].is_directory()) {
-            (true, false) => refuse(Error::NotDirectory),
-            (false, true) => refuse(Error::IsDirectory),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn rename(
-        &mut self,
         who: &Credentials,
         from: (Named, &[u8]),
         to: (Named, &[u8]),
@@ -404,7 +383,17 @@ impl Model {
             return Ok((from_directory, to_directory));
         }
         self.may_delete(who, from_directory, source)?;
-        self.may_replace(who, to_directory, target, is_directory)?;
+        match target {
+            None => self.may_write_directory(who, to_directory)?,
+            Some(target) => {
+                self.may_delete(who, to_directory, target)?;
+                match (is_directory, target_is_directory) {
+                    (true, false) => return refuse(Error::NotDirectory),
+                    (false, true) => return refuse(Error::IsDirectory),
+                    _ => {}
+                }
+            }
+        }
         let moves = from_directory != to_directory;
         if is_directory && moves && !rules::allows(who, &self.objects[source], WRITE) {
             return refuse(Error::AccessDenied);

@@ -5,7 +5,7 @@
 //! the directory changes, and servers that refuse a listing because the directory changed break
 //! clients that cannot start over.
 
-use pagewell_fs::{self as fs, DirectoryEntry};
+use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
     Handle, ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
     ReaddirPlusEntry, ReaddirPlusOk, ReaddirPlusReply, ReaddirReply, Status,
@@ -160,7 +160,6 @@ impl Service {
         cookie: u64,
         room: Room,
         out: &mut Out<'_>,
-        write: impl FnMut(Option<&fs::Entry>, &DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool,
         write: impl WriteEntry,
     ) -> Result<Done, ListError> {
         let bytes = out.batch.bytes();
@@ -181,7 +180,6 @@ fn list_into(
     cookie: u64,
     mut room: Room,
     bytes: &mut Vec<u8>,
-    mut write: impl FnMut(Option<&fs::Entry>, &DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool,
     mut write: impl WriteEntry,
 ) -> Result<(), ListError> {
     let plus = room.with_attributes;
@@ -202,13 +200,13 @@ fn list_into(
         cookie
     };
     let mut refused = false;
-    let mut visit = |entry: &DirectoryEntry<'_>| {
+    let mut visit = |entry: &fs::DirectoryEntry<'_>| {
         let shown = if narrow {
             cookies.narrow(&target.id, entry.cookie)
         } else {
             entry.cookie
         };
-        let entry = DirectoryEntry {
+        let entry = fs::DirectoryEntry {
             cookie: shown,
             ..*entry
         };

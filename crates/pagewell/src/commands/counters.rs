@@ -41,7 +41,6 @@ pub(crate) struct CountersArguments {
         value_name = "SECONDS",
         value_parser = |text: &str| values::parse_count(text, SECONDS_MAX)
     )]
-    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
     interval: Option<u32>,
     /// Show what is 0, too
     #[arg(short, long)]
@@ -49,10 +48,6 @@ pub(crate) struct CountersArguments {
     /// Print one JSON document, on one line for each interval
     #[arg(long)]
     json: bool,
-}
-
-fn parse_interval(text: &str) -> Result<u32, String> {
-    values::parse_count(text, SECONDS_MAX)
 }
 
 /// Runs the command.
