@@ -171,6 +171,11 @@ impl Receiver {
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
+        if rest.is_empty() && self.waits_for_memory {
+            // The next bytes of the record will ask again; until they come others may have it.
+            self.stop_waiting_for_memory();
+            return Turn::Again;
+        }
         self.stash = rest.to_vec();
         // Asking again whether the connection may be read would be wrong: a call may have ended
         // since it was found that it may not, and then nobody would wake this reader.
@@ -298,7 +303,9 @@ impl Receiver {
     /// Whether a record or the replies have made no progress for `limit`.
     pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
         let unsent = self.connection.unsent_bytes();
-        let waits = !self.assembly.is_empty() && self.stash.is_empty();
+        // A connection that the server itself does not read is not stalled.
+        let waits =
+            !self.assembly.is_empty() && self.stash.is_empty() && self.connection.may_read();
         let moved = self.received_bytes != self.received_bytes_seen || unsent != self.progress.1;
         if moved || (unsent == 0 && !waits) {
             self.progress = (now, unsent);
