@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pagewell_counters::names;
@@ -26,13 +27,15 @@ pub struct Connection {
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
+    open: Arc<AtomicUsize>,
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`.
+    /// A connection whose reader is called with `waker`; counted in `open` until it is dropped.
     #[must_use]
-    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker) -> Self {
+    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker, open: Arc<AtomicUsize>) -> Self {
         names::CONNECTIONS.add(1);
+        open.fetch_add(1, Ordering::Relaxed);
         Self {
             socket,
             peer: peer.0,
@@ -43,6 +46,7 @@ impl Connection {
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            open,
         }
     }
 
@@ -75,6 +79,8 @@ impl Connection {
         if self.output.send(&self.socket, pieces) == Sent::Dead {
             self.close();
         }
+        // Whoever finds the queue free sends for all; their room is the reader's business too.
+        self.resume();
     }
 
     /// Sends a block of replies; what could not leave is queued and `bytes` is empty.
@@ -83,6 +89,7 @@ impl Connection {
             bytes.clear();
             self.close();
         }
+        self.resume();
     }
 
     /// Goes on sending when the socket has room.
@@ -107,40 +114,48 @@ impl Connection {
     /// The call is answered: the reader may go on if it was paused for it.
     pub fn end_call(&self, bytes: usize) {
         self.in_flight_bytes
-            .fetch_sub(bytes.max(CALL_BYTES_MIN), Ordering::AcqRel);
-        if self.ending.load(Ordering::Acquire) && !self.is_busy() {
+            .fetch_sub(bytes.max(CALL_BYTES_MIN), Ordering::SeqCst);
+        self.resume();
+    }
+
+    /// Wakes the reader if it is paused and need not be, or waits for the last reply to leave.
+    ///
+    /// It sets a flag and then looks at the limits, others change what is limited and then look
+    /// at the flag. One order of all four (`SeqCst`) is needed, or both look too early.
+    fn resume(&self) {
+        if self.ending.load(Ordering::SeqCst) && !self.is_busy() {
             self.waker.wake();
         }
-        if self.paused.load(Ordering::Acquire) && self.may_read() {
-            self.paused.store(false, Ordering::Release);
+        if self.paused.load(Ordering::SeqCst) && self.may_read() {
+            self.paused.store(false, Ordering::SeqCst);
             self.waker.wake();
         }
     }
 
     /// The client has ended its side: the reader is called once the last reply has left.
     pub fn wake_when_done(&self) {
-        self.ending.store(true, Ordering::Release);
+        self.ending.store(true, Ordering::SeqCst);
     }
 
     /// Whether another call may be taken from the connection.
     #[must_use]
     pub fn may_read(&self) -> bool {
-        self.in_flight_bytes.load(Ordering::Acquire) < IN_FLIGHT_BYTES_MAX
+        self.in_flight_bytes.load(Ordering::SeqCst) < IN_FLIGHT_BYTES_MAX
             && self.unsent_bytes() < crate::output::UNSENT_BYTES_MAX
     }
 
     /// Whether calls are under way.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.in_flight_bytes.load(Ordering::Acquire) > 0 || self.unsent_bytes() > 0
+        self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
     }
 
     /// The reader stops reading until a call ends or replies leave. Returns false when one did in
     /// between and reading can go on.
     pub fn pause(&self) -> bool {
-        self.paused.store(true, Ordering::Release);
+        self.paused.store(true, Ordering::SeqCst);
         if self.may_read() {
-            self.paused.store(false, Ordering::Release);
+            self.paused.store(false, Ordering::SeqCst);
             return false;
         }
         true
@@ -170,5 +185,6 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         names::CONNECTIONS.add(-1);
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -12,39 +12,38 @@ const MOUNTS_MAX: usize = 1024;
 /// The list.
 #[derive(Default)]
 pub struct Mounts {
-    entries: Mutex<VecDeque<(IpAddr, String)>>,
+    entries: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
 }
 
 impl Mounts {
     /// Notes a mount.
-    pub fn add(&self, peer: IpAddr, export: &str) {
+    pub fn add(&self, peer: IpAddr, path: &[u8]) {
         let mut entries = self.lock();
         if entries
             .iter()
-            .any(|(address, name)| *address == peer && name == export)
+            .any(|(address, name)| *address == peer && name == path)
         {
             return;
         }
         if entries.len() == MOUNTS_MAX {
             entries.pop_front();
         }
-        entries.push_back((peer, export.to_owned()));
+        entries.push_back((peer, path.to_owned()));
     }
 
     /// Forgets one mount of `peer`, or all of them.
-    pub fn remove(&self, peer: IpAddr, export: Option<&[u8]>) {
-        self.lock().retain(|(address, name)| {
-            *address != peer || export.is_some_and(|export| export != name.as_bytes())
-        });
+    pub fn remove(&self, peer: IpAddr, path: Option<&[u8]>) {
+        self.lock()
+            .retain(|(address, name)| *address != peer || path.is_some_and(|path| path != name));
     }
 
     /// All of them.
     #[must_use]
-    pub fn list(&self) -> Vec<(IpAddr, String)> {
+    pub fn list(&self) -> Vec<(IpAddr, Vec<u8>)> {
         self.lock().iter().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(IpAddr, String)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(IpAddr, Vec<u8>)>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,13 +57,13 @@ mod tests {
         let mounts = Mounts::default();
         let peer = |number: u32| IpAddr::from(number.to_be_bytes());
         for number in 0..2000 {
-            mounts.add(peer(number), "/a");
+            mounts.add(peer(number), b"/a");
         }
         assert_eq!(mounts.list().len(), MOUNTS_MAX);
-        mounts.add(peer(1999), "/a");
-        mounts.add(peer(1999), "/b");
+        mounts.add(peer(1999), b"/a");
+        mounts.add(peer(1999), b"/b");
         mounts.remove(peer(1999), Some(b"/a"));
-        assert_eq!(mounts.list().last(), Some(&(peer(1999), "/b".to_owned())));
+        assert_eq!(mounts.list().last(), Some(&(peer(1999), b"/b".to_vec())));
         mounts.remove(peer(1999), None);
         assert_eq!(mounts.list().len(), MOUNTS_MAX - 2);
     }

@@ -291,7 +291,7 @@ impl Reader {
             }
         }
         for (socket, peer) in accepted {
-            if names::CONNECTIONS.get() >= i64::try_from(self.shared.connections_max).unwrap_or(0) {
+            if !self.shared.may_accept() {
                 names::CONNECTIONS_REFUSED.add(1);
                 continue;
             }

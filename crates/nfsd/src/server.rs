@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -54,6 +54,8 @@ pub struct Shared {
     pub drain_for: Duration,
     /// Connections at once.
     pub connections_max: usize,
+    /// Connections now. Not the gauge of that name, which counts those of all servers.
+    open: Arc<AtomicUsize>,
     mailboxes: Vec<Arc<Mailbox>>,
     next_token: AtomicU64,
     pool: OnceLock<Arc<Pool<Job>>>,
@@ -83,13 +85,19 @@ impl Shared {
         }
     }
 
+    /// Whether there may be one more connection.
+    pub fn may_accept(&self) -> bool {
+        self.open.load(Ordering::Relaxed) < self.connections_max
+    }
+
     /// Gives a new connection to the next reader.
     pub fn assign(&self, socket: OwnedFd, peer: (IpAddr, u16)) {
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
         #[allow(clippy::cast_possible_truncation)] // only the remainder matters
         let mailbox = &self.mailboxes[token as usize % self.mailboxes.len()];
         let waker = Waker::new(mailbox.clone(), token);
-        mailbox.adopt(Arc::new(Connection::new(socket, peer, waker)));
+        let connection = Connection::new(socket, peer, waker, self.open.clone());
+        mailbox.adopt(Arc::new(connection));
     }
 
     fn run(&self, job: Job) {
@@ -154,6 +162,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             drain_for: DRAIN_FOR,
             connections_max,
+            open: Arc::default(),
             mailboxes: mailboxes.map_err(|errno| system(errno.into()))?,
             next_token: AtomicU64::new(FIRST_TOKEN),
             pool: OnceLock::new(),

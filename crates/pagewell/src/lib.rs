@@ -60,6 +60,7 @@
 //! [`fs::FileSystem`] themselves, on a thread that may wait.
 
 pub use pagewell_counters as counters;
+pub use pagewell_device as device;
 pub use pagewell_fs as fs;
 pub use pagewell_nfsd as nfsd;
 pub use pagewell_sunrpc as sunrpc;

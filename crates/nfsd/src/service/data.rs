@@ -53,22 +53,18 @@ impl Service {
         let offset = arguments
             .offset
             .min(i64::MAX as u64 - u64::from(READ_BYTES_MAX));
-        match target
-            .filesystem()
-            .read(&target.call(), &target.id, offset, count)
-        {
-            Ok(read) => {
-                let attributes = target.export.identity.attributes(&read.attributes);
-                let head = Head {
-                    attributes: Some(attributes),
-                    end_of_file: read.end_of_file,
-                };
-                match self.send_payload(read.payload, &head, caller.may_block, out) {
-                    Ok(done) => Ok(done),
-                    Err(fs::Error::WouldBlock) => Err(Stop::WouldBlock),
-                    Err(error) => Err(Stop::Status(convert::status(&error))),
-                }
-            }
+        let read = || -> fs::Result<Option<Done>> {
+            let read = target
+                .filesystem()
+                .read(&target.call(), &target.id, offset, count)?;
+            let head = Head {
+                attributes: Some(target.export.identity.attributes(&read.attributes)),
+                end_of_file: read.end_of_file,
+            };
+            self.send_payload(read.payload, &head, caller.may_block, out)
+        };
+        match ask_again(read) {
+            Ok(done) => Ok(done),
             Err(error) => {
                 let body = || ReadFailure {
                     file_attributes: target.attributes_now(),
@@ -79,13 +75,14 @@ impl Service {
         }
     }
 
+    /// `None`: none of the promised bytes are there any more, and nothing was written.
     fn send_payload(
         &self,
         payload: Payload,
         head: &Head,
         may_block: bool,
         out: &mut Out<'_>,
-    ) -> fs::Result<Done> {
+    ) -> fs::Result<Option<Done>> {
         let length = payload.len();
         if length <= COPIED_READ_BYTES_MAX {
             return head.copy(&payload, length, may_block, out);
@@ -96,14 +93,13 @@ impl Service {
                 offset,
                 length,
             } => self.send_file(&file, offset, length as usize, head, may_block, out),
-            Payload::Pages(pages) => Ok(head.send(
-                pages.into_iter().map(Piece::Page),
-                length,
-                head.end_of_file,
-                out,
-            )),
+            Payload::Pages(pages) => {
+                let pages = pages.into_iter().map(Piece::Page);
+                Ok(Some(head.send(pages, length, head.end_of_file, out)))
+            }
             Payload::Bytes(bytes) => {
-                Ok(head.send([Piece::Bytes(bytes)], length, head.end_of_file, out))
+                let bytes = [Piece::Bytes(bytes)];
+                Ok(Some(head.send(bytes, length, head.end_of_file, out)))
             }
         }
     }
@@ -116,7 +112,7 @@ impl Service {
         head: &Head,
         may_block: bool,
         out: &mut Out<'_>,
-    ) -> fs::Result<Done> {
+    ) -> fs::Result<Option<Done>> {
         if !may_block && !resident::is_resident(file.as_fd(), offset, length) {
             return Err(fs::Error::WouldBlock);
         }
@@ -124,7 +120,7 @@ impl Service {
             let count = filled.length();
             if count > 0 {
                 let ends = head.end_of_file && count == length;
-                return Ok(head.send([Piece::Pipe(filled)], count, ends, out));
+                return Ok(Some(head.send([Piece::Pipe(filled)], count, ends, out)));
             }
         }
         let payload = Payload::File {
@@ -138,9 +134,12 @@ impl Service {
         };
         let count = payload.copy_to(&mut buffer[..length], may_block)?;
         counters::COPIED_BYTES.add(count as u64);
+        if count == 0 {
+            return Ok(None);
+        }
         let page = PageSlice::new(Arc::new(buffer), 0, count);
-        let ends = head.end_of_file || count < length;
-        Ok(head.send([Piece::Page(page)], count, ends, out))
+        let ends = head.end_of_file && count == length;
+        Ok(Some(head.send([Piece::Page(page)], count, ends, out)))
     }
 
     pub(super) fn write(
@@ -206,6 +205,20 @@ impl Service {
     }
 }
 
+/// Times a read is made again when the file has shrunk between look and read.
+const READ_ATTEMPTS: u32 = 3;
+
+/// A file that shrank is looked at again. Storage that keeps promising bytes it does not have (an
+/// image that was truncated) is failing.
+fn ask_again(mut read: impl FnMut() -> fs::Result<Option<Done>>) -> fs::Result<Done> {
+    for _ in 0..READ_ATTEMPTS {
+        if let Some(done) = read()? {
+            return Ok(done);
+        }
+    }
+    Err(fs::Error::Io("the bytes are not there".to_owned()))
+}
+
 impl Head {
     /// Appends status and head for `count` bytes of data.
     fn put(&self, count: usize, end_of_file: bool, bytes: &mut Vec<u8>) {
@@ -222,7 +235,7 @@ impl Head {
         length_max: usize,
         may_block: bool,
         out: &mut Out<'_>,
-    ) -> fs::Result<Done> {
+    ) -> fs::Result<Option<Done>> {
         let wanted = payload.len().min(length_max);
         let bytes = out.batch.bytes();
         let start = bytes.len();
@@ -231,18 +244,23 @@ impl Head {
         bytes.resize(data + wanted.next_multiple_of(4), 0);
         let count = payload.copy_to(&mut bytes[data..data + wanted], may_block)?;
         counters::COPIED_BYTES.add(count as u64);
+        if count == 0 && wanted > 0 {
+            bytes.truncate(start);
+            return Ok(None);
+        }
         if count < wanted {
-            // The file was truncated in between: say what there was.
+            // The file was truncated in between: say what there was, and let the client ask for
+            // the rest, which tells it where the file ends now.
             let kept = bytes[data..data + count].to_vec();
             bytes.truncate(start);
-            self.put(count, true, bytes);
+            self.put(count, false, bytes);
             bytes.extend_from_slice(&kept);
-            bytes.resize(start + (data - start) + count.next_multiple_of(4), 0);
+            bytes.resize(data + count.next_multiple_of(4), 0);
         }
-        Ok(Done {
+        Ok(Some(Done {
             failed: false,
             sent_bytes: None,
-        })
+        }))
     }
 
     /// Lets the data follow from where it is.
@@ -259,5 +277,57 @@ impl Head {
             failed: false,
             sent_bytes: Some(sent),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reply::Batch;
+    use std::io::Write;
+
+    fn copied(promised: u32) -> (Option<Done>, Vec<u8>) {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"12345").unwrap();
+        let payload = Payload::File {
+            file: OpenFile::new(file.into()),
+            offset: 0,
+            length: promised,
+        };
+        let head = Head {
+            attributes: None,
+            end_of_file: true,
+        };
+        let mut batch = Batch::default();
+        let mark = batch.begin();
+        let out = &mut Out {
+            batch: &mut batch,
+            mark,
+        };
+        let done = head.copy(&payload, 100, true, out).unwrap();
+        let bytes = batch.bytes().split_off(4);
+        (done, bytes)
+    }
+
+    #[test]
+    fn a_file_that_shrank_gives_what_is_there_and_no_end() {
+        let (done, whole) = copied(5);
+        assert!(done.is_some());
+        // status, no attributes, count, end of file, length, data and padding
+        let words = |end: u8| [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, end, 0, 0, 0, 5];
+        assert_eq!(whole, [&words(1)[..], b"12345\0\0\0"].concat());
+        let (done, short) = copied(50);
+        assert!(done.is_some());
+        assert_eq!(short, [&words(0)[..], b"12345\0\0\0"].concat());
+    }
+
+    #[test]
+    fn bytes_that_stay_away_are_an_error() {
+        let mut attempts = 0;
+        let never = ask_again(|| {
+            attempts += 1;
+            Ok(None)
+        });
+        assert!(matches!(never, Err(fs::Error::Io(_))) && attempts == READ_ATTEMPTS);
     }
 }

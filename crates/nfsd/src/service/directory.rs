@@ -47,6 +47,17 @@ impl Room {
     }
 }
 
+/// Writes one entry, with its object if asked for, when there is room; says whether it did.
+trait WriteEntry:
+    FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool
+{
+}
+
+impl<F> WriteEntry for F where
+    F: FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool
+{
+}
+
 impl Service {
     pub(super) fn readdir(
         &self,
@@ -149,7 +160,7 @@ impl Service {
         cookie: u64,
         room: Room,
         out: &mut Out<'_>,
-        write: impl FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool,
+        write: impl WriteEntry,
     ) -> Result<Done, ListError> {
         let bytes = out.batch.bytes();
         let start = bytes.len();
@@ -169,7 +180,7 @@ fn list_into(
     cookie: u64,
     mut room: Room,
     bytes: &mut Vec<u8>,
-    mut write: impl FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool,
+    mut write: impl WriteEntry,
 ) -> Result<(), ListError> {
     let plus = room.with_attributes;
     Status::Ok.encode(&mut Encoder::new(bytes));

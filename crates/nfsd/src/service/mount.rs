@@ -63,12 +63,16 @@ impl Service {
         caller: &Caller,
         bytes: &mut Vec<u8>,
     ) -> Result<bool, Stop> {
-        let mut path = || PathArguments::decode(&mut arguments).map_err(|_| Stop::Garbage);
+        let mut path = || -> Result<&[u8], Stop> {
+            let decoded = PathArguments::decode(&mut arguments).map_err(|_| Stop::Garbage)?;
+            arguments.finish().map_err(|_| Stop::Garbage)?;
+            Ok(decoded.path)
+        };
         let encoder = &mut Encoder::new(bytes);
         match procedure {
             Procedure::Null => {}
             Procedure::Mnt => {
-                let handle = self.mounted(caller, path()?.path)?;
+                let handle = self.mounted(caller, path()?)?;
                 let reply: MountReply<'_> = match &handle {
                     Ok(handle) => Handle::new(handle.as_bytes())
                         .ok_or(Status::ServerFault)
@@ -86,13 +90,16 @@ impl Service {
                     let host = peer.to_string();
                     let entry = MountEntry {
                         host: host.as_bytes(),
-                        path: path.as_bytes(),
+                        path: &path,
                     };
                     encode_item(encoder, &entry);
                 }
                 encode_list_end(encoder);
             }
-            Procedure::Umnt => self.mounts.remove(caller.peer, Some(path()?.path)),
+            Procedure::Umnt => {
+                let path = normal_path(&components(path()?));
+                self.mounts.remove(caller.peer, Some(&path));
+            }
             Procedure::UmntAll => self.mounts.remove(caller.peer, None),
             Procedure::Export => self.encode_exports(encoder),
         }
@@ -152,7 +159,8 @@ impl Service {
                 Err(error) => return Ok(Err(mount_status(&error))),
             }
         }
-        self.mounts.add(caller.peer, &export.config.name);
+        self.mounts
+            .add(caller.peer, &normal_path(&components(path)));
         Ok(Ok(self.handle(export, &id)))
     }
 
@@ -175,6 +183,11 @@ fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))
         .collect()
+}
+
+/// A path written in one way, for the list of mounts.
+fn normal_path(names: &[&[u8]]) -> Vec<u8> {
+    [&b"/"[..], &names.join(&b'/')].concat()
 }
 
 fn flavors() -> Words<{ pagewell_sunrpc::mount3::FLAVORS_MAX }> {

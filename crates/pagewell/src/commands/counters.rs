@@ -36,7 +36,11 @@ pub(crate) struct CountersArguments {
     )]
     connect: SocketAddr,
     /// Go on, and show what was counted in each interval of this many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = |text: &str| values::parse_count(text, SECONDS_MAX))]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        value_parser = |text: &str| values::parse_count(text, SECONDS_MAX)
+    )]
     interval: Option<u32>,
     /// Show what is 0, too
     #[arg(short, long)]

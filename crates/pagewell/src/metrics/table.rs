@@ -29,7 +29,10 @@ pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
     let gauges = snapshot.gauges.iter();
     let gauges = gauges
         .filter(|(_, value)| all || **value != 0)
-        .map(|(name, value)| (name, value.to_string()));
+        .map(|(name, value)| match u64::try_from(*value) {
+            Ok(value) => (name, counted(name, value)),
+            Err(_) => (name, value.to_string()),
+        });
     let rows: Vec<(String, String)> = values
         .chain(gauges)
         .map(|(name, value)| (short(name), value))
@@ -87,7 +90,7 @@ fn short(name: &str) -> String {
 }
 
 fn counted(name: &str, value: u64) -> String {
-    if name.ends_with("_bytes_total") {
+    if name.ends_with("_bytes_total") || name.ends_with("_bytes") {
         size::display(value)
     } else {
         value.to_string()
@@ -144,6 +147,10 @@ mod tests {
             max: 2e6,
         });
         snapshot.procedures[1].calls = 10;
+        let gauge = ("pagewell_held_bytes".to_owned(), 5 << 20);
+        snapshot
+            .gauges
+            .extend([gauge, ("pagewell_negative".to_owned(), -1)]);
         let text = render(&snapshot, false);
         let line = text.lines().find(|line| line.starts_with("read ")).unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -153,6 +160,8 @@ mod tests {
                 "read", "30", "75%", "2", "0", "B", "3.0", "MiB", "12.3", "us", "1.23", "ms"
             ]
         );
+        let values = text.contains("held bytes") && text.contains("5.0 MiB") && text.contains("-1");
+        assert!(values, "{text}");
         assert!(text.contains("Server nfs v3: 40 calls, 2 errors"), "{text}");
         assert!(
             !text.contains("mount v3") && !text.contains("write "),
