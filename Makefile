@@ -5,6 +5,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Seconds that `make fuzz` gives to each target.
 FUZZ_SECONDS ?= 60
+# Options of scripts/bench-serve.sh, for example --quick.
+BENCH_OPTIONS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -43,9 +45,9 @@ lint-dependencies: ## Licences, bans and sources of all dependencies (needs carg
 fuzz: ## Feed random input to every decoder for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench-serve: build ## Measure against nfs-ganesha, side by side
+bench-serve: ## Measure against nfs-ganesha, side by side
 	@scripts/packages.sh bench
-	@scripts/bench-serve.sh
+	@scripts/bench-serve.sh $(BENCH_OPTIONS)
 
 install: build ## Install the program, its manual pages and shell completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'

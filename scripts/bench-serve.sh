@@ -147,7 +147,10 @@ start_pagewell
 arguments=(--server "$pagewell" --server "$ganesha" --directory "$shared" --repeat "$repeat"
     --seconds "$seconds" --only "$only" --json "$result" --command "$command")
 [ -z "$document" ] || arguments+=(--markdown "$document")
+# In the background, so that a signal ends it at once.
+"$programs/pagewell-load" compare "${arguments[@]}" &
+started+=($!)
 status=0
-"$programs/pagewell-load" compare "${arguments[@]}" || status=$?
+wait $! || status=$?
 say "the result is in $result"
 exit "$status"

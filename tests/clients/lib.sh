@@ -149,7 +149,8 @@ finish_guest() {
 
 # --- trees ----------------------------------------------------------------------------------
 
-# make_tree DIRECTORY: some of everything that every kind of source can hold.
+# make_tree DIRECTORY [COUNT]: some of everything that every kind of source can hold, and COUNT
+# small files in one directory (default 300).
 make_tree() {
     local name
     mkdir -p "$1/sub/deep/deeper" "$1/many"
@@ -162,7 +163,7 @@ make_tree() {
         printf '%s\n' "$name" >"$1/sub/$name"
     done
     printf 'long\n' >"$1/$(printf 'n%.0s' {1..200})"
-    for name in {1..300}; do echo "$name" >"$1/many/file-$name"; done
+    for name in $(seq "${2:-300}"); do echo "$name" >"$1/many/file-$name"; done
     chmod -R u=rwX,go=rX "$1"
 }
 

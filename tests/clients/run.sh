@@ -27,6 +27,8 @@ fi
 
 logs=$PWD/target/clients
 mkdir -p "$logs"
+running=
+trap '[ -z "$running" ] || kill "$running"; rm -rf "$SCRATCH"; exit 130' INT TERM HUP
 passed=0
 failed=0
 skipped=0
@@ -39,7 +41,10 @@ for name in "${names[@]}"; do
     export SCRATCH
     begin=$SECONDS
     status=0
-    timeout --kill-after=10 "$seconds_max" bash "$scenario" >"$logs/$name.log" 2>&1 || status=$?
+    # In the background, so that a signal to this script is not kept waiting.
+    timeout --kill-after=10 "$seconds_max" bash "$scenario" >"$logs/$name.log" 2>&1 &
+    running=$!
+    wait "$running" || status=$?
     took="($((SECONDS - begin))s)"
     case $status in
         0) echo "ok $name $took"; passed=$((passed + 1)) ;;

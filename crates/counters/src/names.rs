@@ -135,6 +135,12 @@ register! { COUNTERS, Counter:
         "Directory pages that were put in order because the file system gives no cookies.";
     DIR_OBJECTS_SWEPT = "pagewell_dir_objects_swept_total",
         "Objects closed because a local program removed their last name.";
+    DIR_ATTRIBUTES_REMEMBERED = "pagewell_dir_attributes_remembered_total",
+        "Listed names whose attributes were remembered and known to be unchanged.";
+    DIR_ATTRIBUTES_LOST = "pagewell_dir_attributes_lost_total",
+        "Times all remembered attributes were forgotten because too much had changed.";
+    DIR_WATCHES_REFUSED = "pagewell_dir_watches_refused_total",
+        "Exports whose changes the kernel does not report: nothing is remembered of them.";
     DIR_LISTING_DOUBTS = "pagewell_dir_listing_doubts_total",
         "Listed names that were opened because their handle could not be compared.";
 }

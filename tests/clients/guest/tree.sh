@@ -19,7 +19,7 @@ diff -r --no-dereference /mnt/dir/tree /mnt/ram/copy || fail 'copy between expor
 step 'copied between exports'
 list() { (cd "$1" && find . -printf '%p %m %U %G %T@ %y %l\n' | sort); }
 diff <(list /mnt/dir/tree) <(list /mnt/ram/copy) || fail 'modes, owners or times differ'
-tar -c -C /mnt/dir/tree . | tar -x -C /tmp
+tar -c -C /mnt/dir/tree mixed | tar -x -C /tmp
 sums /tmp/mixed | diff <(sed -n 's, \./mixed/, ./,p' /job/sums) - || fail 'copy out of dir'
 step 'copied out'
 

@@ -1,4 +1,4 @@
-# A kernel client lists, searches and empties directories of 20,000 entries.
+# A kernel client lists and searches directories of 20,000 entries.
 . "$(dirname "$0")/../lib.sh"
 
 mkdir -p "$SCRATCH/served/many"
@@ -11,5 +11,5 @@ nfs-ls "$(url /dir/many)" >"$SCRATCH/listing"
 [ "$(awk '{ print $NF }' "$SCRATCH/listing" | sort -u | wc -l)" = 20000 ] ||
     fail "libnfs finds $(wc -l <"$SCRATCH/listing") entries"
 guest directory
-[ -z "$(ls -A "$SCRATCH/served/many")" ] || fail 'the directory is not empty on the host'
+[ "$(find "$SCRATCH/served/many" -name 'entry-*' | wc -l)" = 18000 ] || fail 'entries on the host'
 stop_server

@@ -1,10 +1,11 @@
 # A kernel client copies a tree of sources in and out, and reads it from an image.
 . "$(dirname "$0")/../lib.sh"
 
-# The repository itself, and some of everything.
+# Some of the repository itself, and some of everything.
 mkdir "$SCRATCH/served" "$SCRATCH/tree"
-(cd "$REPOSITORY" && tar -c Cargo.toml Cargo.lock Makefile crates tests docs) | tar -x -C "$SCRATCH/tree"
-make_tree "$SCRATCH/tree/mixed"
+(cd "$REPOSITORY" && tar -c Cargo.toml Makefile crates/fs crates/sunrpc docs) |
+    tar -x -C "$SCRATCH/tree"
+make_tree "$SCRATCH/tree/mixed" 50
 ln "$SCRATCH/tree/mixed/hello.txt" "$SCRATCH/tree/mixed/second-name"
 make_iso "$SCRATCH/tree.iso" "$SCRATCH/tree"
 tar -c -C "$SCRATCH/tree" . >"$SCRATCH/tree.tar"

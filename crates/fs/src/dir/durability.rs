@@ -199,9 +199,10 @@ impl Tree {
         }
     }
 
-    /// Brings everything unstable to the device.
+    /// Brings everything unstable to the device: the whole file system at once, and then each
+    /// object that was written, which finds little to do and tells whether its data was lost.
     pub(super) fn sync_all(&self) -> Result<()> {
-        let mut outcome = Ok(());
+        let mut outcome = self.sync_everything();
         self.cache.each(|object| {
             if let Some(file) = object.write_if_open()
                 && object.is_unsynced()
@@ -210,6 +211,6 @@ impl Tree {
                 outcome = Err(error);
             }
         });
-        outcome.and(self.sync_everything())
+        outcome
     }
 }

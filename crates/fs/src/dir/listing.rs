@@ -15,15 +15,18 @@
 //! cannot mean anything else) or when identifiers need only inode and birth time, and one
 //! name_to_handle_at more otherwise. Between the two calls the name may change its meaning: the
 //! inode number inside the handle is compared, and where the handle's layout is not known the
-//! object is opened and both are asked of the descriptor. Nothing is put into the open-object
+//! object is opened and both are asked of the descriptor. What was read is remembered for a moment
+//! (`remembered`): then an entry costs no system call at all. Nothing is put into the open-object
 //! cache: a listing of a million names would sweep it clean.
 
 use super::Tree;
 use super::blocking;
 use super::entries::{Listing, RawEntry, parse};
 use super::handle;
+use super::identity::Caller;
 use super::naming::{Naming, Place};
 use super::object::Object;
+use super::remembered::Moment;
 use super::status::Status;
 use super::system;
 use crate::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
@@ -32,6 +35,14 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 
 type Visitor<'a> = &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
+
+/// What a listing tells of each name.
+#[derive(Clone, Copy)]
+enum Detail {
+    Names,
+    /// Attributes too; with what is remembered of them, where that may be used.
+    Attributes(Option<Moment>),
+}
 
 impl Tree {
     /// [`crate::FileSystem::read_directory`].
@@ -47,7 +58,12 @@ impl Tree {
         let directory = self.directory(call, directory)?;
         let status = self.look(&directory)?;
         let mut listing = self.listing_at(call, &directory, &status, cookie)?;
-        let end = self.list(call, &directory, &mut listing, with_attributes, visit)?;
+        let detail = if with_attributes {
+            Detail::Attributes(self.memory_for(call, &directory, &status)?)
+        } else {
+            Detail::Names
+        };
+        let end = self.list(call, &directory, &mut listing, detail, visit)?;
         let after = self.look(&directory)?;
         if !end {
             listing.note_times(&status, &after);
@@ -85,12 +101,30 @@ impl Tree {
         }
     }
 
+    /// Whether what is remembered of objects may be used: the kernel reports changes here, and
+    /// this caller may search the directory, as asking for the attributes of a name requires.
+    fn memory_for(
+        &self,
+        call: &Call<'_>,
+        directory: &Object,
+        status: &Status,
+    ) -> Result<Option<Moment>> {
+        let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
+        let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
+        let caller = self.acting.caller(call);
+        if usable && self.permits(directory, status, &caller, 1)? {
+            Ok(self.remembered.begin(self.mount.as_fd()))
+        } else {
+            Ok(None)
+        }
+    }
+
     fn list(
         &self,
         call: &Call<'_>,
         directory: &Object,
         listing: &mut Listing,
-        with_attributes: bool,
+        detail: Detail,
         visit: Visitor<'_>,
     ) -> Result<bool> {
         let caller = self.acting.caller(call);
@@ -107,11 +141,9 @@ impl Tree {
             let bytes = std::mem::take(&mut listing.bytes);
             let mut more = true;
             while more && let Some((raw, next)) = parse(&bytes, listing.at) {
-                let entry = if with_attributes {
-                    self.acting.become_caller(&caller)?;
-                    self.examine(directory, &raw)
-                } else {
-                    None
+                let entry = match detail {
+                    Detail::Names => None,
+                    Detail::Attributes(memory) => self.recall(directory, &raw, &caller, memory)?,
                 };
                 let entry = DirectoryEntry {
                     name: raw.name,
@@ -141,6 +173,32 @@ impl Tree {
             (None, b"..") if is_root => directory.node.inode,
             _ => raw.inode,
         }
+    }
+
+    /// Identifier and attributes of a listed name: what is remembered, or what is there.
+    fn recall(
+        &self,
+        directory: &Object,
+        raw: &RawEntry<'_>,
+        caller: &Caller<'_>,
+        memory: Option<Moment>,
+    ) -> Result<Option<Entry>> {
+        let itself = raw.name == b"." || raw.name == b"..";
+        let memory = memory.filter(|_| !itself);
+        if let Some(moment) = memory
+            && let Some(entry) = self.remembered.get(moment, raw.inode)
+        {
+            names::DIR_ATTRIBUTES_REMEMBERED.add(1);
+            return Ok(Some(entry));
+        }
+        self.acting.become_caller(caller)?;
+        let entry = self.examine(directory, raw);
+        if let (Some(moment), Some(entry)) = (memory, entry)
+            && entry.attributes.file_id == raw.inode
+        {
+            self.remembered.put(moment, raw.inode, entry);
+        }
+        Ok(entry)
     }
 
     /// Identifier and attributes of a listed name, judged as the caller whom the thread acts for.

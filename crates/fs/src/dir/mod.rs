@@ -11,8 +11,8 @@
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
 //! identifier is), `object` and `cache` (what is held open), `resolve` and `lookup` (from a name to
-//! an object), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`,
-//! [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
+//! an object), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`
+//! with `remembered` and `watch`, [`durability`], `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`crate::Change`] is true with respect to changes through Pagewell. Special files
@@ -35,6 +35,7 @@ mod object;
 mod open;
 mod permission;
 mod read_write;
+mod remembered;
 mod resolve;
 mod set_attributes;
 mod status;
@@ -42,6 +43,7 @@ mod stripes;
 mod sweeper;
 mod system;
 mod trail;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -89,6 +91,7 @@ struct Tree {
     /// Linux' number for the type of the file system.
     magic: i64,
     listings: entries::Listings,
+    remembered: remembered::Remembered,
     /// The file system gives no positions that can be cookies.
     orders_listings: AtomicBool,
     /// Held by the one thread that searches the export for an object.

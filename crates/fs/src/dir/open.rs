@@ -125,6 +125,7 @@ impl Tree {
             counts_links: status.link_count() > 0,
             magic,
             listings: Listings::default(),
+            remembered: super::remembered::Remembered::default(),
             orders_listings: AtomicBool::new(
                 matches!(magic, TMPFS_MAGIC | RAMFS_MAGIC | OVERLAY_MAGIC)
                     || !gives_cookies(root.as_fd())?,

@@ -13,7 +13,7 @@ use crate::Error;
 use pagewell_counters::names;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Shorter than a person waits for `df` to show the space.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -38,6 +38,7 @@ fn run(tree: &Weak<Tree>, ended: &Receiver<()>) {
     while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
         let Some(tree) = tree.upgrade() else { return };
         tree.sweep();
+        tree.remembered.rest(Instant::now());
     }
 }
 

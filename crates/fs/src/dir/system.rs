@@ -162,6 +162,46 @@ pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errn
     .map(|_| ())
 }
 
+/// A group that reports every change on the file system that `mount` is on, by file handle
+/// (fanotify_init, fanotify_mark; needs `CAP_SYS_ADMIN`).
+pub(super) fn watch_filesystem(mount: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags =
+        libc::FAN_CLASS_NOTIF | libc::FAN_REPORT_FID | libc::FAN_NONBLOCK | libc::FAN_CLOEXEC;
+    // SAFETY: takes two numbers, touches no memory.
+    let group = checked(unsafe {
+        libc::syscall(
+            libc::SYS_fanotify_init,
+            libc::c_ulong::from(flags),
+            libc::c_long::from(libc::O_RDONLY),
+        )
+    })?;
+    let group = i32::try_from(group).map_err(|_| Errno::IO)?;
+    // SAFETY: the kernel just made this descriptor and nobody else knows it.
+    let group = unsafe { OwnedFd::from_raw_fd(group) };
+    let changes = libc::FAN_MODIFY
+        | libc::FAN_ATTRIB
+        | libc::FAN_CREATE
+        | libc::FAN_DELETE
+        | libc::FAN_DELETE_SELF
+        | libc::FAN_MOVED_FROM
+        | libc::FAN_MOVED_TO
+        | libc::FAN_MOVE_SELF
+        | libc::FAN_ONDIR;
+    let mark = libc::FAN_MARK_ADD | libc::FAN_MARK_FILESYSTEM;
+    // SAFETY: without a path the mark is on the file system of `mount`; no memory is touched.
+    let status = unsafe {
+        libc::fanotify_mark(
+            group.as_raw_fd(),
+            mark,
+            changes,
+            mount.as_raw_fd(),
+            std::ptr::null(),
+        )
+    };
+    checked(libc::c_long::from(status))?;
+    Ok(group)
+}
+
 /// Appends entries of the directory `fd` to `bytes`, as many as fit into its spare capacity, and
 /// says whether there were any (getdents64).
 pub(super) fn read_entries(fd: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<bool, Errno> {

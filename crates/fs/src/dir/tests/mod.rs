@@ -6,6 +6,7 @@ mod identifiers;
 mod listings;
 mod mounts;
 mod races;
+mod remembered;
 mod settings;
 mod users;
 mod waiting;
