@@ -14,7 +14,7 @@ use pagewell_sunrpc::rpc::{
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, Words};
 
 /// A reply that takes longer than this will never come.
-const REPLY_WITHIN: Duration = Duration::from_secs(30);
+const REPLY_WITHIN: Duration = Duration::from_secs(60);
 
 /// No reply is longer: a READ of 1 MiB with its head.
 const REPLY_BYTES_MAX: usize = (1 << 20) + 4096;

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::{FileSystem, ram::RamFileSystem};
@@ -73,6 +74,9 @@ pub(crate) fn serve_with(exports: Vec<Export>, change: impl FnOnce(&mut Config))
     let mut config = Config::new(exports, HANDLE_KEY);
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     config.threads = 16;
+    // A busy machine may let a healthy disk wait for seconds: no test but those of slow storage
+    // is to be told to ask again.
+    config.slow_after = Duration::from_secs(600);
     change(&mut config);
     Server::start(config).expect("a server")
 }
