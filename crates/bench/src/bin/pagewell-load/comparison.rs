@@ -94,7 +94,8 @@ fn part(
     text += &format!(
         "Each server did each case {} times, in turn, {} s each; the sequential write ends with\n\
          its file. Numbers are medians; a ratio is the median of the rounds' ratios with the\n\
-         lowest and the highest. Latencies and processor times are in the order of the servers.\n\n",
+         lowest and the highest. Latencies and processor times are in the order of the\n\
+         servers.\n\n",
         plan.rounds, arguments.seconds,
     );
     text += &markdown(&plan.servers, results);
