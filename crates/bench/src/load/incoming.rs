@@ -2,8 +2,9 @@
 //!
 //! Received in large pieces into one buffer that is used again and again. Of a reply that
 //! carries file data only the head is kept: the data is received, because a real client needs it
-//! received, and dropped where it lies without being looked at. When every byte is wanted the
-//! buffer is as large as the longest record and records are found in it whole.
+//! received, and dropped where it lies without being looked at. A record counts as received when
+//! its last byte is there, as it does for a real client. When every byte is wanted the buffer is
+//! as large as the longest record and records are found in it whole.
 
 use std::io;
 use std::net::TcpStream;
@@ -45,8 +46,12 @@ pub(super) struct Incoming {
     buffer: Vec<u8>,
     /// Received and not yet looked at.
     filled: Range<usize>,
-    /// Bytes to come that nobody wants.
+    /// The head and the length of a record of which not all bytes have come.
+    begun: Option<(Vec<u8>, usize)>,
+    /// Bytes of it that are to come and that nobody wants.
     unwanted: usize,
+    /// The memory of the head that was returned last.
+    head: Vec<u8>,
     kept: Kept,
     record_bytes_max: usize,
     /// A record in several fragments.
@@ -64,7 +69,9 @@ impl Incoming {
         Self {
             buffer: vec![0; buffer_bytes],
             filled: 0..0,
+            begun: None,
             unwanted: 0,
+            head: Vec::new(),
             kept,
             record_bytes_max,
             assembly: Assembly::new(record_bytes_max),
@@ -114,6 +121,13 @@ impl Incoming {
         if self.unwanted > 0 {
             return Ok(None);
         }
+        if let Some((head, length)) = self.begun.take() {
+            self.head = head;
+            return Ok(Some(Record {
+                bytes: &self.head,
+                length,
+            }));
+        }
         if !self.assembly.is_empty() {
             return self.assemble();
         }
@@ -136,9 +150,17 @@ impl Incoming {
         if start + wanted > self.filled.end {
             return Ok(None);
         }
-        self.filled.start = start + wanted;
-        self.unwanted = length - wanted;
         let bytes = self.buffer.get(start..start + wanted).unwrap_or_default();
+        if start + length > self.filled.end {
+            let mut head = std::mem::take(&mut self.head);
+            head.clear();
+            head.extend_from_slice(bytes);
+            self.begun = Some((head, length));
+            self.unwanted = start + length - self.filled.end;
+            self.filled = 0..0;
+            return Ok(None);
+        }
+        self.filled.start = start + length;
         Ok(Some(Record { bytes, length }))
     }
 
@@ -201,7 +223,7 @@ mod tests {
 
     #[test]
     fn heads_are_found_and_data_is_dropped() {
-        let lengths = [5000, 8, 0, 700, 640, 641, 100_000, 4];
+        let lengths = [5000, 8, 0, 700, 640, 641, 100_000, 4, 3, 2000];
         let stream: Vec<u8> = lengths
             .iter()
             .flat_map(|length| record(*length, true))
@@ -214,6 +236,16 @@ mod tests {
                 assert_eq!(*length, expected);
                 assert_eq!(*head, record(expected.min(HEAD_BYTES), true)[4..]);
             }
+        }
+    }
+
+    #[test]
+    fn a_record_counts_when_its_last_byte_is_there() {
+        let stream = [record(2000, true), record(900_000, true)].concat();
+        for (bytes, expected) in [(1999, 0), (2003, 0), (2004, 1), (stream.len() - 1, 1)] {
+            let mut incoming = Incoming::new(Kept::Head, 1 << 20);
+            let found = records(&mut incoming, &stream[..bytes], 1000);
+            assert_eq!(found.len(), expected, "after {bytes} bytes");
         }
     }
 

@@ -16,6 +16,7 @@ use super::{Failure, document, with_path};
 
 /// Compares; true when every requirement is met.
 pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
+    let environment = Environment::here();
     let duration = Duration::try_from_secs_f64(arguments.seconds)?;
     let plan = Plan {
         servers: arguments.servers.clone(),
@@ -49,11 +50,11 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     let verdicts = verdicts(&plan.servers, &results, &memory);
     let all: Vec<CaseResult> = results.iter().chain([&memory]).cloned().collect();
     if let Some(path) = &arguments.json {
-        let value = document(rows(&plan.servers, &all));
+        let value = document(&environment, rows(&plan.servers, &all));
         fs::write(path, format!("{value:#}\n")).map_err(|error| with_path(path, &error))?;
     }
     if let Some(path) = &arguments.markdown {
-        write_part(path, &part(arguments, &plan, &all, &verdicts))?;
+        write_part(path, &part(arguments, &environment, &plan, &all, &verdicts))?;
     }
     println!("{}", text(&plan.servers, &all));
     for Verdict { pass, what } in &verdicts {
@@ -65,11 +66,11 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
 /// The generated part of the document.
 fn part(
     arguments: &CompareArguments,
+    here: &Environment,
     plan: &Plan,
     results: &[CaseResult],
     verdicts: &[Verdict],
 ) -> String {
-    let here = Environment::here();
     let versions: Vec<String> = plan
         .servers
         .iter()
@@ -80,19 +81,20 @@ fn part(
         .first()
         .map_or("", |server| server.name.as_str());
     let mut text = format!(
-        "Made by `{}` on {}, {} processors, {} of memory, {}. {}.\n\n",
+        "Made by `{}`\non {}, {} processors, {} of memory,\n{}, load average {:.1} at the \
+         start. Servers: {}.\n\n",
         arguments.command,
         here.processor,
         here.processors,
         report::bytes(here.memory_bytes),
         here.kernel,
+        here.load_average,
         versions.join(", "),
     );
     text += &format!(
-        "Each server did each case {} times, in turn, {} s each; the sequential write ends with \
-         its file. Numbers are medians; a ratio is the median of the rounds' ratios with the \
-         lowest and the highest. Latencies and processor times are in the order of the \
-         servers.\n\n",
+        "Each server did each case {} times, in turn, {} s each; the sequential write ends with\n\
+         its file. Numbers are medians; a ratio is the median of the rounds' ratios with the\n\
+         lowest and the highest. Latencies and processor times are in the order of the servers.\n\n",
         plan.rounds, arguments.seconds,
     );
     text += &markdown(&plan.servers, results);

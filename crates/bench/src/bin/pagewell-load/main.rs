@@ -48,7 +48,7 @@ fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
     if arguments.json {
         let case = load.workload.name();
         let row = report::row(("load", case, None), &load, &[result], Map::new());
-        println!("{}", document(vec![row]));
+        println!("{}", document(&Environment::here(), vec![row]));
     } else {
         println!("{}", report::line(&load, &result));
     }
@@ -56,6 +56,6 @@ fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
 }
 
 /// A whole result: rows and the machine they are from.
-fn document(rows: Vec<Value>) -> Value {
-    json!({ "schema": 1, "environment": Environment::here().json(), "rows": rows })
+fn document(environment: &Environment, rows: Vec<Value>) -> Value {
+    json!({ "schema": 1, "environment": environment.json(), "rows": rows })
 }
