@@ -12,10 +12,13 @@
 #   --no-document  leave docs/BENCHMARKING.md as it is
 #
 # Needs root, because nfs-ganesha opens files by handle, and 2 GiB in BENCH_DIRECTORY
-# (default /var/tmp), which should be on the disk that matters. Both servers listen on the
-# loopback address only, at ports that are free.
+# (default /var/tmp), which should be on the disk that matters. Everything runs in a network of its
+# own that has only a loopback device, because nfs-ganesha registers with the port mapper and would
+# replace what another NFS server of the machine has registered there. Where that is not permitted
+# it runs in the network of the machine, at ports that are free.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+script=scripts/bench-serve.sh
 PATH=$PATH:/usr/sbin:/sbin
 
 say() { printf 'bench-serve: %s\n' "$*" >&2; }
@@ -23,8 +26,9 @@ die() { say "$@"; exit 1; }
 
 repeat=5 seconds=3 only='' document=docs/BENCHMARKING.md
 result=${CARGO_TARGET_DIR:-target}/bench-serve.json
-command="make bench-serve"
-[ $# -eq 0 ] || command="scripts/bench-serve.sh $*"
+command='make bench-serve'
+[ $# -eq 0 ] || command+=" BENCH_OPTIONS='$*'"
+options=("$@")
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) repeat=2 seconds=1 document= ;;
@@ -33,7 +37,7 @@ while [ $# -gt 0 ]; do
         --only) only=${2:?which?}; document=; shift ;;
         --json) result=${2:?which file?}; shift ;;
         --no-document) document= ;;
-        *) say "unknown option $1"; sed -n 's/^# \(usage: .*\)/\1/p' "$0" >&2; exit 2 ;;
+        *) say "unknown option $1"; sed -n 's/^# \(usage: .*\)/\1/p' "$script" >&2; exit 2 ;;
     esac
     shift
 done
@@ -42,7 +46,23 @@ for program in ganesha.nfsd rpcbind cargo; do
     command -v "$program" >/dev/null || die "$program is missing (scripts/packages.sh bench)"
 done
 
-cargo build --release -q -p pagewell -p pagewell-bench
+inside() { # in the network of its own, with a /run of its own for the port mapper
+    # The second address is used by nobody, but with none except 127.0.0.1 the C library takes the
+    # machine for one without IPv4 and finds no address for "127.0.0.1" (getaddrinfo(3),
+    # AI_ADDRCONFIG), which nfs-ganesha asks it for. It is one of those reserved for documentation.
+    ip link set lo up && ip address add 192.0.2.1/32 dev lo && mount -t tmpfs none /run
+}
+
+if [ -z "${BENCH_SERVE_INSIDE-}" ]; then
+    cargo build --release -q -p pagewell -p pagewell-bench
+    export BENCH_SERVE_INSIDE=no
+    if command -v ip >/dev/null && unshare -n -m true 2>/dev/null; then
+        BENCH_SERVE_INSIDE=yes exec unshare -n -m "$script" "${options[@]}"
+    fi
+    say 'no network of its own is permitted; using that of the machine'
+elif [ "$BENCH_SERVE_INSIDE" = yes ]; then
+    inside || die 'the network of its own cannot be set up'
+fi
 programs=${CARGO_TARGET_DIR:-target}/release
 
 work=$(mktemp -d "${BENCH_DIRECTORY:-/var/tmp}/pagewell-bench.XXXXXX")
@@ -90,7 +110,7 @@ start_ganesha() { # leaves its description in $ganesha
     local nfs mount process plugins version
     if ! listens 111; then
         # Without a port mapper nfs-ganesha refuses to serve NFS version 3.
-        rpcbind -f -h 127.0.0.1 >"$work/rpcbind.log" 2>&1 &
+        rpcbind -f >"$work/rpcbind.log" 2>&1 &
         started+=($!)
         wait_until 5 $! listens 111 || { cat "$work/rpcbind.log" >&2; die 'rpcbind fails'; }
     fi
@@ -117,7 +137,8 @@ END
         -N NIV_EVENT >"$work/ganesha.out" 2>&1 &
     process=$!
     started+=("$process")
-    if ! wait_until 60 "$process" grep -q 'NFS SERVER INITIALIZED' "$work/ganesha.log" 2>&-; then
+    if ! wait_until 60 "$process" grep -q 'NFS SERVER INITIALIZED' "$work/ganesha.log" \
+        2>/dev/null; then
         tail -n 20 "$work/ganesha.out" "$work/ganesha.log" >&2
         die 'nfs-ganesha does not start'
     fi

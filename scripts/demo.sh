@@ -12,7 +12,7 @@ die() { printf 'demo: %s\n' "$*" >&2; exit 1; }
 
 step '1. Build the program'
 show make build
-cargo build --release -q -p pagewell
+cargo build --release -p pagewell
 pagewell=${CARGO_TARGET_DIR:-target}/release/pagewell
 
 work=$(mktemp -d)

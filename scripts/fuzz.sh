@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# usage: scripts/fuzz.sh SECONDS [CRATE...]
+# usage: scripts/fuzz.sh SECONDS
 #
-# Gives every fuzz target (a test whose name begins with fuzz_) SECONDS of random input. The
-# same targets run for a moment in each `cargo test`.
+# Gives every fuzz target SECONDS of random input. The same targets run a fixed number of inputs
+# in each `cargo test`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-seconds=${1:?usage: scripts/fuzz.sh SECONDS [CRATE...]}
-shift
-packages=()
-for name in "$@"; do packages+=(-p "$name"); done
-[ ${#packages[@]} -gt 0 ] || packages=(--workspace)
+seconds=${1:?usage: scripts/fuzz.sh SECONDS}
+case $seconds in *[!0-9]*) echo "fuzz: '$seconds' is not a number of seconds" >&2; exit 2 ;; esac
 
-export BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) BOLERO_RANDOM_ITERATIONS=1000000000
-cargo test --release "${packages[@]}" fuzz_ -- --test-threads=1
+export BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) BOLERO_RANDOM_ITERATIONS=1000000000000
+cargo test --release -p pagewell-sunrpc --test messages fuzz:: -- --test-threads=1
+cargo test --release -p pagewell-fs --test iso_fuzz -- --test-threads=1

@@ -11,7 +11,13 @@ use crate::output::{Output, Piece, Sent};
 use crate::reader::Waker;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
-pub const IN_FLIGHT_BYTES_MAX: usize = 8 << 20;
+pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
+
+/// The same of all connections together; above this each may only have [`SHARE_BYTES`].
+const IN_FLIGHT_BYTES_MAX_ALL: usize = 128 << 20;
+
+/// What a connection may have in flight when all together have too much.
+const SHARE_BYTES: usize = 64 << 10;
 
 /// What a small call counts for at least: its reply and bookkeeping take memory too.
 const CALL_BYTES_MIN: usize = 2048;
@@ -24,18 +30,27 @@ pub struct Connection {
     waker: Waker,
     output: Output,
     in_flight_bytes: AtomicUsize,
+    totals: Arc<Totals>,
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
-    open: Arc<AtomicUsize>,
+}
+
+/// What all connections of a server have together.
+#[derive(Default)]
+pub struct Totals {
+    /// Connections.
+    pub connections: AtomicUsize,
+    /// Bytes of calls that wait or run in the pool.
+    pub in_flight_bytes: AtomicUsize,
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`; counted in `open` until it is dropped.
+    /// A connection whose reader is called with `waker`; counted in `totals` until it is dropped.
     #[must_use]
-    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker, open: Arc<AtomicUsize>) -> Self {
+    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker, totals: Arc<Totals>) -> Self {
         names::CONNECTIONS.add(1);
-        open.fetch_add(1, Ordering::Relaxed);
+        totals.connections.fetch_add(1, Ordering::Relaxed);
         Self {
             socket,
             peer: peer.0,
@@ -46,7 +61,7 @@ impl Connection {
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
-            open,
+            totals,
         }
     }
 
@@ -107,14 +122,18 @@ impl Connection {
 
     /// Counts a call of `bytes` that was handed to the pool.
     pub fn begin_call(&self, bytes: usize) {
-        self.in_flight_bytes
-            .fetch_add(bytes.max(CALL_BYTES_MIN), Ordering::AcqRel);
+        let bytes = bytes.max(CALL_BYTES_MIN);
+        self.in_flight_bytes.fetch_add(bytes, Ordering::AcqRel);
+        let all = &self.totals.in_flight_bytes;
+        all.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// The call is answered: the reader may go on if it was paused for it.
     pub fn end_call(&self, bytes: usize) {
-        self.in_flight_bytes
-            .fetch_sub(bytes.max(CALL_BYTES_MIN), Ordering::SeqCst);
+        let bytes = bytes.max(CALL_BYTES_MIN);
+        let all = &self.totals.in_flight_bytes;
+        all.fetch_sub(bytes, Ordering::SeqCst);
+        self.in_flight_bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.resume();
     }
 
@@ -140,7 +159,14 @@ impl Connection {
     /// Whether another call may be taken from the connection.
     #[must_use]
     pub fn may_read(&self) -> bool {
-        self.in_flight_bytes.load(Ordering::SeqCst) < IN_FLIGHT_BYTES_MAX
+        // Paused for the sake of all it has calls of its own under way, whose end wakes it.
+        let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
+        let limit = if all < IN_FLIGHT_BYTES_MAX_ALL {
+            IN_FLIGHT_BYTES_MAX
+        } else {
+            SHARE_BYTES
+        };
+        self.in_flight_bytes.load(Ordering::SeqCst) < limit
             && self.unsent_bytes() < crate::output::UNSENT_BYTES_MAX
     }
 
@@ -185,6 +211,6 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         names::CONNECTIONS.add(-1);
-        self.open.fetch_sub(1, Ordering::Relaxed);
+        self.totals.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -139,6 +139,12 @@ impl<W> Duplicates<W> {
         }
     }
 
+    /// Whether the call is being done.
+    #[must_use]
+    pub fn is_running(&self, key: &Key) -> bool {
+        matches!(self.lock().slots.get(key), Some(Slot::Running { .. }))
+    }
+
     /// Ends a running call; its reply is kept if it is to be. Returns who else waits for it.
     pub fn finish(&self, key: Key, reply: Option<&[u8]>, now: Instant) -> Option<W> {
         let mut state = self.lock();

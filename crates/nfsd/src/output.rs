@@ -121,6 +121,7 @@ impl Output {
             }
             Err(_) => {
                 state.dead = true;
+                state.unsent_bytes = 0;
                 state.pieces.clear();
                 return Sent::Dead;
             }

@@ -20,8 +20,11 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 /// Pipes at once; each is two descriptors. When all are in use, reads are copied.
 const PIPES_MAX: usize = 96;
 
-/// Asked for; the system may grant less (then longer reads are answered in part).
+/// Asked for: the largest READ.
 const PIPE_BYTES_WANTED: usize = 1 << 20;
+
+/// A smaller pipe is not used.
+const PIPE_BYTES_MIN: usize = 256 << 10;
 
 /// Pipes for reuse.
 pub struct PipePool {
@@ -32,6 +35,7 @@ pub struct PipePool {
 struct State {
     free: Vec<Pipe>,
     made: usize,
+    /// The system gives no pipes of a useful size beyond those made.
     refused: bool,
 }
 
@@ -101,12 +105,16 @@ impl PipePool {
             names::PIPES_EXHAUSTED.add(1);
             return None;
         }
-        let Ok((read, write)) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK) else {
+        // Out of descriptors now, perhaps not later.
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+        // Without privilege the sum of all pipes of a user is limited, and past the limit a new one
+        // holds a page or two: reads through it would come in crumbs.
+        let granted = fcntl_setpipe_size(&write, PIPE_BYTES_WANTED);
+        if granted.map_or(true, |bytes| bytes < PIPE_BYTES_MIN) {
+            names::PIPES_EXHAUSTED.add(1);
             state.refused = true;
             return None;
-        };
-        // Refused without privilege past a system-wide limit: a small pipe works too.
-        let _ = fcntl_setpipe_size(&write, PIPE_BYTES_WANTED);
+        }
         state.made += 1;
         Some(Pipe { read, write })
     }

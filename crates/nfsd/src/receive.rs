@@ -29,6 +29,10 @@ const RECEIVES_PER_TURN: usize = 4;
 /// A block of replies this long is sent before more calls are answered.
 const BLOCK_BYTES_MAX: usize = 128 << 10;
 
+/// Fewer bytes of a record than this are no progress: a client that announces a large record and
+/// sends it byte by byte must not hold the memory for it.
+const PROGRESS_BYTES_MIN: u64 = 16 << 10;
+
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -171,6 +175,11 @@ impl Receiver {
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
+        if rest.is_empty() && self.waits_for_memory {
+            // The next bytes of the record will ask again; until they come others may have it.
+            self.stop_waiting_for_memory();
+            return Turn::Again;
+        }
         self.stash = rest.to_vec();
         // Asking again whether the connection may be read would be wrong: a call may have ended
         // since it was found that it may not, and then nobody would wake this reader.
@@ -265,6 +274,8 @@ impl Receiver {
             return;
         }
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
+        // A record that came whole is progress, however small.
+        self.received_bytes += PROGRESS_BYTES_MIN;
         let bytes = &buffer[..record.length];
         let request = Request::new(bytes, &self.connection, Instant::now());
         match shared.service.answer(&request, false, &mut self.batch) {
@@ -298,8 +309,11 @@ impl Receiver {
     /// Whether a record or the replies have made no progress for `limit`.
     pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
         let unsent = self.connection.unsent_bytes();
-        let waits = !self.assembly.is_empty() && self.stash.is_empty();
-        let moved = self.received_bytes != self.received_bytes_seen || unsent != self.progress.1;
+        // A connection that the server itself does not read is not stalled.
+        let waits =
+            !self.assembly.is_empty() && self.stash.is_empty() && self.connection.may_read();
+        let received = self.received_bytes - self.received_bytes_seen;
+        let moved = received >= PROGRESS_BYTES_MIN || unsent != self.progress.1;
         if moved || (unsent == 0 && !waits) {
             self.progress = (now, unsent);
             self.received_bytes_seen = self.received_bytes;

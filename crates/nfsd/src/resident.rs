@@ -1,7 +1,8 @@
 //! Whether a range of a file is in the kernel's page cache.
 //!
 //! A receiving thread may only send what is there. cachestat(2) (Linux 6.5) counts the pages of
-//! a range. Where it is missing or refused (it wants the right to write), the first and the last
+//! a range, also those that read-ahead has only asked for; they arrive in order, so the last page
+//! is tried with RWF_NOWAIT too. Where cachestat is missing or refused (it wants the right to write), the first and the last
 //! page are tried with RWF_NOWAIT; pages between them may then be missing, which makes the thread
 //! wait once, not fail.
 
@@ -12,8 +13,15 @@ use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
 
 const PAGE_BYTES: u64 = 4096;
 
-/// The same number on every architecture (kernel: include/uapi/asm-generic/unistd.h).
+/// The same number on all architectures that number system calls alike since Linux 5.1; Alpha and
+/// MIPS add an offset of their own.
 const SYS_CACHESTAT: libc::c_long = 451;
+const HAS_CACHESTAT: bool = cfg!(not(any(
+    target_arch = "mips",
+    target_arch = "mips64",
+    target_arch = "mips32r6",
+    target_arch = "mips64r6"
+)));
 
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
@@ -42,19 +50,18 @@ pub fn is_resident(file: BorrowedFd<'_>, offset: u64, length: usize) -> bool {
     }
     let first = offset / PAGE_BYTES;
     let last = offset.saturating_add(length - 1) / PAGE_BYTES;
-    if let Some(cached) = cached_pages(file, offset, length) {
-        return cached > last - first;
-    }
     let probe = |at: u64| {
         let mut byte = [0];
         let mut slices = [IoSliceMut::new(&mut byte)];
-        preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT).is_ok()
+        preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT) == Ok(1)
     };
-    probe(offset) && probe(offset.saturating_add(length - 1))
+    let counted = cached_pages(file, offset, length);
+    counted.map_or_else(|| probe(offset), |cached| cached > last - first)
+        && probe(offset.saturating_add(length - 1))
 }
 
 fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
-    if REFUSED.load(Ordering::Relaxed) {
+    if !HAS_CACHESTAT || REFUSED.load(Ordering::Relaxed) {
         return None;
     }
     let range = CachestatRange { offset, length };

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names;
 
 use crate::config::Config;
-use crate::connection::Connection;
+use crate::connection::{Connection, Totals};
 use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
 use crate::pool::Pool;
 use crate::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
@@ -55,7 +55,7 @@ pub struct Shared {
     /// Connections at once.
     pub connections_max: usize,
     /// Connections now. Not the gauge of that name, which counts those of all servers.
-    open: Arc<AtomicUsize>,
+    totals: Arc<Totals>,
     mailboxes: Vec<Arc<Mailbox>>,
     next_token: AtomicU64,
     pool: OnceLock<Arc<Pool<Job>>>,
@@ -75,11 +75,18 @@ pub struct Job {
     pub state: WaitingCall,
 }
 
+impl Job {
+    /// What the connection is charged for: the record, or the reply if that may be larger.
+    fn charged_bytes(&self) -> usize {
+        self.length.max(self.state.reply_bytes_max)
+    }
+}
+
 impl Shared {
     /// Hands a call to the pool.
     pub fn queue(&self, job: Job) {
         names::CALLS_POOLED.add(1);
-        job.connection.begin_call(job.length);
+        job.connection.begin_call(job.charged_bytes());
         if let Some(pool) = self.pool.get() {
             pool.queue(job.connection.token(), job);
         }
@@ -87,7 +94,7 @@ impl Shared {
 
     /// Whether there may be one more connection.
     pub fn may_accept(&self) -> bool {
-        self.open.load(Ordering::Relaxed) < self.connections_max
+        self.totals.connections.load(Ordering::Relaxed) < self.connections_max
     }
 
     /// Gives a new connection to the next reader.
@@ -96,13 +103,14 @@ impl Shared {
         #[allow(clippy::cast_possible_truncation)] // only the remainder matters
         let mailbox = &self.mailboxes[token as usize % self.mailboxes.len()];
         let waker = Waker::new(mailbox.clone(), token);
-        let connection = Connection::new(socket, peer, waker, self.open.clone());
+        let connection = Connection::new(socket, peer, waker, self.totals.clone());
         mailbox.adopt(Arc::new(connection));
     }
 
     fn run(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
-        let (connection, length, state) = (job.connection.clone(), job.length, job.state);
+        let (connection, state) = (job.connection.clone(), job.state);
+        let charged_bytes = job.charged_bytes();
         // Nothing panics by intention. If something does, it costs its client the connection and
         // nobody else anything.
         let work = AssertUnwindSafe(|| self.service.answer_waiting(job));
@@ -112,7 +120,7 @@ impl Shared {
             connection.close();
         }
         names::CALLS_RUNNING.add(-1);
-        connection.end_call(length);
+        connection.end_call(charged_bytes);
     }
 
     /// Answers calls that storage holds, until the server stops.
@@ -148,7 +156,7 @@ impl Server {
         };
         let system = |error: std::io::Error| Error::System(error.to_string());
         let memory = Memory::new(REQUEST_BYTES_MAX);
-        let service = Service::new(config, memory.clone())?;
+        let service = Service::new(config)?;
         let listener = TcpListener::bind(listen).map_err(refused)?;
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
@@ -162,7 +170,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             drain_for: DRAIN_FOR,
             connections_max,
-            open: Arc::default(),
+            totals: Arc::default(),
             mailboxes: mailboxes.map_err(|errno| system(errno.into()))?,
             next_token: AtomicU64::new(FIRST_TOKEN),
             pool: OnceLock::new(),
@@ -224,6 +232,12 @@ impl Server {
         }
         if let Some(pool) = self.shared.pool.get() {
             pool.stop();
+        }
+        // Running calls have nobody to answer any more, but what they change is to be on the device
+        // with the rest.
+        let deadline = Instant::now() + self.shared.drain_for;
+        while !self.shared.service.is_idle() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 }

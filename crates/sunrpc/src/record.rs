@@ -23,6 +23,9 @@ pub const LAST_FRAGMENT: u32 = 0x8000_0000;
 /// The most fragments of one record.
 const FRAGMENTS_MAX: u32 = 4096;
 
+/// Up to this a record grows step by step.
+const SMALL_BYTES_MAX: usize = 16 << 10;
+
 /// What is kept of a record that is too long: enough for the call's header.
 const KEPT_OF_OVERSIZED: usize = 1024;
 
@@ -219,11 +222,17 @@ impl Assembly {
         self.fragments <= FRAGMENTS_MAX
     }
 
+    /// A record whose end is not known asks for all it may need as soon as it is not small: a
+    /// record that grew step by step would hold memory while it waits for more, and many of them
+    /// would wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
+        let known = self.filled.saturating_add(self.fragment_remaining);
         let wanted = if self.oversized {
-            KEPT_OF_OVERSIZED.min(self.filled.saturating_add(self.fragment_remaining))
+            KEPT_OF_OVERSIZED.min(known)
+        } else if self.last || known <= SMALL_BYTES_MAX {
+            known
         } else {
-            self.filled + self.fragment_remaining
+            self.record_bytes_max
         };
         (self.buffer.len() < wanted).then_some(wanted)
     }
@@ -328,6 +337,18 @@ mod tests {
             (4, Progress::NeedsBuffer(KEPT_OF_OVERSIZED))
         );
         assert!(assembly.target().is_empty());
+    }
+
+    #[test]
+    fn a_large_record_in_fragments_asks_for_memory_once() {
+        let mut assembly = Assembly::new(1 << 20);
+        let (_, progress) = assembly.take(&marker(100_000, false));
+        assert_eq!(progress, Progress::NeedsBuffer(1 << 20));
+        assembly.give_buffer(vec![0; 1 << 20]);
+        let (_, progress) = assembly.take(&vec![1; 100_000]);
+        assert_eq!(progress, Progress::Partial);
+        let (_, progress) = assembly.take(&marker(900_000, false));
+        assert_eq!(progress, Progress::Partial, "it has all it needs");
     }
 
     #[test]

@@ -95,7 +95,10 @@ impl Tree {
         let has_acls = acls_possible(&root);
         let descriptors = descriptors_max();
         let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
-        let one_journal = matches!(magic, EXT4_MAGIC | XFS_MAGIC);
+        let one_journal = match magic {
+            EXT4_MAGIC => ext4_has_journal(status.node().device),
+            other => other == XFS_MAGIC,
+        };
         Ok(Self {
             path: path.to_owned(),
             naming,
@@ -267,6 +270,21 @@ fn links_max(magic: i64) -> u32 {
         BTRFS_MAGIC => 65_535,
         _ => 127, // what Linux promises of any file system (LINK_MAX of limits.h)
     }
+}
+
+/// Whether the file system on this device is ext4 with a journal. ext2, and ext4 made without one,
+/// have the same magic number; there the names of two directories are not written together.
+fn ext4_has_journal(device: u64) -> bool {
+    let (major, minor) = (device >> 32, device & 0xffff_ffff);
+    let Ok(link) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
+        return false;
+    };
+    let Some(name) = link.file_name() else {
+        return false;
+    };
+    let task = Path::new("/sys/fs/ext4").join(name).join("journal_task");
+    // The number of the journal's thread, or "<none>".
+    std::fs::read_to_string(task).is_ok_and(|task| task.trim().parse::<u32>().is_ok())
 }
 
 #[cfg(test)]

@@ -88,6 +88,8 @@ impl Tree {
         self.acting.become_caller(&caller)?;
         object.set_unsynced(true);
         let count = write_all(file, data, offset)?;
+        // again: a commit that ran meanwhile has taken the mark away
+        object.set_unsynced(true);
         match stability {
             Stability::Unstable => {}
             Stability::DataSync => self.durability.sync_data(&object, file)?,
@@ -147,7 +149,9 @@ impl Tree {
         let file = self.writable(object)?;
         self.acting.become_caller(caller)?;
         object.set_unsynced(true);
-        rustix::fs::ftruncate(file, size).map_err(error_of)
+        rustix::fs::ftruncate(file, size).map_err(error_of)?;
+        object.set_unsynced(true);
+        Ok(())
     }
 
     /// What a client learns of a change.

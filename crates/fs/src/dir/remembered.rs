@@ -31,8 +31,9 @@ use super::watch::{News, Watch};
 use crate::{Entry, FileId};
 use pagewell_counters::names;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::BorrowedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// How long something is remembered at most.
@@ -45,7 +46,7 @@ const IDLE_FOR: Duration = Duration::from_secs(60);
 /// What is remembered of one file system.
 #[derive(Default)]
 pub(super) struct Remembered {
-    state: Mutex<State>,
+    state: RwLock<State>,
 }
 
 #[derive(Default)]
@@ -53,10 +54,30 @@ struct State {
     watch: Option<Watch>,
     refused: bool,
     used_at: Option<Instant>,
-    entries: HashMap<u64, (Entry, Instant)>,
+    entries: HashMap<u64, (Entry, Instant), BuildHasherDefault<InodeHasher>>,
     inodes: HashMap<FileId, u64>,
     /// Counts what was forgotten.
     forgotten: u64,
+}
+
+/// Inode numbers come from the kernel and are spread by one multiplication (the golden ratio).
+#[derive(Default)]
+struct InodeHasher(u64);
+
+impl Hasher for InodeHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
+    }
 }
 
 /// The moment at which a listing began.
@@ -70,7 +91,7 @@ impl Remembered {
     /// Hears of all changes until now. `None` where they cannot be watched.
     pub(super) fn begin(&self, mount: BorrowedFd<'_>) -> Option<Moment> {
         let now = Instant::now();
-        let mut state = self.lock();
+        let mut state = self.write();
         if state.refused {
             return None;
         }
@@ -101,7 +122,7 @@ impl Remembered {
 
     /// What is remembered of the object with this inode number.
     pub(super) fn get(&self, moment: Moment, inode: u64) -> Option<Entry> {
-        let state = self.lock();
+        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let (entry, since) = state.entries.get(&inode)?;
         let young = moment.now.saturating_duration_since(*since) < KEPT_FOR;
         young.then_some(*entry)
@@ -109,7 +130,7 @@ impl Remembered {
 
     /// Remembers what was read after `moment`.
     pub(super) fn put(&self, moment: Moment, inode: u64, entry: Entry) {
-        let mut state = self.lock();
+        let mut state = self.write();
         if state.forgotten != moment.forgotten || state.watch.is_none() {
             return;
         }
@@ -123,7 +144,7 @@ impl Remembered {
 
     /// Ends the watch when it was not used for long.
     pub(super) fn rest(&self, now: Instant) {
-        let mut state = self.lock();
+        let mut state = self.write();
         let used_at = state.used_at.unwrap_or(now);
         if state.watch.is_some() && now.saturating_duration_since(used_at) > IDLE_FOR {
             state.forget_all();
@@ -131,8 +152,8 @@ impl Remembered {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -147,7 +168,7 @@ impl State {
     fn forget_all(&mut self) {
         names::DIR_ATTRIBUTES_LOST.add(1);
         self.forgotten += 1;
-        self.entries = HashMap::new();
+        self.entries = HashMap::default();
         self.inodes = HashMap::new();
     }
 }

@@ -128,7 +128,7 @@ impl Service {
             offset,
             length: u32::try_from(length).unwrap_or(READ_BYTES_MAX),
         };
-        let Some(mut buffer) = self.memory.take(length) else {
+        let Some(mut buffer) = self.reply_memory.take(length) else {
             // No memory: a part is better than a wait; the client asks for the rest.
             return head.copy(&payload, COPIED_READ_BYTES_MAX, may_block, out);
         };
@@ -242,12 +242,17 @@ impl Head {
         self.put(wanted, self.end_of_file && wanted == payload.len(), bytes);
         let data = bytes.len();
         bytes.resize(data + wanted.next_multiple_of(4), 0);
-        let count = payload.copy_to(&mut bytes[data..data + wanted], may_block)?;
-        counters::COPIED_BYTES.add(count as u64);
-        if count == 0 && wanted > 0 {
+        let copied = payload.copy_to(&mut bytes[data..data + wanted], may_block);
+        if copied
+            .as_ref()
+            .map_or(true, |count| *count == 0 && wanted > 0)
+        {
+            // Nothing may stay behind: another reply is written in its place.
             bytes.truncate(start);
-            return Ok(None);
+            return copied.map(|_| None);
         }
+        let count = copied?;
+        counters::COPIED_BYTES.add(count as u64);
         if count < wanted {
             // The file was truncated in between: say what there was, and let the client ask for
             // the rest, which tells it where the file ends now.
@@ -319,6 +324,34 @@ mod tests {
         let (done, short) = copied(50);
         assert!(done.is_some());
         assert_eq!(short, [&words(0)[..], b"12345\0\0\0"].concat());
+    }
+
+    #[test]
+    fn a_read_that_fails_leaves_nothing_of_its_reply() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let write_only = std::fs::OpenOptions::new()
+            .write(true)
+            .open(file.path())
+            .unwrap();
+        let payload = Payload::File {
+            file: OpenFile::new(write_only.into()),
+            offset: 0,
+            length: 10,
+        };
+        let head = Head {
+            attributes: None,
+            end_of_file: true,
+        };
+        let mut batch = Batch::default();
+        batch.push(b"another reply");
+        let mark = batch.begin();
+        let before = batch.bytes().clone();
+        let out = &mut Out {
+            batch: &mut batch,
+            mark,
+        };
+        assert!(head.copy(&payload, 100, true, out).is_err());
+        assert_eq!(*batch.bytes(), before);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::Service;
 use super::procedure::{Caller, Done, Out, Stop, Target, failed};
 
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
-const REPLY_BYTES_MAX: usize = 256 << 10;
+pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes after the last entry: the end of the list and the end flag.
 const TAIL_BYTES: usize = 8;

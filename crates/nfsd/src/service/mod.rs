@@ -16,6 +16,7 @@ mod volume;
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names as counters;
@@ -76,7 +77,13 @@ pub enum Answer {
 #[derive(Clone, Copy, Default)]
 pub struct WaitingCall {
     duplicate: Option<Key>,
+    is_write: bool,
+    /// Bytes that the reply may take.
+    pub reply_bytes_max: usize,
 }
+
+/// Memory for replies that are copied because they cannot be spliced.
+const REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// An export with what belongs to it while it is served.
 pub struct ServedExport {
@@ -102,12 +109,16 @@ pub struct Service {
     slow: SlowCalls<HeldCall>,
     mounts: Mounts,
     pipes: Arc<PipePool>,
-    memory: Arc<Memory>,
+    /// For file data that has to be copied: apart from the requests', which replies that nobody
+    /// reads must not use up.
+    reply_memory: Arc<Memory>,
+    /// WRITEs among the running calls that could be repeated.
+    running_writes: AtomicUsize,
 }
 
 impl Service {
     /// A service for the exports of `config`.
-    pub fn new(config: Config, memory: Arc<Memory>) -> Result<Self, Error> {
+    pub fn new(config: Config) -> Result<Self, Error> {
         let handle_key = HandleKey::new(config.handle_key);
         let mut exports: Vec<ServedExport> = Vec::new();
         for export in config.exports {
@@ -151,7 +162,8 @@ impl Service {
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
             mounts: Mounts::default(),
             pipes: PipePool::new(),
-            memory,
+            reply_memory: Memory::new(REPLY_BYTES_MAX),
+            running_writes: AtomicUsize::new(0),
         })
     }
 
@@ -200,20 +212,40 @@ impl Service {
         arguments: Decoder<'_>,
         batch: &mut Batch,
     ) -> Answer {
-        if !procedure::must_not_repeat(procedure) {
+        let is_write = procedure == Procedure::Write;
+        let key = || {
+            let peer = request.connection.peer();
+            self.duplicates.key(peer, call.xid, request.record)
+        };
+        // A WRITE that is still running must not be overtaken by its own repetition.
+        let repeated = is_write
+            && self.running_writes.load(Ordering::Acquire) > 0
+            && self.duplicates.is_running(&key());
+        if !procedure::must_not_repeat(procedure) && !repeated {
             let answer = self.nfs(request, call, procedure, arguments, false, batch);
-            if procedure != Procedure::Write || matches!(answer, Answer::Done) {
+            if matches!(answer, Answer::Done) {
                 return answer;
             }
+            if !is_write {
+                let reply_bytes_max = procedure::reply_bytes_max(procedure, arguments);
+                return Answer::Wait(WaitingCall {
+                    reply_bytes_max,
+                    ..WaitingCall::default()
+                });
+            }
         }
-        let key = self
-            .duplicates
-            .key(request.connection.peer(), call.xid, request.record);
+        let key = key();
         let waiter = || request.connection.clone();
         match self.duplicates.begin(key, waiter, request.received_at) {
-            Verdict::New => Answer::Wait(WaitingCall {
-                duplicate: Some(key),
-            }),
+            Verdict::New => {
+                self.running_writes
+                    .fetch_add(usize::from(is_write), Ordering::AcqRel);
+                Answer::Wait(WaitingCall {
+                    duplicate: Some(key),
+                    is_write,
+                    reply_bytes_max: 0,
+                })
+            }
             Verdict::Running => {
                 counters::DUPLICATES_IN_PROGRESS.add(1);
                 Answer::Done
@@ -280,6 +312,7 @@ impl Service {
         } = job;
         let record = &record[..length];
         let duplicate = state.duplicate;
+        let _ended = EndWrite(self, state.is_write);
         if connection.is_closed() && duplicate.is_none_or(|key| self.duplicates.abandon(key)) {
             return;
         }
@@ -306,8 +339,10 @@ impl Service {
 
     /// Forgets a call whose thread has panicked: it can be asked again.
     pub fn give_up(&self, state: &WaitingCall) {
-        if let Some(key) = state.duplicate {
-            self.duplicates.finish(key, None, Instant::now());
+        let finish = |key| self.duplicates.finish(key, None, Instant::now());
+        if let Some(waiter) = state.duplicate.and_then(finish) {
+            // It will not be answered: the client asks again on another connection.
+            waiter.close();
         }
     }
 
@@ -318,7 +353,15 @@ impl Service {
         let procedure =
             Procedure::from_number(call.procedure).filter(|_| call.program == nfs3::PROGRAM);
         let Some(procedure) = procedure else {
+            // MOUNT: nothing is answered in its stead, but a thread that it holds is replaced.
+            let held = HeldCall {
+                connection: request.connection.clone(),
+                xid: call.xid,
+                procedure: Procedure::Null,
+            };
+            let watched = self.slow.begin((0, 0), false, held, Instant::now());
             self.answer(request, true, batch);
+            drop(watched);
             return None;
         };
         let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
@@ -407,6 +450,17 @@ impl Service {
         let mut hasher = SipHasher13::new_with_key(&self.object_secret);
         hasher.write(handle);
         hasher.finish()
+    }
+}
+
+/// Counts a WRITE as ended when dropped.
+struct EndWrite<'a>(&'a Service, bool);
+
+impl Drop for EndWrite<'_> {
+    fn drop(&mut self) {
+        self.0
+            .running_writes
+            .fetch_sub(usize::from(self.1), Ordering::AcqRel);
     }
 }
 

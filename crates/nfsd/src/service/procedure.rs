@@ -125,6 +125,18 @@ pub(super) fn only_reads(procedure: Procedure) -> bool {
     !must_not_repeat(procedure) && !matches!(procedure, Procedure::Write | Procedure::Commit)
 }
 
+/// Bytes that the reply to a call that goes to the pool may take: what a connection is charged for
+/// while the call is under way.
+pub(super) fn reply_bytes_max(procedure: Procedure, arguments: Decoder<'_>) -> usize {
+    match procedure {
+        Procedure::Read => decode::<nfs3::ReadArguments<'_>>(arguments).map_or(0, |read| {
+            read.count.min(super::data::READ_BYTES_MAX) as usize
+        }),
+        Procedure::Readdir | Procedure::ReaddirPlus => super::directory::REPLY_BYTES_MAX,
+        _ => 0,
+    }
+}
+
 /// Appends a whole reply with `status` and all optional attributes absent.
 pub(super) fn encode_bare_failure(
     bytes: &mut Vec<u8>,

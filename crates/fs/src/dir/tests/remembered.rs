@@ -87,7 +87,7 @@ fn what_is_remembered_is_forgotten_with_every_kind_of_change() {
     compare(fixture, "after a directory got a directory");
     let open = std::fs::OpenOptions::new()
         .append(true)
-        .mode(0)
+        .mode(0o600)
         .open(at("f8"))
         .unwrap();
     compare(fixture, "while a file is open for writing");
