@@ -142,7 +142,8 @@ fn read_file(
             preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT)
         };
         match result {
-            // Linux 5.9 and 5.10 answer 0 to RWF_NOWAIT in the middle of a file: ask again with time.
+            // Linux 5.9 and 5.10 answer 0 to RWF_NOWAIT in the middle of a file: ask again with
+            // time.
             Ok(0) if !may_block => return Err(crate::Error::WouldBlock),
             Ok(0) => break,
             Ok(count) => done += count,

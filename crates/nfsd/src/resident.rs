@@ -2,9 +2,9 @@
 //!
 //! A receiving thread may only send what is there. cachestat(2) (Linux 6.5) counts the pages of
 //! a range, also those that read-ahead has only asked for; they arrive in order, so the last page
-//! is tried with RWF_NOWAIT too. Where cachestat is missing or refused (it wants the right to write), the first and the last
-//! page are tried with RWF_NOWAIT; pages between them may then be missing, which makes the thread
-//! wait once, not fail.
+//! is tried with RWF_NOWAIT too. Where cachestat is missing or refused (it wants the right to
+//! write), the first and the last page are tried with RWF_NOWAIT; pages between them may then be
+//! missing, which makes the thread wait once, not fail.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};

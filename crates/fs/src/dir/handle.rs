@@ -34,6 +34,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// First byte of an identifier of this kind.
 pub(super) const TAG: u8 = 1;
+/// How often an object is asked for again whose inode number is being given to a new object at this
+/// moment. Linux says "out of memory" then (`iget_locked` has no other way to fail); microseconds
+/// later the old identifier is plainly stale. A machine that is out of memory stays so.
+const REUSE_RETRIES: usize = 100;
 /// Directories between an object and the top of the mount that are walked at most.
 const DEPTH_MAX: usize = 4096;
 
@@ -107,7 +111,15 @@ impl Tree {
         let handle = handle_of(id)?;
         self.acting.become_server()?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = match system::open_by_handle(self.mount.as_fd(), &handle, flags) {
+        let mut opened = system::open_by_handle(self.mount.as_fd(), &handle, flags);
+        for _ in 0..REUSE_RETRIES {
+            if opened.as_ref().err() != Some(&Errno::NOMEM) {
+                break;
+            }
+            std::thread::yield_now();
+            opened = system::open_by_handle(self.mount.as_fd(), &handle, flags);
+        }
+        let opened = match opened {
             Ok(opened) => opened,
             Err(Errno::STALE | Errno::NOENT) => return Err(Error::Stale),
             Err(Errno::INVAL) => return Err(Error::BadId),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::Error;
 use pagewell_counters::names;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[test]
 fn identifiers_survive_rename_rename_of_the_parent_and_restart() {
@@ -148,4 +149,39 @@ fn eviction_closes_and_objects_come_back() {
             assert_eq!(fixture.get(id).unwrap(), number.to_string().as_bytes());
         }
     }
+}
+
+/// While an inode number is being given to a new object, Linux says "out of memory" to whoever
+/// asks for the old one.
+#[test]
+fn a_dead_identifier_is_stale_also_while_its_number_is_used_again() {
+    with_both(|fixture| {
+        let who = root_credentials();
+        let root = fixture.root();
+        let dead: Vec<_> = (0..20)
+            .map(|number| {
+                let name = format!("f{number}");
+                let id = fixture.make(&root, &name, b"");
+                std::fs::remove_file(fixture.path(&name)).unwrap();
+                id
+            })
+            .collect();
+        fixture.files.tree.sweep();
+        let (done, again) = (AtomicBool::new(false), fixture.path("again"));
+        std::thread::scope(|scope| {
+            let _ends = Ends(&done);
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::fs::write(&again, b"").unwrap();
+                    std::fs::remove_file(&again).unwrap();
+                }
+            });
+            for _ in 0..5000 {
+                for id in &dead {
+                    let got = fixture.files.attributes(&waiting(&who), id);
+                    assert_eq!(got, Err(Error::Stale));
+                }
+            }
+        });
+    });
 }
