@@ -19,7 +19,8 @@
 //! listing only remembers while nothing has been forgotten since it began.
 //!
 //! Constants: [`KEPT_FOR`] bounds what the kernel does not report (stores through shared mappings,
-//! access times, block counts of delayed allocation). [`ENTRIES_MAX`] entries take 16 MiB. The
+//! access times, block counts of delayed allocation). Setting an access time alone is reported as
+//! an access; done through Pagewell, the object is forgotten by hand. [`ENTRIES_MAX`] entries take 16 MiB. The
 //! watch makes each write on the file system a little dearer for everybody on the host, so it is
 //! given up when no listing has used it for [`IDLE_FOR`].
 //!
@@ -140,6 +141,11 @@ impl Remembered {
         }
         state.entries.insert(inode, (entry, moment.now));
         state.inodes.insert(entry.id, inode);
+    }
+
+    /// Forgets one object that was changed in a way the kernel does not report.
+    pub(super) fn forget(&self, id: &FileId) {
+        self.write().forget(id);
     }
 
     /// Ends the watch when it was not used for long.

@@ -154,6 +154,7 @@ impl Tree {
                 self.acting.become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
+            self.remembered.forget(&object.id);
         }
         Ok(())
     }

@@ -72,6 +72,17 @@ fn what_is_remembered_is_forgotten_with_every_kind_of_change() {
     compare(fixture, "after a local write");
     fixture.put(&fixture.id("many/f1"), 0, b"by handle");
     compare(fixture, "after a write by handle");
+    let access_time = SetAttributes {
+        accessed: Some(crate::SetTime::ToServerTime),
+        ..SetAttributes::default()
+    };
+    let root = root_credentials();
+    let id = fixture.id("many/f9");
+    let changed = fixture
+        .files
+        .set_attributes(&waiting(&root), &id, &access_time, None);
+    assert!(changed.is_ok());
+    compare(fixture, "after an access time was set");
     chmod(&at("f2"), 0o600);
     compare(fixture, "after a local chmod");
     std::fs::hard_link(at("f3"), fixture.path("elsewhere")).unwrap();
