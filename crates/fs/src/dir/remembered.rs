@@ -20,9 +20,9 @@
 //!
 //! Constants: [`KEPT_FOR`] bounds what the kernel does not report (stores through shared mappings,
 //! access times, block counts of delayed allocation). Setting an access time alone is reported as
-//! an access; done through Pagewell, the object is forgotten by hand. [`ENTRIES_MAX`] entries take 16 MiB. The
-//! watch makes each write on the file system a little dearer for everybody on the host, so it is
-//! given up when no listing has used it for [`IDLE_FOR`].
+//! an access; done through Pagewell, the object is forgotten by hand. [`ENTRIES_MAX`] entries take
+//! 16 MiB. The watch makes each write on the file system a little dearer for everybody on the host,
+//! so it is given up when no listing has used it for [`IDLE_FOR`].
 //!
 //! Weaknesses: needs root and a file system whose inode numbers in listings are those of statx and
 //! whose handles are known (ext4, XFS, tmpfs). A directory that changes all the time remembers
