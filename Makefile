@@ -32,7 +32,7 @@ test-rust: ## Unit, property and wire tests
 	$(CARGO) test --workspace
 
 docs: ## The documentation of the code, warnings denied
-	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --document-private-items
 
 test-clients: ## Real clients: libnfs and a Linux kernel in an emulated machine
 	@scripts/packages.sh test
