@@ -1,0 +1,110 @@
+//! In which order, and in which pieces, does a device get its requests?
+
+use std::time::Duration;
+
+/// Names a request. Chosen by the caller, never used twice at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Names a dispatch until it is completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DispatchId(pub u64);
+
+/// Bytes of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Extent {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes, at least 1; `offset + length` does not overflow.
+    pub length: u64,
+}
+
+/// How urgent a request is. Only requests of one class are ever merged or dispatched together,
+/// except that reads of both classes may be one dispatch; it counts as the more urgent one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// Somebody waits for it.
+    SynchronousRead,
+    /// Read-ahead.
+    AsynchronousRead,
+    /// Write-back.
+    AsynchronousWrite,
+}
+
+/// How many dispatches of a class may be at the device at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Depth {
+    /// So many are always granted, however busy the other classes are.
+    pub minimum: u32,
+    /// Never more.
+    pub maximum: u32,
+}
+
+/// How to order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Ascending from the last dispatched address, then from the lowest again: C-LOOK.
+    CircularLook,
+    /// As they came; for devices without seeks. Adjacent requests are merged all the same.
+    Arrival,
+}
+
+/// Settings of an elevator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How to order.
+    pub order: Order,
+    /// Whether adjacent requests become one dispatch.
+    pub merge: bool,
+    /// Longest dispatch, in bytes. A single request may be longer and goes alone.
+    pub transfer_bytes_max: u64,
+    /// Widest hole between two reads that is read over, in bytes; 0 where seeks are free.
+    pub read_gap_bytes_max: u64,
+    /// A read that has waited this long goes next; `None` switches deadlines off.
+    pub read_deadline: Option<Duration>,
+    /// A write that has waited this long goes next.
+    pub write_deadline: Option<Duration>,
+    /// Depth of [`Class::SynchronousRead`].
+    pub synchronous_read_depth: Depth,
+    /// Depth of [`Class::AsynchronousRead`].
+    pub asynchronous_read_depth: Depth,
+    /// Depth of [`Class::AsynchronousWrite`].
+    pub asynchronous_write_depth: Depth,
+    /// All dispatches at the device together.
+    pub depth_max: u32,
+}
+
+/// Why a dispatch was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Next in the order.
+    Order,
+    /// Nothing above was left: back to the lowest.
+    Wrap,
+    /// The oldest was past its deadline.
+    Deadline,
+}
+
+/// One request inside a dispatch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The request.
+    pub id: RequestId,
+    /// Its bytes.
+    pub extent: Extent,
+}
+
+/// What to send to the device as one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// To be given to [`Elevator::complete`].
+    pub id: DispatchId,
+    /// All bytes, holes included.
+    pub extent: Extent,
+    /// The most urgent class of its members.
+    pub class: Class,
+    /// The requests, ascending and not overlapping; holes between them are read and thrown away.
+    pub members: Vec<Member>,
+    /// Why it was chosen.
+    pub reason: Reason,
+}

@@ -1,0 +1,50 @@
+//! Which page goes when another needs its place?
+
+/// A place for one page in the arena, 0 to the number of places less 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameIndex(pub u32);
+
+/// How a page came into the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Somebody asked for it.
+    Demand,
+    /// Read-ahead fetched it for a stream.
+    Stream,
+}
+
+/// What the owner of the pages knows of them. Hits are counted by the owner, without a lock and
+/// without telling the policy.
+pub trait Frames {
+    /// Whether the page may go: it is neither pinned nor dirty nor being fetched.
+    fn is_evictable(&self, frame: FrameIndex) -> bool;
+
+    /// Hits since the page came or was last [`Frames::cool`]ed, saturating at
+    /// [`HEAT_MAX`].
+    fn heat(&self, frame: FrameIndex) -> u8;
+
+    /// Lowers the heat to `heat`; hits that come meanwhile may be lost.
+    fn cool(&self, frame: FrameIndex, heat: u8);
+}
+
+/// Hits of a page are counted up to this.
+pub const HEAT_MAX: u8 = 3;
+
+/// An eviction policy over the places of an arena.
+pub trait Eviction: Send {
+    /// Whether [`Eviction::hit`] has to be called at every hit.
+    fn wants_hits(&self) -> bool;
+
+    /// A page named by `key` (any hash of file and page number) came into a free place.
+    fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival);
+
+    /// The page was hit.
+    fn hit(&mut self, frame: FrameIndex);
+
+    /// The page left without having been chosen: its place is free.
+    fn removed(&mut self, frame: FrameIndex);
+
+    /// Chooses a page to go and forgets its place, or `None` when none may go. Work is bounded:
+    /// a policy may give up after a number of pages that cannot go.
+    fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex>;
+}

@@ -1,0 +1,14 @@
+//! Read-ahead, elevator and eviction as pure state machines.
+//!
+//! There is no clock, no thread, no I/O and no randomness in this crate. Events and the time come
+//! in, actions go out; time is a [`std::time::Duration`] since any fixed moment. So every policy
+//! is tested by properties and by simulation in virtual time, and can be replaced by another
+//! of its trait.
+//!
+//! - [`readahead`]: which bytes will be wanted next?
+//! - [`elevator`]: in which order, and in which pieces, does a device get its requests?
+//! - [`eviction`]: which page goes when another needs its place?
+
+pub mod elevator;
+pub mod eviction;
+pub mod readahead;
