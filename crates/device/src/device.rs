@@ -1,9 +1,12 @@
 //! The trait that every device implements, and its one error type.
 
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use rustix::io::Errno;
+
+use crate::Request;
 
 /// What every request returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -32,6 +35,22 @@ pub enum Error {
         /// Bytes asked for.
         length: usize,
     },
+    /// It was given up before a device answered.
+    #[error("the request at byte {offset} was abandoned")]
+    Abandoned {
+        /// First byte of the request.
+        offset: u64,
+    },
+    /// The device did not answer in time.
+    #[error("{device}: at byte {offset}: no answer after {seconds} s")]
+    TimedOut {
+        /// [`Device::name`].
+        device: String,
+        /// First byte of the request.
+        offset: u64,
+        /// How long it was waited for.
+        seconds: u64,
+    },
     /// The system refused.
     #[error("{device}: at byte {offset}: {errno}")]
     Failed {
@@ -44,13 +63,80 @@ pub enum Error {
     },
 }
 
-/// Sizes that requests should respect.
+/// What requests have to respect, and what makes them fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Smallest unit the device itself transfers, in bytes; 1 when it does not matter.
+    /// Offsets and lengths of requests are multiples of this many bytes, a power of two. The
+    /// last block may reach past the end: a read of it transfers only what is there.
     pub logical_block_bytes: u32,
+    /// Addresses of segments are multiples of this many bytes, a power of two.
+    pub memory_alignment_bytes: u32,
     /// Transfers of a multiple of this many bytes go best.
     pub optimal_transfer_bytes: u32,
+    /// Longer requests are cut by the device.
+    pub transfer_bytes_max: u32,
+    /// Whether going to another place costs time.
+    pub rotational: bool,
+    /// So many requests are worked on at a time; more only wait.
+    pub queue_depth: u32,
+}
+
+impl Geometry {
+    /// Of memory: nothing has to be respected.
+    pub const MEMORY: Self = Self {
+        logical_block_bytes: 1,
+        memory_alignment_bytes: 1,
+        optimal_transfer_bytes: 1 << 20,
+        transfer_bytes_max: 1 << 30,
+        rotational: false,
+        queue_depth: 64,
+    };
+}
+
+/// Memory that many requests will use, so that a device can prepare it once.
+#[derive(Clone)]
+pub struct Memory {
+    start: NonNull<u8>,
+    length: usize,
+    keeper: Arc<dyn Send + Sync>,
+}
+
+// SAFETY: it is an address, a length and an owner that may be shared.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `length` bytes at `start`, mapped as long as `keeper` lives.
+    ///
+    /// # Safety
+    /// The bytes must stay mapped at this address, to the same memory, until the last clone of
+    /// `keeper` is dropped.
+    pub unsafe fn new(start: NonNull<u8>, length: usize, keeper: Arc<dyn Send + Sync>) -> Self {
+        Self {
+            start,
+            length,
+            keeper,
+        }
+    }
+
+    /// Address of the first byte.
+    #[must_use]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// What keeps it mapped.
+    #[must_use]
+    pub fn keeper(&self) -> &Arc<dyn Send + Sync> {
+        &self.keeper
+    }
 }
 
 /// A run of bytes with a fixed length.
@@ -61,13 +147,24 @@ pub trait Device: Send + Sync {
     /// Bytes it had when it was opened.
     fn length_bytes(&self) -> u64;
 
-    /// Sizes that requests should respect.
+    /// What requests have to respect, and what makes them fast.
     fn geometry(&self) -> Geometry;
+
+    /// Takes a request and completes it, now or later, on any thread. Does not wait for storage
+    /// unless the device says so in its description. A request that breaks the alignment of
+    /// [`Device::geometry`] or reaches past the end (rounded up to a block) fails.
+    fn submit(&self, request: Request);
+
+    /// Tells of memory that most requests will use.
+    fn register_memory(&self, _memory: &Memory) {}
 
     /// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
     /// anything. With `may_block` false, bytes that are not in memory give
     /// [`Error::WouldBlock`] instead of a wait.
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()>;
+    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        let _ = (offset, target, may_block);
+        Err(Error::WouldBlock)
+    }
 
     /// The open file whose byte N is the device's byte N, when there is one: its ranges can be
     /// sent without being copied.

@@ -3,10 +3,16 @@
 //! A [`Device`] is a run of bytes with a fixed length that can be read from any number of
 //! threads at once. It caches nothing; what stands above it does.
 
+mod buffer;
 mod device;
 mod file;
 mod memory;
+mod read_exact;
+mod request;
 
-pub use device::{Device, Error, Geometry, Result};
+pub use buffer::Buffer;
+pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::FileDevice;
 pub use memory::MemoryDevice;
+pub use read_exact::read_exact;
+pub use request::{Issuer, Operation, Outcome, Request, Segment};

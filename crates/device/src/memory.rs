@@ -1,6 +1,6 @@
 //! Bytes in memory as a device: what tests and small sources stand on.
 
-use crate::{Device, Error, Geometry, Result};
+use crate::{Device, Error, Geometry, Operation, Request, Result};
 
 /// A device whose bytes are a vector.
 pub struct MemoryDevice {
@@ -29,10 +29,28 @@ impl Device for MemoryDevice {
     }
 
     fn geometry(&self) -> Geometry {
-        Geometry {
-            logical_block_bytes: 1,
-            optimal_transfer_bytes: 4096,
+        Geometry::MEMORY
+    }
+
+    fn submit(&self, mut request: Request) {
+        let start = usize::try_from(request.offset()).unwrap_or(usize::MAX);
+        let source = self.bytes.get(start..).unwrap_or(&[]);
+        let source = source.get(..request.len());
+        let Some(mut source) = source.filter(|_| request.operation() == Operation::Read) else {
+            let error = Error::PastEnd {
+                device: self.name.clone(),
+                offset: request.offset(),
+                length: request.len(),
+            };
+            request.fail(0, error);
+            return;
+        };
+        for slice in request.slices_mut() {
+            let (now, later) = source.split_at(slice.len());
+            slice.copy_from_slice(now);
+            source = later;
         }
+        request.succeed();
     }
 
     fn read_at(&self, offset: u64, target: &mut [u8], _may_block: bool) -> Result<()> {

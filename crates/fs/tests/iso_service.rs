@@ -44,6 +44,9 @@ impl Device for Watched {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
+    fn submit(&self, request: pagewell_device::Request) {
+        self.inner.submit(request);
+    }
     fn read_at(
         &self,
         offset: u64,

@@ -1,0 +1,441 @@
+//! One transfer between memory and a device.
+//!
+//! A [`Request`] names bytes of a device, the memory for them, who asks, and what to call when it
+//! is done. It travels down through layers, each of which may look at its outcome, cut it into
+//! pieces, send it elsewhere or answer it; at the end somebody calls [`Request::complete`]. Nobody
+//! can forget to: a request that is dropped completes with [`Error::Abandoned`].
+//!
+//! ```text
+//!   new ──> layer ──> layer ──> device
+//!                                 │ complete(Outcome)
+//!   completion <── observer <── observer
+//! ```
+//!
+//! A completion runs on whatever thread the device has, must be short and must not wait. It may
+//! submit further requests.
+
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::{Buffer, Error, Result};
+
+/// Which way the bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// From the device to memory.
+    Read,
+    /// From memory to the device.
+    Write,
+}
+
+/// Who asks. Statistics are split by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Issuer {
+    /// Somebody waits for these bytes.
+    Reader,
+    /// A guess that they will be wanted.
+    ReadAhead,
+    /// Write-back.
+    Flusher,
+    /// The structure of a file system: directories, descriptors.
+    Metadata,
+}
+
+impl Issuer {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Reader, Self::ReadAhead, Self::Flusher, Self::Metadata];
+
+    /// A word for people and for JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Reader => "reader",
+            Self::ReadAhead => "read-ahead",
+            Self::Flusher => "flusher",
+            Self::Metadata => "metadata",
+        }
+    }
+}
+
+/// How a request went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The first so many bytes were transferred. What is behind them in memory is undefined.
+    pub transferred_bytes: usize,
+    /// `Ok` when, and only when, all bytes were.
+    pub result: Result<()>,
+}
+
+/// A piece of memory of a request. What makes it safe to use is the contract of [`Request::new`].
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: it is an address and a length; whoever turns it into a reference owes the argument.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// `length` bytes at `start`.
+    #[must_use]
+    pub fn new(start: NonNull<u8>, length: usize) -> Self {
+        Self { start, length }
+    }
+
+    /// Address of the first byte.
+    #[must_use]
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    fn split_at(self, length: usize) -> (Self, Self) {
+        assert!(length <= self.length, "{length} of {}", self.length);
+        // SAFETY: at most one past the end of the same memory.
+        let rest = unsafe { self.start.add(length) };
+        (
+            Self::new(self.start, length),
+            Self::new(rest, self.length - length),
+        )
+    }
+}
+
+type Completion = Box<dyn FnOnce(Outcome) + Send>;
+
+/// One transfer. See the module's text.
+pub struct Request {
+    operation: Operation,
+    offset: u64,
+    issuer: Issuer,
+    segments: Vec<Segment>,
+    length: usize,
+    completion: Option<Completion>,
+}
+
+impl Request {
+    /// A transfer between the device's bytes from `offset` and `segments`, one after the other.
+    ///
+    /// # Safety
+    /// Until `completion` is called, every segment must be valid for reads and writes and nobody
+    /// else may touch its bytes; for [`Operation::Write`] others may read them.
+    pub unsafe fn new(
+        operation: Operation,
+        offset: u64,
+        segments: Vec<Segment>,
+        issuer: Issuer,
+        completion: impl FnOnce(Outcome) + Send + 'static,
+    ) -> Self {
+        let length = segments.iter().map(Segment::len).sum();
+        Self {
+            operation,
+            offset,
+            issuer,
+            segments,
+            length,
+            completion: Some(Box::new(completion)),
+        }
+    }
+
+    /// A transfer with memory of its own, which comes back at the end.
+    pub fn owned(
+        operation: Operation,
+        offset: u64,
+        mut buffer: Buffer,
+        issuer: Issuer,
+        completion: impl FnOnce(Outcome, Buffer) + Send + 'static,
+    ) -> Self {
+        let segment = buffer.segment();
+        // SAFETY: the buffer is owned by the completion and nobody else can reach it.
+        unsafe {
+            Self::new(operation, offset, vec![segment], issuer, move |outcome| {
+                completion(outcome, buffer);
+            })
+        }
+    }
+
+    /// Which way the bytes go.
+    #[must_use]
+    pub fn operation(&self) -> Operation {
+        self.operation
+    }
+
+    /// First byte on the device.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether it asks for nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn issuer(&self) -> Issuer {
+        self.issuer
+    }
+
+    /// The memory, in order.
+    #[must_use]
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The memory as slices, in order.
+    pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.segments.iter().map(|segment| {
+            // SAFETY: by the contract of `new` the memory is valid and ours alone until the
+            // completion is called, which takes `self` away.
+            unsafe { std::slice::from_raw_parts_mut(segment.start.as_ptr(), segment.length) }
+        })
+    }
+
+    /// Sends it to another place of the device.
+    pub fn redirect(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// Has `look` see, and perhaps change, the outcome before everybody who asked earlier.
+    pub fn observe(&mut self, look: impl FnOnce(&mut Outcome) + Send + 'static) {
+        if let Some(completion) = self.completion.take() {
+            self.completion = Some(Box::new(move |mut outcome| {
+                look(&mut outcome);
+                completion(outcome);
+            }));
+        }
+    }
+
+    /// Ends the request.
+    pub fn complete(mut self, outcome: Outcome) {
+        debug_assert!(
+            outcome.result.is_err() == (outcome.transferred_bytes < self.length),
+            "{outcome:?} of {} bytes",
+            self.length
+        );
+        if let Some(completion) = self.completion.take() {
+            completion(outcome);
+        }
+    }
+
+    /// Ends the request: everything was transferred.
+    pub fn succeed(self) {
+        let transferred_bytes = self.length;
+        self.complete(Outcome {
+            transferred_bytes,
+            result: Ok(()),
+        });
+    }
+
+    /// Ends the request: only the first `transferred_bytes` came, fewer than were asked for.
+    pub fn fail(self, transferred_bytes: usize, error: Error) {
+        self.complete(Outcome {
+            transferred_bytes,
+            result: Err(error),
+        });
+    }
+
+    /// Cuts it into pieces of these lengths, whose sum must be its length. Its completion runs
+    /// when all pieces are complete, and knows the first piece, in order, that failed.
+    #[must_use]
+    pub fn split(mut self, lengths: &[usize]) -> Vec<Self> {
+        assert_eq!(lengths.iter().sum::<usize>(), self.length, "lengths");
+        let Some(completion) = self.completion.take() else {
+            return Vec::new();
+        };
+        let join = Arc::new(Mutex::new(Join {
+            outcomes: vec![None; lengths.len()],
+            missing: lengths.len(),
+            completion: Some(completion),
+        }));
+        let mut rest = std::mem::take(&mut self.segments).into_iter();
+        let mut current = None;
+        let mut offset = self.offset;
+        let mut pieces = Vec::with_capacity(lengths.len());
+        for (index, length) in lengths.iter().copied().enumerate() {
+            let segments = take_segments(&mut current, &mut rest, length);
+            let join = join.clone();
+            pieces.push(Self {
+                operation: self.operation,
+                offset,
+                issuer: self.issuer,
+                segments,
+                length,
+                completion: Some(Box::new(move |outcome| Join::arrive(&join, index, outcome))),
+            });
+            offset += length as u64;
+        }
+        pieces
+    }
+}
+
+fn take_segments(
+    current: &mut Option<Segment>,
+    rest: &mut impl Iterator<Item = Segment>,
+    mut length: usize,
+) -> Vec<Segment> {
+    let mut taken = Vec::new();
+    while length > 0 {
+        let Some(segment) = current.take().or_else(|| rest.next()) else {
+            break;
+        };
+        let (now, later) = segment.split_at(segment.len().min(length));
+        length -= now.len();
+        taken.push(now);
+        if !later.is_empty() {
+            *current = Some(later);
+        }
+    }
+    taken
+}
+
+/// Where the outcomes of the pieces meet.
+struct Join {
+    outcomes: Vec<Option<Outcome>>,
+    missing: usize,
+    completion: Option<Completion>,
+}
+
+impl Join {
+    fn arrive(this: &Mutex<Self>, index: usize, outcome: Outcome) {
+        let mut join = this.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = join.outcomes.get_mut(index) {
+            *slot = Some(outcome);
+        }
+        join.missing -= 1;
+        if join.missing > 0 {
+            return;
+        }
+        let outcomes = std::mem::take(&mut join.outcomes);
+        let completion = join.completion.take();
+        drop(join);
+        let mut whole = Outcome {
+            transferred_bytes: 0,
+            result: Ok(()),
+        };
+        for outcome in outcomes.into_iter().flatten() {
+            whole.transferred_bytes += outcome.transferred_bytes;
+            if outcome.result.is_err() {
+                whole.result = outcome.result;
+                break;
+            }
+        }
+        if let Some(completion) = completion {
+            completion(whole);
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(completion) = self.completion.take() {
+            completion(Outcome {
+                transferred_bytes: 0,
+                result: Err(Error::Abandoned {
+                    offset: self.offset,
+                }),
+            });
+        }
+    }
+}
+
+impl std::fmt::Debug for Request {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "{:?} of {} bytes at {} for {}",
+            self.operation,
+            self.length,
+            self.offset,
+            self.issuer.name()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    fn request(length: usize) -> (Request, mpsc::Receiver<(Outcome, Buffer)>) {
+        let (sender, receiver) = mpsc::channel();
+        let buffer = Buffer::new(length, 512);
+        let request = Request::owned(
+            Operation::Read,
+            4096,
+            buffer,
+            Issuer::Reader,
+            move |outcome, buffer| sender.send((outcome, buffer)).unwrap(),
+        );
+        (request, receiver)
+    }
+
+    fn lost(offset: u64) -> Error {
+        Error::Abandoned { offset }
+    }
+
+    #[test]
+    fn pieces_complete_in_any_order_and_the_whole_once() {
+        let (whole, receiver) = request(1000);
+        let mut pieces = whole.split(&[100, 400, 500]);
+        assert_eq!(
+            pieces.iter().map(Request::offset).collect::<Vec<_>>(),
+            [4096, 4196, 4596]
+        );
+        for (fill, piece) in pieces.iter_mut().enumerate() {
+            for slice in piece.slices_mut() {
+                slice.fill(u8::try_from(fill).unwrap() + 1);
+            }
+        }
+        pieces.remove(1).succeed();
+        pieces.remove(1).succeed();
+        assert!(receiver.try_recv().is_err());
+        pieces.remove(0).succeed();
+        let (outcome, buffer) = receiver.recv().unwrap();
+        assert_eq!(outcome.result, Ok(()));
+        assert_eq!(outcome.transferred_bytes, 1000);
+        assert_eq!((buffer[0], buffer[100], buffer[999]), (1, 2, 3));
+    }
+
+    #[test]
+    fn the_first_failed_piece_ends_what_was_transferred() {
+        let (whole, receiver) = request(1000);
+        let mut pieces = whole.split(&[100, 400, 500]);
+        pieces.pop().unwrap().fail(499, lost(2));
+        pieces.pop().unwrap().fail(7, lost(1));
+        pieces.pop().unwrap().succeed();
+        let (outcome, _) = receiver.recv().unwrap();
+        assert_eq!(outcome.transferred_bytes, 107);
+        assert_eq!(outcome.result, Err(lost(1)));
+    }
+
+    #[test]
+    fn a_dropped_request_is_abandoned_and_observers_see_it_first() {
+        let (mut whole, receiver) = request(8);
+        whole.observe(|outcome| outcome.result = Err(lost(77)));
+        drop(whole);
+        let (outcome, _) = receiver.recv().unwrap();
+        assert_eq!(outcome.result, Err(lost(77)));
+    }
+}
