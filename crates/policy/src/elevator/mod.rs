@@ -1,6 +1,31 @@
 //! In which order, and in which pieces, does a device get its requests?
+//!
+//! The life of a request: [`Elevator::insert`] queues it, or lets it stand in line when it
+//! overlaps an earlier one that must be done before it (`overlap.rs`). [`Elevator::dispatch`]
+//! chooses where to go next (`scheduler.rs`, which holds the theory), and takes along what lies
+//! beside it (`growth.rs`). The caller sends the [`Dispatch`] to the device, tells its members
+//! apart with [`split_completion`] when the transfer was short, and gives it back to
+//! [`Elevator::complete`].
+
+mod completion;
+mod counts;
+mod growth;
+mod overlap;
+mod queue;
+mod scheduler;
+mod settings;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
+
+pub use completion::split_completion;
+pub use counts::Counts;
+pub use scheduler::{BATCH_BYTES, Elevator, RUN_BYTES_MAX, SEEK_CHARGE_BYTES};
+pub use settings::{
+    FLASH_DEPTH_FACTOR, FLASH_DEPTH_MAX, READ_DEADLINE, ROTATING_DEPTH_MAX,
+    ROTATING_READ_GAP_BYTES_MAX, WRITE_DEADLINE,
+};
 
 /// Names a request. Chosen by the caller, never used twice at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +44,14 @@ pub struct Extent {
     pub length: u64,
 }
 
+impl Extent {
+    /// The byte after the last.
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+}
+
 /// How urgent a request is. Only requests of one class are ever merged or dispatched together,
 /// except that reads of both classes may be one dispatch; it counts as the more urgent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,12 +64,30 @@ pub enum Class {
     AsynchronousWrite,
 }
 
+impl Class {
+    /// All, the most urgent first.
+    pub const ALL: [Self; 3] = [
+        Self::SynchronousRead,
+        Self::AsynchronousRead,
+        Self::AsynchronousWrite,
+    ];
+
+    /// Whether it writes.
+    #[must_use]
+    pub fn is_write(self) -> bool {
+        self == Self::AsynchronousWrite
+    }
+}
+
 /// How many dispatches of a class may be at the device at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// So many are always granted, however busy the other classes are.
+    /// So many are always granted, however busy the other classes are. Where the minimums of all
+    /// classes are more than [`Settings::depth_max`], the places are dealt one by one, the most
+    /// urgent class first, until none is left: with a single place there is no minimum for
+    /// asynchronous classes.
     pub minimum: u32,
-    /// Never more.
+    /// Never more; 0 counts as 1.
     pub maximum: u32,
 }
 
@@ -70,7 +121,7 @@ pub struct Settings {
     pub asynchronous_read_depth: Depth,
     /// Depth of [`Class::AsynchronousWrite`].
     pub asynchronous_write_depth: Depth,
-    /// All dispatches at the device together.
+    /// All dispatches at the device together; 0 counts as 1.
     pub depth_max: u32,
 }
 
@@ -81,7 +132,7 @@ pub enum Reason {
     Order,
     /// Nothing above was left: back to the lowest.
     Wrap,
-    /// The oldest was past its deadline.
+    /// The oldest was past its deadline, and was not the next in the order.
     Deadline,
 }
 

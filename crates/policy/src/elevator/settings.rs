@@ -1,0 +1,126 @@
+//! The settings that fit kinds of devices.
+//!
+//! | constant | value | reason |
+//! |---|---|---|
+//! | read deadline | 500 ms | what the HSFS elevator promised and mq-deadline keeps |
+//! | write deadline | 5 s | nobody waits for write-back, but memory is held |
+//! | synchronous read | 10/10 | the class table of the ZFS device queue |
+//! | asynchronous read | 1/3 | read-ahead in long transfers needs little depth |
+//! | asynchronous write | 2/10 | never stops, never takes over |
+//! | flash | all of them x 4 | many channels, no seeks |
+//! | read gap | 32 KiB, flash 0 | below 1 ms of transfer on a disk, far less than a seek |
+
+use std::time::Duration;
+
+use super::{Depth, Order, Settings};
+
+/// A read that has waited this long goes next.
+pub const READ_DEADLINE: Duration = Duration::from_millis(500);
+/// A write that has waited this long goes next.
+pub const WRITE_DEADLINE: Duration = Duration::from_secs(5);
+/// Widest hole that is read over on rotating media.
+pub const ROTATING_READ_GAP_BYTES_MAX: u64 = 32 << 10;
+/// Dispatches at a rotating device: what native command queueing holds. Set
+/// [`Settings::depth_max`] to the depth of the device where it is less.
+pub const ROTATING_DEPTH_MAX: u32 = 32;
+/// Dispatches at a flash device.
+pub const FLASH_DEPTH_MAX: u32 = 64;
+/// How much deeper than a disk each class goes on flash.
+pub const FLASH_DEPTH_FACTOR: u32 = 4;
+
+const SYNCHRONOUS_READ_DEPTH: Depth = depth(10, 10);
+const ASYNCHRONOUS_READ_DEPTH: Depth = depth(1, 3);
+const ASYNCHRONOUS_WRITE_DEPTH: Depth = depth(2, 10);
+const MINIMUM_SUM: u32 = SYNCHRONOUS_READ_DEPTH.minimum
+    + ASYNCHRONOUS_READ_DEPTH.minimum
+    + ASYNCHRONOUS_WRITE_DEPTH.minimum;
+
+const _: () = assert!(MINIMUM_SUM <= ROTATING_DEPTH_MAX);
+const _: () = assert!(MINIMUM_SUM * FLASH_DEPTH_FACTOR <= FLASH_DEPTH_MAX);
+
+const fn depth(minimum: u32, maximum: u32) -> Depth {
+    Depth { minimum, maximum }
+}
+
+const fn deeper(base: Depth) -> Depth {
+    depth(
+        base.minimum * FLASH_DEPTH_FACTOR,
+        base.maximum * FLASH_DEPTH_FACTOR,
+    )
+}
+
+impl Settings {
+    /// For disks and optical media, where a seek costs more than anything else.
+    #[must_use]
+    pub fn rotating(transfer_bytes_max: u64) -> Self {
+        Self {
+            order: Order::CircularLook,
+            merge: true,
+            transfer_bytes_max,
+            read_gap_bytes_max: ROTATING_READ_GAP_BYTES_MAX,
+            read_deadline: Some(READ_DEADLINE),
+            write_deadline: Some(WRITE_DEADLINE),
+            synchronous_read_depth: SYNCHRONOUS_READ_DEPTH,
+            asynchronous_read_depth: ASYNCHRONOUS_READ_DEPTH,
+            asynchronous_write_depth: ASYNCHRONOUS_WRITE_DEPTH,
+            depth_max: ROTATING_DEPTH_MAX,
+        }
+    }
+
+    /// For devices without seeks: requests are merged and otherwise go as they came.
+    #[must_use]
+    pub fn flash(transfer_bytes_max: u64) -> Self {
+        Self {
+            order: Order::Arrival,
+            merge: true,
+            transfer_bytes_max,
+            read_gap_bytes_max: 0,
+            read_deadline: Some(READ_DEADLINE),
+            write_deadline: Some(WRITE_DEADLINE),
+            synchronous_read_depth: deeper(SYNCHRONOUS_READ_DEPTH),
+            asynchronous_read_depth: deeper(ASYNCHRONOUS_READ_DEPTH),
+            asynchronous_write_depth: deeper(ASYNCHRONOUS_WRITE_DEPTH),
+            depth_max: FLASH_DEPTH_MAX,
+        }
+    }
+
+    /// No elevator at all: one request at a time, whole, as they came, whatever their class. The
+    /// baseline of measurements.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self {
+            order: Order::Arrival,
+            merge: false,
+            transfer_bytes_max: u64::MAX,
+            read_gap_bytes_max: 0,
+            read_deadline: None,
+            write_deadline: None,
+            synchronous_read_depth: depth(0, 1),
+            asynchronous_read_depth: depth(0, 1),
+            asynchronous_write_depth: depth(0, 1),
+            depth_max: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_are_the_documented_ones() {
+        let rotating = Settings::rotating(1 << 20);
+        assert_eq!(rotating.read_deadline, Some(Duration::from_millis(500)));
+        assert_eq!(rotating.write_deadline, Some(Duration::from_millis(5000)));
+        assert_eq!(rotating.read_gap_bytes_max, 32 * 1024);
+        assert_eq!(rotating.synchronous_read_depth, depth(10, 10));
+        assert_eq!(rotating.asynchronous_read_depth, depth(1, 3));
+        assert_eq!(rotating.asynchronous_write_depth, depth(2, 10));
+        let flash = Settings::flash(1 << 20);
+        assert_eq!(flash.read_gap_bytes_max, 0);
+        assert_eq!(flash.synchronous_read_depth, depth(40, 40));
+        assert_eq!(flash.asynchronous_read_depth, depth(4, 12));
+        assert_eq!(flash.asynchronous_write_depth, depth(8, 40));
+        assert_eq!(Settings::plain().depth_max, 1);
+    }
+}
