@@ -1,0 +1,470 @@
+//! When a modelled device would have answered.
+//!
+//! Problem: measurements of read-ahead and of request order need a disk or a DVD, whose time goes
+//! into moving a head, and must come out the same on every machine.
+//!
+//! Rule: requests are served in the order in which they come. Three kinds of answers:
+//!
+//! ```text
+//! head     |-- fixed --|-- seek --|-- rotation --|-- bytes / media rate --|   one at a time
+//! buffer   |-- fixed --|-- bytes / interface rate --|       but not before the medium got there
+//! flash    |-- fixed --|-- wait for the bus --|-- bytes / media rate --|
+//!               |-- fixed --|-- ...           the fixed parts of `queue_depth` requests overlap
+//! ```
+//!
+//! *Contiguous* is a request that starts at the byte where the last one ended: no seek and no
+//! rotation. With a fixed seek everything else costs that seek. With a seek curve the arm needs
+//! `track + (full - track) * sqrt(distance / length)`, nothing within a track; the square root
+//! has the mean 8/15 over random pairs of places, from which `full` follows. Then the medium turns
+//! until the first byte comes by. A track holds what passes in one turn; the angle of a byte is
+//! its place in its track, and the medium stood at the angle of the last byte when the last
+//! request ended. So the wait depends on addresses only, its mean is half a turn, and the same
+//! requests always take the same time, however long the machine rested between them.
+//!
+//! The *buffer* of a drive goes on reading behind a read, half the buffer far, at media rate, and
+//! keeps the other half for what was read. A read that starts in what it holds does not move the
+//! head; it ends when its bytes are through the interface and the last one has been read.
+//!
+//! Time is the model's own and absolute: a request that comes late while others are queued loses
+//! nothing. Rounding is at most half a nanosecond for each part of a request.
+//!
+//! Known weaknesses: zones all have one rate; the drive does not reorder its queue; its buffer is
+//! one segment, so two alternating streams get nothing from it; writes always reach the medium;
+//! the time between requests does not turn the medium.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::parameters::{Parameters, Seek};
+use crate::Operation;
+
+/// Mean of the square root of the distance between two random places, as a part of the whole.
+const ROOT_DISTANCE_MEAN: f64 = 8.0 / 15.0;
+
+/// When and how one request was served, on the model's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Work on it began.
+    pub start: Duration,
+    /// It was complete.
+    pub done: Duration,
+    /// The head moved for it.
+    pub sought: bool,
+    /// It came from the drive's buffer.
+    pub buffered: bool,
+}
+
+/// Sums over all requests served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests, after cutting.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests for which the head moved.
+    pub seeks: u64,
+    /// Requests that came from the drive's buffer.
+    pub buffered: u64,
+    /// Time in which at least one request was worked on, on the model's clock.
+    pub busy: Duration,
+}
+
+/// A drive's buffer. The medium passed `anchor` at `anchor_time` and goes on to `limit`.
+#[derive(Clone, Copy, Debug)]
+struct Buffer {
+    first: u64,
+    anchor: u64,
+    anchor_time: Duration,
+    limit: u64,
+}
+
+/// The state of a modelled device: where its head is and until when it is busy.
+pub struct Mechanism {
+    parameters: Parameters,
+    length_bytes: u64,
+    /// Where the last request ended.
+    position: u64,
+    /// The head, or the bus of flash, is busy until then.
+    free: Duration,
+    /// When the last `queue_depth` requests are done, the oldest first.
+    inside: VecDeque<Duration>,
+    buffer: Option<Buffer>,
+    totals: Totals,
+}
+
+impl Mechanism {
+    /// A device of this length, its head at the first byte.
+    #[must_use]
+    pub fn new(parameters: Parameters, length_bytes: u64) -> Self {
+        Self {
+            parameters,
+            length_bytes,
+            position: 0,
+            free: Duration::ZERO,
+            inside: VecDeque::new(),
+            buffer: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Sums since the beginning.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Serves a request that came at `arrival`. Requests are served in the order of the calls.
+    pub fn serve(
+        &mut self,
+        arrival: Duration,
+        operation: Operation,
+        offset: u64,
+        length: u64,
+    ) -> Service {
+        let depth = self.parameters.queue_depth.max(1) as usize;
+        let mut entry = arrival;
+        while self.inside.len() >= depth {
+            entry = entry.max(self.inside.pop_front().unwrap_or_default());
+        }
+        let before = self.free;
+        let end = offset.saturating_add(length);
+        let service = if self.parameters.seek == Seek::None {
+            self.serve_flash(entry, length)
+        } else {
+            let start = entry.max(self.free);
+            let buffered = match operation {
+                Operation::Read => self.serve_buffered(start, offset, end),
+                Operation::Write => None,
+            };
+            buffered.unwrap_or_else(|| self.serve_head(start, operation, offset, end))
+        };
+        self.free = service.done;
+        self.position = end;
+        self.inside.push_back(service.done);
+        let busy = service.done.saturating_sub(service.start.max(before));
+        self.totals.requests += 1;
+        self.totals.bytes = self.totals.bytes.saturating_add(length);
+        self.totals.seeks += u64::from(service.sought);
+        self.totals.buffered += u64::from(service.buffered);
+        self.totals.busy = self.totals.busy.saturating_add(busy);
+        service
+    }
+
+    fn serve_flash(&mut self, start: Duration, length: u64) -> Service {
+        let ready = start.saturating_add(self.parameters.fixed);
+        let done = ready.max(self.free).saturating_add(self.media_time(length));
+        Service {
+            start,
+            done,
+            sought: false,
+            buffered: false,
+        }
+    }
+
+    fn serve_head(
+        &mut self,
+        start: Duration,
+        operation: Operation,
+        offset: u64,
+        end: u64,
+    ) -> Service {
+        let sought = offset != self.position;
+        let mut before_transfer = self.parameters.fixed;
+        if sought {
+            let seek = self.seek_time(self.position.abs_diff(offset));
+            let moved = before_transfer.saturating_add(seek);
+            before_transfer = moved.saturating_add(self.rotation_time(moved, offset));
+        }
+        let service = before_transfer.saturating_add(self.media_time(end - offset));
+        let done = start.saturating_add(service);
+        let reads_on = self.parameters.cache_bytes > 0 && operation == Operation::Read;
+        self.buffer = reads_on.then(|| Buffer {
+            first: offset,
+            anchor: end,
+            anchor_time: done,
+            limit: self.look_ahead(end),
+        });
+        Service {
+            start,
+            done,
+            sought,
+            buffered: false,
+        }
+    }
+
+    /// Serves a read from the drive's buffer, when it starts in what that holds.
+    fn serve_buffered(&mut self, start: Duration, offset: u64, end: u64) -> Option<Service> {
+        let limit = self.look_ahead(end);
+        let mut buffer = self.buffer?;
+        let full_time = buffer
+            .anchor_time
+            .saturating_add(self.media_time(buffer.limit - buffer.anchor));
+        let frontier = if start >= full_time {
+            buffer.limit
+        } else {
+            let passed = start.saturating_sub(buffer.anchor_time).as_secs_f64();
+            let passed = passed * self.parameters.media_bytes_per_second;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive
+            buffer.anchor.saturating_add(passed as u64)
+        };
+        if offset < buffer.first || offset > frontier {
+            return None;
+        }
+        if start >= full_time {
+            // It had stopped for want of room, which this read makes.
+            buffer.anchor = buffer.limit;
+            buffer.anchor_time = start;
+        }
+        let kept = end.saturating_sub(self.parameters.cache_bytes / 2);
+        buffer.first = buffer.first.max(kept.min(offset));
+        buffer.limit = buffer.limit.max(limit).max(end);
+        let medium = buffer
+            .anchor_time
+            .saturating_add(self.media_time(end.saturating_sub(buffer.anchor)));
+        let medium = if end > buffer.anchor { medium } else { start };
+        let interface = self.parameters.interface_bytes_per_second;
+        let sent = start
+            .saturating_add(self.parameters.fixed)
+            .saturating_add(transfer_time(end - offset, interface));
+        self.buffer = Some(buffer);
+        Some(Service {
+            start,
+            done: sent.max(medium),
+            sought: false,
+            buffered: true,
+        })
+    }
+
+    /// How far the drive reads on after the host has got the bytes before `end`.
+    fn look_ahead(&self, end: u64) -> u64 {
+        let limit = end.saturating_add(self.parameters.cache_bytes / 2);
+        limit.min(self.length_bytes).max(end)
+    }
+
+    fn seek_time(&self, distance: u64) -> Duration {
+        match self.parameters.seek {
+            Seek::None => Duration::ZERO,
+            Seek::Fixed(time) => time,
+            Seek::Curve { .. } if (distance as f64) < self.track_bytes() => Duration::ZERO,
+            Seek::Curve { track, average } => {
+                let part = distance as f64 / self.length_bytes.max(1) as f64;
+                let sweep = average.saturating_sub(track).as_secs_f64() / ROOT_DISTANCE_MEAN;
+                let sweep = sweep * part.min(1.0).sqrt();
+                track.saturating_add(Duration::try_from_secs_f64(sweep).unwrap_or_default())
+            }
+        }
+    }
+
+    /// The wait for the byte at `offset`, `moved` after the last request ended.
+    fn rotation_time(&self, moved: Duration, offset: u64) -> Duration {
+        let turn = self.parameters.turn.as_secs_f64();
+        if turn == 0.0 {
+            return Duration::ZERO;
+        }
+        let track = self.track_bytes();
+        let angle = |byte: u64| (byte as f64 % track) / track;
+        let wait = angle(offset) - angle(self.position) - moved.as_secs_f64() / turn;
+        Duration::try_from_secs_f64(wait.rem_euclid(1.0) * turn).unwrap_or_default()
+    }
+
+    fn track_bytes(&self) -> f64 {
+        let turn = self.parameters.turn.as_secs_f64();
+        (turn * self.parameters.media_bytes_per_second).max(1.0)
+    }
+
+    fn media_time(&self, bytes: u64) -> Duration {
+        transfer_time(bytes, self.parameters.media_bytes_per_second)
+    }
+}
+
+fn transfer_time(bytes: u64, bytes_per_second: f64) -> Duration {
+    Duration::try_from_secs_f64(bytes as f64 / bytes_per_second).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mix::mix;
+
+    const READ: Operation = Operation::Read;
+    const LENGTH: u64 = 1 << 40;
+
+    fn mechanism(text: &str) -> Mechanism {
+        Mechanism::new(Parameters::parse(text).unwrap(), LENGTH)
+    }
+
+    /// Service time of a request that comes when nothing else is there.
+    fn alone(mechanism: &mut Mechanism, offset: u64, length: u64) -> Service {
+        let now = mechanism.free + Duration::from_secs(1);
+        let service = mechanism.serve(now, READ, offset, length);
+        assert_eq!(service.start, now);
+        service
+    }
+
+    fn nanoseconds(service: Service) -> u128 {
+        (service.done - service.start).as_nanos()
+    }
+
+    #[test]
+    fn a_dvd_takes_the_published_times() {
+        let mut dvd = mechanism("dvd");
+        let mut offset = 0;
+        for (kilobytes, expected) in [(2, 660_000), (12, 1_810_000), (16, 2_270_000)] {
+            let contiguous = alone(&mut dvd, offset, kilobytes << 10);
+            assert!(!contiguous.sought);
+            assert_eq!(nanoseconds(contiguous), expected);
+            offset += kilobytes << 10;
+        }
+        let elsewhere = alone(&mut dvd, 1 << 30, 2048);
+        assert!(elsewhere.sought);
+        assert_eq!(nanoseconds(elsewhere), 67_660_000);
+        let back_to_the_same = alone(&mut dvd, 1 << 30, 2048);
+        assert_eq!(nanoseconds(back_to_the_same), 67_660_000);
+        let rate = Parameters::parse("dvd").unwrap().media_bytes_per_second;
+        assert!((rate / 1048576.0 - 8.5).abs() < 0.01, "{rate}");
+        assert_eq!(dvd.totals().seeks, 2);
+    }
+
+    #[test]
+    fn a_gibibyte_by_sectors_does_not_drift() {
+        let mut dvd = mechanism("dvd");
+        let mut last = Duration::ZERO;
+        for sector in 0..524_288 {
+            // All came at once; the drive never rests.
+            let service = dvd.serve(Duration::from_micros(sector), READ, sector * 2048, 2048);
+            assert_eq!(service.start, last);
+            last = service.done;
+        }
+        assert_eq!(last, Duration::from_micros(660) * 524_288);
+        assert_eq!(dvd.totals().busy, last);
+        assert_eq!(dvd.totals().bytes, 1 << 30);
+        assert_eq!(dvd.totals().seeks, 0);
+    }
+
+    #[test]
+    fn requests_are_served_in_order_and_rest_is_not_busy() {
+        let mut dvd = mechanism("dvd");
+        let first = dvd.serve(Duration::ZERO, READ, 0, 2048);
+        let second = dvd.serve(Duration::ZERO, READ, 1 << 20, 2048);
+        let third = dvd.serve(Duration::from_secs(9), READ, 2048, 2048);
+        assert_eq!(second.start, first.done);
+        assert_eq!(third.start, Duration::from_secs(9));
+        assert_eq!(dvd.totals().busy, Duration::from_micros(2 * 67_660 + 660));
+    }
+
+    #[test]
+    fn flash_overlaps_as_many_as_its_queue_holds() {
+        // 100 us for access, 10 us for 1000 bytes.
+        let text = "ssd,fixed=100us,depth=4";
+        let mut parameters = Parameters::parse(text).unwrap();
+        parameters.media_bytes_per_second = 1e8;
+        let mut flash = Mechanism::new(parameters, LENGTH);
+        let done: Vec<_> = (0..10u64)
+            .map(|index| flash.serve(Duration::ZERO, READ, (10 - index) << 20, 1000))
+            .map(|service| service.done.as_micros())
+            .collect();
+        assert_eq!(done, [110, 120, 130, 140, 220, 230, 240, 250, 330, 340]);
+        assert_eq!(flash.totals().seeks, 0);
+        assert_eq!(flash.totals().busy, Duration::from_micros(340));
+    }
+
+    #[test]
+    fn a_seek_and_half_a_turn_on_average() {
+        let mut disk = mechanism("hdd-7200,cache=0");
+        let count = 20_000;
+        let mut sum = Duration::ZERO;
+        for index in 0..count {
+            let service = alone(&mut disk, mix(index + 1) % LENGTH / 512 * 512, 512);
+            assert!(service.sought);
+            sum += service.done - service.start;
+        }
+        let mean = sum.as_secs_f64() / f64::from(u32::try_from(count).unwrap());
+        let expected = 0.1e-3 + 8.5e-3 + 8.333e-3 / 2.0 + 512.0 / 150e6;
+        assert!((mean / expected - 1.0).abs() < 0.01, "{mean} {expected}");
+    }
+
+    #[test]
+    fn rotation_depends_on_addresses_only() {
+        let offsets: Vec<u64> = (0..100).map(|index| mix(index + 1) % LENGTH).collect();
+        let run = |rest: Duration| {
+            let mut disk = mechanism("fc-15k,cache=0");
+            let mut now = Duration::ZERO;
+            let mut times = Vec::new();
+            for offset in &offsets {
+                let service = disk.serve(now, READ, *offset, 4096);
+                times.push(service.done - service.start);
+                now = service.done + rest;
+            }
+            times
+        };
+        assert_eq!(run(Duration::ZERO), run(Duration::from_micros(1234)));
+    }
+
+    #[test]
+    fn reading_the_same_block_again_takes_a_turn() {
+        let mut disk = mechanism("hdd-7200,cache=0");
+        alone(&mut disk, 0, 8192);
+        let again = alone(&mut disk, 0, 8192);
+        let turn = Duration::from_nanos(8_333_333).as_nanos();
+        assert!(nanoseconds(again).abs_diff(turn) < 10, "{again:?}");
+    }
+
+    #[test]
+    fn a_mebibyte_at_a_time_takes_what_fibre_channel_disks_took() {
+        let mut disk = mechanism("fc-15k");
+        let mut now = Duration::ZERO;
+        for index in 0..64 {
+            let rest = Duration::from_micros(50); // the host's
+            now = disk.serve(now, READ, index << 20, 1 << 20).done + rest;
+        }
+        let each = now.as_secs_f64() / 64.0;
+        assert!((each / 15.746e-3 - 1.0).abs() < 0.002, "{each}");
+        assert_eq!(disk.totals().buffered, 63);
+    }
+
+    #[test]
+    fn a_drive_reads_on_until_its_buffer_is_full() {
+        // 1 MB/s, 1 MiB ahead; the interface is fast.
+        let mut parameters = Parameters::parse("hdd-7200,cache=2m,fixed=0ms").unwrap();
+        parameters.media_bytes_per_second = 1048576.0;
+        parameters.interface_bytes_per_second = 1e20;
+        let mut disk = Mechanism::new(parameters, LENGTH);
+        let half = 1 << 19;
+        let first = disk.serve(Duration::ZERO, READ, 0, half);
+        assert_eq!(first.done, Duration::from_millis(500));
+        // After ten seconds 1 MiB is there, and the rest has to be read.
+        let now = Duration::from_millis(10_500);
+        let second = disk.serve(now, READ, half, 4 * half);
+        assert!(second.buffered && !second.sought);
+        assert_eq!(second.done, now + Duration::from_secs(1));
+        // What was read lately is still there, what is far ahead or far behind is not.
+        let again = disk.serve(second.done, READ, 4 * half, half);
+        assert!(again.buffered);
+        assert_eq!(again.done, second.done);
+        let behind = disk.serve(again.done, READ, 0, 512);
+        assert!(behind.sought && !behind.buffered);
+        let ahead = disk.serve(behind.done, READ, 4 << 20, 512);
+        assert!(ahead.sought && !ahead.buffered);
+    }
+
+    #[test]
+    fn a_write_empties_the_buffer() {
+        let mut disk = mechanism("hdd-7200");
+        alone(&mut disk, 0, 4096);
+        assert!(alone(&mut disk, 4096, 4096).buffered);
+        let written = disk.serve(disk.free, Operation::Write, 8192, 4096);
+        assert!(!written.buffered && !written.sought);
+        assert!(!alone(&mut disk, 12_288, 4096).buffered);
+    }
+
+    #[test]
+    fn absurd_requests_do_not_panic() {
+        for preset in super::super::parameters::PRESETS {
+            let mut any = mechanism(preset);
+            for (offset, length) in [(u64::MAX, u64::MAX), (0, u64::MAX), (u64::MAX, 0), (5, 0)] {
+                any.serve(Duration::MAX, READ, offset, length);
+                any.serve(Duration::ZERO, Operation::Write, offset, length);
+            }
+        }
+    }
+}

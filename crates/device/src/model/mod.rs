@@ -1,0 +1,182 @@
+//! A simulated disk, DVD or flash drive over the bytes of another device.
+//!
+//! The other device transfers the bytes at once, while [`Mechanism`] says when the modelled one
+//! would have been done; the request completes at the later of the two. The model's clock is
+//! absolute and runs `speed` times as fast as the wall's, so a completion that was late does not
+//! delay those queued behind it. It does delay whoever submits one request at a time: every late
+//! microsecond counts `speed` times. [`Model::totals`] has the time that the modelled device was
+//! busy, which nothing on the machine can disturb.
+//!
+//! The modelled device takes any number of requests and works on as many as its queue depth, in
+//! the order in which they came. Requests above its longest transfer are cut, and each piece pays
+//! for itself.
+
+mod mechanism;
+mod parameters;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+pub use mechanism::{Mechanism, Service, Totals};
+pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
+
+use crate::timer::Timer;
+use crate::{Device, Error, Geometry, Memory, Outcome, Request, Result, read_exact};
+
+/// A thread that sleeps wakes up that much late on most machines, virtual ones included.
+const SPIN: Duration = Duration::from_micros(60);
+
+/// See the module's text.
+pub struct Model {
+    name: String,
+    inner: Arc<dyn Device>,
+    parameters: Parameters,
+    geometry: Geometry,
+    mechanism: Mutex<Mechanism>,
+    began: Instant,
+    timer: Timer,
+}
+
+impl Model {
+    /// A modelled device with the bytes of `inner`. Starts one thread.
+    pub fn new(inner: Arc<dyn Device>, parameters: Parameters) -> std::io::Result<Self> {
+        let below = inner.geometry();
+        let block = below.logical_block_bytes.max(1);
+        let longest = parameters.transfer_bytes_max;
+        let longest = (longest - longest % block).max(block);
+        let geometry = Geometry {
+            optimal_transfer_bytes: longest,
+            transfer_bytes_max: longest,
+            rotational: parameters.rotational(),
+            queue_depth: parameters.queue_depth,
+            ..below
+        };
+        Ok(Self {
+            name: format!("model:{}:{}", parameters.name, inner.name()),
+            geometry,
+            mechanism: Mutex::new(Mechanism::new(parameters.clone(), inner.length_bytes())),
+            parameters,
+            inner,
+            began: Instant::now(),
+            timer: Timer::new("device-model", SPIN)?,
+        })
+    }
+
+    /// What it is like.
+    #[must_use]
+    pub fn parameters(&self) -> &Parameters {
+        &self.parameters
+    }
+
+    /// Bytes per second from the medium, on the model's clock.
+    #[must_use]
+    pub fn media_bytes_per_second(&self) -> f64 {
+        self.parameters.media_bytes_per_second
+    }
+
+    /// How many times faster the model's clock runs than the wall's.
+    #[must_use]
+    pub fn speed(&self) -> f64 {
+        self.parameters.speed
+    }
+
+    /// Sums over all requests taken so far, those that are not complete yet included.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.mechanism().totals()
+    }
+
+    /// Seconds on the model's clock in which the device was busy.
+    #[must_use]
+    pub fn model_seconds(&self) -> f64 {
+        self.totals().busy.as_secs_f64()
+    }
+
+    fn mechanism(&self) -> MutexGuard<'_, Mechanism> {
+        let mechanism = self.mechanism.lock();
+        mechanism.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The time on the wall at which the model's clock shows `time`; nothing when that is beyond
+    /// what clocks can show.
+    fn wall(&self, time: Duration) -> Option<Instant> {
+        let passed = time.as_secs_f64() / self.parameters.speed;
+        let passed = Duration::try_from_secs_f64(passed).ok()?;
+        self.began.checked_add(passed)
+    }
+
+    fn submit_piece(&self, request: Request) {
+        // The clock is read under the lock, so that it never goes back between two requests.
+        let mut mechanism = self.mechanism();
+        let now = self.began.elapsed().as_secs_f64() * self.parameters.speed;
+        let now = Duration::try_from_secs_f64(now).unwrap_or(Duration::MAX);
+        let (operation, offset) = (request.operation(), request.offset());
+        let service = mechanism.serve(now, operation, offset, request.len() as u64);
+        drop(mechanism);
+        let due = self.wall(service.done);
+        let timer = self.timer.handle();
+        let segments = request.segments().to_vec();
+        let issuer = request.issuer();
+        let arrived = move |outcome: Outcome| {
+            if due.is_some_and(|due| due <= Instant::now()) {
+                request.complete(outcome);
+            } else {
+                timer.at(due, move || request.complete(outcome));
+            }
+        };
+        // SAFETY: the segments are those of `request`, which whoever made it keeps valid and ours
+        // alone until it completes; `arrived` owns it and completes it after this transfer.
+        let transfer = unsafe { Request::new(operation, offset, segments, issuer, arrived) };
+        self.inner.submit(transfer);
+    }
+}
+
+/// Lengths of the pieces of a request: as long as allowed, the last one with the rest.
+fn pieces(length: usize, longest: usize) -> Vec<usize> {
+    let mut lengths = vec![longest; length / longest];
+    if !length.is_multiple_of(longest) {
+        lengths.push(length % longest);
+    }
+    lengths
+}
+
+impl Device for Model {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Waits when, and only when, the device below does.
+    fn submit(&self, request: Request) {
+        let longest = self.geometry.transfer_bytes_max as usize;
+        if request.len() <= longest {
+            self.submit_piece(request);
+            return;
+        }
+        let lengths = pieces(request.len(), longest);
+        for piece in request.split(&lengths) {
+            self.submit_piece(piece);
+        }
+    }
+
+    fn register_memory(&self, memory: &Memory) {
+        self.inner.register_memory(memory);
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        if !may_block {
+            return Err(Error::WouldBlock);
+        }
+        read_exact(self, offset, target)
+    }
+}
+
+#[cfg(test)]
+mod tests;

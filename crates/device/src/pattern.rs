@@ -1,0 +1,196 @@
+//! A device of any length whose bytes are computed, so that every byte that was read can be
+//! checked without a second copy.
+//!
+//! The bytes are 64-bit little-endian words. Word N, at byte 8 N, is a bijective mix of
+//! `N * odd + mix(seed)`: within one device no two words are equal, so bytes from the wrong place
+//! are always found when at least one whole word is checked.
+
+use crate::mix::{STEP, mix};
+use crate::{Device, Error, Geometry, Operation, Request, Result};
+
+use rustix::io::Errno;
+
+/// See the module's text. It completes requests at once and refuses writes with `EROFS`.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    name: String,
+    length_bytes: u64,
+    seed: u64,
+}
+
+impl Pattern {
+    /// A device of so many bytes. Other seeds give other bytes.
+    #[must_use]
+    pub fn new(length_bytes: u64, seed: u64) -> Self {
+        Self {
+            name: format!("pattern:{length_bytes}:{seed}"),
+            length_bytes,
+            seed: mix(seed),
+        }
+    }
+
+    /// Fills `target` with the bytes from `offset`, wherever the device ends.
+    pub fn fill(&self, offset: u64, target: &mut [u8]) {
+        let (head, middle) = target.split_at_mut(head_length(offset, target.len()));
+        self.copy_part(offset, head);
+        let start = offset.wrapping_add(head.len() as u64);
+        let mut words = middle.chunks_exact_mut(8);
+        let mut index = start / 8;
+        for word in &mut words {
+            word.copy_from_slice(&self.word(index).to_le_bytes());
+            index = index.wrapping_add(1);
+        }
+        self.copy_part(index.wrapping_mul(8), words.into_remainder());
+    }
+
+    /// Compares bytes read from `offset` with what they must be.
+    ///
+    /// # Errors
+    /// The offset of the first wrong byte.
+    pub fn check(&self, offset: u64, bytes: &[u8]) -> Result<(), u64> {
+        let mut expected = [0; 4096];
+        let mut at = offset;
+        for part in bytes.chunks(expected.len()) {
+            let expected = &mut expected[..part.len()];
+            self.fill(at, expected);
+            if part != expected {
+                let pairs = part.iter().zip(expected.iter());
+                let right = pairs.take_while(|(is, must)| is == must).count();
+                return Err(at.wrapping_add(right as u64));
+            }
+            at = at.wrapping_add(part.len() as u64);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn word(&self, index: u64) -> u64 {
+        mix(index.wrapping_mul(STEP).wrapping_add(self.seed))
+    }
+
+    /// Fills `target`, which lies within one word.
+    fn copy_part(&self, offset: u64, target: &mut [u8]) {
+        #[allow(clippy::cast_possible_truncation)] // below 8
+        let first = (offset % 8) as usize;
+        let word = self.word(offset / 8).to_le_bytes();
+        let bytes = word.iter().skip(first);
+        for (byte, value) in target.iter_mut().zip(bytes) {
+            *byte = *value;
+        }
+    }
+
+    fn past_end(&self, offset: u64, length: usize) -> Option<Error> {
+        let end = offset.checked_add(length as u64);
+        if end.is_some_and(|end| end <= self.length_bytes) {
+            return None;
+        }
+        Some(Error::PastEnd {
+            device: self.name.clone(),
+            offset,
+            length,
+        })
+    }
+}
+
+/// Bytes in front of the first whole word.
+fn head_length(offset: u64, length: usize) -> usize {
+    #[allow(clippy::cast_possible_truncation)] // below 8
+    let head = ((8 - offset % 8) % 8) as usize;
+    head.min(length)
+}
+
+impl Device for Pattern {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry::MEMORY
+    }
+
+    fn submit(&self, mut request: Request) {
+        let mut offset = request.offset();
+        if request.operation() == Operation::Write {
+            let error = Error::Failed {
+                device: self.name.clone(),
+                offset,
+                errno: Errno::ROFS,
+            };
+            return request.fail(0, error);
+        }
+        if let Some(error) = self.past_end(offset, request.len()) {
+            return request.fail(0, error);
+        }
+        for slice in request.slices_mut() {
+            self.fill(offset, slice);
+            offset += slice.len() as u64;
+        }
+        request.succeed();
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8], _may_block: bool) -> Result<()> {
+        if let Some(error) = self.past_end(offset, target.len()) {
+            return Err(error);
+        }
+        self.fill(offset, target);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read_exact;
+
+    #[test]
+    fn every_piece_is_the_same_bytes() {
+        let pattern = Pattern::new(u64::MAX, 7);
+        let base = (5 << 40) - 3;
+        let mut whole = vec![0; 300];
+        pattern.fill(base, &mut whole);
+        for first in 0..40 {
+            for length in 0..40 {
+                let mut piece = vec![0; length];
+                let offset = base + first as u64;
+                assert_eq!(read_exact(&pattern, offset, &mut piece), Ok(()));
+                assert_eq!(piece, whole[first..first + length], "{first} {length}");
+                assert_eq!(pattern.check(offset, &piece), Ok(()));
+            }
+        }
+        let mut first = [0; 8];
+        pattern.fill(0, &mut first);
+        assert_eq!(first, pattern.word(0).to_le_bytes());
+    }
+
+    #[test]
+    fn the_first_wrong_byte_is_found() {
+        let pattern = Pattern::new(1 << 50, 7);
+        let mut bytes = vec![0; 10_000];
+        pattern.fill(12_345, &mut bytes);
+        for wrong in [0, 1, 4095, 4096, 9999] {
+            bytes[wrong] ^= 0x10;
+            assert_eq!(pattern.check(12_345, &bytes), Err(12_345 + wrong as u64));
+            bytes[wrong] ^= 0x10;
+        }
+        assert_eq!(pattern.check(12_345, &bytes), Ok(()));
+        // Bytes of another place or of another device are wrong within the first word.
+        assert!(pattern.check(12_346, &bytes).unwrap_err() < 12_354);
+        assert!(Pattern::new(1 << 50, 8).check(12_345, &bytes).unwrap_err() < 12_353);
+    }
+
+    #[test]
+    fn it_ends_where_it_says() {
+        let pattern = Pattern::new(10, 1);
+        let mut target = [0; 4];
+        assert_eq!(pattern.read_at(6, &mut target, false), Ok(()));
+        for offset in [7, 10, u64::MAX] {
+            let result = pattern.read_at(offset, &mut target, true);
+            assert!(matches!(result, Err(Error::PastEnd { .. })));
+            assert!(read_exact(&pattern, offset, &mut target).is_err());
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! One thread that does things at their time.
+//!
+//! It sleeps until shortly before the earliest time and, when asked to be exact, spins for the
+//! rest: a sleep ends some tens of microseconds late even with a timer slack of 1 ns, because the
+//! core has to wake up first. Dropping a timer does at once all that is left.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A job and when to do it; equal times in the order in which they came.
+struct Entry {
+    due: Instant,
+    sequence: u64,
+    job: Job,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.due, self.sequence).cmp(&(other.due, other.sequence))
+    }
+}
+
+#[derive(Default)]
+struct State {
+    entries: BinaryHeap<Reverse<Entry>>,
+    sequence: u64,
+    stopped: bool,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Something came or ended while the thread was spinning.
+    news: AtomicBool,
+    spin: Duration,
+}
+
+/// See the module's text.
+pub(crate) struct Timer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Adds jobs to a timer that may have gone.
+#[derive(Clone)]
+pub(crate) struct TimerHandle(Arc<Shared>);
+
+impl Timer {
+    /// A timer that spins for the last `spin` before each time.
+    pub(crate) fn new(name: &str, spin: Duration) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            news: AtomicBool::new(false),
+            spin,
+        });
+        let worker = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || worker.run())?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// A way to add jobs.
+    pub(crate) fn handle(&self) -> TimerHandle {
+        TimerHandle(self.shared.clone())
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.shared.lock().stopped = true;
+        self.shared.wake();
+        if let Some(thread) = self.thread.take() {
+            // The last owner may be a job of this very thread.
+            if thread.thread().id() != std::thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl TimerHandle {
+    /// Has `job` done at `due`; never: when the timer ends or everything is released. At once,
+    /// here, when the timer has ended.
+    pub(crate) fn at(&self, due: Option<Instant>, job: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.lock();
+        if state.stopped {
+            drop(state);
+            job();
+            return;
+        }
+        let sequence = state.sequence;
+        state.sequence += 1;
+        let due = due.unwrap_or_else(never);
+        let job = Box::new(job);
+        state.entries.push(Reverse(Entry { due, sequence, job }));
+        let is_first = state
+            .entries
+            .peek()
+            .is_some_and(|Reverse(entry)| entry.sequence == sequence);
+        drop(state);
+        if is_first {
+            self.0.wake();
+        }
+    }
+
+    /// Jobs that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.0.lock().entries.len()
+    }
+
+    /// Does all that waits now, on the timer's thread.
+    pub(crate) fn release(&self) {
+        let now = Instant::now();
+        let mut state = self.0.lock();
+        let entries = std::mem::take(&mut state.entries).into_sorted_vec();
+        // The order stays: all are due now, and the sequence decides.
+        let first = state.sequence;
+        let entries = entries.into_iter().rev().zip(first..);
+        let entries = entries.map(|(Reverse(entry), sequence)| {
+            Reverse(Entry {
+                due: now,
+                sequence,
+                job: entry.job,
+            })
+        });
+        let entries: BinaryHeap<_> = entries.collect();
+        state.sequence += entries.len() as u64;
+        state.entries = entries;
+        drop(state);
+        self.0.wake();
+    }
+}
+
+/// A month ahead, or as far as the clock goes.
+fn never() -> Instant {
+    let now = Instant::now();
+    now.checked_add(Duration::from_hours(31 * 24))
+        .unwrap_or(now)
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake(&self) {
+        self.news.store(true, Memory::Release);
+        self.changed.notify_one();
+    }
+
+    fn run(&self) {
+        // Without it the kernel may end a sleep 50 us late to save power. It cannot fail.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        while let Some(job) = self.next() {
+            job();
+        }
+    }
+
+    /// Waits for the next job. Nothing when the timer has ended and nothing is left.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.lock();
+        loop {
+            self.news.store(false, Memory::Relaxed);
+            let due = state.entries.peek().map(|Reverse(entry)| entry.due);
+            let Some(due) = due else {
+                if state.stopped {
+                    return None;
+                }
+                let changed = self.changed.wait(state);
+                state = changed.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let rest = due.saturating_duration_since(Instant::now());
+            if rest.is_zero() || state.stopped {
+                return state.entries.pop().map(|Reverse(entry)| entry.job);
+            }
+            if rest > self.spin {
+                let sleep = rest - self.spin;
+                let changed = self.changed.wait_timeout(state, sleep);
+                state = changed.unwrap_or_else(PoisonError::into_inner).0;
+            } else {
+                drop(state);
+                while Instant::now() < due && !self.news.load(Memory::Acquire) {
+                    std::hint::spin_loop();
+                }
+                state = self.lock();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn jobs_are_done_in_order_and_not_early() {
+        let timer = Timer::new("timer", Duration::from_micros(50)).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let start = Instant::now();
+        for (name, after) in [('c', 9), ('a', 2), ('b', 5), ('d', 9)] {
+            let due = start + Duration::from_millis(after);
+            let sender = sender.clone();
+            timer.handle().at(Some(due), move || {
+                sender.send((name, Instant::now() >= due)).unwrap();
+            });
+        }
+        let done: Vec<_> = (0..4).map(|_| receiver.recv().unwrap()).collect();
+        assert_eq!(done, [('a', true), ('b', true), ('c', true), ('d', true)]);
+    }
+
+    #[test]
+    fn release_and_drop_do_what_is_left() {
+        let timer = Timer::new("timer", Duration::ZERO).unwrap();
+        let handle = timer.handle();
+        let (sender, receiver) = mpsc::channel();
+        let add = |number: i32, due| {
+            let sender = sender.clone();
+            handle.at(due, move || sender.send(number).unwrap());
+        };
+        let later = Instant::now() + Duration::from_secs(1000);
+        add(2, None);
+        add(1, Some(later));
+        assert_eq!(handle.waiting(), 2);
+        handle.release();
+        assert_eq!((receiver.recv(), receiver.recv()), (Ok(1), Ok(2)));
+        add(3, None);
+        drop(timer);
+        assert_eq!(receiver.try_recv(), Ok(3));
+        add(4, None);
+        assert_eq!(receiver.try_recv(), Ok(4));
+    }
+
+    #[test]
+    fn a_job_may_own_its_timer() {
+        let timer = Arc::new(Timer::new("timer", Duration::ZERO).unwrap());
+        let (sender, receiver) = mpsc::channel();
+        let handle = timer.handle();
+        let (let_go, gone) = mpsc::channel::<()>();
+        let owner = timer.clone();
+        handle.at(Some(Instant::now()), move || {
+            let _ = gone.recv();
+            drop(owner);
+            sender.send(()).unwrap();
+        });
+        drop(timer);
+        drop(let_go);
+        assert_eq!(receiver.recv(), Ok(()));
+    }
+}
