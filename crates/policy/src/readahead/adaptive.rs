@@ -169,16 +169,9 @@ impl Adaptive {
             }
             AccessKind::Miss | AccessKind::Late => {}
         }
-        let found = self.recent.take(touch, &self.settings);
-        match found {
-            Found::Forward(recent) => {
-                let skipped = self.skipped(&recent, touch);
-                let place = self.forward(recent.start, touch.offset, touch, skipped);
-                return self.settle(place, skipped, touch);
-            }
-            Found::Backward(recent) => {
-                return self.backward(&recent, touch);
-            }
+        match self.recent.take(touch, &self.settings) {
+            Found::Forward(recent) => return self.second(&recent, touch),
+            Found::Backward(recent) => return self.backward(&recent, touch),
             Found::Same => {
                 self.vote.extend(touch.offset, touch.end);
                 self.counts.random += 1;
@@ -197,6 +190,27 @@ impl Adaptive {
                 Plan::default()
             }
         }
+    }
+
+    /// A touch that a strided stream would take. If it goes on with the read before it, that is
+    /// the better explanation.
+    fn strided_or_adjacent(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
+        if touch.kind == AccessKind::Miss {
+            match self.recent.take(touch, &self.settings) {
+                Found::Forward(recent) => return self.second(&recent, touch),
+                Found::Backward(recent) => return self.backward(&recent, touch),
+                Found::Same | Found::Descent | Found::New => {}
+            }
+        }
+        self.counts.sequential += 1;
+        self.go_on(index, relation, touch)
+    }
+
+    /// The second read of a stream.
+    fn second(&mut self, recent: &Recent, touch: &Touch) -> Plan {
+        let skipped = self.skipped(recent, touch);
+        let place = self.forward(recent.start, touch.offset, touch, skipped);
+        self.settle(place, skipped, touch)
     }
 
     fn forward(&self, start: u64, position: u64, touch: &Touch, skipped: Option<usize>) -> Place {
@@ -266,10 +280,16 @@ impl Adaptive {
         self.go_on(index, Relation::Inside(0), touch)
     }
 
-    /// A free place, or the one that has been silent longest, and long enough.
+    /// A free place, or that of a doubtful stride (the beginnings of streams at equal
+    /// distances look like one), or the one that has been silent longest, and long enough.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
+        }
+        let doubtful =
+            |place: &Place| matches!(place, Place::Strided(stride) if stride.is_doubtful());
+        if let Some(index) = self.places.iter().position(doubtful) {
+            return Some(index);
         }
         let ages = self.places.iter().map(Place::last_used).enumerate();
         let (index, last_used) = ages.min_by_key(|(_, last_used)| *last_used)?;
@@ -352,11 +372,14 @@ impl ReadAhead for Adaptive {
             now: access.now,
         };
         let plan = match self.find(&touch) {
-            Some((index, relation)) => {
-                self.counts.sequential += 1;
-                self.counts.skips += u64::from(matches!(relation, Relation::Skip(_)));
-                self.go_on(index, relation, &touch)
-            }
+            Some((index, relation)) => match self.places.get(index) {
+                Some(Place::Strided(_)) => self.strided_or_adjacent(index, relation, &touch),
+                _ => {
+                    self.counts.sequential += 1;
+                    self.counts.skips += u64::from(matches!(relation, Relation::Skip(_)));
+                    self.go_on(index, relation, &touch)
+                }
+            },
             None => self.begin(&touch),
         };
         if !plan.fetch.is_empty() {

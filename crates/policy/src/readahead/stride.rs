@@ -46,10 +46,13 @@ const PIECES_MAX: u64 = 64;
 const DENSE_PIECES: u64 = 4;
 /// A stride of fewer units than this is read without gaps.
 const DENSE_UNITS: u64 = 2;
+/// A stride that was met fewer times since it was found gives its place to any other stream.
+const CONFIRMATIONS_MIN: u64 = 4;
 /// The reader may leave out so many pieces.
 const LEAP_PIECES: i128 = 2;
 
 const _: () = assert!(DELTAS_MAX.is_power_of_two() && DELTAS_MIN.is_power_of_two());
+const _: () = assert!(CONFIRMATIONS_MIN >= 1);
 const _: () = assert!(PIECES_START >= 2 && PIECES_START <= PIECES_MAX);
 
 /// The last distances between reads.
@@ -110,6 +113,7 @@ pub(super) fn is_dense(delta: i64, length: u64, settings: &Settings) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stride {
     pub(super) last_used: Duration,
+    confirmations: u64,
     delta: i64,
     length: u64,
     position: u64,
@@ -132,6 +136,7 @@ impl Stride {
     pub(super) fn new(position: u64, delta: i64, length: u64) -> Self {
         Self {
             last_used: Duration::ZERO,
+            confirmations: 0,
             delta,
             length,
             position,
@@ -150,6 +155,11 @@ impl Stride {
         let within = way.rem_euclid(delta.abs());
         let index = way.div_euclid(delta.abs()) * delta.signum();
         (within < i128::from(self.length)).then_some(index)
+    }
+
+    /// Whether so few pieces were seen that it may be chance.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.confirmations < CONFIRMATIONS_MIN
     }
 
     /// How many pieces on a touch is, if it belongs to the stream.
@@ -181,6 +191,7 @@ impl Stride {
         };
         counts.skips += u64::from(ahead > self.planned + 1);
         self.position = position;
+        self.confirmations += u64::from(ahead > 0);
         let missed = touch.kind == AccessKind::Miss;
         let gone = missed && ahead <= self.planned;
         self.planned = if gone {
