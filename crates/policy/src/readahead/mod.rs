@@ -3,6 +3,19 @@
 use std::ops::Range;
 use std::time::Duration;
 
+mod adaptive;
+pub mod hsfs;
+mod none;
+mod recent;
+pub mod settings;
+mod stream;
+mod stride;
+
+pub use adaptive::Adaptive;
+pub use hsfs::Hsfs;
+pub use none::NoReadAhead;
+pub use settings::Settings;
+
 /// How an access found its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
@@ -27,7 +40,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// How many bytes of read-ahead may be asked for now, over all streams of the cache.
     pub budget_bytes: u64,
-    /// The time, since any fixed moment; never goes back.
+    /// The time, since any fixed moment; never goes back. Parts of one read carry the same time:
+    /// they are one access, and two accesses are what proves a stream.
     pub now: Duration,
 }
 
@@ -103,4 +117,33 @@ pub struct Counts {
     pub wasted_bytes: u64,
     /// Plans cut for want of memory.
     pub refused: u64,
+    /// Streams that go backward, among those begun.
+    pub backward: u64,
+    /// Streams that go in strides, among those begun.
+    pub strides: u64,
+    /// Forward skips that a stream followed, or that took its distance to a new place.
+    pub skips: u64,
+    /// Streams not begun because all places were taken by live ones.
+    pub crowded: u64,
+    /// Plans cut or put off because the budget was too small.
+    pub budget_cuts: u64,
+    /// Distances grown because read-ahead was late.
+    pub grown: u64,
+    /// Distances shrunk because of waste.
+    pub shrunk: u64,
+}
+
+impl Counts {
+    /// Counts what became of a plan.
+    fn feedback(&mut self, feedback: Feedback) {
+        match feedback {
+            Feedback::Useful { length, .. } => {
+                self.useful_bytes = self.useful_bytes.saturating_add(length);
+            }
+            Feedback::Wasted { length, .. } => {
+                self.wasted_bytes = self.wasted_bytes.saturating_add(length);
+            }
+            Feedback::Refused { .. } => self.refused += 1,
+        }
+    }
 }

@@ -1,0 +1,214 @@
+//! The constants of adaptive read-ahead, and the reasons for them.
+//!
+//! ```text
+//!  request      distance_bytes_min                              distance_bytes_max
+//!     |  x4, x2, x2 ... |  + 1/8 for each batch that came too late      |
+//!     v                 v                                               v
+//!  ---+-----------------+-----------------------------------------------+--> distance
+//! ```
+//!
+//! - A stream begins with 4 times its request (Linux) and doubles to 4 MiB (ZFS): a short file
+//!   costs little, a long one is at full speed after eight steps.
+//! - Above that it grows only when read-ahead was late, so a slow reader never takes memory that
+//!   a fast one needs. 64 MiB cover 64 ms at 1 GiB/s.
+//! - A batch is half a distance: one half is being read while the other half is on its way.
+//! - Flash: 512 KiB is where requests cost nothing any more. Rotating media: between two streams
+//!   lies a seek. A DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row to spend 0.8 of its time on
+//!   data, a disk (200 MB/s, 12 ms with rotation) 9.6 MB; 4 MiB, with several requests of a stream
+//!   merged, is between. The distance is therefore at least two batches.
+//! - Rotating media end at 16 MiB: they serve one request at a time, and what one stream takes
+//!   in a row is what all others wait.
+
+use std::time::Duration;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// Bytes of a cache page.
+pub const PAGE_BYTES: u64 = 64 * KIB;
+/// Bytes of the smallest fetch.
+pub const UNIT_BYTES: u64 = 4 * KIB;
+/// Where doubling ends.
+pub const DISTANCE_BYTES_MIN: u64 = 4 * MIB;
+/// Where growth ends on flash.
+pub const DISTANCE_BYTES_MAX: u64 = 64 * MIB;
+/// Where growth ends on rotating media.
+pub const DISTANCE_BYTES_MAX_ROTATING: u64 = 16 * MIB;
+/// Least bytes of a batch on flash.
+pub const BATCH_BYTES_MIN: u64 = 512 * KIB;
+/// Least bytes of a batch on rotating media.
+pub const BATCH_BYTES_MIN_ROTATING: u64 = 4 * MIB;
+/// Streams of one file.
+pub const STREAMS_MAX: usize = 8;
+/// How far ahead of a stream an access may be and still belong to it.
+pub const REORDER_BYTES: u64 = 16 * MIB;
+/// What free-behind leaves for a reader that steps back.
+pub const BACK_SEEK_BYTES: u64 = MIB;
+/// After this silence the place of a stream may be given to another.
+pub const IDLE_REUSE: Duration = Duration::from_secs(1);
+/// After this silence what was learnt about a stream's speed is void.
+pub const IDLE_FORGET: Duration = Duration::from_secs(2);
+
+/// A stream begins with this many times its request.
+pub(super) const START_REQUESTS: u64 = 4;
+/// Late growth is one part in this many.
+pub(super) const LATE_GROWTH_DIVISOR: u64 = 8;
+/// A distance shrinks when more than one byte in this many was wasted.
+pub(super) const WASTE_DIVISOR: u64 = 4;
+/// A gap before an access is bridged when it is at most this part of the way from the reader.
+pub(super) const HOLE_DIVISOR: u64 = 4;
+/// One read may be told in parts, one for each page; more than this in a row is a stream.
+pub(super) const READ_BYTES_MAX: u64 = MIB;
+
+const STREAMS_LIMIT: usize = 64;
+const PAGE_BYTES_LIMIT: u64 = 1 << 30;
+const DISTANCE_BYTES_LIMIT: u64 = 1 << 40;
+
+const _: () = assert!(PAGE_BYTES.is_power_of_two() && UNIT_BYTES.is_power_of_two());
+const _: () = assert!(UNIT_BYTES <= PAGE_BYTES);
+const _: () = assert!(DISTANCE_BYTES_MIN >= 4 * PAGE_BYTES);
+const _: () = assert!(DISTANCE_BYTES_MIN <= DISTANCE_BYTES_MAX);
+const _: () = assert!(DISTANCE_BYTES_MIN <= DISTANCE_BYTES_MAX_ROTATING);
+const _: () = assert!(2 * BATCH_BYTES_MIN <= DISTANCE_BYTES_MAX);
+const _: () = assert!(2 * BATCH_BYTES_MIN_ROTATING <= DISTANCE_BYTES_MAX_ROTATING);
+const _: () = assert!(BATCH_BYTES_MIN >= PAGE_BYTES);
+const _: () = assert!(STREAMS_MAX >= 1 && STREAMS_MAX <= STREAMS_LIMIT);
+const _: () = assert!(BACK_SEEK_BYTES < REORDER_BYTES);
+const _: () = assert!(IDLE_REUSE.as_nanos() < IDLE_FORGET.as_nanos());
+
+/// What [`super::Adaptive`] goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of the file or device. Nothing past it is ever asked for.
+    pub length_bytes: u64,
+    /// Bytes of a cache page, a power of two. Windows end and markers lie at its multiples.
+    pub page_bytes: u64,
+    /// Bytes of the smallest fetch, a power of two, at most a page.
+    pub unit_bytes: u64,
+    /// Where doubling of the distance ends.
+    pub distance_bytes_min: u64,
+    /// Where growth of the distance ends.
+    pub distance_bytes_max: u64,
+    /// How much to ask for at a time, at least, by a stream that has grown to its distance.
+    pub batch_bytes_min: u64,
+    /// Streams of this file.
+    pub streams_max: usize,
+    /// How far ahead of a stream an access may be and still belong to it.
+    pub reorder_bytes: u64,
+    /// What free-behind leaves for a reader that steps back.
+    pub back_seek_bytes: u64,
+    /// After this silence the place of a stream may be given to another.
+    pub idle_reuse: Duration,
+    /// After this silence the distance of a stream falls back to the minimum.
+    pub idle_forget: Duration,
+}
+
+impl Settings {
+    /// For a medium without seeks.
+    #[must_use]
+    pub const fn flash(length_bytes: u64) -> Self {
+        Self {
+            length_bytes,
+            page_bytes: PAGE_BYTES,
+            unit_bytes: UNIT_BYTES,
+            distance_bytes_min: DISTANCE_BYTES_MIN,
+            distance_bytes_max: DISTANCE_BYTES_MAX,
+            batch_bytes_min: BATCH_BYTES_MIN,
+            streams_max: STREAMS_MAX,
+            reorder_bytes: REORDER_BYTES,
+            back_seek_bytes: BACK_SEEK_BYTES,
+            idle_reuse: IDLE_REUSE,
+            idle_forget: IDLE_FORGET,
+        }
+    }
+
+    /// For disks and optical media.
+    #[must_use]
+    pub const fn rotating(length_bytes: u64) -> Self {
+        Self {
+            batch_bytes_min: BATCH_BYTES_MIN_ROTATING,
+            distance_bytes_max: DISTANCE_BYTES_MAX_ROTATING,
+            ..Self::flash(length_bytes)
+        }
+    }
+
+    /// The nearest settings that fit together.
+    pub(super) fn normalised(mut self) -> Self {
+        let power = |bytes: u64| bytes.clamp(1, PAGE_BYTES_LIMIT).next_power_of_two();
+        self.page_bytes = power(self.page_bytes);
+        self.unit_bytes = power(self.unit_bytes).min(self.page_bytes);
+        // The last partial page of 2^64 bytes could not be rounded up.
+        self.length_bytes = self.length_bytes.min(down(u64::MAX, self.page_bytes));
+        let most = self.distance_bytes_max;
+        self.distance_bytes_max = most.clamp(2 * self.page_bytes, DISTANCE_BYTES_LIMIT);
+        let least = self.distance_bytes_min;
+        self.distance_bytes_min = least.clamp(2 * self.page_bytes, self.distance_bytes_max);
+        self.batch_bytes_min = self.batch_bytes_min.min(self.distance_bytes_max / 2);
+        self.streams_max = self.streams_max.clamp(1, STREAMS_LIMIT);
+        self
+    }
+
+    /// The distance of a stream that has done its doubling.
+    pub(super) fn distance_bytes_grown(&self) -> u64 {
+        self.distance_bytes_min.max(2 * self.batch_bytes_min)
+    }
+}
+
+/// The multiple of `unit`, a power of two, at or below `value`.
+pub(super) const fn down(value: u64, unit: u64) -> u64 {
+    value & !(unit - 1)
+}
+
+/// The multiple of `unit`, a power of two, at or above `value`, or the last there is.
+pub(super) const fn up(value: u64, unit: u64) -> u64 {
+    down(value.saturating_add(unit - 1), unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_settings_become_consistent() {
+        for value in [0, 1, 3, 4096, 65_537, u64::MAX] {
+            for length_bytes in [0, 1, u64::MAX] {
+                let settings = Settings {
+                    length_bytes,
+                    page_bytes: value,
+                    unit_bytes: value,
+                    distance_bytes_min: value,
+                    distance_bytes_max: value,
+                    batch_bytes_min: value,
+                    streams_max: usize::try_from(value).unwrap(),
+                    reorder_bytes: value,
+                    back_seek_bytes: value,
+                    idle_reuse: Duration::ZERO,
+                    idle_forget: Duration::ZERO,
+                }
+                .normalised();
+                assert!(settings.page_bytes.is_power_of_two());
+                assert!(settings.unit_bytes <= settings.page_bytes);
+                assert!(settings.distance_bytes_min <= settings.distance_bytes_max);
+                assert!(settings.distance_bytes_grown() <= settings.distance_bytes_max);
+                assert!(settings.streams_max >= 1);
+                assert_eq!(settings, settings.normalised());
+            }
+        }
+    }
+
+    #[test]
+    fn the_presets_are_consistent() {
+        for settings in [Settings::flash(1 << 30), Settings::rotating(1 << 30)] {
+            assert_eq!(settings, settings.normalised());
+        }
+        assert_eq!(Settings::flash(1).distance_bytes_grown(), 4 * MIB);
+        assert_eq!(Settings::rotating(1).distance_bytes_grown(), 8 * MIB);
+    }
+
+    #[test]
+    fn rounding() {
+        assert_eq!((down(4097, 4096), up(4097, 4096)), (4096, 8192));
+        assert_eq!((down(4096, 4096), up(4096, 4096)), (4096, 4096));
+        assert_eq!(up(u64::MAX, 4096), u64::MAX - 4095);
+    }
+}

@@ -1,0 +1,343 @@
+//! One stream that reads on without gaps: its window, its distance and its marker.
+//!
+//! # Problem
+//!
+//! The reader must never wait, the device must get large contiguous requests, and memory must not
+//! be filled with what nobody will read. Ordinary hits are not told, because telling costs.
+//!
+//! # Rule
+//!
+//! ```text
+//!   released    back seek   position     marker            window_end
+//!  ----|-----------|-----------|------------|------------------|------> offset
+//!                                            <-- distance / 2 -->
+//!                               <---------- distance ----------->
+//! ```
+//!
+//! All up to `window_end` was asked for. When the reader touches the page of the marker, the window
+//! is extended to `position + distance` in one piece (at least half a distance), and the marker
+//! moves on. So each half is fetched while the other half is read.
+//!
+//! - The distance doubles at each step up to the grown distance (`Settings`); beyond it, it grows by
+//!   1/8, and only when a byte of the last batch was touched before it had come, at most once for
+//!   each batch: a reader that waits for every page of a batch was late once, not 32 times.
+//! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
+//!   refused memory. Then only being late lets it grow again.
+//! - A miss inside the window means the rest of it is gone (evicted or refused): the window begins
+//!   anew behind the miss.
+//! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
+//!   position can be ahead of the true reader when some other reader touched the window; one step
+//!   later it is not.
+//! - A budget too small for half a batch puts the step off to the middle of what is left, unless
+//!   little is left.
+//!
+//! A stream knows only ascending offsets. Backward ones live in a mirrored space (`adaptive.rs`).
+//!
+//! # Weaknesses
+//!
+//! A device that is slower than its reader makes every batch late, so the distance reaches the
+//! maximum without use. What lies behind the last step at the end of a file is never released.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::settings::{
+    HOLE_DIVISOR, LATE_GROWTH_DIVISOR, START_REQUESTS, Settings, WASTE_DIVISOR, down, up,
+};
+use super::{AccessKind, Counts};
+
+/// A part of a file and how it was found, in the space of the stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Touch {
+    pub(super) offset: u64,
+    pub(super) end: u64,
+    pub(super) kind: AccessKind,
+    pub(super) budget_bytes: u64,
+    pub(super) now: Duration,
+}
+
+/// What a stream wants after a touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) fetch: Option<Range<u64>>,
+    pub(super) marker: Option<u64>,
+    pub(super) release: Option<Range<u64>>,
+}
+
+/// How a touch lies to a stream; the smaller, the nearer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Relation {
+    /// At the position or in the window, so many bytes on.
+    Inside(u64),
+    /// Beyond the window by less than a quarter of the way.
+    Skip(u64),
+    /// Behind the position, and found.
+    Behind(u64),
+}
+
+/// A stream. See the module.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stream {
+    pub(super) position: u64,
+    pub(super) window_end: u64,
+    pub(super) distance: u64,
+    pub(super) last_used: Duration,
+    start: u64,
+    marker: Option<u64>,
+    step_position: u64,
+    released: u64,
+    doubling: bool,
+    late_counted: bool,
+    useful: u64,
+    wasted: u64,
+}
+
+impl Stream {
+    /// A stream that began at `start`, is now at `position`, and reads `request` bytes at a time.
+    pub(super) fn new(start: u64, position: u64, request: u64, settings: &Settings) -> Self {
+        let grown = settings.distance_bytes_grown();
+        let first = request.saturating_mul(START_REQUESTS).min(grown);
+        let first = first.max(request.saturating_mul(START_REQUESTS / 2));
+        let distance = up(first, settings.page_bytes);
+        Self {
+            position,
+            window_end: position,
+            distance: distance.clamp(settings.page_bytes, settings.distance_bytes_max),
+            last_used: Duration::ZERO,
+            start,
+            marker: None,
+            step_position: start,
+            released: up(start, settings.page_bytes),
+            doubling: true,
+            late_counted: false,
+            useful: 0,
+            wasted: 0,
+        }
+    }
+
+    /// Goes on as fast as `other` did.
+    pub(super) fn inherit(&mut self, other: &Self) {
+        self.distance = self.distance.max(other.distance);
+        self.doubling = other.doubling;
+    }
+
+    /// How a touch lies to this stream, if it may belong to it.
+    pub(super) fn relation(&self, touch: &Touch, settings: &Settings) -> Option<Relation> {
+        let Touch { offset, end, .. } = *touch;
+        if end <= self.position {
+            let behind = self.position - end;
+            let near = behind <= settings.reorder_bytes && end > self.start;
+            let found = touch.kind != AccessKind::Miss;
+            return (near && found).then_some(Relation::Behind(behind));
+        }
+        if offset <= self.window_end {
+            return Some(Relation::Inside(offset.saturating_sub(self.position)));
+        }
+        let hole = offset - self.window_end;
+        let near = hole <= settings.reorder_bytes && hole <= (end - self.position) / HOLE_DIVISOR;
+        near.then_some(Relation::Skip(hole))
+    }
+
+    /// Takes a touch that belongs to the stream, and says what to do.
+    pub(super) fn touch(
+        &mut self,
+        touch: &Touch,
+        settings: &Settings,
+        counts: &mut Counts,
+    ) -> Step {
+        if touch.now.saturating_sub(self.last_used) > settings.idle_forget {
+            self.distance = self.distance.min(settings.distance_bytes_grown());
+        }
+        self.last_used = touch.now;
+        if touch.end <= self.position {
+            return Step::default();
+        }
+        self.position = touch.end;
+        let missed = touch.kind == AccessKind::Miss;
+        let late = missed || touch.kind == AccessKind::Late;
+        let first_late = late && !self.late_counted && self.has_asked();
+        if first_late {
+            self.late_counted = true;
+            self.grow(settings, counts);
+        }
+        if missed && touch.offset <= self.window_end && touch.end < self.window_end {
+            self.window_end = up(touch.end, settings.unit_bytes);
+            self.marker = None;
+        }
+        // The reader fetches its own bytes; a hole before them is bridged by read-ahead.
+        if touch.offset <= self.window_end {
+            self.window_end = self.window_end.max(up(touch.end, settings.unit_bytes));
+            self.window_end = self.window_end.min(settings.length_bytes);
+        }
+        let marked = touch.kind == AccessKind::Marker;
+        let passed = self.marker.is_none_or(|marker| touch.end > marker);
+        if !(missed || marked || first_late || passed) || touch.kind == AccessKind::Hit {
+            return Step::default();
+        }
+        self.step(touch, settings, counts)
+    }
+
+    /// Whether anything was ever asked for: being late needs that.
+    fn has_asked(&self) -> bool {
+        self.step_position > self.start
+    }
+
+    /// Grows the distance because read-ahead was late.
+    fn grow(&mut self, settings: &Settings, counts: &mut Counts) {
+        let grown = settings.distance_bytes_grown();
+        if self.distance >= grown {
+            let more = self.distance / LATE_GROWTH_DIVISOR;
+            self.distance = self
+                .distance
+                .saturating_add(more)
+                .min(settings.distance_bytes_max);
+        } else if !self.doubling {
+            self.distance = self.distance.saturating_mul(2).min(grown);
+        } else {
+            return;
+        }
+        counts.grown += 1;
+    }
+
+    /// Where the reader has to be for the next batch to be due.
+    fn due(&self, settings: &Settings) -> u64 {
+        let due = self.window_end.saturating_sub(self.distance / 2);
+        down(due, settings.page_bytes)
+    }
+
+    fn step(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Step {
+        let page = settings.page_bytes;
+        if self.window_end >= settings.length_bytes {
+            self.marker = None;
+            let release = self.release(settings);
+            self.step_position = self.position;
+            return Step {
+                release,
+                ..Step::default()
+            };
+        }
+        let untouched = up(self.position, page);
+        let due = self.due(settings);
+        if due >= untouched && due < self.window_end {
+            return self.rearm(due);
+        }
+        if self.doubling && self.has_asked() {
+            let grown = settings.distance_bytes_grown();
+            let doubled = self.distance.saturating_mul(2).min(grown);
+            self.distance = self.distance.max(doubled);
+            self.doubling = self.distance < grown;
+        }
+        let target = up(self.position.saturating_add(self.distance), page);
+        let wanted = target
+            .min(settings.length_bytes)
+            .saturating_sub(self.window_end);
+        let allowed = wanted.min(touch.budget_bytes);
+        counts.budget_cuts += u64::from(allowed < wanted);
+        let left = self.window_end - self.position.min(self.window_end);
+        let crumbs = allowed < wanted.min(settings.batch_bytes_min.max(page)) / 2;
+        let middle = down(self.position.saturating_add(left / 2), page);
+        if allowed < wanted && crumbs && left > self.distance / 4 && middle >= untouched {
+            return self.rearm(middle);
+        }
+        let end = self.cut(self.window_end + allowed, allowed == wanted, settings);
+        if end <= self.window_end {
+            let next = if middle >= untouched {
+                middle
+            } else {
+                untouched
+            };
+            return if next < self.window_end {
+                self.rearm(next)
+            } else {
+                Step::default()
+            };
+        }
+        let fetch = self.window_end..end;
+        self.window_end = end;
+        self.late_counted = false;
+        let release = self.release(settings);
+        self.step_position = self.position;
+        let marker = self.due(settings).max(untouched);
+        let more = end < settings.length_bytes && marker < end;
+        self.marker = more.then_some(marker);
+        Step {
+            fetch: Some(fetch),
+            marker: self.marker,
+            release,
+        }
+    }
+
+    /// Cuts a window that the budget has shortened to pages, or at least to units.
+    fn cut(&self, end: u64, whole: bool, settings: &Settings) -> u64 {
+        let paged = down(end, settings.page_bytes);
+        match () {
+            () if whole => end,
+            () if paged > self.window_end => paged,
+            () => down(end, settings.unit_bytes),
+        }
+    }
+
+    fn rearm(&mut self, marker: u64) -> Step {
+        let known = self.marker.replace(marker) == Some(marker);
+        Step {
+            marker: (!known).then_some(marker),
+            ..Step::default()
+        }
+    }
+
+    fn release(&mut self, settings: &Settings) -> Option<Range<u64>> {
+        let end = self.step_position.saturating_sub(settings.back_seek_bytes);
+        let end = down(end, settings.page_bytes);
+        let range = self.released..end;
+        self.released = self.released.max(end);
+        (range.start < range.end).then_some(range)
+    }
+
+    /// Whether bytes at `offset` were asked for by this stream, and how far from its position.
+    pub(super) fn owns(&self, offset: u64) -> Option<u64> {
+        (self.start..self.window_end)
+            .contains(&offset)
+            .then(|| offset.abs_diff(self.position))
+    }
+
+    /// Counts bytes that were read.
+    pub(super) fn useful(&mut self, bytes: u64) {
+        self.useful = self.useful.saturating_add(bytes);
+        self.fade();
+    }
+
+    /// Counts bytes that were evicted unread. True if the distance shrank.
+    pub(super) fn wasted(&mut self, bytes: u64, settings: &Settings) -> bool {
+        self.wasted = self.wasted.saturating_add(bytes);
+        let judged = self.wasted.saturating_add(self.useful);
+        if judged < self.distance / 2 || self.wasted <= judged / WASTE_DIVISOR {
+            self.fade();
+            return false;
+        }
+        (self.useful, self.wasted) = (0, 0);
+        self.shrink(settings);
+        true
+    }
+
+    /// There was no memory from `offset` on.
+    pub(super) fn refused(&mut self, offset: u64, settings: &Settings) {
+        self.window_end = self.window_end.min(offset.max(self.position));
+        if self.marker.is_some_and(|marker| marker >= self.window_end) {
+            self.marker = None;
+        }
+        self.shrink(settings);
+    }
+
+    fn shrink(&mut self, settings: &Settings) {
+        self.distance = (self.distance / 2).max(settings.page_bytes);
+        self.doubling = false;
+    }
+
+    /// What is recent: as much as two distances.
+    fn fade(&mut self) {
+        if self.useful.saturating_add(self.wasted) > self.distance.saturating_mul(2) {
+            self.useful /= 2;
+            self.wasted /= 2;
+        }
+    }
+}
