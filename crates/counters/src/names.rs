@@ -59,6 +59,56 @@ register! { COUNTERS, Counter:
         "Reads that a file or block device refused.";
     DEVICE_WOULD_BLOCK = "pagewell_device_would_block_total",
         "Reads given up because they would have waited and the thread may not.";
+    CACHE_HITS = "pagewell_cache_hits_total",
+        "Pages, or parts of them, found in the page cache.";
+    CACHE_MISSES = "pagewell_cache_misses_total",
+        "Reads of the page cache that found something missing or on its way.";
+    CACHE_WOULD_BLOCK = "pagewell_cache_would_block_total",
+        "Misses of callers that may not wait.";
+    CACHE_JOINED = "pagewell_cache_joined_total",
+        "Times that a reader waited for a fetch that was on its way already.";
+    CACHE_FETCH_REQUESTS = "pagewell_cache_fetch_requests_total",
+        "Requests sent to devices by the page cache.";
+    CACHE_FETCHED_BYTES = "pagewell_cache_fetched_bytes_total",
+        "Bytes that devices brought into the page cache.";
+    CACHE_FETCH_ERRORS = "pagewell_cache_fetch_errors_total",
+        "Runs of bytes that a device did not bring.";
+    CACHE_MERGED_REQUESTS = "pagewell_cache_merged_requests_total",
+        "Requests that travelled with another.";
+    CACHE_WRAPS = "pagewell_cache_elevator_wraps_total",
+        "Times that the elevator went back to the lowest address.";
+    CACHE_DEADLINE_PICKS = "pagewell_cache_elevator_deadline_picks_total",
+        "Requests sent out of order because they had waited too long.";
+    CACHE_AHEAD_PLANNED_BYTES = "pagewell_cache_read_ahead_bytes_total",
+        "Bytes fetched before they were asked for.";
+    CACHE_AHEAD_USEFUL_BYTES = "pagewell_cache_read_ahead_useful_bytes_total",
+        "Bytes of pages fetched by read-ahead that were read, in whole pages.";
+    CACHE_AHEAD_WASTED_BYTES = "pagewell_cache_read_ahead_wasted_bytes_total",
+        "Bytes of pages fetched by read-ahead and evicted unread, in whole pages.";
+    CACHE_AHEAD_LATE = "pagewell_cache_read_ahead_late_total",
+        "Reads that had to wait for read-ahead.";
+    CACHE_AHEAD_REFUSED = "pagewell_cache_read_ahead_refused_total",
+        "Times that there was no memory for read-ahead.";
+    CACHE_EVICTED_PAGES = "pagewell_cache_evicted_pages_total",
+        "Pages evicted for others.";
+    CACHE_RELEASED_PAGES = "pagewell_cache_released_pages_total",
+        "Pages given back because a stream had passed them.";
+    CACHE_CONFLICTS = "pagewell_cache_conflicts_total",
+        "Pages evicted because their places in the page table were wanted.";
+    CACHE_MEMORY_WAITS = "pagewell_cache_memory_waits_total",
+        "Times that a reader slept because every page was in use.";
+    CACHE_TIMEOUTS = "pagewell_cache_timeouts_total",
+        "Reads given up because a device did not answer in time.";
+    CACHE_LENT_PAGES = "pagewell_cache_lent_pages_total",
+        "Pages lent instead of copied.";
+    CACHE_LENDING_REFUSED = "pagewell_cache_lending_refused_total",
+        "Reads copied because too many pages were lent.";
+    CACHE_HUGE_PAGES_MISSING = "pagewell_cache_huge_pages_missing_total",
+        "Caches whose memory is in ordinary pages because the system has no huge ones.";
+    CACHE_WINDOW_HITS = "pagewell_cache_window_hits_total",
+        "Reads that found their window mapped.";
+    CACHE_WINDOW_MAPS = "pagewell_cache_window_maps_total", "Windows mapped.";
+    CACHE_WINDOW_UNMAPS = "pagewell_cache_window_unmaps_total", "Windows unmapped.";
     ISO_DIRECTORY_HITS = "pagewell_iso_directory_cache_hits_total",
         "Directories of images found parsed.";
     ISO_DIRECTORY_MISSES = "pagewell_iso_directory_cache_misses_total",
@@ -146,6 +196,8 @@ register! { COUNTERS, Counter:
 }
 
 register! { GAUGES, Gauge:
+    CACHE_ARENA_BYTES = "pagewell_cache_arena_bytes", "Memory of page caches.";
+    CACHE_PAGES = "pagewell_cache_pages", "Pages in page caches now.";
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
         "Descriptors held for objects of served directories.";
     CONNECTIONS = "pagewell_connections", "Client connections open now.";

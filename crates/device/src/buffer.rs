@@ -33,8 +33,9 @@ impl Buffer {
         Self { start, layout }
     }
 
-    /// All of it as a segment of a request.
-    pub(crate) fn segment(&mut self) -> Segment {
+    /// All of it as a segment of a request; whoever makes the request sees to it that the
+    /// buffer outlives it.
+    pub fn as_segment(&mut self) -> Segment {
         Segment::new(self.start, self.layout.size())
     }
 }

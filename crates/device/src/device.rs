@@ -155,6 +155,14 @@ pub trait Device: Send + Sync {
     /// [`Device::geometry`] or reaches past the end (rounded up to a block) fails.
     fn submit(&self, request: Request);
 
+    /// [`Device::submit`] of several at once, in order; cheaper where a call to the system can
+    /// take many.
+    fn submit_many(&self, requests: Vec<Request>) {
+        for request in requests {
+            self.submit(request);
+        }
+    }
+
     /// Tells of memory that most requests will use.
     fn register_memory(&self, _memory: &Memory) {}
 

@@ -158,7 +158,7 @@ impl Request {
         issuer: Issuer,
         completion: impl FnOnce(Outcome, Buffer) + Send + 'static,
     ) -> Self {
-        let segment = buffer.segment();
+        let segment = buffer.as_segment();
         // SAFETY: the buffer is owned by the completion and nobody else can reach it.
         unsafe {
             Self::new(operation, offset, vec![segment], issuer, move |outcome| {

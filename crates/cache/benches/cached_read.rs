@@ -1,0 +1,127 @@
+//! Reads of 8 KiB at random places that are in the cache, beside what they cannot beat: a copy
+//! from huge pages, and what they replace: pread(2) from the kernel's page cache.
+//!
+//! `cargo bench -p pagewell-cache --bench cached_read -- [MEBIBYTES...]`
+
+use std::hint::black_box;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
+use pagewell_device::Pattern;
+
+const READ_BYTES: usize = 8192;
+const READS: u64 = 400_000;
+const ROUNDS: usize = 7;
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+fn time(length: u64, seed: u64, mut read: impl FnMut(u64)) -> f64 {
+    let mut random = Random(seed);
+    let start = Instant::now();
+    for _ in 0..READS {
+        read(random.next() % (length / READ_BYTES as u64) * READ_BYTES as u64);
+    }
+    start.elapsed().as_secs_f64() * 1e9 / READS as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn two_threads(device: &CachedDevice, length: u64, round: u64) -> f64 {
+    let worker = |seed| {
+        let device = device.clone();
+        move || {
+            let mut target = vec![0; READ_BYTES];
+            time(length, seed, |offset| {
+                device.read_at(offset, &mut target, ReadMode::WAIT).unwrap();
+                black_box(&target);
+            })
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(worker(round * 2 + 1));
+        let here = worker(round * 2 + 2)();
+        here.max(other.join().unwrap())
+    })
+}
+
+fn row(mebibytes: u64) {
+    let length = mebibytes << 20;
+    let cache = Cache::new(CacheOptions::new(length + length / 8 + (64 << 20))).unwrap();
+    let device = cache.open(Arc::new(Pattern::new(length, 1)));
+    let mut target = vec![0; READ_BYTES];
+    for offset in (0..length).step_by(READ_BYTES) {
+        device.read_at(offset, &mut target, ReadMode::WAIT).unwrap();
+    }
+    let plain = Cache::new(CacheOptions::new(length)).unwrap();
+    let arena = plain.open(Arc::new(Pattern::new(length, 2)));
+    for offset in (0..length).step_by(READ_BYTES) {
+        arena.read_at(offset, &mut target, ReadMode::WAIT).unwrap();
+    }
+    let base = arena.pin(0, 1, ReadMode::WAIT).unwrap().as_ptr();
+    let file = tempfile::tempfile().unwrap();
+    let block = vec![1; 1 << 20];
+    for at in 0..mebibytes {
+        file.write_all_at(&block, at << 20).unwrap();
+    }
+    let mut times: [Vec<f64>; 5] = Default::default();
+    for round in 0..ROUNDS as u64 {
+        let seed = round + 99;
+        times[0].push(time(length, seed, |offset| {
+            // SAFETY: the arena of a cache that holds all of the device and is used by nobody
+            // else is one mapping of at least its length, and its pages came in order.
+            unsafe {
+                let source = base.add(offset as usize);
+                std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), READ_BYTES);
+            }
+            black_box(&target);
+        }));
+        times[1].push(time(length, seed, |offset| {
+            device.read_at(offset, &mut target, ReadMode::WAIT).unwrap();
+            black_box(&target);
+        }));
+        times[2].push(time(length, seed, |offset| {
+            file.read_exact_at(&mut target, offset).unwrap();
+            black_box(&target);
+        }));
+        times[3].push(time(length, seed, |offset| {
+            black_box(&*device.pin(offset, READ_BYTES, ReadMode::WAIT).unwrap());
+        }));
+        times[4].push(two_threads(&device, length, round));
+    }
+    let [copy, read, pread, pin, two] = times.map(median);
+    println!(
+        "{mebibytes:>6} MiB ({}): memcpy {copy:.0} ns, read_at {read:.0} ns ({:.3}x), pread \
+         {pread:.0} ns ({:.2}x of read_at), pin {pin:.1} ns, two threads {two:.0} ns each \
+         ({:.2}x the rate of one)",
+        cache.page_size(),
+        read / copy,
+        pread / read,
+        2.0 * read / two,
+    );
+}
+
+fn main() {
+    let sizes: Vec<u64> = std::env::args()
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let sizes = if sizes.is_empty() {
+        vec![64, 1024]
+    } else {
+        sizes
+    };
+    sizes.into_iter().for_each(row);
+}

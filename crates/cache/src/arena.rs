@@ -1,0 +1,237 @@
+//! The memory of the cache: mapped once, in huge pages where the system has them.
+//!
+//! **Problem.** A cache that maps a page at each use pays for page tables and for telling every
+//! processor to forget the old mapping; the Solaris report measured that at half of the cost of a
+//! read. **Rule.** One mapping for the life of the cache; the address of a page is arithmetic:
+//! start + frame x page size. Huge pages make it a few hundred entries of the processor's address
+//! cache instead of hundreds of thousands.
+//!
+//! Reserved huge pages (hugetlbfs) are tried first, then transparent ones; which came is counted
+//! and can be asked for. The `window` mapping is the other way on purpose: memory in a file that
+//! reads must map piece by piece ([`crate::window`]), the baseline that shows the difference.
+
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pagewell_counters::names::{CACHE_ARENA_BYTES, CACHE_HUGE_PAGES_MISSING};
+use pagewell_policy::eviction::FrameIndex;
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::PAGE_BYTES;
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Which pages the system gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageSize {
+    /// Huge pages that were set aside for programs that ask.
+    Reserved,
+    /// Huge pages put together as memory allows.
+    Transparent,
+    /// Ordinary pages.
+    Ordinary,
+}
+
+impl std::fmt::Display for PageSize {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Reserved => "reserved huge pages",
+            Self::Transparent => "transparent huge pages",
+            Self::Ordinary => "ordinary pages",
+        })
+    }
+}
+
+/// Pages of memory.
+pub(crate) struct Arena {
+    mapping: Arc<Mapping>,
+    frames: u32,
+    page_size: PageSize,
+    /// The memory as a file, when reads map it piece by piece.
+    file: Option<OwnedFd>,
+}
+
+struct Mapping {
+    /// As the system gave it.
+    base: NonNull<u8>,
+    base_bytes: usize,
+    /// The first aligned byte.
+    start: NonNull<u8>,
+}
+
+// SAFETY: memory that any thread may use; who uses which bytes when is the page table's matter.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us with this length; whoever holds an address holds the mapping.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.base_bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+impl Arena {
+    /// Maps `frames` pages. `populate` takes the memory now instead of at first use.
+    pub(crate) fn new(frames: u32, populate: bool) -> Result<Self, Errno> {
+        let bytes = frames as usize * PAGE_BYTES;
+        let (mapping, page_size) = match map_reserved(bytes) {
+            Ok(mapping) => (mapping, PageSize::Reserved),
+            Err(_) => map_transparent(bytes)?,
+        };
+        if page_size == PageSize::Ordinary {
+            CACHE_HUGE_PAGES_MISSING.add(1);
+        }
+        if populate {
+            // SAFETY: inside the mapping. It only takes memory.
+            let populated = unsafe {
+                let start = mapping.start.as_ptr().cast();
+                rustix::mm::madvise(start, bytes, Advice::LinuxPopulateWrite)
+            };
+            match populated {
+                // An older system: memory is taken at first use.
+                Ok(()) | Err(Errno::INVAL) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        CACHE_ARENA_BYTES.add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        Ok(Self {
+            mapping: Arc::new(mapping),
+            frames,
+            page_size,
+            file: None,
+        })
+    }
+
+    /// Maps `frames` pages of memory that is a file too, in ordinary pages.
+    pub(crate) fn new_in_file(frames: u32) -> Result<Self, Errno> {
+        let bytes = frames as usize * PAGE_BYTES;
+        let file = rustix::fs::memfd_create("pagewell-cache", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let null = std::ptr::null_mut();
+        // SAFETY: a new mapping of our own file at an address the system chooses.
+        let base = unsafe { rustix::mm::mmap(null, bytes, protection, flags, &file, 0)? };
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        CACHE_ARENA_BYTES.add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        Ok(Self {
+            mapping: Arc::new(Mapping {
+                base,
+                base_bytes: bytes,
+                start: base,
+            }),
+            frames,
+            page_size: PageSize::Ordinary,
+            file: Some(file),
+        })
+    }
+
+    /// Pages in all.
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Which pages the system gave.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// The memory as a file.
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+        self.file.as_ref()
+    }
+
+    /// First byte of a page.
+    pub(crate) fn address(&self, frame: FrameIndex) -> NonNull<u8> {
+        assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
+        // SAFETY: inside the mapping, by the assertion.
+        unsafe { self.mapping.start.add(frame.0 as usize * PAGE_BYTES) }
+    }
+
+    /// All of it, for devices that prepare memory.
+    pub(crate) fn memory(&self) -> pagewell_device::Memory {
+        let length = self.frames as usize * PAGE_BYTES;
+        // SAFETY: the keeper is the mapping, which unmaps only when it is dropped.
+        unsafe { pagewell_device::Memory::new(self.mapping.start, length, self.mapping.clone()) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let bytes = self.frames as usize * PAGE_BYTES;
+        CACHE_ARENA_BYTES.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+}
+
+fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
+    let bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES);
+    let base = map(bytes, MapFlags::HUGETLB | MapFlags::HUGE_2MB)?;
+    Ok(Mapping {
+        base,
+        base_bytes: bytes,
+        start: base,
+    })
+}
+
+fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
+    let base_bytes = bytes + HUGE_PAGE_BYTES;
+    let base = map(base_bytes, MapFlags::NORESERVE)?;
+    let skipped = base.as_ptr().align_offset(HUGE_PAGE_BYTES);
+    // SAFETY: the mapping has room for the alignment.
+    let start = unsafe { base.add(skipped) };
+    let mapping = Mapping {
+        base,
+        base_bytes,
+        start,
+    };
+    // SAFETY: inside the mapping. It only says which pages are preferred.
+    let advised =
+        unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let enabled = enabled.is_ok_and(|text| !text.contains("[never]"));
+    let page_size = if advised.is_ok() && enabled {
+        PageSize::Transparent
+    } else {
+        PageSize::Ordinary
+    };
+    Ok((mapping, page_size))
+}
+
+fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let null = std::ptr::null_mut();
+    // SAFETY: a new private mapping at an address the system chooses.
+    let base =
+        unsafe { rustix::mm::mmap_anonymous(null, bytes, protection, MapFlags::PRIVATE | flags)? };
+    NonNull::new(base.cast()).ok_or(Errno::NOMEM)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_lie_side_by_side_on_a_huge_page_boundary() {
+        for arena in [
+            Arena::new(64, true).unwrap(),
+            Arena::new_in_file(64).unwrap(),
+        ] {
+            let first = arena.address(FrameIndex(0)).as_ptr();
+            let last = arena.address(FrameIndex(63)).as_ptr();
+            assert_eq!(last as usize - first as usize, 63 * PAGE_BYTES);
+            if arena.file().is_none() {
+                assert_eq!(first as usize % HUGE_PAGE_BYTES, 0);
+            }
+            // SAFETY: the last byte of the arena, which is ours alone.
+            unsafe {
+                last.add(PAGE_BYTES - 1).write(1);
+                assert_eq!(last.add(PAGE_BYTES - 1).read(), 1);
+            }
+            assert_eq!(arena.memory().length(), 64 * PAGE_BYTES);
+        }
+    }
+}

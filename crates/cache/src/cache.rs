@@ -1,0 +1,49 @@
+//! A cache: memory that devices share.
+
+use std::sync::Arc;
+
+use pagewell_device::Device;
+
+use crate::arena::PageSize;
+use crate::cached::CachedDevice;
+use crate::core::Core;
+use crate::{CacheOptions, CreateError, PAGE_BYTES};
+
+/// A cache. Cloning shares it.
+#[derive(Clone)]
+pub struct Cache {
+    core: Arc<Core>,
+}
+
+impl Cache {
+    /// Takes the memory, or refuses with the numbers.
+    pub fn new(options: CacheOptions) -> Result<Self, CreateError> {
+        Ok(Self {
+            core: Arc::new(Core::new(options)?),
+        })
+    }
+
+    /// Puts a device behind the cache. Each call makes a device of its own: what one has in
+    /// memory the other has not.
+    pub fn open(&self, device: Arc<dyn Device>) -> CachedDevice {
+        CachedDevice::new(self.core.clone(), device)
+    }
+
+    /// Memory for pages, in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        u64::from(self.core.arena.frames()) * PAGE_BYTES as u64
+    }
+
+    /// Which pages of memory the system gave.
+    #[must_use]
+    pub fn page_size(&self) -> PageSize {
+        self.core.arena.page_size()
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn options(&self) -> CacheOptions {
+        self.core.options
+    }
+}

@@ -1,0 +1,339 @@
+//! The parts of a cache and how a place for a page is found.
+//!
+//! ```text
+//! key ──> table ──> state ──> frame ──> arena
+//!                     │         ├──> valid: which units have been fetched
+//!                  owner <──────┤
+//!                               └──> flights: which units are on their way
+//! ```
+//!
+//! A key is the number of the object (a device opened through the cache) and of the page in it.
+//! A page comes into the table before its bytes do: `valid` says which units are there, and
+//! [`crate::state::FULL`] that all are. Whoever fetches holds a pin until the bytes have come.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, AtomicUsize};
+use std::sync::{Arc, Mutex, Weak};
+
+use pagewell_counters::names::{
+    CACHE_CONFLICTS, CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES,
+};
+use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, S3Fifo};
+
+use crate::arena::Arena;
+use crate::flight::{Flight, Units};
+use crate::free_list::FreeList;
+use crate::object::Object;
+use crate::options::{CacheOptions, MappingMode};
+use crate::state::{AHEAD, FULL, PRESENT, STREAM, State};
+use crate::sync::{AtomicU32, Ordering, lock};
+use crate::table::{PageTable, Pinned, SlotIndex, mix};
+use crate::window::Windows;
+use crate::{CreateError, PAGE_BYTES};
+
+const SHARDS: usize = 64;
+/// Pages evicted at a time, so that the lock of the policy is not taken for each.
+const EVICTED_AT_ONCE: usize = 8;
+/// Free-behind gives pages back only when fewer places than one of this many are free.
+const RELEASE_FREE_SHARE: u32 = 8;
+const PAGE_BITS: u32 = 40;
+const OBJECTS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
+
+/// Flights by frame.
+pub(crate) type Flights = HashMap<u32, Vec<Arc<Flight>>>;
+
+/// Everything that objects of one cache share.
+pub(crate) struct Core {
+    pub(crate) options: CacheOptions,
+    pub(crate) arena: Arena,
+    pub(crate) table: PageTable,
+    pub(crate) windows: Option<Windows>,
+    free: FreeList,
+    eviction: Mutex<Box<dyn Eviction>>,
+    owners: Box<[AtomicU32]>,
+    valid: Box<[AtomicU32]>,
+    insertions: [Mutex<()>; SHARDS],
+    flights: [Mutex<Flights>; SHARDS],
+    /// Bytes of read-ahead on their way.
+    pub(crate) ahead_bytes: PlainU64,
+    /// Pages lent to payloads.
+    pub(crate) lent_pages: AtomicUsize,
+    objects: Mutex<HashMap<u32, Weak<Object>>>,
+    next_object: PlainU32,
+}
+
+/// A pinned page; whoever gets it owes an unpin.
+#[derive(Clone, Copy)]
+pub(crate) struct Page {
+    pub(crate) slot: SlotIndex,
+    pub(crate) frame: FrameIndex,
+    /// Before it was pinned; of a page just made, without a unit.
+    pub(crate) state: State,
+}
+
+/// What a page was when it was evicted.
+struct Evicted {
+    frame: FrameIndex,
+    key: u64,
+    state: State,
+}
+
+impl Core {
+    pub(crate) fn new(options: CacheOptions) -> Result<Self, CreateError> {
+        let frames = options.frames()?;
+        let (arena, windows) = match options.mapping {
+            MappingMode::Direct => (Arena::new(frames, options.populate)?, None),
+            MappingMode::Window { slots } => {
+                let arena = Arena::new_in_file(frames)?;
+                (arena, Some(Windows::new(slots)?))
+            }
+        };
+        let zeros = || (0..frames).map(|_| AtomicU32::new(0)).collect();
+        Ok(Self {
+            options,
+            arena,
+            table: PageTable::new(frames as usize),
+            windows,
+            free: FreeList::new(frames),
+            eviction: Mutex::new(Box::new(S3Fifo::new(frames))),
+            owners: zeros(),
+            valid: zeros(),
+            insertions: std::array::from_fn(|_| Mutex::new(())),
+            flights: std::array::from_fn(|_| Mutex::new(HashMap::new())),
+            ahead_bytes: PlainU64::new(0),
+            lent_pages: AtomicUsize::new(0),
+            objects: Mutex::new(HashMap::new()),
+            next_object: PlainU32::new(1),
+        })
+    }
+
+    /// A number for one more object.
+    pub(crate) fn number_object(&self) -> u32 {
+        loop {
+            let number = self.next_object.fetch_add(1, Ordering::Relaxed) & OBJECTS_MASK;
+            if number != 0 && !lock(&self.objects).contains_key(&number) {
+                return number;
+            }
+        }
+    }
+
+    /// Makes an object known, so that it can be told what became of its pages.
+    pub(crate) fn register(&self, object: &Arc<Object>) {
+        lock(&self.objects).insert(object.number, Arc::downgrade(object));
+    }
+
+    /// Forgets an object and all its pages that nobody holds.
+    pub(crate) fn forget(&self, number: u32) {
+        lock(&self.objects).remove(&number);
+        for index in 0..self.arena.frames() {
+            let frame = FrameIndex(index);
+            let slot = self.owner(frame);
+            if object_of(self.table.key(slot)) == number {
+                self.release(slot, frame, 0);
+            }
+        }
+    }
+
+    fn owner(&self, frame: FrameIndex) -> SlotIndex {
+        SlotIndex(self.owners[frame.0 as usize].load(Ordering::Acquire))
+    }
+
+    /// Units of a page that have been fetched.
+    pub(crate) fn valid(&self, frame: FrameIndex) -> Units {
+        self.valid[frame.0 as usize].load(Ordering::Acquire)
+    }
+
+    /// Marks units as fetched; those that are now.
+    pub(crate) fn validate(&self, frame: FrameIndex, units: Units) -> Units {
+        self.valid[frame.0 as usize].fetch_or(units, Ordering::AcqRel) | units
+    }
+
+    /// The flights to pages of one shard, locked.
+    pub(crate) fn flights(&self, frame: FrameIndex) -> std::sync::MutexGuard<'_, Flights> {
+        lock(&self.flights[frame.0 as usize % SHARDS])
+    }
+
+    /// Pins a page that is in the table.
+    pub(crate) fn find(&self, key: u64) -> Option<Page> {
+        match self.table.pin(key) {
+            Pinned::Yes(slot, state) => Some(Page {
+                slot,
+                frame: state.frame(),
+                state,
+            }),
+            Pinned::Absent | Pinned::Refused => None,
+        }
+    }
+
+    /// Pins a page, giving it a place when it has none; `None` when there is no place now.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    pub(crate) fn find_or_make(&self, key: u64, arrival: Arrival, flags: u64) -> Option<Page> {
+        if let Some(page) = self.find(key) {
+            return Some(page);
+        }
+        let frame = self.allocate()?;
+        let made = self.make(key, frame, flags);
+        match made {
+            Some(page) if page.frame == frame => {
+                CACHE_PAGES.add(1);
+                lock(&self.eviction).inserted(frame, mix(key), arrival);
+            }
+            _ => self.free.push(frame),
+        }
+        made
+    }
+
+    /// Puts a page into a place, unless it has one by now.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    fn make(&self, key: u64, frame: FrameIndex, flags: u64) -> Option<Page> {
+        // Only one thread at a time may add a key.
+        let _insertion = lock(&self.insertions[mix(key) as usize % SHARDS]);
+        match self.table.pin(key) {
+            Pinned::Yes(slot, state) => {
+                let frame = state.frame();
+                return Some(Page { slot, frame, state });
+            }
+            Pinned::Refused => return None,
+            Pinned::Absent => {}
+        }
+        self.valid[frame.0 as usize].store(0, Ordering::Release);
+        let slot = self.table.insert(key, frame, flags).or_else(|| {
+            CACHE_CONFLICTS.add(1);
+            for (slot, rival) in self.table.rivals(key) {
+                self.release(slot, rival, 0);
+            }
+            self.table.insert(key, frame, flags)
+        })?;
+        self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
+        let state = State::new(frame, flags);
+        Some(Page { slot, frame, state })
+    }
+
+    /// A place without a page.
+    fn allocate(&self) -> Option<FrameIndex> {
+        self.free.pop().or_else(|| {
+            self.evict();
+            self.free.pop()
+        })
+    }
+
+    /// Evicts some pages.
+    fn evict(&self) {
+        let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
+        let mut eviction = lock(&self.eviction);
+        let view = View(self);
+        while evicted.len() < EVICTED_AT_ONCE {
+            let Some(frame) = eviction.victim(&view) else {
+                break;
+            };
+            match self.table.remove(self.owner(frame), frame) {
+                Some((key, state)) => evicted.push(Evicted { frame, key, state }),
+                // Somebody took hold of it in the last moment.
+                None => eviction.inserted(frame, mix(u64::from(frame.0)), Arrival::Demand),
+            }
+        }
+        drop(eviction);
+        CACHE_EVICTED_PAGES.add(evicted.len() as u64);
+        for page in evicted {
+            CACHE_PAGES.add(-1);
+            self.free.push(page.frame);
+            self.tell_wasted(page.key, page.state);
+        }
+    }
+
+    fn tell_wasted(&self, key: u64, state: State) {
+        if !state.has(AHEAD) {
+            return;
+        }
+        let object = lock(&self.objects).get(&object_of(key)).cloned();
+        if let Some(object) = object.and_then(|object| object.upgrade()) {
+            object.wasted(page_of(key));
+        }
+    }
+
+    /// Gives back a page that nobody holds, if all `flags` are set and it was not hit.
+    fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
+        let state = self.table.state(slot);
+        if flags != 0 && (!state.has(flags) || state.heat() > 0) {
+            return false;
+        }
+        let Some((key, state)) = self.table.remove(slot, frame) else {
+            return false;
+        };
+        lock(&self.eviction).removed(frame);
+        CACHE_PAGES.add(-1);
+        self.free.push(frame);
+        self.tell_wasted(key, state);
+        true
+    }
+
+    /// Gives back a page that a stream has passed, when memory is short.
+    pub(crate) fn free_behind(&self, key: u64) {
+        if self.free.len() >= self.arena.frames() / RELEASE_FREE_SHARE {
+            return;
+        }
+        if let Pinned::Yes(slot, state) = self.table.pin(key) {
+            self.table.unpin(slot);
+            // Unread pages of another stream keep their place.
+            if !state.has(AHEAD) && self.release(slot, state.frame(), STREAM) {
+                CACHE_RELEASED_PAGES.add(1);
+            }
+        }
+    }
+
+    /// Bytes of read-ahead that may be on their way at a time.
+    pub(crate) fn ahead_bytes_max(&self) -> u64 {
+        u64::from(self.arena.frames()) * PAGE_BYTES as u64 / 8
+    }
+
+    /// Pages that hold something now, and those that hold all of it.
+    pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
+        let (mut pages, mut full) = (0, 0);
+        for index in 0..self.arena.frames() {
+            let slot = self.owner(FrameIndex(index));
+            let state = self.table.state(slot);
+            let mine = object_of(self.table.key(slot)) == number;
+            if mine && state.has(PRESENT) && state.frame().0 == index {
+                pages += 1;
+                full += u64::from(state.has(FULL));
+            }
+        }
+        (pages, full)
+    }
+}
+
+struct View<'a>(&'a Core);
+
+impl Frames for View<'_> {
+    fn is_evictable(&self, frame: FrameIndex) -> bool {
+        let state = self.0.table.state(self.0.owner(frame));
+        state.has(PRESENT) && state.frame() == frame && state.pins() == 0
+    }
+
+    fn heat(&self, frame: FrameIndex) -> u8 {
+        self.0.table.state(self.0.owner(frame)).heat()
+    }
+
+    fn cool(&self, frame: FrameIndex, heat: u8) {
+        let slot = self.0.owner(frame);
+        let state = self.0.table.state(slot);
+        if state.frame() == frame {
+            self.0.table.heat(slot, state, heat);
+        }
+    }
+}
+
+/// The name of a page.
+pub(crate) fn key_of(object: u32, page: u64) -> u64 {
+    debug_assert!(page >> PAGE_BITS == 0);
+    u64::from(object) << PAGE_BITS | page
+}
+
+#[allow(clippy::cast_possible_truncation)] // the upper 24 bits
+fn object_of(key: u64) -> u32 {
+    (key >> PAGE_BITS) as u32
+}
+
+fn page_of(key: u64) -> u64 {
+    key & ((1 << PAGE_BITS) - 1)
+}

@@ -1,0 +1,63 @@
+//! Why a read failed.
+
+/// What reads return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a read failed. Other readers are not affected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Not in memory, and the caller may not wait. The device has been asked.
+    #[error("would block")]
+    WouldBlock,
+    /// The device failed; it names itself and the offset.
+    #[error(transparent)]
+    Device(#[from] pagewell_device::Error),
+    /// Every page is in use and stayed so.
+    #[error("{device}: at byte {offset}: no page of the cache came free in {seconds} s")]
+    Memory {
+        /// Name of the device.
+        device: String,
+        /// First byte that found no place.
+        offset: u64,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+}
+
+/// Why a cache cannot have the size that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a cache of {} {reason} (at least {}, this machine has {})",
+    Mebibytes(*wanted_bytes),
+    Mebibytes(*minimum_bytes),
+    Mebibytes(*memory_bytes)
+)]
+pub struct SizeError {
+    pub(crate) wanted_bytes: u64,
+    pub(crate) minimum_bytes: u64,
+    pub(crate) memory_bytes: u64,
+    pub(crate) reason: &'static str,
+}
+
+/// Why a cache could not be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CreateError {
+    /// The size is impossible.
+    #[error(transparent)]
+    Size(#[from] SizeError),
+    /// The system has no memory for it now.
+    #[error("memory for the cache: {0}")]
+    Memory(#[from] rustix::io::Errno),
+}
+
+struct Mebibytes(u64);
+
+impl std::fmt::Display for Mebibytes {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_multiple_of(1 << 20) || self.0 > 1 << 30 {
+            write!(formatter, "{} MiB", self.0 >> 20)
+        } else {
+            write!(formatter, "{} bytes", self.0)
+        }
+    }
+}

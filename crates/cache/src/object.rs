@@ -1,0 +1,223 @@
+//! One device behind the cache: what its reads share.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use pagewell_counters::names::CACHE_AHEAD_WASTED_BYTES;
+use pagewell_device::{Device, Error as DeviceError, Geometry};
+use pagewell_policy::elevator::{Order, Settings};
+use pagewell_policy::eviction::FrameIndex;
+use pagewell_policy::readahead::{self, Feedback, ReadAhead};
+
+use crate::core::{Core, Page, key_of};
+use crate::flight::Units;
+use crate::options::{CacheOptions, ReadAheadRule};
+use crate::queue::Queue;
+use crate::sync::lock;
+use crate::table::SlotIndex;
+use crate::{Error, PAGE_BYTES, Result};
+
+/// Smallest piece that is fetched.
+pub(crate) const CHUNK_BYTES: u64 = 4096;
+/// The same without page chunks: a sector of a disc.
+const SECTOR_BYTES: u64 = 2048;
+const UNITS_MAX: u64 = 32;
+const PAGE: u64 = PAGE_BYTES as u64;
+const _: () = assert!(PAGE / SECTOR_BYTES == UNITS_MAX);
+
+/// One device behind the cache.
+pub(crate) struct Object {
+    pub(crate) core: Arc<Core>,
+    pub(crate) number: u32,
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) length_bytes: u64,
+    /// Bytes of a unit: what one bit of [`Units`] stands for.
+    pub(crate) unit_bytes: u64,
+    /// Offsets and lengths of requests are multiples of this.
+    pub(crate) block_bytes: u64,
+    pub(crate) request_bytes_max: u64,
+    /// Reads go in steps of a page of the processor, as those of HSFS did.
+    pub(crate) stepwise: bool,
+    /// A second miss in a page fetches the rest of it.
+    pub(crate) widens: bool,
+    pub(crate) streams: Mutex<Box<dyn ReadAhead>>,
+    pub(crate) wants_hits: bool,
+    pub(crate) origin: Instant,
+    /// Requests in the life of the object, for those who compare.
+    pub(crate) requests: AtomicU64,
+}
+
+/// A page that somebody holds. Dropping it lets go.
+pub(crate) struct Held {
+    object: Arc<Object>,
+    pub(crate) slot: SlotIndex,
+    pub(crate) frame: FrameIndex,
+}
+
+impl Held {
+    /// Some bytes of the page.
+    ///
+    /// # Safety
+    /// They must have been fetched.
+    pub(crate) unsafe fn bytes(&self, start: usize, length: usize) -> &[u8] {
+        assert!(start + length <= PAGE_BYTES);
+        let page = self.object.core.arena.address(self.frame);
+        // SAFETY: inside the page, which stays where it is while it is held; nobody writes to
+        // bytes that have been fetched.
+        unsafe { std::slice::from_raw_parts(page.as_ptr().add(start), length) }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.object.core.table.unpin(self.slot);
+    }
+}
+
+impl Object {
+    pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Arc<Self> {
+        let geometry = device.geometry();
+        let options = core.options;
+        let block_bytes = u64::from(geometry.logical_block_bytes.max(1));
+        let unit_bytes = if options.page_chunk {
+            CHUNK_BYTES
+        } else {
+            SECTOR_BYTES
+        };
+        let unit_bytes = unit_bytes.max(block_bytes).min(PAGE);
+        let request_bytes_max = if options.merge {
+            let device_max = u64::from(geometry.transfer_bytes_max).max(unit_bytes);
+            options.request_bytes_max.clamp(unit_bytes, device_max)
+        } else {
+            unit_bytes
+        };
+        let streams = streams(&options, device.length_bytes(), unit_bytes, &geometry);
+        let settings = elevator_settings(&options, &geometry, request_bytes_max);
+        let object = Arc::new(Self {
+            number: core.number_object(),
+            length_bytes: device.length_bytes(),
+            unit_bytes,
+            block_bytes,
+            request_bytes_max,
+            wants_hits: streams.wants_hits(),
+            stepwise: streams.wants_hits() || !options.page_chunk,
+            widens: !geometry.rotational && options.page_chunk && options.merge,
+            streams: Mutex::new(streams),
+            origin: Instant::now(),
+            requests: AtomicU64::new(0),
+            queue: Arc::new(Queue::new(device, settings)),
+            core,
+        });
+        object.core.register(&object);
+        object
+    }
+
+    /// The name of a page of this object.
+    pub(crate) fn key(&self, page: u64) -> u64 {
+        key_of(self.number, page)
+    }
+
+    /// Takes a pinned page over.
+    pub(crate) fn hold(self: &Arc<Self>, page: Page) -> Held {
+        Held {
+            object: self.clone(),
+            slot: page.slot,
+            frame: page.frame,
+        }
+    }
+
+    /// Refuses a range that is not inside.
+    pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
+        let end = offset.checked_add(length as u64);
+        if end.is_some_and(|end| end <= self.length_bytes) {
+            return Ok(());
+        }
+        Err(Error::Device(DeviceError::PastEnd {
+            device: self.queue.device().name().to_owned(),
+            offset,
+            length,
+        }))
+    }
+
+    /// The units that hold `length` bytes of a page from `start`.
+    pub(crate) fn units(&self, start: u64, length: u64) -> Units {
+        let first = start / self.unit_bytes;
+        let end = (start + length).div_ceil(self.unit_bytes);
+        mask(end) & !mask(first)
+    }
+
+    /// All units of a page, fewer in the last one.
+    pub(crate) fn all_units(&self, page: u64) -> Units {
+        let rest = self.length_bytes.saturating_sub(page * PAGE).min(PAGE);
+        mask(rest.div_ceil(self.unit_bytes))
+    }
+
+    /// A page was evicted before anybody read what read-ahead had fetched.
+    pub(crate) fn wasted(&self, page: u64) {
+        CACHE_AHEAD_WASTED_BYTES.add(PAGE);
+        lock(&self.streams).feedback(Feedback::Wasted {
+            offset: page * PAGE,
+            length: PAGE,
+        });
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        self.core.forget(self.number);
+    }
+}
+
+/// The lowest `count` units.
+fn mask(count: u64) -> Units {
+    match u32::try_from(count) {
+        Ok(count) if count < Units::BITS => (1 << count) - 1,
+        _ => Units::MAX,
+    }
+}
+
+fn streams(
+    options: &CacheOptions,
+    length_bytes: u64,
+    unit_bytes: u64,
+    geometry: &Geometry,
+) -> Box<dyn ReadAhead> {
+    match options.read_ahead {
+        ReadAheadRule::Adaptive => {
+            let mut settings = if geometry.rotational {
+                readahead::Settings::rotating(length_bytes)
+            } else {
+                readahead::Settings::flash(length_bytes)
+            };
+            settings.page_bytes = PAGE;
+            settings.unit_bytes = unit_bytes;
+            Box::new(readahead::Adaptive::new(settings))
+        }
+        ReadAheadRule::Hsfs => Box::new(readahead::Hsfs::new(length_bytes)),
+        ReadAheadRule::Off => Box::new(readahead::NoReadAhead::new()),
+    }
+}
+
+fn elevator_settings(
+    options: &CacheOptions,
+    geometry: &Geometry,
+    request_bytes_max: u64,
+) -> Settings {
+    if !options.elevator && !options.merge {
+        return Settings::plain();
+    }
+    let mut settings = if geometry.rotational {
+        Settings::rotating(request_bytes_max)
+    } else {
+        Settings::flash(request_bytes_max)
+    };
+    settings.merge = options.merge;
+    if !options.elevator {
+        settings.order = Order::Arrival;
+        settings.read_deadline = None;
+        settings.write_deadline = None;
+    }
+    settings.depth_max = settings.depth_max.min(geometry.queue_depth.max(1));
+    settings
+}

@@ -1,0 +1,142 @@
+//! What a cache is made of, and which of its mechanisms are on.
+
+use std::time::Duration;
+
+use crate::error::SizeError;
+use crate::{BYTES_MIN, PAGE_BYTES};
+
+/// Which rule guesses what will be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadAheadRule {
+    /// Streams found from offsets, windows that adapt.
+    #[default]
+    Adaptive,
+    /// The rule of OpenSolaris' HSFS: up to four pages of 4 KiB, at hits.
+    Hsfs,
+    /// None.
+    Off,
+}
+
+/// How reads reach a page in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MappingMode {
+    /// All memory is mapped once.
+    #[default]
+    Direct,
+    /// Through this many windows of 8 KiB, mapped and unmapped as they are needed: what operating
+    /// systems did before. For comparison only.
+    Window {
+        /// Windows, at least 16.
+        slots: u32,
+    },
+}
+
+/// Settings of a cache. Each mechanism can be switched off alone, to see what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOptions {
+    /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
+    pub size_bytes: u64,
+    /// Take all memory at once instead of at first use.
+    pub populate: bool,
+    /// Which rule guesses what will be read.
+    pub read_ahead: ReadAheadRule,
+    /// Order requests by address, with deadlines; off: as they come, one at a time.
+    pub elevator: bool,
+    /// Join adjacent requests.
+    pub merge: bool,
+    /// Give back what a stream has passed when memory is short.
+    pub free_behind: bool,
+    /// Fetch in pieces of 4 KiB at least; off: 2 KiB, and two of them at a time.
+    pub page_chunk: bool,
+    /// How reads reach a page in memory.
+    pub mapping: MappingMode,
+    /// Longest request to a device; the device's own limit holds too.
+    pub request_bytes_max: u64,
+    /// Reads that had to wait this long for a device fail.
+    pub read_timeout: Duration,
+}
+
+/// A device that does not answer for this long is taken for dead.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// Large enough for the rate of any device at depth, small enough that a reader who joins a
+/// request does not wait long.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+
+impl CacheOptions {
+    /// A cache of this size with everything on.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        Self {
+            size_bytes,
+            populate: false,
+            read_ahead: ReadAheadRule::Adaptive,
+            elevator: true,
+            merge: true,
+            free_behind: true,
+            page_chunk: true,
+            mapping: MappingMode::Direct,
+            request_bytes_max: REQUEST_BYTES_MAX,
+            read_timeout: READ_TIMEOUT,
+        }
+    }
+
+    /// Everything off: requests of 2 KiB, one at a time and as they come, as HSFS made them.
+    #[must_use]
+    pub fn baseline(size_bytes: u64) -> Self {
+        Self {
+            read_ahead: ReadAheadRule::Off,
+            elevator: false,
+            merge: false,
+            free_behind: false,
+            page_chunk: false,
+            ..Self::new(size_bytes)
+        }
+    }
+
+    /// Pages, when the size can be had on this machine.
+    pub(crate) fn frames(&self) -> Result<u32, SizeError> {
+        let memory_bytes = memory_bytes();
+        let refused = |reason| SizeError {
+            wanted_bytes: self.size_bytes,
+            minimum_bytes: BYTES_MIN,
+            memory_bytes,
+            reason,
+        };
+        if self.size_bytes < BYTES_MIN {
+            return Err(refused("is too small"));
+        }
+        if self.size_bytes > memory_bytes {
+            return Err(refused("is more than this machine has"));
+        }
+        // The highest index means "none" in several lists.
+        let frames = u32::try_from(self.size_bytes / PAGE_BYTES as u64);
+        match frames {
+            Ok(frames) if frames < u32::MAX / 4 => Ok(frames),
+            _ => Err(refused("is too large")),
+        }
+    }
+}
+
+/// Memory of the machine, in bytes; everything when it cannot be told.
+fn memory_bytes() -> u64 {
+    let information = rustix::system::sysinfo();
+    // The types differ between architectures.
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+    let bytes = (information.totalram as u64).saturating_mul(u64::from(information.mem_unit));
+    if bytes == 0 { u64::MAX } else { bytes }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_sizes_are_refused_with_the_numbers() {
+        let small = CacheOptions::new(1 << 20).frames().unwrap_err();
+        let text = small.to_string();
+        assert!(text.contains("1 MiB") && text.contains("4 MiB"), "{text}");
+        let large = CacheOptions::new(1 << 60).frames().unwrap_err().to_string();
+        assert!(large.contains("more than this machine has"), "{large}");
+        assert_eq!(CacheOptions::new(8 << 20).frames().unwrap(), 128);
+    }
+}

@@ -1,0 +1,249 @@
+//! The elevator at work: between those who want pages and the device.
+//!
+//! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs
+//! to be said about: the memory, who waits, and the device. Nobody has a thread for it. Whoever
+//! brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps at
+//! a time, and one that completes requests inside `submit` does not pump again from there, so
+//! devices that answer at once cannot make it recurse.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use pagewell_counters::names::{
+    CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
+    CACHE_WRAPS,
+};
+use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
+use pagewell_policy::elevator::{
+    Class, Dispatch, DispatchId, Elevator, Extent, Member, Reason, RequestId, Settings,
+};
+
+use crate::sync::lock;
+
+/// Runs when a request has ended: bytes transferred, and the error when not all were.
+pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
+
+/// Bytes of the device to be read into memory.
+pub(crate) struct Fetch {
+    /// Which bytes.
+    pub(crate) extent: Extent,
+    /// Where to; together as long as the extent.
+    pub(crate) segments: Vec<Segment>,
+    /// For whom.
+    pub(crate) issuer: Issuer,
+    /// What then. What keeps the memory valid is inside it.
+    pub(crate) completion: Completion,
+}
+
+/// The requests of one device.
+pub(crate) struct Queue {
+    device: Arc<dyn Device>,
+    state: Mutex<State>,
+    origin: Instant,
+}
+
+struct State {
+    elevator: Elevator,
+    waiting: HashMap<RequestId, Fetch>,
+    next: u64,
+    /// Somebody is sending requests; what comes meanwhile is theirs to send.
+    pumping: bool,
+    again: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(device: Arc<dyn Device>, settings: Settings) -> Self {
+        Self {
+            device,
+            state: Mutex::new(State {
+                elevator: Elevator::new(settings),
+                waiting: HashMap::new(),
+                next: 0,
+                pumping: false,
+                again: false,
+            }),
+            origin: Instant::now(),
+        }
+    }
+
+    /// The device.
+    pub(crate) fn device(&self) -> &Arc<dyn Device> {
+        &self.device
+    }
+
+    /// A name for a request to come.
+    pub(crate) fn name_request(&self) -> RequestId {
+        let mut state = lock(&self.state);
+        state.next += 1;
+        RequestId(state.next)
+    }
+
+    /// Queues requests and sends what may go.
+    ///
+    /// # Safety
+    /// The segments of each must be valid, and nobody else's, until its completion has run.
+    pub(crate) unsafe fn submit(self: &Arc<Self>, fetches: Vec<(RequestId, Fetch)>) {
+        let now = self.origin.elapsed();
+        let mut refused = Vec::new();
+        let mut state = lock(&self.state);
+        for (id, fetch) in fetches {
+            let class = match fetch.issuer {
+                Issuer::ReadAhead => Class::AsynchronousRead,
+                Issuer::Flusher => Class::AsynchronousWrite,
+                Issuer::Reader | Issuer::Metadata => Class::SynchronousRead,
+            };
+            if state.elevator.insert(id, fetch.extent, class, now) {
+                state.waiting.insert(id, fetch);
+            } else {
+                refused.push(fetch);
+            }
+        }
+        drop(state);
+        for fetch in refused {
+            let offset = fetch.extent.offset;
+            (fetch.completion)(0, Err(Error::Abandoned { offset }));
+        }
+        self.pump();
+    }
+
+    /// Somebody waits for what was only a guess.
+    pub(crate) fn promote(&self, id: RequestId) {
+        lock(&self.state)
+            .elevator
+            .promote(id, Class::SynchronousRead);
+    }
+
+    fn pump(self: &Arc<Self>) {
+        let mut state = lock(&self.state);
+        if state.pumping {
+            state.again = true;
+            return;
+        }
+        state.pumping = true;
+        loop {
+            state.again = false;
+            let mut requests = Vec::new();
+            while let Some(dispatch) = state.elevator.dispatch(self.origin.elapsed()) {
+                count(&dispatch);
+                requests.push(self.request(&mut state.waiting, dispatch));
+            }
+            if requests.is_empty() && !state.again {
+                state.pumping = false;
+                return;
+            }
+            drop(state);
+            self.device.submit_many(requests);
+            state = lock(&self.state);
+        }
+    }
+
+    /// Makes one request of a dispatch.
+    fn request(
+        self: &Arc<Self>,
+        waiting: &mut HashMap<RequestId, Fetch>,
+        dispatch: Dispatch,
+    ) -> Request {
+        let mut segments = Vec::new();
+        let mut gaps = Vec::new();
+        let mut fetches = Vec::with_capacity(dispatch.members.len());
+        let mut at = dispatch.extent.offset;
+        for member in dispatch.members {
+            let Some(fetch) = waiting.remove(&member.id) else {
+                debug_assert!(false, "{member:?} was never queued");
+                continue;
+            };
+            if member.extent.offset > at {
+                let (gap, segment) = gap(member.extent.offset - at);
+                segments.push(segment);
+                gaps.push(gap);
+            }
+            at = member.extent.offset + member.extent.length;
+            fetch
+                .segments
+                .iter()
+                .for_each(|part| append(&mut segments, *part));
+            fetches.push((member, fetch));
+        }
+        let issuer = issuer_of(&fetches);
+        let this = self.clone();
+        let (id, offset) = (dispatch.id, dispatch.extent.offset);
+        // SAFETY: the memory of the members by the contract of `submit`, as their completions run
+        // in this one; that of the gaps is owned by it.
+        unsafe {
+            Request::new(Operation::Read, offset, segments, issuer, move |outcome| {
+                drop(gaps);
+                this.complete(id, offset, fetches, &outcome);
+            })
+        }
+    }
+
+    fn complete(
+        self: &Arc<Self>,
+        id: DispatchId,
+        offset: u64,
+        fetches: Vec<(Member, Fetch)>,
+        outcome: &Outcome,
+    ) {
+        let known = lock(&self.state).elevator.complete(id);
+        debug_assert!(known, "{id:?} completed twice");
+        CACHE_FETCHED_BYTES.add(outcome.transferred_bytes as u64);
+        let end = offset + outcome.transferred_bytes as u64;
+        for (member, fetch) in fetches {
+            let there = end.saturating_sub(member.extent.offset);
+            let there = there.min(member.extent.length);
+            let result = if there == member.extent.length {
+                Ok(())
+            } else {
+                outcome.result.clone()
+            };
+            #[allow(clippy::cast_possible_truncation)] // at most the length of memory
+            (fetch.completion)(there as usize, result);
+        }
+        self.pump();
+    }
+}
+
+fn count(dispatch: &Dispatch) {
+    CACHE_FETCH_REQUESTS.add(1);
+    CACHE_MERGED_REQUESTS.add(dispatch.members.len() as u64 - 1);
+    match dispatch.reason {
+        Reason::Order => {}
+        Reason::Wrap => CACHE_WRAPS.add(1),
+        Reason::Deadline => CACHE_DEADLINE_PICKS.add(1),
+    }
+}
+
+/// Memory for bytes that nobody wants.
+fn gap(length: u64) -> (Buffer, Segment) {
+    // At most the widest hole that the elevator reads over.
+    let length = usize::try_from(length).unwrap_or(0);
+    let mut buffer = Buffer::new(length, 4096);
+    let segment = buffer.as_segment();
+    (buffer, segment)
+}
+
+/// Appends memory, as one piece with what it follows.
+fn append(segments: &mut Vec<Segment>, part: Segment) {
+    if let Some(last) = segments.last_mut() {
+        let end = last.start().as_ptr().wrapping_add(last.len());
+        if std::ptr::eq(end, part.start().as_ptr()) {
+            *last = Segment::new(last.start(), last.len() + part.len());
+            return;
+        }
+    }
+    segments.push(part);
+}
+
+/// The most urgent issuer stands for all.
+fn issuer_of(fetches: &[(Member, Fetch)]) -> Issuer {
+    let issuers = fetches.iter().map(|(_, fetch)| fetch.issuer);
+    issuers
+        .min_by_key(|issuer| match issuer {
+            Issuer::Reader => 0,
+            Issuer::Metadata => 1,
+            Issuer::ReadAhead => 2,
+            Issuer::Flusher => 3,
+        })
+        .unwrap_or(Issuer::Reader)
+}

@@ -1,0 +1,223 @@
+//! The page table: from a page's name to its place, with pins, without a lock.
+//!
+//! **Problem.** A hit must cost about as much as the memory it touches. A lock, a reference count
+//! on another cache line and a list move each cost as much again, and make threads wait for each
+//! other.
+//!
+//! **Rule.** Buckets of four slots, one cache line each; a page lives in one of two buckets. A
+//! slot is two words, the key and a [`State`] with frame, flags, heat and pins in it, so that
+//! finding and pinning a page touch one line:
+//!
+//! ```text
+//! pin:     key == k?   state += PIN, was it PRESENT?   key still == k?   -> pinned
+//! remove:  state (PRESENT, 0 pins) -> 0   then key -> 0
+//! insert:  key 0 -> k                      then state += PRESENT | frame | 1 pin
+//! ```
+//!
+//! All changes of a state are relative or compare-and-swap: a reader that came too late may add a
+//! pin to a slot that is no longer its page's, sees so and takes it back, and nobody overwrites
+//! that. A pinned slot cannot be removed, so its key cannot change.
+//!
+//! **Constants.** Twice as many slots as pages: with two choices of four slots an insertion finds
+//! both buckets full so rarely that one of their pages may go for it (counted as a conflict).
+//!
+//! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
+//! outside. A page can be pinned 32,767 times at most.
+
+use pagewell_policy::eviction::FrameIndex;
+
+use crate::state::{PIN, PINS_MAX, PRESENT, State};
+use crate::sync::{AtomicU64, Ordering};
+
+const SLOTS_PER_BUCKET: usize = 4;
+/// No page has this name.
+const EMPTY: u64 = 0;
+
+struct Slot {
+    key: AtomicU64,
+    state: AtomicU64,
+}
+
+#[repr(align(64))]
+struct Bucket([Slot; SLOTS_PER_BUCKET]);
+
+/// Which slot of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotIndex(pub(crate) u32);
+
+/// How a pin went.
+pub(crate) enum Pinned {
+    /// Pinned; the state before that.
+    Yes(SlotIndex, State),
+    /// Not in the table.
+    Absent,
+    /// Pinned too often at this moment.
+    Refused,
+}
+
+/// The page table.
+pub(crate) struct PageTable {
+    buckets: Box<[Bucket]>,
+    mask: usize,
+}
+
+impl PageTable {
+    /// A table for `pages` pages.
+    pub(crate) fn new(pages: usize) -> Self {
+        let buckets = (pages * 2).div_ceil(SLOTS_PER_BUCKET).next_power_of_two();
+        let slot = || Slot {
+            key: AtomicU64::new(EMPTY),
+            state: AtomicU64::new(0),
+        };
+        Self {
+            buckets: (0..buckets)
+                .map(|_| Bucket(std::array::from_fn(|_| slot())))
+                .collect(),
+            mask: buckets - 1,
+        }
+    }
+
+    /// Both buckets of a key; the same one twice only in a table of one bucket.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    fn choices(&self, key: u64) -> [usize; 2] {
+        let hash = mix(key);
+        let first = hash as usize & self.mask;
+        let second = (hash >> 32) as usize & self.mask;
+        let second = if second == first { first ^ 1 } else { second };
+        [first, second & self.mask]
+    }
+
+    fn slot(&self, index: SlotIndex) -> &Slot {
+        let index = index.0 as usize;
+        &self.buckets[index / SLOTS_PER_BUCKET].0[index % SLOTS_PER_BUCKET]
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // a table has at most 2^32 slots
+    fn candidates(&self, key: u64) -> impl Iterator<Item = (SlotIndex, &Slot)> {
+        self.choices(key).into_iter().flat_map(move |bucket| {
+            let slots = &self.buckets[bucket].0;
+            slots.iter().enumerate().map(move |(at, slot)| {
+                let index = SlotIndex((bucket * SLOTS_PER_BUCKET + at) as u32);
+                (index, slot)
+            })
+        })
+    }
+
+    /// Finds a page and pins it.
+    pub(crate) fn pin(&self, key: u64) -> Pinned {
+        'again: loop {
+            for (index, slot) in self.candidates(key) {
+                if slot.key.load(Ordering::Relaxed) != key {
+                    continue;
+                }
+                let before = State(slot.state.fetch_add(PIN, Ordering::AcqRel));
+                if !before.has(PRESENT) {
+                    // It is leaving, or not quite there; another slot may have it.
+                    slot.state.fetch_sub(PIN, Ordering::Release);
+                    continue;
+                }
+                if slot.key.load(Ordering::Acquire) != key {
+                    slot.state.fetch_sub(PIN, Ordering::Release);
+                    continue 'again;
+                }
+                if before.pins() >= PINS_MAX {
+                    slot.state.fetch_sub(PIN, Ordering::Release);
+                    return Pinned::Refused;
+                }
+                return Pinned::Yes(index, before);
+            }
+            return Pinned::Absent;
+        }
+    }
+
+    /// One more pin on a page that is pinned.
+    pub(crate) fn pin_again(&self, index: SlotIndex) {
+        let before = State(self.slot(index).state.fetch_add(PIN, Ordering::Relaxed));
+        debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
+    }
+
+    /// Takes a pin back.
+    pub(crate) fn unpin(&self, index: SlotIndex) {
+        let before = State(self.slot(index).state.fetch_sub(PIN, Ordering::Release));
+        debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
+    }
+
+    /// Adds a page, pinned once, and says where; `None` when its buckets are full. The caller
+    /// sees to it that nobody else adds the same key and that it is not in the table.
+    pub(crate) fn insert(&self, key: u64, frame: FrameIndex, flags: u64) -> Option<SlotIndex> {
+        debug_assert_ne!(key, EMPTY);
+        for (index, slot) in self.candidates(key) {
+            let claimed =
+                slot.key
+                    .compare_exchange(EMPTY, key, Ordering::AcqRel, Ordering::Relaxed);
+            if claimed.is_ok() {
+                let state = State::new(frame, flags).0 + PIN;
+                slot.state.fetch_add(state, Ordering::AcqRel);
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Removes the page of a slot if nobody holds it: its key, and its last state.
+    pub(crate) fn remove(&self, index: SlotIndex, frame: FrameIndex) -> Option<(u64, State)> {
+        let slot = self.slot(index);
+        loop {
+            let state = State(slot.state.load(Ordering::Acquire));
+            if !state.has(PRESENT) || state.pins() > 0 || state.frame() != frame {
+                return None;
+            }
+            let key = slot.key.load(Ordering::Relaxed);
+            let removed =
+                slot.state
+                    .compare_exchange_weak(state.0, 0, Ordering::AcqRel, Ordering::Relaxed);
+            if removed.is_ok() {
+                slot.key.store(EMPTY, Ordering::Release);
+                return Some((key, state));
+            }
+        }
+    }
+
+    /// The pages that stand in the way of a key whose buckets are full.
+    pub(crate) fn rivals(&self, key: u64) -> impl Iterator<Item = (SlotIndex, FrameIndex)> {
+        self.candidates(key).map(|(index, slot)| {
+            let state = State(slot.state.load(Ordering::Relaxed));
+            (index, state.frame())
+        })
+    }
+
+    /// The state of a slot now.
+    pub(crate) fn state(&self, index: SlotIndex) -> State {
+        State(self.slot(index).state.load(Ordering::Acquire))
+    }
+
+    /// The key of a slot now.
+    pub(crate) fn key(&self, index: SlotIndex) -> u64 {
+        self.slot(index).key.load(Ordering::Acquire)
+    }
+
+    /// Sets flags of a pinned page; the state before.
+    pub(crate) fn set(&self, index: SlotIndex, flags: u64) -> State {
+        State(self.slot(index).state.fetch_or(flags, Ordering::AcqRel))
+    }
+
+    /// Clears flags of a pinned page; the state before.
+    pub(crate) fn clear(&self, index: SlotIndex, flags: u64) -> State {
+        State(self.slot(index).state.fetch_and(!flags, Ordering::AcqRel))
+    }
+
+    /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.
+    pub(crate) fn heat(&self, index: SlotIndex, state: State, heat: u8) {
+        let slot = &self.slot(index).state;
+        let changed = state.with_heat(heat).0;
+        // A lost hit costs nothing: the next one is counted.
+        let _ = slot.compare_exchange(state.0, changed, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Spreads a key over all 64 bits (the finaliser of splitmix64, public domain).
+pub(crate) fn mix(key: u64) -> u64 {
+    let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    key ^ key >> 31
+}

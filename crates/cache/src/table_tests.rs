@@ -1,0 +1,159 @@
+//! Tests of the page table: threads against each other, and every order under loom.
+
+#[cfg(not(loom))]
+mod threads {
+    use crate::state::{AHEAD, FULL, PRESENT, State};
+    use crate::table::{PageTable, Pinned, SlotIndex};
+    use pagewell_policy::eviction::FrameIndex;
+
+    fn pin(table: &PageTable, key: u64) -> Option<(SlotIndex, State)> {
+        match table.pin(key) {
+            Pinned::Yes(index, state) => Some((index, state)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_page_is_found_until_it_is_removed_and_not_removed_while_pinned() {
+        let table = PageTable::new(8);
+        let slot = table.insert(7, FrameIndex(3), FULL).unwrap();
+        assert!(table.remove(slot, FrameIndex(3)).is_none(), "pinned");
+        table.unpin(slot);
+        let (again, state) = pin(&table, 7).unwrap();
+        assert_eq!((again, state.frame()), (slot, FrameIndex(3)));
+        assert!(state.has(PRESENT | FULL) && !state.has(AHEAD));
+        table.unpin(again);
+        assert!(table.remove(slot, FrameIndex(4)).is_none(), "another page");
+        assert_eq!(table.remove(slot, FrameIndex(3)).unwrap().0, 7);
+        assert!(pin(&table, 7).is_none());
+    }
+
+    #[test]
+    fn a_half_full_table_takes_every_key() {
+        let table = PageTable::new(4096);
+        let mut refused = 0;
+        for key in 1..=4096 {
+            match table.insert(key, FrameIndex(u32::try_from(key).unwrap()), 0) {
+                Some(slot) => table.unpin(slot),
+                None => refused += 1,
+            }
+        }
+        assert!(refused <= 4, "{refused}");
+        for key in 1..=4096 {
+            if let Some((slot, state)) = pin(&table, key) {
+                assert_eq!(u64::from(state.frame().0), key);
+                table.unpin(slot);
+            } else {
+                refused -= 1;
+            }
+        }
+        assert_eq!(refused, 0);
+    }
+
+    #[test]
+    fn too_many_pins_are_refused_and_taken_back() {
+        let table = PageTable::new(2);
+        let slot = table.insert(1, FrameIndex(0), FULL).unwrap();
+        let mut held = 1;
+        while pin(&table, 1).is_some() {
+            held += 1;
+        }
+        assert!(matches!(table.pin(1), Pinned::Refused));
+        for _ in 0..held {
+            table.unpin(slot);
+        }
+        assert_eq!(table.state(slot).pins(), 0);
+        assert_eq!(table.state(slot).frame(), FrameIndex(0));
+    }
+
+    /// Readers check that a pinned page keeps its name while others remove and insert pages in
+    /// the same few slots.
+    #[test]
+    fn a_pinned_page_is_the_one_that_was_asked_for() {
+        let table = PageTable::new(4);
+        let frame_of = |key: u64| FrameIndex(u32::try_from(key).unwrap() * 10);
+        std::thread::scope(|scope| {
+            for lane in 0..2u64 {
+                let table = &table;
+                scope.spawn(move || {
+                    for round in 0..200_000u64 {
+                        let key = 1 + lane * 4 + round % 4;
+                        if let Some(slot) = table.insert(key, frame_of(key), 0) {
+                            table.unpin(slot);
+                            while table.remove(slot, frame_of(key)).is_none() {
+                                std::thread::yield_now();
+                            }
+                        }
+                    }
+                });
+                scope.spawn(move || {
+                    for round in 0..400_000u64 {
+                        let key = 1 + round % 8;
+                        if let Some((slot, state)) = pin(table, key) {
+                            assert_eq!(state.frame(), frame_of(key));
+                            assert_eq!(table.key(slot), key);
+                            table.unpin(slot);
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[cfg(loom)]
+mod orders {
+    use crate::state::PRESENT;
+    use crate::table::{PageTable, Pinned};
+    use loom::sync::Arc;
+    use pagewell_policy::eviction::FrameIndex;
+
+    /// One reader, and one who removes the page and puts another into the same slot.
+    #[test]
+    fn a_pin_is_of_the_page_that_was_asked_for_or_of_none() {
+        loom::model(|| {
+            let table = Arc::new(PageTable::new(2));
+            let slot = table.insert(1, FrameIndex(10), 0).unwrap();
+            table.unpin(slot);
+            let other = table.clone();
+            let thread = loom::thread::spawn(move || {
+                if other.remove(slot, FrameIndex(10)).is_some() {
+                    let slot = other.insert(2, FrameIndex(20), 0).unwrap();
+                    other.unpin(slot);
+                }
+            });
+            if let Pinned::Yes(slot, state) = table.pin(1) {
+                assert_eq!(state.frame(), FrameIndex(10));
+                assert!(table.remove(slot, FrameIndex(10)).is_none(), "pinned");
+                assert_eq!(table.key(slot), 1);
+                table.unpin(slot);
+            }
+            thread.join().unwrap();
+            let found = [1, 2].map(|key| match table.pin(key) {
+                Pinned::Yes(slot, state) => {
+                    assert_eq!(u64::from(state.frame().0), key * 10);
+                    assert_eq!(state.pins(), 0);
+                    table.unpin(slot);
+                    assert!(table.state(slot).has(PRESENT));
+                    true
+                }
+                _ => false,
+            });
+            assert_ne!(found[0], found[1]);
+        });
+    }
+
+    /// Two who remove: one succeeds.
+    #[test]
+    fn a_page_is_removed_once() {
+        loom::model(|| {
+            let table = Arc::new(PageTable::new(2));
+            let slot = table.insert(1, FrameIndex(10), 0).unwrap();
+            table.unpin(slot);
+            let other = table.clone();
+            let thread = loom::thread::spawn(move || other.remove(slot, FrameIndex(10)).is_some());
+            let here = table.remove(slot, FrameIndex(10)).is_some();
+            assert_ne!(here, thread.join().unwrap());
+        });
+    }
+}
