@@ -484,7 +484,7 @@ fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
     runs
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

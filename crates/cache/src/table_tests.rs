@@ -1,6 +1,6 @@
 //! Tests of the page table: threads against each other, and every order under loom.
 
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 mod threads {
     use crate::state::{AHEAD, FULL, PRESENT, State};
     use crate::table::{PageTable, Pinned, SlotIndex};
@@ -100,7 +100,7 @@ mod threads {
     }
 }
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 mod orders {
     use crate::state::PRESENT;
     use crate::table::{PageTable, Pinned};
