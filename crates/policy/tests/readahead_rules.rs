@@ -424,6 +424,26 @@ fn a_backward_stream_is_found_and_planned_downward() {
     );
 }
 
+/// The parts of each read ascend while the reads descend.
+#[test]
+fn a_backward_stream_of_reads_in_parts_is_found() {
+    let mut policy = flash();
+    let mut plans = Vec::new();
+    for read in 1..=3u64 {
+        for part in 0..3 {
+            let offset = (1 << 30) - read * 3 * PAGE + part * PAGE;
+            plans.push(miss(&mut policy, offset, PAGE, read));
+        }
+    }
+    let plan = plans.pop().unwrap();
+    assert!(plans.iter().all(|plan| plan.fetch.is_empty()));
+    assert_eq!(
+        plan.fetch.first().map(|range| range.end),
+        Some((1 << 30) - 9 * PAGE)
+    );
+    assert_eq!((policy.counts().streams, policy.counts().backward), (1, 1));
+}
+
 #[test]
 fn a_backward_stream_ends_at_the_beginning() {
     let length = 3 * MIB + 777;
