@@ -1,5 +1,7 @@
 //! The rules of adaptive read-ahead, one test each.
 
+#![allow(clippy::unwrap_used)]
+
 mod readahead_support;
 
 use std::time::Duration;

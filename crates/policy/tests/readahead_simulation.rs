@@ -2,6 +2,8 @@
 //!
 //! The model itself panics when a plan goes past the end or over the budget.
 
+#![allow(clippy::unwrap_used)]
+
 mod readahead_support;
 
 use std::time::Duration;
@@ -124,7 +126,10 @@ fn readers_slower_than_the_device_do_not_wait() {
             depth: 1 + usize::try_from(random.below(4)).unwrap(),
         };
         let mut model = Model::new(adaptive(length), length, CAPACITY, device);
-        let each = device.bytes_per_second / count / 3;
+        // What the device does in pieces of half a MiB, a quarter of a backward batch.
+        let piece = Duration::from_nanos(MIB / 2 * 1_000_000_000 / device.bytes_per_second);
+        let seconds = (piece + device.latency + device.seek).as_secs_f64();
+        let each = (MIB as f64 / 2.0 / seconds) as u64 / count * 2 / 3;
         let mut readers: Vec<Reader> = (0..count)
             .map(|number| {
                 let request = 4096 << random.below(6);
