@@ -48,9 +48,11 @@ fn eight_streams_late(number: u64, _: Option<u64>) -> (u64, AccessKind) {
 }
 
 fn random_misses(number: u64, _: Option<u64>) -> (u64, AccessKind) {
-    // A multiplicative hash: spread, and the same in each run.
-    let place = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 25;
-    (1 + place / REQUEST * REQUEST, AccessKind::Miss)
+    // The finaliser of SplitMix64. A multiplication alone would be a stride.
+    let mut place = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    place = (place ^ (place >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    place = (place ^ (place >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    (place % LENGTH / REQUEST * REQUEST, AccessKind::Miss)
 }
 
 fn strides(number: u64, _: Option<u64>) -> (u64, AccessKind) {

@@ -393,6 +393,25 @@ fn a_miss_in_the_window_begins_it_again() {
 }
 
 #[test]
+fn misses_in_a_row_within_the_window_shrink_it() {
+    let mut policy = flash();
+    let mut reader = Reader::begin(&mut policy, MIB, 8 * KIB);
+    reader.steps(&mut policy, 12);
+    let offset = reader.plan.fetch[0].start;
+    let sizes: Vec<u64> = (0..10)
+        .map(|read| {
+            bytes_of(&miss(
+                &mut policy,
+                offset + read * 8 * KIB,
+                8 * KIB,
+                50 + read,
+            ))
+        })
+        .collect();
+    assert!(sizes[0] >= 4 * MIB && sizes[9] <= 2 * PAGE, "{sizes:?}");
+}
+
+#[test]
 fn a_marker_of_a_lost_stream_begins_it_again() {
     let mut policy = flash();
     let plan = policy.access(&access(5 * MIB, 8 * KIB, AccessKind::Marker, 1));

@@ -25,7 +25,8 @@
 //!   refused memory. Then only being late lets it grow again.
 //! - A miss inside the window means the rest of it is gone (evicted or refused): the window begins
 //!   anew behind the miss. It counts as being late, unless bytes of the stream were wasted or
-//!   refused since its last quiet step: then memory is short, and growing would make it worse.
+//!   refused since its last quiet step, or it is the second in a row: then memory is short, growing
+//!   would make it worse, and the second one halves the distance.
 //! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
 //!   position can be ahead of the true reader when some other reader touched the window; one step
 //!   later it is not.
@@ -168,6 +169,10 @@ impl Stream {
         if missed && touch.offset <= self.window_end && touch.end < self.window_end {
             self.window_end = up(touch.end, settings.unit_bytes);
             self.marker = None;
+            if std::mem::replace(&mut self.pressed, true) {
+                self.shrink(settings);
+                counts.shrunk += 1;
+            }
         }
         // The reader fetches its own bytes; a hole before them is bridged by read-ahead.
         if touch.offset <= self.window_end {
