@@ -5,20 +5,28 @@
 
 mod bounds;
 mod buffer;
+mod combined;
 mod completing;
 mod device;
 mod file;
 mod memory;
+mod mirror;
+mod ram;
 mod read_exact;
 mod request;
+mod stripe;
 mod warning;
 
 pub use buffer::Buffer;
+pub use combined::CombineError;
 pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;
+pub use mirror::Mirror;
+pub use ram::RamDevice;
 pub use read_exact::read_exact;
 pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};
+pub use stripe::Stripe;
 
 #[cfg(test)]
 mod testing;
