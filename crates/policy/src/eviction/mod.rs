@@ -74,34 +74,3 @@ pub trait Eviction: Send {
     /// when it is asked again.
     fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex>;
 }
-
-/// Out in the order of arrival, whatever is hot.
-pub struct S3Fifo(std::collections::VecDeque<FrameIndex>);
-
-impl S3Fifo {
-    /// For an arena of so many places.
-    #[must_use]
-    pub fn new(_frames: u32) -> Self {
-        Self(std::collections::VecDeque::new())
-    }
-}
-
-impl Eviction for S3Fifo {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-    fn inserted(&mut self, frame: FrameIndex, _: u64, _: Arrival) {
-        self.0.push_back(frame);
-    }
-    fn hit(&mut self, _: FrameIndex) {}
-    fn removed(&mut self, frame: FrameIndex) {
-        self.0.retain(|other| *other != frame);
-    }
-    fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
-        let at = self
-            .0
-            .iter()
-            .position(|frame| frames.is_evictable(*frame))?;
-        self.0.remove(at)
-    }
-}
