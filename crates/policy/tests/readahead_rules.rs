@@ -283,6 +283,19 @@ fn what_was_passed_is_released_except_for_the_back_seek() {
     assert!(released > 40 * MIB, "{released}");
 }
 
+/// A read that began before the position, because another went ahead of it.
+#[test]
+fn what_is_being_read_is_not_released() {
+    let mut policy = flash();
+    let mut reader = Reader::begin(&mut policy, 5 * MIB, 8 * KIB);
+    reader.steps(&mut policy, 12);
+    let ahead = reader.plan.marker.unwrap();
+    reader.step(&mut policy, AccessKind::Marker);
+    let plan = miss(&mut policy, ahead - 8 * MIB, 16 * MIB, 50);
+    let release = plan.release.map_or(0, |range| range.end);
+    assert!(release + MIB <= ahead - 8 * MIB, "{release}");
+}
+
 #[test]
 fn random_reads_neither_ask_nor_disturb() {
     let mut policy = flash();
@@ -408,7 +421,8 @@ fn misses_in_a_row_within_the_window_shrink_it() {
             ))
         })
         .collect();
-    assert!(sizes[0] >= 4 * MIB && sizes[9] <= 2 * PAGE, "{sizes:?}");
+    // The first one counts as being late.
+    assert!(sizes[0] > 4 * MIB + 2 * PAGE && sizes[9] <= 2 * PAGE, "{sizes:?}");
 }
 
 #[test]
