@@ -18,7 +18,7 @@
 //! is extended to `position + distance` in one piece (at least half a distance), and the marker
 //! moves on. So each half is fetched while the other half is read.
 //!
-//! - The distance doubles at each step up to the grown distance (`Settings`). Beyond that it grows by
+//! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
 //!   1/8, and only when a byte of the last batch was touched before it had come, at most once for
 //!   each batch: a reader that waits for every page of a batch was late once, not 32 times.
 //! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
