@@ -8,6 +8,7 @@ mod buffer;
 mod completing;
 mod device;
 mod file;
+pub mod layer;
 mod memory;
 mod mix;
 pub mod model;
