@@ -95,7 +95,7 @@ impl Object {
                 state: found.state,
             };
             if !found.state.has(FULL) {
-                self.claim(&wanted, true, claims);
+                self.claim(&wanted, true, self.widens, claims);
             }
             at += inside;
         }

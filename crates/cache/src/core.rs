@@ -199,9 +199,8 @@ impl Core {
         self.valid[frame.0 as usize].store(0, Ordering::Release);
         let slot = self.table.insert(key, frame, flags).or_else(|| {
             CACHE_CONFLICTS.add(1);
-            for (slot, rival) in self.table.rivals(key) {
-                self.release(slot, rival, 0);
-            }
+            let mut rivals = self.table.rivals(key);
+            rivals.find(|(slot, rival)| self.release(*slot, *rival, 0))?;
             self.table.insert(key, frame, flags)
         })?;
         self.owners[frame.0 as usize].store(slot.0, Ordering::Release);

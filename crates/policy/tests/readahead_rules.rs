@@ -1,5 +1,7 @@
 //! The rules of adaptive read-ahead, one test each.
 
+#![allow(clippy::unwrap_used)]
+
 mod readahead_support;
 
 use std::time::Duration;
@@ -391,6 +393,25 @@ fn a_miss_in_the_window_begins_it_again() {
 }
 
 #[test]
+fn misses_in_a_row_within_the_window_shrink_it() {
+    let mut policy = flash();
+    let mut reader = Reader::begin(&mut policy, MIB, 8 * KIB);
+    reader.steps(&mut policy, 12);
+    let offset = reader.plan.fetch[0].start;
+    let sizes: Vec<u64> = (0..10)
+        .map(|read| {
+            bytes_of(&miss(
+                &mut policy,
+                offset + read * 8 * KIB,
+                8 * KIB,
+                50 + read,
+            ))
+        })
+        .collect();
+    assert!(sizes[0] >= 4 * MIB && sizes[9] <= 2 * PAGE, "{sizes:?}");
+}
+
+#[test]
 fn a_marker_of_a_lost_stream_begins_it_again() {
     let mut policy = flash();
     let plan = policy.access(&access(5 * MIB, 8 * KIB, AccessKind::Marker, 1));
@@ -422,6 +443,26 @@ fn a_backward_stream_is_found_and_planned_downward() {
         plan.release
             .is_some_and(|range| range.end <= top && range.start > end)
     );
+}
+
+/// The parts of each read ascend while the reads descend.
+#[test]
+fn a_backward_stream_of_reads_in_parts_is_found() {
+    let mut policy = flash();
+    let mut plans = Vec::new();
+    for read in 1..=3u64 {
+        for part in 0..3 {
+            let offset = (1 << 30) - read * 3 * PAGE + part * PAGE;
+            plans.push(miss(&mut policy, offset, PAGE, read));
+        }
+    }
+    let plan = plans.pop().unwrap();
+    assert!(plans.iter().all(|plan| plan.fetch.is_empty()));
+    assert_eq!(
+        plan.fetch.first().map(|range| range.end),
+        Some((1 << 30) - 9 * PAGE)
+    );
+    assert_eq!((policy.counts().streams, policy.counts().backward), (1, 1));
 }
 
 #[test]
