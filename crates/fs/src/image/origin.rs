@@ -69,9 +69,9 @@ impl Origin {
     /// Several origins as one image called `name`. Who may read it may read all of them; the
     /// owner is that of the first, the times are the latest.
     #[must_use]
-    pub fn of_parts(name: &str, parts: &[Self]) -> Self {
+    pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
         let numbers: Vec<u64> = parts.iter().map(Self::identity).collect();
-        let name = name_of(name.as_bytes());
+        let name = name_of(name);
         let latest = |time: fn(&Self) -> Timestamp| parts.iter().map(time).max();
         Self {
             identity: identity(&name, &numbers),
@@ -142,11 +142,11 @@ mod tests {
         };
         let (open, closed) = (part("open", 0o644), part("closed", 0o600));
         assert_eq!((open.mode, closed.mode), (0o444, 0o400));
-        let whole = Origin::of_parts("stripe.img", &[open.clone(), closed.clone()]);
+        let whole = Origin::of_parts(b"stripe.img", &[open.clone(), closed.clone()]);
         assert_eq!(whole.mode, 0o400);
         assert_eq!(whole.name(), b"stripe.img");
         assert_eq!(whole.modified, closed.modified.max(open.modified));
-        let other = Origin::of_parts("stripe.img", &[closed, open]);
+        let other = Origin::of_parts(b"stripe.img", &[closed, open]);
         assert_ne!(whole.identity, other.identity, "the order matters");
     }
 }
