@@ -1,5 +1,7 @@
 //! Devices that fail, stall, shrink: who is told, and that nobody else is.
 
+#![allow(clippy::unwrap_used)] // tests
+
 mod support;
 
 use std::sync::Arc;

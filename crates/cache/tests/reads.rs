@@ -1,5 +1,7 @@
 //! Reads give the device's bytes, whatever the size of the cache, the mode and the order.
 
+#![allow(clippy::unwrap_used)] // tests
+
 mod support;
 
 use std::sync::Arc;

@@ -319,7 +319,7 @@ fn registered_memory_is_used_for_one_piece_and_for_many() {
         let device = open(file.path(), &options);
         // Leaked on purpose: what is registered has to stay, also when the test fails.
         let arena = Box::leak(Box::new(Buffer::new(1 << 20, 4096)));
-        let start = arena.segment();
+        let start = arena.as_segment();
         // SAFETY: never freed.
         let memory = unsafe { Memory::new(start.start(), 1 << 20, Arc::new(())) };
         device.register_memory(&memory);

@@ -18,7 +18,7 @@
 //! is extended to `position + distance` in one piece (at least half a distance), and the marker
 //! moves on. So each half is fetched while the other half is read.
 //!
-//! - The distance doubles at each step up to the grown distance (`Settings`); beyond it, it grows by
+//! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
 //!   1/8, and only when a byte of the last batch was touched before it had come, at most once for
 //!   each batch: a reader that waits for every page of a batch was late once, not 32 times.
 //! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
@@ -29,7 +29,7 @@
 //!   would make it worse, and the second one halves the distance.
 //! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
 //!   position can be ahead of the true reader when some other reader touched the window; one step
-//!   later it is not.
+//!   later it is not. Nor does it ever reach the access at hand, which may have begun before.
 //! - A budget too small for half a batch puts the step off to the middle of what is left, unless
 //!   little is left.
 //!
@@ -219,7 +219,7 @@ impl Stream {
         let page = settings.page_bytes;
         if self.window_end >= settings.length_bytes {
             self.marker = None;
-            let release = self.release(settings);
+            let release = self.release(touch.offset, settings);
             self.step_position = self.position;
             return Step {
                 release,
@@ -265,7 +265,7 @@ impl Stream {
         let fetch = self.window_end..end;
         self.window_end = end;
         self.late_counted = false;
-        let release = self.release(settings);
+        let release = self.release(touch.offset, settings);
         self.step_position = self.position;
         let marker = self.due(settings).max(untouched);
         let more = end < settings.length_bytes && marker < end;
@@ -295,8 +295,9 @@ impl Stream {
         }
     }
 
-    fn release(&mut self, settings: &Settings) -> Option<Range<u64>> {
-        let end = self.step_position.saturating_sub(settings.back_seek_bytes);
+    fn release(&mut self, offset: u64, settings: &Settings) -> Option<Range<u64>> {
+        let passed = self.step_position.min(offset);
+        let end = passed.saturating_sub(settings.back_seek_bytes);
         let end = down(end, settings.page_bytes);
         let range = self.released..end;
         self.released = self.released.max(end);
