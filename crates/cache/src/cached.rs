@@ -96,7 +96,10 @@ impl Drop for LentPage {
 
 impl CachedDevice {
     pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Self {
-        device.register_memory(&core.arena.memory());
+        // A device takes all of the memory that it prepares: not when it is to come with use.
+        if core.options.populate {
+            device.register_memory(&core.arena.memory());
+        }
         Self {
             object: Object::new(core, device),
         }

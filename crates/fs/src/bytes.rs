@@ -124,8 +124,9 @@ impl Bytes {
 
 /// The runs before the byte at which a device failed; none when that was the first.
 fn before(runs: &[Run], failure: &CacheError) -> Option<Vec<Run>> {
-    let CacheError::Device(DeviceError::PastEnd { offset, .. } | DeviceError::Failed { offset, .. }) =
-        failure
+    let CacheError::Device(
+        DeviceError::PastEnd { offset, .. } | DeviceError::Failed { offset, .. },
+    ) = failure
     else {
         return None;
     };
@@ -181,9 +182,15 @@ mod tests {
     fn runs_are_lent_and_crumbs_are_copied() {
         let data = numbers(5 * PAGE_BYTES + 100);
         let bytes = Bytes::of_memory(data.clone());
-        let long = [run(10, 2 * PAGE_BYTES), run(4 * PAGE_BYTES as u64, PAGE_BYTES + 100)];
+        let long = [
+            run(10, 2 * PAGE_BYTES),
+            run(4 * PAGE_BYTES as u64, PAGE_BYTES + 100),
+        ];
         let payload = bytes.payload(&long, true).unwrap();
-        assert!(matches!(&payload, Payload::Pages(pages) if pages.len() == 5), "{payload:?}");
+        assert!(
+            matches!(&payload, Payload::Pages(pages) if pages.len() == 5),
+            "{payload:?}"
+        );
         let expected = [&data[10..10 + 2 * PAGE_BYTES], &data[4 * PAGE_BYTES..]].concat();
         assert!(copied(&payload) == expected);
         let crumbs: Vec<Run> = (0..100).map(|index| run(index * 1000, 7)).collect();
@@ -207,7 +214,10 @@ mod tests {
         }
         drop(kept);
         let payload = bytes.payload(&[run(0, PAGE_BYTES)], true).unwrap();
-        assert!(matches!(payload, Payload::Pages(_)), "what was lent came back");
+        assert!(
+            matches!(payload, Payload::Pages(_)),
+            "what was lent came back"
+        );
     }
 
     #[test]

@@ -85,7 +85,10 @@ fn a_file_is_shown_as_it_is_without_the_right_to_write() {
     assert_eq!(attributes.size, 100_000);
     assert_eq!(attributes.mode, status.mode() & 0o444);
     assert_eq!(attributes.modified.seconds, status.mtime());
-    assert_eq!((attributes.uid, attributes.gid), (status.uid(), status.gid()));
+    assert_eq!(
+        (attributes.uid, attributes.gid),
+        (status.uid(), status.gid())
+    );
     assert_eq!(attributes.file_type, FileType::Regular);
     let reply = read(&image, 99_000, 5000).unwrap();
     assert!(reply.end_of_file && matches!(reply.payload, Payload::Pages(_)));
@@ -170,7 +173,9 @@ fn permission_is_by_mode_and_nothing_can_be_changed() {
     let unchecked = CreateMode::Unchecked(none);
     let refusals = [
         image.set_attributes(&call, &file, &none, None).err(),
-        image.write(&call, &file, 0, b"x", Stability::FileSync).err(),
+        image
+            .write(&call, &file, 0, b"x", Stability::FileSync)
+            .err(),
         image.commit(&call, &file, 0, 0).err(),
         image.create(&call, &root, b"x", &unchecked).err(),
         image.make_symlink(&call, &root, b"x", b"y", &none).err(),
@@ -210,14 +215,20 @@ fn listings_go_on_after_every_cookie() {
     for name in [&b"."[..], b"..", b"ram.img"] {
         let mut taken = None;
         let page = image
-            .read_directory(&call(&credentials), &image.root(), cookie, true, &mut |entry| {
-                if taken.is_some() {
-                    return false;
-                }
-                assert_eq!(entry.name, name);
-                taken = Some(entry.cookie);
-                true
-            })
+            .read_directory(
+                &call(&credentials),
+                &image.root(),
+                cookie,
+                true,
+                &mut |entry| {
+                    if taken.is_some() {
+                        return false;
+                    }
+                    assert_eq!(entry.name, name);
+                    taken = Some(entry.cookie);
+                    true
+                },
+            )
             .unwrap();
         cookie = taken.unwrap();
         assert_eq!(page.end, name == b"ram.img");
@@ -282,12 +293,19 @@ fn a_bad_range_costs_its_readers_and_nobody_else() {
                         let Err(Error::Io(text)) = reply else {
                             panic!("{offset}: {reply:?}")
                         };
-                        assert!(text.contains("/dev/worn") && text.contains("at byte 2"), "{text}");
+                        assert!(
+                            text.contains("/dev/worn") && text.contains("at byte 2"),
+                            "{text}"
+                        );
                         continue;
                     }
                     let reply = reply.unwrap();
                     let read = bytes_of(&reply.payload);
-                    let wanted = if start < bad.start { end.min(bad.start) } else { end };
+                    let wanted = if start < bad.start {
+                        end.min(bad.start)
+                    } else {
+                        end
+                    };
                     let whole = end <= bad.start || start >= bad.end;
                     assert!(!read.is_empty() && (!whole || read.len() == wanted - start));
                     assert!(read.len() <= wanted - start, "{offset}: past the bad range");
@@ -328,7 +346,10 @@ fn an_image_truncated_under_us_is_an_error_that_names_it() {
         at += reply.payload.len() as u64;
         assert!(at <= (2 << 20) + 100);
     }
-    assert!(bytes_of(&first.payload) == expected[..4096], "what was lent stays");
+    assert!(
+        bytes_of(&first.payload) == expected[..4096],
+        "what was lent stays"
+    );
 }
 
 #[test]

@@ -64,9 +64,11 @@ pub(crate) struct Engine {
 impl EngineArguments {
     /// The settings of the cache; `default_bytes` is its size when none was asked for.
     fn options(&self, default_bytes: u64) -> CacheOptions {
-        let size_bytes = self
-            .cache
-            .unwrap_or_else(|| default_bytes.min(memory_bytes() / MEMORY_SHARE).max(BYTES_MIN));
+        let size_bytes = self.cache.unwrap_or_else(|| {
+            default_bytes
+                .min(memory_bytes() / MEMORY_SHARE)
+                .max(BYTES_MIN)
+        });
         let mut options = if self.baseline {
             CacheOptions::baseline(size_bytes)
         } else {
@@ -86,7 +88,9 @@ impl EngineArguments {
 impl Engine {
     /// An engine with these options; a cache that cannot be is a usage error with the numbers.
     pub(crate) fn new(arguments: &EngineArguments, default_bytes: u64) -> anyhow::Result<Self> {
-        let options = arguments.options(default_bytes);
+        let mut options = arguments.options(default_bytes);
+        // A server will use all of it, and is to find out at the start when it is not there.
+        options.populate = default_bytes == SERVER_CACHE_BYTES;
         options
             .check()
             .map_err(|error| usage(format!("--cache: {error}")))?;
@@ -161,15 +165,24 @@ mod tests {
         let options = |word| arguments(&["--cache", "8m", word]).options(1);
         assert_eq!(arguments(&["--cache", "8m"]).options(1), all);
         let read_ahead = ReadAheadRule::Off;
-        assert_eq!(options("--no-readahead"), CacheOptions { read_ahead, ..all });
+        assert_eq!(
+            options("--no-readahead"),
+            CacheOptions { read_ahead, ..all }
+        );
         let elevator = false;
         assert_eq!(options("--no-elevator"), CacheOptions { elevator, ..all });
         let merge = false;
         assert_eq!(options("--no-merge"), CacheOptions { merge, ..all });
         let free_behind = false;
-        assert_eq!(options("--no-free-behind"), CacheOptions { free_behind, ..all });
+        assert_eq!(
+            options("--no-free-behind"),
+            CacheOptions { free_behind, ..all }
+        );
         let page_chunk = false;
-        assert_eq!(options("--no-page-chunk"), CacheOptions { page_chunk, ..all });
+        assert_eq!(
+            options("--no-page-chunk"),
+            CacheOptions { page_chunk, ..all }
+        );
         assert_eq!(options("--baseline"), CacheOptions::baseline(8 << 20));
     }
 
@@ -179,7 +192,9 @@ mod tests {
             ("1m", ["1 MiB", "4 MiB"]),
             ("1000000g", ["1024000000 MiB", "this machine has"]),
         ] {
-            let error = Engine::new(&arguments(&["--cache", size]), 1).err().unwrap();
+            let error = Engine::new(&arguments(&["--cache", size]), 1)
+                .err()
+                .unwrap();
             assert_eq!(exit_code_of(&error), USAGE);
             let line = one_line(&error);
             assert!(parts.iter().all(|part| line.contains(part)), "{line}");

@@ -124,7 +124,10 @@ impl Storage {
             Self::Mirror(parts) => {
                 let parts = Parts::open(parts)?;
                 let name = format!("mirror:{}", parts.names());
-                let first = parts.origins.first().map_or(&b"mirror.img"[..], Origin::name);
+                let first = parts
+                    .origins
+                    .first()
+                    .map_or(&b"mirror.img"[..], Origin::name);
                 Ok(Opened {
                     origin: Origin::of_parts(first, &parts.origins),
                     device: Arc::new(Mirror::new(&name, parts.devices)?),
@@ -265,7 +268,10 @@ mod tests {
             ("odd:name", path("odd:name")),
             ("ram:1m", Storage::Ram(1 << 20)),
             ("stripe:64k:a", Storage::Stripe(65536, vec![path("a")])),
-            ("mirror:a,ram:4k", Storage::Mirror(vec![path("a"), Storage::Ram(4096)])),
+            (
+                "mirror:a,ram:4k",
+                Storage::Mirror(vec![path("a"), Storage::Ram(4096)]),
+            ),
             ("model:dvd,speed=20:a,b", model(path("a,b"))),
             (
                 "stripe:4k:(model:dvd,speed=20:a),image:b,(c,d)",
@@ -300,7 +306,10 @@ mod tests {
             ("model:tape:a", "no device model 'tape'"),
             ("model:dvd,speed=0:a", "speed"),
             ("mirror:dir:a", "a file or device is wanted"),
-            ("model:dvd:model:dvd:model:dvd:model:dvd:model:dvd:a", "nested"),
+            (
+                "model:dvd:model:dvd:model:dvd:model:dvd:model:dvd:a",
+                "nested",
+            ),
             (&deep, "nested"),
         ] {
             let error = Storage::parse(text.as_bytes()).unwrap_err();

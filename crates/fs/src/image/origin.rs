@@ -36,9 +36,8 @@ impl Origin {
     /// A file or a block device. A file is known again by its inode number, a block device, whose
     /// inode is made at every boot, by its device number; both by their names, too.
     pub fn of_path(path: &Path) -> Result<Self, OpenError> {
-        let of_path = |error: std::io::Error| {
-            OpenError::new(&path.display().to_string(), &error.to_string())
-        };
+        let of_path =
+            |error: std::io::Error| OpenError::new(&path.display().to_string(), &error.to_string());
         let real = path.canonicalize().map_err(of_path)?;
         let status = real.metadata().map_err(of_path)?;
         // A link may be what the image is best known by, unless it has no name of its own.

@@ -61,11 +61,7 @@ pub(super) fn open(
     Ok(tree)
 }
 
-fn choose(
-    bytes: &Bytes,
-    descriptors: &Descriptors,
-    options: IsoOptions,
-) -> Result<Tree, String> {
+fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Result<Tree, String> {
     let shown = Shown {
         set_id: options.set_id,
         devices: options.devices,

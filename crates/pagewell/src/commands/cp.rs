@@ -65,7 +65,14 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         let copied = source
             .open_existing(follow, &engine)
             .and_then(|(place, entry)| {
-                copy(&place, &entry, &target, into, arguments.recursive, &mut copier)
+                copy(
+                    &place,
+                    &entry,
+                    &target,
+                    into,
+                    arguments.recursive,
+                    &mut copier,
+                )
             });
         if let Err(error) = copied {
             copier.fail(&failure::one_line(&error));
