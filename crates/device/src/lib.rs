@@ -1,26 +1,40 @@
 //! Where stored bytes come from: files, block devices, memory.
 //!
-//! A [`Device`] is a run of bytes with a fixed length that can be read from any number of
+//! A [`Device`] is a run of bytes with a fixed length that can be used from any number of
 //! threads at once. It caches nothing; what stands above it does.
 
+mod bounds;
 mod buffer;
+mod combined;
+mod completing;
 mod device;
 mod file;
 pub mod layer;
 mod memory;
+mod mirror;
 mod mix;
 pub mod model;
 mod pattern;
 mod quantity;
+mod ram;
 mod read_exact;
 mod request;
+mod stripe;
 mod timer;
+mod warning;
 
 pub use buffer::Buffer;
+pub use combined::CombineError;
 pub use device::{Device, Error, Geometry, Memory, Result};
-pub use file::FileDevice;
+pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;
+pub use mirror::Mirror;
 pub use model::Model;
 pub use pattern::Pattern;
+pub use ram::RamDevice;
 pub use read_exact::read_exact;
-pub use request::{Issuer, Operation, Outcome, Request, Segment};
+pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};
+pub use stripe::Stripe;
+
+#[cfg(test)]
+mod testing;
