@@ -56,6 +56,7 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
     let mut variants = three.to_vec();
     variants.extend(Variant::ABLATIONS);
     let runs = measure(session, dd, &variants)?;
+    describe(session, &runs);
     judge(session, dd, &runs);
     measure(session, cp, &three)?;
     Ok(())
@@ -85,11 +86,46 @@ fn once(session: &Session, copy: Copy, variant: &Variant) -> Result<Run> {
             length_bytes: copy.file_bytes,
             cache_bytes: CACHE_BYTES,
             speed: SPEED,
+            queue_depth: 1,
         },
     )?;
     let job = Job::sequential(copy.command, 0, copy.file_bytes, copy.io_bytes);
     let job = job.take(copy.file_bytes / copy.io_bytes as u64);
     rig.run(vec![job], None, session.deadline())
+}
+
+/// How exact the drive was, and the sizes of its requests as dtrace showed them.
+fn describe(session: &mut Session, runs: &[Run]) {
+    let [baseline, report, enhanced, ..] = runs else {
+        return;
+    };
+    session.note(format!(
+        "Modelled DVD: 0.43 ms a request, 8.5 MB/s, 67 ms a seek; its clock runs {SPEED} times as \
+         fast as the wall's\nhere, in all modes ({} in other cases; each row says it). Seconds are \
+         those that the drive was\nbusy, on its clock, and those that it waited for the host, on \
+         the wall's. The host took {:.1} us for\neach request of the baseline's dd ({:.3} s busy, \
+         {:.3} s on the wall; {:.1} s if the wall's were multiplied).",
+        "20 to 50",
+        baseline.host_micro_per_request(),
+        baseline.busy.as_secs_f64(),
+        baseline.wall.as_secs_f64(),
+        baseline.wall.as_secs_f64() * SPEED,
+    ));
+    for (name, run) in [
+        ("baseline", baseline),
+        ("HSFS rule", report),
+        ("enhanced", enhanced),
+    ] {
+        for issuer in [Issuer::Reader, Issuer::ReadAhead] {
+            let sizes = run.device.sizes(Some(issuer));
+            // The histogram of the report; longer requests have more rows than anybody reads.
+            let few = sizes.between(32 << 10, u64::MAX) == 0;
+            if sizes.total() > 0 && few {
+                let issuer = issuer.name();
+                session.note(format!("dd, {name}, requests by {issuer}:\n{sizes}"));
+            }
+        }
+    }
 }
 
 /// The report has the whole size only, and no ablations.

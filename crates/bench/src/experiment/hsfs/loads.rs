@@ -19,6 +19,8 @@ const MIB: u64 = 1 << 20;
 const FILES: u64 = 3;
 const FILE_BYTES: u64 = 1 << 30;
 const CACHE_BYTES: u64 = 64 * MIB;
+/// Requests that a drive takes that is no DVD.
+const DEEP: u32 = 4;
 /// Readers of the random loads.
 const THREADS: u64 = 16;
 
@@ -137,6 +139,9 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
             continue;
         };
         judge(session, load, baseline, enhanced);
+        if load.kind == Kind::Random && load.io_bytes <= 8 * KIB {
+            deep(session, load)?;
+        }
         filebench(session, load, baseline, "baseline");
         filebench(session, load, enhanced, "enhanced");
     }
@@ -148,7 +153,7 @@ fn measure(session: &mut Session, load: &Load, variants: &[Variant]) -> Result<V
     for repeat in 0..session.options().repeat.max(1) {
         for (variant, runs) in variants.iter().zip(&mut runs) {
             session.step(&format!("{}, {}, {repeat}", load.name(), variant.label()))?;
-            let run = once(session, load, variant)?;
+            let run = once(session, load, variant, 1)?;
             runs.push(run);
         }
     }
@@ -164,7 +169,7 @@ fn measure(session: &mut Session, load: &Load, variants: &[Variant]) -> Result<V
     Ok(runs.into_iter().filter_map(|mut runs| runs.pop()).collect())
 }
 
-fn once(session: &Session, load: &Load, variant: &Variant) -> Result<Run> {
+fn once(session: &Session, load: &Load, variant: &Variant, queue_depth: u32) -> Result<Run> {
     let amount = load.amount(session.options().quick);
     let rig = Rig::new(
         variant,
@@ -172,6 +177,7 @@ fn once(session: &Session, load: &Load, variant: &Variant) -> Result<Run> {
             length_bytes: FILES * FILE_BYTES,
             cache_bytes: CACHE_BYTES,
             speed: amount.speed,
+            queue_depth,
         },
     )?;
     let mut jobs = load.jobs();
@@ -181,6 +187,31 @@ fn once(session: &Session, load: &Load, variant: &Variant) -> Result<Run> {
     rig.run(jobs, amount.limit, session.deadline())
 }
 
+/// A drive that takes several requests must get them: nothing is locked while one waits.
+fn deep(session: &mut Session, load: &Load) -> Result<()> {
+    let name = load.name();
+    session.step(&format!("{name}, a drive that takes {DEEP}"))?;
+    let run = once(session, load, &Variant::ENHANCED, DEEP)?;
+    let depth = run.device.outstanding_mean();
+    let mut row = row(
+        &name,
+        &Variant::ENHANCED,
+        Phase::Cold,
+        Look::Operations,
+        &[run],
+    );
+    row.variant = Some(format!("drive of depth {DEEP}"));
+    session.push(row);
+    session.verdict(
+        depth > 1.0,
+        format!(
+            "{name}: {depth:.1} requests on average inside a drive that takes {DEEP}; more than \
+             1 wanted"
+        ),
+    );
+    Ok(())
+}
+
 fn judge(session: &mut Session, load: &Load, baseline: &Run, enhanced: &Run) {
     let name = load.name();
     let factor = enhanced.operations_per_second() / baseline.operations_per_second().max(1e-9);
@@ -188,11 +219,16 @@ fn judge(session: &mut Session, load: &Load, baseline: &Run, enhanced: &Run) {
         factor >= 0.98,
         format!("{name}: {factor:.3} times the baseline's operations; 0.98 wanted"),
     );
-    if matches!(load.kind, Kind::Random) && load.io_bytes <= 8 * KIB {
-        let depth = enhanced.device.outstanding_mean();
+    if load.kind == Kind::Random {
+        let busy = enhanced.busy.as_secs_f64() / enhanced.seconds().max(1e-9);
+        let waiting = enhanced.waiting();
         session.verdict(
-            depth > 1.0,
-            format!("{name}: {depth:.1} requests at the device on average; more than 1 wanted"),
+            busy >= 0.99 && waiting > 1.0,
+            format!(
+                "{name}: {waiting:.1} reads under way on average, the drive busy for {:.1} % of \
+                 the time; more than 1 and 99 % wanted",
+                busy * 100.0
+            ),
         );
     }
     let moves = enhanced.wraps + enhanced.deadline_picks;

@@ -25,3 +25,6 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
     loads::run(session)?;
     warmth::run(session)
 }
+
+#[cfg(test)]
+mod tests;

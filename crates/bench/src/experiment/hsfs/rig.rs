@@ -36,6 +36,8 @@ pub(super) struct Setup {
     pub(super) length_bytes: u64,
     pub(super) cache_bytes: u64,
     pub(super) speed: f64,
+    /// Requests that the drive takes at a time; a DVD takes one.
+    pub(super) queue_depth: u32,
 }
 
 /// See the module's text.
@@ -68,7 +70,7 @@ pub(super) struct Run {
 
 impl Rig {
     pub(super) fn new(variant: &Variant, setup: Setup) -> Result<Self> {
-        let text = format!("dvd,speed={}", setup.speed);
+        let text = format!("dvd,speed={},depth={}", setup.speed, setup.queue_depth);
         let parameters = Parameters::parse(&text);
         let parameters = parameters.map_err(|error| Error::Wrong(error.to_string()))?;
         let pattern = Pattern::new(setup.length_bytes, SEED);
@@ -166,7 +168,19 @@ impl Run {
         all
     }
 
-    /// Least operations of a stream over the most.
+    /// Operations under way on average: the sum of all latencies over the time.
+    pub(super) fn waiting(&self) -> f64 {
+        let busy = self.streams.iter().map(|stream| stream.busy.as_secs_f64());
+        busy.sum::<f64>() / self.wall.as_secs_f64().max(1e-9)
+    }
+
+    /// Host time between the end of a request and the start of the next, in microseconds.
+    pub(super) fn host_micro_per_request(&self) -> f64 {
+        let idle = self.wall.as_secs_f64() - self.busy.as_secs_f64() / self.speed;
+        idle * 1e6 / self.device.requests().max(1) as f64
+    }
+
+    /// Least bytes of a stream over the most.
     pub(super) fn fairness(&self) -> f64 {
         let rates = || self.streams.iter().map(|stream| stream.bytes as f64);
         rates().fold(f64::INFINITY, f64::min) / rates().fold(1.0, f64::max)

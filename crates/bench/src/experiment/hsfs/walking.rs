@@ -154,6 +154,7 @@ fn once(session: &Session, layout: &Layout, program: &str, variant: &Variant) ->
             length_bytes: layout.length_bytes,
             cache_bytes: CACHE_BYTES,
             speed: SPEED,
+            queue_depth: 1,
         },
     )?;
     let job = layout.job(program, program == "tar");

@@ -44,6 +44,7 @@ fn passes(session: &mut Session) -> Result<()> {
                     length_bytes: file_bytes,
                     cache_bytes: 2 * file_bytes,
                     speed: SPEED,
+                    queue_depth: 1,
                 },
             )?;
             let pass = || -> Result<Run> {
