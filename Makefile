@@ -50,6 +50,10 @@ bench-serve: ## Measure against nfs-ganesha, side by side
 	@scripts/packages.sh bench
 	@scripts/bench-serve.sh $(BENCH_OPTIONS)
 
+bench-read: ## Measure cold reads against fio, dd, bsdtar and 7z, side by side
+	@scripts/packages.sh bench
+	@scripts/bench-read.sh $(BENCH_OPTIONS)
+
 install: build ## Install the program, its manual pages and shell completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
 
@@ -60,4 +64,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve install man clean
+	bench-serve bench-read install man clean

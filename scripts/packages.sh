@@ -31,6 +31,10 @@ test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
 bench nfs-ganesha         ganesha.nfsd
 bench nfs-ganesha-vfs     ganesha.nfsd
 bench rpcbind             rpcbind
+bench fio                 fio
+bench xorriso             xorriso
+bench libarchive-tools    bsdtar
+bench p7zip-full          7z
 '
 
 say() { printf 'packages: %s\n' "$*" >&2; }

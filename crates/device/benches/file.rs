@@ -2,6 +2,9 @@
 //!
 //! `cargo bench -p pagewell-device --bench file [-- DIRECTORY [ROUNDS]]`; the scratch file is made
 //! in DIRECTORY (the current one otherwise) and removed. Without fio only our rates are shown.
+//!
+//! Large blocks go the faster the fewer pieces their memory is in. So the ring is measured with
+//! small pages, as fio has them, and with huge ones, as the arena of a cache has them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,9 +15,11 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pagewell_device::{
-    Buffer, Device, Engine, FileDevice, FileOptions, Issuer, Memory, Operation, Request, Segment,
+    Device, Engine, FileDevice, FileOptions, Issuer, Memory, Operation, Request, Segment,
 };
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 const FILE_BYTES: u64 = 1 << 30;
 /// Of one measurement.
 const SECONDS: u64 = 2;
@@ -44,10 +49,57 @@ const PATTERNS: [Pattern; 2] = [
     },
 ];
 
+/// Mapped memory.
+struct Arena {
+    mapped: *mut std::ffi::c_void,
+    mapped_bytes: usize,
+    start: NonNull<u8>,
+}
+
+// SAFETY: it is an address; who uses the memory argues.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
+impl Arena {
+    /// At least `length` bytes at the start of a huge page.
+    fn new(length: usize, huge_pages: bool) -> Result<Self, Failure> {
+        let mapped_bytes = length.next_multiple_of(HUGE_PAGE_BYTES) + HUGE_PAGE_BYTES;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: new memory at no particular address.
+        let mapped = unsafe {
+            mmap_anonymous(
+                std::ptr::null_mut(),
+                mapped_bytes,
+                protection,
+                MapFlags::PRIVATE,
+            )?
+        };
+        if huge_pages {
+            // SAFETY: just mapped; the advice changes no bytes.
+            unsafe { madvise(mapped, mapped_bytes, Advice::LinuxHugepage)? };
+        }
+        let skipped = mapped.align_offset(HUGE_PAGE_BYTES);
+        let start = NonNull::new(mapped.cast::<u8>().wrapping_add(skipped)).ok_or("no memory")?;
+        Ok(Self {
+            mapped,
+            mapped_bytes,
+            start,
+        })
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; nobody uses it without holding the arena.
+        let _ = unsafe { munmap(self.mapped, self.mapped_bytes) };
+    }
+}
+
 /// A loop of requests, each of which submits the next.
 struct Load {
     device: FileDevice,
-    arena: Arc<Buffer>,
+    arena: Arc<Arena>,
     block_bytes: usize,
     random: bool,
     next: AtomicU64,
@@ -73,8 +125,9 @@ impl Load {
 
     fn request(self: &Arc<Self>, slot: usize, done: mpsc::Sender<bool>) -> Request {
         let load = self.clone();
-        let start = self.arena.as_ptr().wrapping_add(slot * self.block_bytes);
-        let start = NonNull::new(start.cast_mut()).unwrap_or(NonNull::dangling());
+        let start = self.arena.start.as_ptr();
+        let start = NonNull::new(start.wrapping_add(slot * self.block_bytes));
+        let start = start.unwrap_or(NonNull::dangling());
         let segments = vec![Segment::new(start, self.block_bytes)];
         let (operation, issuer) = (Operation::Read, Issuer::Reader);
         // SAFETY: the arena lives as long as the load; each slot has one request at a time; the
@@ -97,16 +150,16 @@ impl Load {
 }
 
 /// Bytes a second.
-fn ours(path: &Path, pattern: &Pattern, engine: Engine) -> Result<f64, Failure> {
+fn ours(path: &Path, pattern: &Pattern, engine: Engine, huge_pages: bool) -> Result<f64, Failure> {
     let options = FileOptions {
         engine,
         ..FileOptions::default()
     };
     let device = FileDevice::open_with(path, options)?;
-    let arena = Arc::new(Buffer::new(pattern.block_bytes * pattern.depth, 2 << 20));
-    let start = NonNull::new(arena.as_ptr().cast_mut()).ok_or("no memory")?;
-    // SAFETY: the buffer is the keeper.
-    let memory = unsafe { Memory::new(start, arena.len(), arena.clone()) };
+    let arena_bytes = pattern.block_bytes * pattern.depth;
+    let arena = Arc::new(Arena::new(arena_bytes, huge_pages)?);
+    // SAFETY: the arena is the keeper.
+    let memory = unsafe { Memory::new(arena.start, arena_bytes, arena.clone()) };
     device.register_memory(&memory);
     let begun = Instant::now();
     let load = Arc::new(Load {
@@ -184,39 +237,31 @@ fn median(rates: &mut [f64]) -> f64 {
 
 fn compare(path: &Path, rounds: usize) -> Result<(), Failure> {
     for pattern in &PATTERNS {
-        let (mut ring, mut workers, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rates: [Vec<f64>; 4] = Default::default();
         for round in 0..rounds {
             // Everyone goes first in turn: storage may have a budget that the first one uses up.
-            for turn in 0..3 {
-                match (round + turn) % 3 {
-                    0 => ring.push(ours(path, pattern, Engine::Ring)?),
-                    1 => theirs.extend(fio(path, pattern)),
-                    _ => workers.push(ours(path, pattern, Engine::Workers)?),
-                }
+            for turn in 0..rates.len() {
+                let who = (round + turn) % rates.len();
+                let rate = match who {
+                    0 => Some(ours(path, pattern, Engine::Ring, false)?),
+                    1 => Some(ours(path, pattern, Engine::Ring, true)?),
+                    2 => Some(ours(path, pattern, Engine::Workers, false)?),
+                    _ => fio(path, pattern),
+                };
+                rates[who].extend(rate);
             }
         }
-        if std::env::var_os("PAGEWELL_BENCH_ALL").is_some() {
-            println!("ring {ring:.0?}\nworkers {workers:.0?}\nfio {theirs:.0?}");
-        }
-        let (ring, workers) = (median(&mut ring), median(&mut workers));
+        let [ring, huge, workers, fio] = rates.map(|mut rates| median(&mut rates));
         let mib = |rate: f64| rate / f64::from(1 << 20);
-        let line = format!(
-            "{}: ring {:.1} MiB/s, workers {:.1} MiB/s",
-            pattern.name,
-            mib(ring),
-            mib(workers)
-        );
-        if theirs.is_empty() {
-            println!("{line}; no fio here");
-            continue;
+        println!("{}, MiB/s and share of fio:", pattern.name);
+        for (name, rate) in [
+            ("ring, small pages", ring),
+            ("ring, huge pages", huge),
+            ("workers, small pages", workers),
+            ("fio", fio),
+        ] {
+            println!("  {name:22} {:8.1} {:6.3}", mib(rate), rate / fio);
         }
-        let theirs = median(&mut theirs);
-        println!(
-            "{line}, fio {:.1} MiB/s: ring {:.3}, workers {:.3} of fio",
-            mib(theirs),
-            ring / theirs,
-            workers / theirs
-        );
     }
     Ok(())
 }

@@ -11,8 +11,8 @@
 //!   waits in front, in order.
 //! - The *reaper* sleeps in the kernel until something is complete. It copies the completions,
 //!   fills the free slots again, and only then calls the requests' completions: so the device has
-//!   work meanwhile, and nothing recurses. What completions submit travels with the reaper's next
-//!   system call.
+//!   work meanwhile, and nothing recurses. What completions submit is handed over a few at a
+//!   time, so that the device has work while the others run.
 //! - The kernel owns the memory until its completion: a slot gives its transfer back only then.
 //!   A ring that is dropped first waits for all.
 //! - When the kernel does not take requests (no memory), they stay in the submission queue and
@@ -29,6 +29,7 @@ mod fixed;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
@@ -48,6 +49,10 @@ use crate::{Memory, Operation, Outcome, Request, Segment};
 const PATIENCE: Duration = Duration::from_millis(100);
 /// After a system call that failed without a reason to go on at once.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Completions after which the reaper hands over what they have submitted. When the kernel
+/// answers many requests at once, the device would be idle until all completions have run; a
+/// system call for each would cost more than it brings.
+const OFFER_EVERY: usize = 2;
 /// The mark of the request that only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 
@@ -64,6 +69,8 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     reaper: OnceLock<ThreadId>,
+    /// The reaper has put something into the submission queue and not told the kernel.
+    unsent: AtomicBool,
 }
 
 struct State {
@@ -139,6 +146,7 @@ impl Ring {
             }),
             work: Condvar::new(),
             reaper: OnceLock::new(),
+            unsent: AtomicBool::new(false),
         });
         let own = shared.clone();
         let builder = std::thread::Builder::new().name("pagewell-ring".to_owned());
@@ -162,8 +170,10 @@ impl Ring {
             shared.work.notify_one();
         }
         drop(state);
-        // The reaper's next system call takes them along.
-        if pushed && !is_reaper {
+        if pushed && is_reaper {
+            // Its next system call takes them along.
+            shared.unsent.store(true, Ordering::Relaxed);
+        } else if pushed {
             shared.offer();
         }
     }
@@ -267,6 +277,13 @@ impl Shared {
         }
     }
 
+    /// Hands over what completions have submitted, when there is something.
+    fn offer_unsent(&self) {
+        if self.unsent.swap(false, Ordering::Relaxed) {
+            self.offer();
+        }
+    }
+
     /// The life of the reaper.
     fn reap(&self) {
         let _ = self.reaper.set(std::thread::current().id());
@@ -281,8 +298,11 @@ impl Shared {
                 .collect();
             quiet = answers.is_empty();
             self.take_back(&answers, &mut complete_now);
-            for (request, outcome) in complete_now.drain(..) {
+            for (count, (request, outcome)) in complete_now.drain(..).enumerate() {
                 complete(request, outcome);
+                if count % OFFER_EVERY == OFFER_EVERY - 1 {
+                    self.offer_unsent();
+                }
             }
         }
     }
@@ -312,6 +332,7 @@ impl Shared {
     /// Hands over what completions have submitted and sleeps in the kernel until something is
     /// complete, or for [`PATIENCE`].
     fn wait(&self) {
+        self.unsent.store(false, Ordering::Relaxed);
         let patience = Timespec::from(PATIENCE);
         let arguments = SubmitArgs::new().timespec(&patience);
         let Err(error) = self.ring.submitter().submit_with_args(1, &arguments) else {

@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# Measures cold reads through the page cache beside the programs that read the same bytes: fio at
+# its best, dd past the page cache, bsdtar and 7z on an image. Exit status 0 when every requirement
+# is met.
+#
+# usage: scripts/bench-read.sh [--quick] [--repeat N] [--no-document]
+#   --quick        a quarter of the bytes and files, 3 rounds, docs/BENCHMARKING.md stays as it is
+#   --repeat N     rounds (5)
+#   --no-document  leave docs/BENCHMARKING.md as it is
+#
+# Needs 5 GiB in BENCH_DIRECTORY (default /var/tmp), which should be on the disk that matters. Before
+# each run the file is dropped from the kernel's page cache. The order of the programs rotates from
+# round to round, and the ratio is taken inside a round.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+
+say() { printf 'bench-read: %s\n' "$*" >&2; }
+die() { say "$@"; exit 1; }
+
+repeat=5 document=docs/BENCHMARKING.md mebibytes=2048 image_mebibytes=1024 directories=50
+command='make bench-read'
+[ $# -eq 0 ] || command+=" BENCH_OPTIONS='$*'"
+while [ $# -gt 0 ]; do
+    case $1 in
+        --quick) repeat=3 document='' mebibytes=512 image_mebibytes=256 directories=12 ;;
+        --repeat) repeat=${2:?how many?}; shift ;;
+        --no-document) document='' ;;
+        *) say "unknown option $1"; sed -n 's/^# \(usage: .*\)/\1/p' "$0" >&2; exit 2 ;;
+    esac
+    shift
+done
+for program in fio dd xorriso bsdtar 7z cargo; do
+    command -v "$program" >/dev/null || die "$program is missing (scripts/packages.sh bench)"
+done
+cargo build --release -q -p pagewell
+cargo build --release -q -p pagewell-cache --example read_file
+programs=${CARGO_TARGET_DIR:-target}/release
+pagewell=$programs/pagewell
+
+work=$(mktemp -d "${BENCH_DIRECTORY:-/var/tmp}/pagewell-bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM
+
+say "making a file, an image of one large file and an image of $((directories * 1000)) small ones"
+head -c "${mebibytes}M" /dev/urandom >"$work/file"
+mkdir "$work/large"
+head -c "${image_mebibytes}M" "$work/file" >"$work/large/big"
+xorriso -as mkisofs -quiet -R -o "$work/large.iso" "$work/large" 2>/dev/null
+rm -r "$work/large"
+for directory in $(seq -w "$directories"); do
+    mkdir -p "$work/small/$directory"
+    # 1000 files of 4 KiB and a bit in each.
+    tail -c +"$((10#$directory * 4321000))" "$work/file" | head -c 4321000 |
+        split -b 4321 -a 3 -d - "$work/small/$directory/file-" || true
+done
+xorriso -as mkisofs -quiet -R -o "$work/small.iso" "$work/small" 2>/dev/null
+files=$(find "$work/small" -type f | wc -l)
+rm -r "$work/small"
+sync
+
+cold() { dd of="$1" oflag=nocache conv=notrunc,fdatasync count=0 status=none; }
+
+timed() { # COMMAND...: its seconds
+    local begin=$EPOCHREALTIME end
+    "$@" >/dev/null 2>&1 || die "failed: $*"
+    end=$EPOCHREALTIME
+    awk -v a="$begin" -v b="$end" 'BEGIN { printf "%.4f", b - a }'
+}
+
+rate() { awk -v seconds="$1" -v mib="$2" 'BEGIN { printf "%.1f", mib * 1.048576 / seconds }'; }
+
+run_engine() { # MB/s of 8 KiB reads in order, without the start of the program
+    cold "$work/file"
+    "$programs/examples/read_file" "$work/file" | sed -n 's/.* s, \([0-9]*\) MB.*/\1/p'
+}
+run_fio() { # DEPTH
+    cold "$work/file"
+    fio --name=read --filename="$work/file" --rw=read --bs=1M --iodepth="$1" --ioengine=io_uring \
+        --direct=1 --readonly --output-format=terse --terse-version=3 |
+        awk -F';' '{ printf "%.1f", $7 * 1024 / 1e6 }'
+}
+run_cat() {
+    cold "$work/large.iso"
+    rate "$(timed "$pagewell" cat "$work/large.iso::/big")" "$image_mebibytes"
+}
+run_dd() {
+    cold "$work/large.iso"
+    rate "$(timed dd if="$work/large.iso" of=/dev/null bs=1M iflag=direct)" "$image_mebibytes"
+}
+run_small() { # of sum, bsdtar, 7z: files a second
+    cold "$work/small.iso"
+    local seconds
+    case $1 in
+        pagewell) seconds=$(timed "$pagewell" sum -r "$work/small.iso") ;;
+        bsdtar) seconds=$(timed bsdtar -xOf "$work/small.iso") ;;
+        7z) seconds=$(timed 7z t "$work/small.iso") ;;
+    esac
+    awk -v n="$files" -v s="$seconds" 'BEGIN { printf "%.0f", n / s }'
+}
+
+median() { sort -g | awk '{ v[NR] = $1 } END { print (NR % 2) ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }
+low() { sort -g | head -n 1; }
+high() { sort -g | tail -n 1; }
+
+# name, unit, ours, its peers, how to combine them, least ratio
+cases='
+sequential 8 KiB reads of a file|MB/s|run_engine|run_fio 4;run_fio 16;run_fio 32|0.95|best of fio 1 MiB, depth 4, 16, 32
+one large file in an ISO image|MB/s|run_cat|run_dd|0.90|dd of the image, O_DIRECT, 1 MiB
+small files in an ISO image, bsdtar|files/s|run_small pagewell|run_small bsdtar|1.00|bsdtar -xOf
+small files in an ISO image, 7z|files/s|run_small pagewell|run_small 7z|1.00|7z t
+'
+failed=0
+table=$work/table
+{
+    echo '| case | unit | pagewell | peer | pagewell / peer | must be | |'
+    echo '| --- | --- | ---: | ---: | ---: | ---: | --- |'
+} >"$table"
+while IFS='|' read -r name unit ours peers least peer_name; do
+    [ -n "$name" ] || continue
+    say "$name"
+    : >"$work/ours"; : >"$work/peers"; : >"$work/ratios"
+    IFS=';' read -ra list <<<"$peers"
+    for round in $(seq "$repeat"); do
+        best=0
+        [ $((round % 2)) = 1 ] && mine=$($ours)
+        for peer in "${list[@]}"; do
+            value=$($peer)
+            best=$(awk -v a="$best" -v b="$value" 'BEGIN { print (b > a) ? b : a }')
+        done
+        [ $((round % 2)) = 0 ] && mine=$($ours)
+        echo "$mine" >>"$work/ours"; echo "$best" >>"$work/peers"
+        awk -v a="$mine" -v b="$best" 'BEGIN { printf "%.3f\n", a / b }' >>"$work/ratios"
+    done
+    ratio=$(median <"$work/ratios")
+    verdict=$(awk -v r="$ratio" -v l="$least" 'BEGIN { print (r >= l) ? "PASS" : "FAIL" }')
+    [ "$verdict" = PASS ] || failed=1
+    printf '| %s (%s) | %s | %s | %s | %s (%s..%s) | %s | %s |\n' "$name" "$peer_name" "$unit" \
+        "$(median <"$work/ours")" "$(median <"$work/peers")" "$ratio" "$(low <"$work/ratios")" \
+        "$(high <"$work/ratios")" "$least" "$verdict" >>"$table"
+done <<<"$cases"
+cat "$table"
+
+if [ -n "$document" ]; then
+    {
+        echo "Made by \`$command\` on$(sed -n 's/^model name.*:/:/p' /proc/cpuinfo | head -n 1 | tr -d ':'),"
+        echo "$(nproc) processors, Linux $(uname -r), load average $(cut -d' ' -f1 /proc/loadavg) at the end."
+        echo "$repeat rounds; numbers are medians, a ratio is the median of the rounds' ratios with the"
+        echo "lowest and the highest. The file has $mebibytes MiB, the large image $image_mebibytes MiB, the"
+        echo "other $files files. pagewell also computes SHA-256 of the small files; the others only read them."
+        echo
+        cat "$table"
+    } >"$work/document"
+    awk -v with="$work/document" '
+        /<!-- bench-read begin -->/ { print; while ((getline line < with) > 0) print line; skip = 1 }
+        /<!-- bench-read end -->/ { skip = 0 }
+        !skip && !/<!-- bench-read begin -->/ { print }
+    ' "$document" >"$work/new"
+    cp "$work/new" "$document"
+fi
+exit "$failed"
