@@ -67,24 +67,36 @@ impl Object {
         length: u64,
         mode: ReadMode,
     ) -> Result<Vec<Held>> {
+        Ok(self.obtain_as(offset, length, mode)?.0)
+    }
+
+    /// [`Self::obtain`], and how the bytes were found.
+    pub(crate) fn obtain_as(
+        self: &Arc<Self>,
+        offset: u64,
+        length: u64,
+        mode: ReadMode,
+    ) -> Result<(Vec<Held>, AccessKind)> {
         let deadline = Instant::now() + self.core.options.read_timeout;
         let wanted = self.hold_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
         let mut reach = Reach::Wide;
+        let mut found = AccessKind::Hit;
         loop {
             let (flights, ours) = self.launch(&wanted, reach, mode);
             if reach == Reach::Wide {
                 let kind = self.kind_of(&wanted, ours, &flights);
+                found = kind.unwrap_or(found);
                 if let Some(kind) = kind.filter(|_| !self.wants_hits) {
                     self.tell(offset, covered, kind);
                 }
             }
             if flights.is_empty() {
-                return Ok(held(wanted));
+                return Ok((held(wanted), found));
             }
             CACHE_MISSES.add(u64::from(reach == Reach::Wide));
             match self.settle(&wanted, &flights, (offset, mode), deadline)? {
-                Settled::Complete => return Ok(held(wanted)),
+                Settled::Complete => return Ok((held(wanted), found)),
                 Settled::Failed(error) if reach == Reach::Alone => {
                     return Err(Error::Device(error));
                 }
