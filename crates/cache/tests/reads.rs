@@ -259,7 +259,12 @@ fn hsfs_read_ahead_stays_whole_when_it_is_late() {
         request_bytes_max: 16 << 10,
         ..CacheOptions::new(BYTES_MIN)
     };
-    let source = Scripted::new(LENGTH);
+    let geometry = Geometry {
+        rotational: true,
+        queue_depth: 1,
+        ..Geometry::MEMORY
+    };
+    let source = Scripted::with_geometry(LENGTH, geometry);
     let delay = Delay::new(
         source.clone(),
         DelayAmount::Fixed(Duration::from_micros(500)),
