@@ -96,7 +96,10 @@ impl Drop for LentPage {
 
 impl CachedDevice {
     pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Self {
-        device.register_memory(&core.arena.memory());
+        // A device takes all of the memory that it prepares: not when it is to come with use.
+        if core.options.populate {
+            device.register_memory(&core.arena.memory());
+        }
         Self {
             object: Object::new(core, device),
         }
@@ -157,7 +160,7 @@ impl CachedDevice {
             let rest = (target.len() - done) as u64;
             let mut pages = self
                 .object
-                .obtain(at, rest.min(self.most()), mode)?
+                .obtain(at, self.portion(at, rest), mode)?
                 .into_iter();
             // The first piece ends at a page's end; the others are whole but for the last.
             while done < target.len()
@@ -213,9 +216,15 @@ impl CachedDevice {
         Ok(())
     }
 
-    fn most(&self) -> u64 {
+    /// How much of `rest` bytes from `at` is fetched at a time: all of it, or so much that it
+    /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
+    fn portion(&self, at: u64, rest: u64) -> u64 {
         let share = u64::from(self.object.core.arena.frames()) * PAGE / 8;
-        OBTAINED_BYTES_MAX.min(share)
+        let most = OBTAINED_BYTES_MAX.min(share);
+        if rest <= most {
+            return rest;
+        }
+        most - (at + most) % PAGE
     }
 
     /// Lends the bytes from `offset` to the end of their page, at most `length`, without a copy
@@ -314,7 +323,8 @@ impl CachedDevice {
                 at += count as u64;
                 continue;
             }
-            for held in self.object.obtain(at, (end - at).min(self.most()), mode)? {
+            let portion = self.portion(at, end - at);
+            for held in self.object.obtain(at, portion, mode)? {
                 at = self.push_lent(held, at, end, lent);
             }
         }

@@ -99,6 +99,11 @@ impl CacheOptions {
         }
     }
 
+    /// Whether a cache of this size can be had on this machine; takes no memory.
+    pub fn check(&self) -> Result<(), SizeError> {
+        self.frames().map(|_| ())
+    }
+
     /// Pages, when the size can be had on this machine.
     pub(crate) fn frames(&self) -> Result<u32, SizeError> {
         let memory_bytes = memory_bytes();

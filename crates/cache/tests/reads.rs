@@ -279,3 +279,25 @@ fn hsfs_read_ahead_stays_whole_when_it_is_late() {
     assert!(whole.count() >= 124, "{requests:?}");
     assert!(requests.len() <= 136, "{}", requests.len());
 }
+
+/// What is fetched at a time ends inside the range; what is behind that in its page is not there.
+#[test]
+fn long_reads_that_begin_inside_a_page_have_all_their_bytes() {
+    for options in every_mode() {
+        for offset in [1, 4095, 5000, 65_535, 100_000] {
+            for length in [MIB + 4096, 3 * MIB / 2] {
+                let source = Scripted::new(4 * MIB);
+                let device = open(options, &source);
+                check(&device, &source, offset, usize::try_from(length).unwrap());
+                let again = open(options, &source);
+                let lent = again.lend(offset, usize::try_from(length).unwrap(), ReadMode::WAIT);
+                let mut at = offset;
+                for page in lent.unwrap().into_iter().flatten() {
+                    let bytes = page.as_ref();
+                    assert_eq!(source.pattern().check(at, bytes), Ok(()), "lent at {at}");
+                    at += bytes.len() as u64;
+                }
+            }
+        }
+    }
+}

@@ -8,15 +8,19 @@
 //!
 //! Reading order: [`filesystem`] (the trait), [`payload`], then one of the kinds.
 
+mod access;
 pub mod attributes;
+mod bytes;
 pub mod dir;
 pub mod error;
 pub mod filesystem;
 pub mod identity;
+pub mod image;
 pub mod iso;
 pub mod name;
 pub mod payload;
 pub mod ram;
+mod read_only;
 pub mod source;
 
 pub use attributes::{

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use pagewell_device::FileDevice;
+use pagewell_device::{Device, Engine, FileDevice, FileOptions, Preference};
 
 use crate::iso;
 
@@ -58,9 +58,22 @@ pub fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     if path.is_dir() {
         return Ok(SourceKind::Directory);
     }
+    // A look at some sectors is not worth a ring, and may find what others have in memory.
+    let options = FileOptions {
+        direct: Preference::Never,
+        engine: Engine::Workers,
+        workers: 1,
+        ..FileOptions::default()
+    };
     let of_device = |error| OpenError::of_device(path, error);
-    let device = FileDevice::open(path).map_err(of_device)?;
-    Ok(match iso::recognise(&device).map_err(of_device)? {
+    let device = FileDevice::open_with(path, options).map_err(of_device)?;
+    recognise_device(&device)
+}
+
+/// Looks at what a device holds: anything but a directory.
+pub fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
+    let failed = |error: pagewell_device::Error| OpenError::new(device.name(), &error.to_string());
+    Ok(match iso::recognise(device).map_err(failed)? {
         iso::Recognised::Iso => SourceKind::Iso,
         iso::Recognised::Unsupported(what) => SourceKind::Unsupported(what),
         iso::Recognised::Other => SourceKind::Other,

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use iso_support::{WHOLE, check_parents, display, local, tool, walk};
+use iso_support::{WHOLE, cache, check_parents, display, local, tool, walk};
 use pagewell_fs::FileType;
 use pagewell_fs::iso::{IsoFileSystem, TreeKind};
 use pagewell_fs::source::{SourceKind, recognise};
@@ -34,7 +34,7 @@ fn check(image: &str) {
         return;
     }
     assert_eq!(recognise(image), Ok(SourceKind::Iso));
-    let fs = IsoFileSystem::open(image).unwrap();
+    let fs = IsoFileSystem::open(image, cache()).unwrap();
     let ours = walk(&fs, WHOLE);
     check_parents(&fs, &ours);
     let theirs = local(&extracted);

@@ -5,32 +5,38 @@
 mod iso_support;
 
 use std::io::{Seek, SeekFrom, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use iso_support::builder::{Image, MORE, ROOT, Record};
-use iso_support::{SECTOR, WHOLE, call, list, open_bytes, walk};
-use pagewell_device::{Device, Geometry, MemoryDevice};
+use iso_support::{SECTOR, WHOLE, cache, call, list, open_bytes, walk};
+use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
+use pagewell_device::{Device, Geometry, MemoryDevice, Request};
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Error, FileId, FileSystem, NodeKind, Payload,
     SetAttributes, Stability,
 };
 
-/// A device that counts, and that has nothing in memory while it is cold.
+/// A device that counts, and that answers nothing while it is held.
 struct Watched {
     inner: MemoryDevice,
-    cold: AtomicBool,
+    held: Mutex<Option<Vec<Request>>>,
     bytes: AtomicU64,
 }
 
 impl Watched {
-    fn new(bytes: Vec<u8>) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryDevice::new("watched", bytes),
-            cold: AtomicBool::new(false),
-            bytes: AtomicU64::new(0),
-        })
+    /// From now on nothing is answered.
+    fn hold(&self) {
+        *self.held.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// Answers what was asked meanwhile.
+    fn release(&self) {
+        let held = self.held.lock().unwrap().take();
+        for request in held.into_iter().flatten() {
+            self.inner.submit(request);
+        }
     }
 }
 
@@ -44,27 +50,41 @@ impl Device for Watched {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
-    fn submit(&self, request: pagewell_device::Request) {
-        self.inner.submit(request);
-    }
-    fn read_at(
-        &self,
-        offset: u64,
-        target: &mut [u8],
-        may_block: bool,
-    ) -> pagewell_device::Result<()> {
-        if self.cold.load(Ordering::Relaxed) && !may_block {
-            return Err(pagewell_device::Error::WouldBlock);
+    fn submit(&self, request: Request) {
+        let bytes = request.len() as u64;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        match &mut *self.held.lock().unwrap() {
+            Some(held) => held.push(request),
+            None => self.inner.submit(request),
         }
-        self.bytes.fetch_add(target.len() as u64, Ordering::Relaxed);
-        self.inner.read_at(offset, target, may_block)
     }
 }
 
+/// Without read-ahead, so that only what was asked for is in memory.
 fn watch(bytes: Vec<u8>) -> (Arc<Watched>, IsoFileSystem) {
-    let device = Watched::new(bytes);
-    let fs = IsoFileSystem::from_device(device.clone(), IsoOptions::default()).unwrap();
-    (device, fs)
+    let device = Arc::new(Watched {
+        inner: MemoryDevice::new("watched", bytes),
+        held: Mutex::new(None),
+        bytes: AtomicU64::new(0),
+    });
+    let mut options = CacheOptions::new(8 << 20);
+    options.read_ahead = ReadAheadRule::Off;
+    let cache = Cache::new(options).unwrap();
+    let iso = IsoFileSystem::from_device(device.clone(), &cache, IsoOptions::default());
+    (device, iso.unwrap())
+}
+
+/// An image whose parts lie in pages of their own.
+fn wide() -> Image {
+    let mut image = Image::new();
+    let records = [
+        Record::directory("SUB", 400, 2048),
+        Record::file("GOOD.TXT;1", 40, 4),
+    ];
+    image.directory(ROOT, ROOT, &records);
+    image.directory(400, ROOT, &[Record::file("IN.TXT;1", 800, 2)]);
+    image.put(800, b"in");
+    image
 }
 
 fn small() -> Image {
@@ -177,30 +197,37 @@ fn places_that_are_no_records_are_stale() {
 
 #[test]
 fn without_waiting_nothing_is_read_and_later_everything_is() {
-    let (device, fs) = watch(small().bytes);
+    let (device, fs) = watch(wide().bytes);
     let credentials = Credentials::root();
     let waiting = call(&credentials);
     let quick = Call {
         may_block: false,
         ..waiting
     };
-    let sub = fs.lookup(&waiting, &fs.root(), b"sub").unwrap().id;
-    device.cold.store(true, Ordering::Relaxed);
-    assert_eq!(fs.lookup(&quick, &sub, b"in.txt"), Err(Error::WouldBlock));
-    let listing = fs.read_directory(&quick, &sub, 0, true, &mut |_| true);
-    assert_eq!(listing.map(|page| page.end), Err(Error::WouldBlock));
-    let file = fs.lookup(&waiting, &sub, b"in.txt").unwrap();
-    assert_eq!(fs.lookup(&quick, &sub, b"in.txt"), Ok(file), "parsed now");
+    device.hold();
+    let found = fs.lookup(&quick, &fs.root(), b"sub");
+    assert_eq!(found, Err(Error::WouldBlock));
+    device.release();
+    let sub = fs.lookup(&quick, &fs.root(), b"sub").unwrap().id;
+    let file = fs.lookup(&quick, &sub, b"in.txt").unwrap();
     let page = fs.read_directory(&quick, &sub, 0, true, &mut |_| true);
     assert!(page.unwrap().end);
-    let reply = fs.read(&quick, &file.id, 0, 10);
-    assert_eq!(reply.map(|_| ()), Err(Error::WouldBlock));
-    assert_eq!(fs.read(&waiting, &file.id, 0, 10).unwrap().payload.len(), 2);
+    device.hold();
+    for _ in 0..2 {
+        let reply = fs.read(&quick, &file.id, 0, 10);
+        assert_eq!(reply.map(|_| ()), Err(Error::WouldBlock));
+    }
+    device.release();
+    let reply = fs.read(&quick, &file.id, 0, 10).unwrap();
+    assert!(matches!(reply.payload, Payload::Pages(_)), "lent");
+    let mut bytes = [0; 10];
+    assert_eq!(reply.payload.copy_to(&mut bytes, false), Ok(2));
+    assert_eq!(&bytes[..2], b"in");
 }
 
 #[test]
 fn a_listing_that_would_wait_in_the_middle_is_a_short_page() {
-    let (device, fs) = watch(small().bytes);
+    let (device, fs) = watch(wide().bytes);
     let credentials = Credentials::root();
     let quick = Call {
         credentials: &credentials,
@@ -208,7 +235,7 @@ fn a_listing_that_would_wait_in_the_middle_is_a_short_page() {
     };
     fs.lookup(&call(&credentials), &fs.root(), b"good.txt")
         .unwrap();
-    device.cold.store(true, Ordering::Relaxed);
+    device.hold();
     let mut names = Vec::new();
     let page = fs
         .read_directory(&quick, &fs.root(), 0, true, &mut |entry| {
@@ -216,6 +243,7 @@ fn a_listing_that_would_wait_in_the_middle_is_a_short_page() {
             true
         })
         .unwrap();
+    device.release();
     assert!(!page.end);
     assert_eq!(
         names,
@@ -344,14 +372,14 @@ fn a_file_over_four_gibibytes_is_one_file_in_a_sparse_image() {
         file.seek(SeekFrom::Start(start + mark)).unwrap();
         file.write_all(&mark.to_le_bytes()).unwrap();
     }
-    let fs = IsoFileSystem::open(file.path()).unwrap();
+    let fs = IsoFileSystem::open(file.path(), cache()).unwrap();
     let credentials = Credentials::root();
     let call = call(&credentials);
     let entry = fs.lookup(&call, &fs.root(), b"big.bin").unwrap();
     assert_eq!(entry.attributes.size, size);
     for mark in [0, (1 << 31) - 3, u64::from(first) + 4, size - 8] {
         let reply = fs.read(&call, &entry.id, mark, 8).unwrap();
-        assert!(matches!(reply.payload, Payload::File { .. }), "not copied");
+        assert!(matches!(reply.payload, Payload::Pages(_)), "not copied");
         let mut bytes = [0; 8];
         assert_eq!(reply.payload.copy_to(&mut bytes, true), Ok(8));
         assert_eq!(u64::from_le_bytes(bytes), mark);

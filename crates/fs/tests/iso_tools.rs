@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use iso_support::{Manifest, WHOLE, check_parents, display, list, local, tool, walk};
+use iso_support::{Manifest, WHOLE, cache, check_parents, display, list, local, tool, walk};
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions, Names, TreeKind};
 use pagewell_fs::{FileSystem, FileType};
 
@@ -119,7 +119,7 @@ const EVERYTHING: IsoOptions = IsoOptions {
 };
 
 fn check_posix(image: &Path, source: &Path) -> Manifest {
-    let fs = IsoFileSystem::open_with(image, EVERYTHING).unwrap();
+    let fs = IsoFileSystem::open_with(image, cache(), EVERYTHING).unwrap();
     assert_eq!(fs.tree_kind(), TreeKind::RockRidge);
     let ours = walk(&fs, WHOLE);
     check_parents(&fs, &ours);
@@ -160,7 +160,7 @@ fn check_posix(image: &Path, source: &Path) -> Manifest {
 }
 
 fn check_set_id_and_devices_are_off_by_default(image: &Path) {
-    let fs = IsoFileSystem::open(image).unwrap();
+    let fs = IsoFileSystem::open(image, cache()).unwrap();
     let found: BTreeMap<Vec<u8>, _> = list(&fs, &fs.root(), 10)
         .unwrap()
         .into_iter()
@@ -208,7 +208,7 @@ fn check_joliet(image: &Path, source: &Path) {
         names: Names::Only(TreeKind::Joliet),
         ..IsoOptions::default()
     };
-    let fs = IsoFileSystem::open_with(image, options).unwrap();
+    let fs = IsoFileSystem::open_with(image, cache(), options).unwrap();
     let ours = walk(&fs, WHOLE);
     check_parents(&fs, &ours);
     let mut compared = 0;
@@ -301,7 +301,7 @@ fn plain_names_are_lower_case_and_found_in_any() {
     if make_image("genisoimage", &["-quiet"], &source, &image).is_none() {
         return;
     }
-    let fs = IsoFileSystem::open(&image).unwrap();
+    let fs = IsoFileSystem::open(&image, cache()).unwrap();
     assert_eq!(fs.tree_kind(), TreeKind::Plain);
     let names: Vec<String> = walk(&fs, WHOLE).keys().map(|path| display(path)).collect();
     assert_eq!(names, ["", "readme.txt", "sub", "sub/noext"]);

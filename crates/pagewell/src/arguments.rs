@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands;
 
-/// Serves files fast: directories, ISO 9660 images and memory, over NFSv3 and on the command line.
+/// Serves files fast: directories, disk images and memory, over NFSv3 and on the command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "pagewell",
@@ -24,17 +24,25 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 A SOURCE is:
-  PATH        a directory or an ISO 9660 image, recognised by content
+  PATH        a directory, an ISO 9660 image or a disk image, recognised by content
   dir:PATH    a directory
   iso:PATH    an ISO 9660 image
+  image:PATH  a disk image: any file or block device, as one file named after it
   ram:SIZE    a file system in memory, empty at first; SIZE takes k, m or g
-A LOCATION is SOURCE, SOURCE::/PATH inside it, or a plain local file.
+  stripe:CHUNK:SOURCE,SOURCE...    images or devices side by side
+  mirror:SOURCE,SOURCE...          images or devices with the same bytes
+  model:NAME[,speed=X]:SOURCE      a simulated dvd, hdd-7200, fc-15k, ssd or nvme over real bytes
+The last three hold an ISO 9660 image or a disk image, recognised by content. Their SOURCEs are
+files, block devices, image:PATH, ram:SIZE (zeros) or, in parentheses, further ones.
+A LOCATION is SOURCE, SOURCE::/PATH inside it, or a plain local file. Without ::/PATH, an
+image: source is its one file, and a plain local file is read as it is.
 
 Examples:
   pagewell serve /srv/data                      export a directory over NFSv3
   pagewell serve /iso=debian.iso /tmp=ram:1g    export an image and 1 GiB of memory
   pagewell ls -lR debian.iso::/boot             look into an image
   pagewell cp debian.iso::/boot/vmlinuz .       take a file out of it
+  pagewell sum image:/dev/sdb                   read a whole device
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 

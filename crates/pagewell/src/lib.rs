@@ -59,6 +59,7 @@
 //! The commands `ls`, `cat`, `cp`, `stat` and `sum` take the short way: they call
 //! [`fs::FileSystem`] themselves, on a thread that may wait.
 
+pub use pagewell_cache as cache;
 pub use pagewell_counters as counters;
 pub use pagewell_device as device;
 pub use pagewell_fs as fs;
@@ -68,6 +69,7 @@ pub use pagewell_sunrpc as sunrpc;
 mod arguments;
 mod commands;
 mod copy;
+mod engine;
 mod escape;
 mod export;
 mod failure;
@@ -83,6 +85,7 @@ mod signals;
 mod size;
 mod source;
 mod state;
+mod storage;
 mod time_text;
 mod tree;
 mod values;

@@ -1,8 +1,9 @@
 //! What a LOCATION on the command line means: SOURCE or SOURCE::PATH, or a plain local file.
 //!
 //! The path begins at the first `::/`. A location without one is the root of its source when the
-//! source is a directory or an ISO image; any other local path is that one file, reached through
-//! its parent directory, so that `pagewell cp image.iso::/README ./out` needs no `dir:`.
+//! source is a directory or an ISO image, and the one file of a disk image (`image:PATH`). Any
+//! other local path is that one file, reached through its parent directory and the kernel's page
+//! cache, so that `pagewell cp image.iso::/README ./out` needs no `dir:`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,9 +13,11 @@ use anyhow::Context;
 use pagewell_fs::source::{SourceKind, recognise};
 use pagewell_fs::{Entry, FileId};
 
+use crate::engine::Engine;
 use crate::escape;
-use crate::open;
+use crate::open::{self, Opened};
 use crate::source::Source;
+use crate::storage::Storage;
 use crate::tree::{Spot, Tree};
 
 /// A location, parsed and not yet looked at.
@@ -89,8 +92,12 @@ impl Location {
     }
 
     /// Opens the source and finds the object, which must exist.
-    pub(crate) fn open_existing(&self, follow: Follow) -> anyhow::Result<(Place, Entry)> {
-        let place = self.open(follow)?;
+    pub(crate) fn open_existing(
+        &self,
+        follow: Follow,
+        engine: &Engine,
+    ) -> anyhow::Result<(Place, Entry)> {
+        let place = self.open(follow, engine)?;
         match place.entry {
             Some(entry) => Ok((place, entry)),
             None => Err(pagewell_fs::Error::NotFound).context(self.shown()),
@@ -98,19 +105,19 @@ impl Location {
     }
 
     /// Opens the source and finds the place. The last name need not exist.
-    pub(crate) fn open(&self, follow: Follow) -> anyhow::Result<Place> {
+    pub(crate) fn open(&self, follow: Follow, engine: &Engine) -> anyhow::Result<Place> {
         match (&self.source, &self.path) {
-            (Source::Path(path), None) => self.open_plain(path, follow),
+            (Source::Path(path), None) => self.open_plain(path, follow, engine),
             (source, path) => {
-                let opened = open::source(source, &self.source_shown(), false)?;
+                let opened = open::source(source, &self.source_shown(), false, engine)?;
                 let path = path.as_deref().unwrap_or(b"/");
-                self.place(Tree::new(opened.filesystem), path, follow, opened.is_local)
+                self.place(opened, path, follow)
             }
         }
     }
 
     /// A path without `::`: a directory or an image is its root, anything else one local file.
-    fn open_plain(&self, path: &Path, follow: Follow) -> anyhow::Result<Place> {
+    fn open_plain(&self, path: &Path, follow: Follow, engine: &Engine) -> anyhow::Result<Place> {
         let is_link = path
             .symlink_metadata()
             .is_ok_and(|metadata| metadata.is_symlink());
@@ -118,12 +125,11 @@ impl Location {
         if !plain_link {
             match recognise(path) {
                 Ok(SourceKind::Directory) => {
-                    let opened = open::directory(path, false)?;
-                    return self.place(Tree::new(opened.filesystem), b"/", follow, true);
+                    return self.place(open::directory(path, false)?, b"/", follow);
                 }
                 Ok(SourceKind::Iso) => {
-                    let opened = open::iso(path)?;
-                    return self.place(Tree::new(opened.filesystem), b"/", follow, false);
+                    let opened = open::iso(&Storage::Path(path.to_owned()), engine)?;
+                    return self.place(opened, b"/", follow);
                 }
                 Ok(SourceKind::Unsupported(_) | SourceKind::Other) | Err(_) => {}
             }
@@ -141,23 +147,20 @@ impl Location {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        let opened = open::directory(&parent, false)?;
-        self.place(Tree::new(opened.filesystem), name.as_bytes(), follow, true)
+        self.place(open::directory(&parent, false)?, name.as_bytes(), follow)
     }
 
-    fn place(
-        &self,
-        tree: Tree,
-        path: &[u8],
-        follow: Follow,
-        is_local: bool,
-    ) -> anyhow::Result<Place> {
+    fn place(&self, opened: Opened, path: &[u8], follow: Follow) -> anyhow::Result<Place> {
+        let is_local = opened.is_local;
+        let tree = Tree::new(opened.filesystem);
+        let only_file = opened.only_file.filter(|_| self.path.is_none());
+        let path = only_file.as_deref().unwrap_or(path);
         let spot = resolve(&tree, path, follow).with_context(|| self.shown())?;
         Ok(Place {
             tree,
             label: self.text.as_bytes().to_vec(),
             label_below: self.label_below(is_local),
-            copy_name: self.copy_name(is_local),
+            copy_name: only_file.unwrap_or_else(|| self.copy_name(is_local)),
             directory: spot.directory,
             name: spot.name,
             entry: spot.entry,

@@ -6,23 +6,28 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::usage;
 use crate::size;
+use crate::storage::Storage;
 
 /// The kinds of source that this version opens, for messages.
-pub(crate) const SUPPORTED: &str =
-    "a path to a directory or an ISO image, dir:PATH, iso:PATH, ram:SIZE";
+pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, iso:PATH, image:PATH, \
+     ram:SIZE, stripe:CHUNK:SOURCE,SOURCE..., mirror:SOURCE,SOURCE..., model:NAME:SOURCE";
 
 /// Kinds that are named in the manual of the command line and not in this version.
-const NOT_SUPPORTED: [&str; 5] = ["image", "nfs", "stripe", "mirror", "model"];
+const NOT_SUPPORTED: [&str; 1] = ["nfs"];
 
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A path: a directory or an ISO image, told apart by content.
+    /// A path: a directory, an ISO image or a disk image, told apart by content.
     Path(PathBuf),
     /// `dir:PATH`.
     Directory(PathBuf),
-    /// `iso:PATH`.
-    Iso(PathBuf),
+    /// `iso:STORAGE`.
+    Iso(Storage),
+    /// `image:STORAGE`: one file, whatever is in it.
+    Image(Storage),
+    /// `stripe:`, `mirror:` or `model:`: an ISO image or a disk image, told apart by content.
+    Storage(Storage),
     /// `ram:SIZE`, in bytes.
     Ram(u64),
 }
@@ -44,9 +49,14 @@ impl Source {
             }
             Ok(PathBuf::from(OsString::from_vec(rest.to_vec())))
         };
+        let named = |error: anyhow::Error| error.context(text.display().to_string());
+        let storage = |bytes: &[u8]| Storage::parse(bytes).map_err(named);
         match kind {
             "dir" => Ok(Self::Directory(path()?)),
-            "iso" => Ok(Self::Iso(path()?)),
+            "iso" | "image" if rest.is_empty() => path().map(Self::Path),
+            "iso" => storage(rest).map(Self::Iso),
+            "image" => storage(rest).map(Self::Image),
+            "stripe" | "mirror" | "model" => storage(bytes).map(Self::Storage),
             "ram" => parse_ram(text, rest),
             _ if NOT_SUPPORTED.contains(&kind) => Err(usage(format!(
                 "{}: '{kind}:' sources are not supported by this version (it has {SUPPORTED})",
@@ -74,7 +84,7 @@ fn parse_ram(text: &OsStr, rest: &[u8]) -> anyhow::Result<Source> {
 }
 
 /// Splits `kind:rest`. A kind is two or more lower-case letters: `a:b` and `./x:y` are paths.
-fn kind_of(bytes: &[u8]) -> Option<(&str, &[u8])> {
+pub(crate) fn kind_of(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let colon = bytes.iter().position(|byte| *byte == b':')?;
     let (kind, rest) = bytes.split_at(colon);
     if kind.len() < 2 || !kind.iter().all(u8::is_ascii_lowercase) {
@@ -101,7 +111,16 @@ mod tests {
             ("C:x", Source::Path("C:x".into())),
             ("dir:/srv", Source::Directory("/srv".into())),
             ("dir:a:b", Source::Directory("a:b".into())),
-            ("iso:x.iso", Source::Iso("x.iso".into())),
+            ("iso:x.iso", Source::Iso(Storage::Path("x.iso".into()))),
+            ("image:x", Source::Image(Storage::Path("x".into()))),
+            ("image:ram:4k", Source::Image(Storage::Ram(4096))),
+            (
+                "mirror:a,b",
+                Source::Storage(Storage::Mirror(vec![
+                    Storage::Path("a".into()),
+                    Storage::Path("b".into()),
+                ])),
+            ),
             ("ram:64m", Source::Ram(64 << 20)),
         ] {
             assert_eq!(parse(text).unwrap(), source, "{text}");
@@ -125,11 +144,12 @@ mod tests {
             ("ram:0", "the size is 0"),
             ("ram:12q", "a size is a number"),
             ("nfs://host/export", "not supported by this version"),
-            ("image:disk.img", "dir:PATH, iso:PATH, ram:SIZE"),
-            ("stripe:64k:a,b", "not supported"),
-            ("mirror:a,b", "not supported"),
-            ("model:dvd:a.iso", "not supported"),
+            ("image:", "a path must follow"),
+            ("stripe:a,b", "stripe:CHUNK:SOURCE"),
+            ("mirror:a,", "empty"),
+            ("model:tape:a.iso", "no device model 'tape'"),
             ("http://host/x", "unknown kind of source 'http:'"),
+            ("zip:x", "image:PATH"),
             ("zip:nothing-here", "unknown kind of source 'zip:'"),
         ] {
             let error = parse(text).unwrap_err();

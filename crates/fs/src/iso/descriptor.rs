@@ -10,7 +10,7 @@
 
 use std::hash::Hasher;
 
-use pagewell_device::Device;
+use pagewell_device::{Device, read_exact};
 use siphasher::sip::SipHasher24;
 
 use super::joliet;
@@ -191,7 +191,7 @@ fn read_if_there(
     if position + target.len() as u64 > device.length_bytes() {
         return Ok(false);
     }
-    device.read_at(position, target, true).map(|()| true)
+    read_exact(device, position, target).map(|()| true)
 }
 
 /// Whether a UDF anchor (ECMA-167 3/10.2) stands where one must be.

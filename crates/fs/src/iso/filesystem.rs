@@ -2,11 +2,11 @@
 
 use super::file_id::Object;
 use super::tree::{Tree, TreeKind};
-use super::{IsoFileSystem, access, read};
+use super::{IsoFileSystem, read};
+use crate::access;
 use crate::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, NodeKind, ReadReply, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
+    FileType, Limits, ReadReply, Result, Statistics,
 };
 
 /// Cookies of `.` and `..`; the name at index N has N + 3.
@@ -127,7 +127,7 @@ impl FileSystem for IsoFileSystem {
         let tree = &self.tree;
         format!(
             "ISO 9660 image {} ({} names)",
-            tree.volume.device.name(),
+            tree.volume.bytes.name(),
             tree.kind
         )
     }
@@ -236,101 +236,9 @@ impl FileSystem for IsoFileSystem {
         })
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn write_verifier(&self) -> [u8; 8] {
         self.tree.volume.identity.to_be_bytes()
     }
 
-    fn set_attributes(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _attributes: &SetAttributes,
-        _guard: Option<Timestamp>,
-    ) -> Result<Change> {
-        Err(Error::ReadOnly)
-    }
-
-    fn write(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _offset: u64,
-        _data: &[u8],
-        _stability: Stability,
-    ) -> Result<Written> {
-        Err(Error::ReadOnly)
-    }
-
-    fn commit(&self, _: &Call<'_>, _: &FileId, _: u64, _: u32) -> Result<Committed> {
-        Err(Error::ReadOnly)
-    }
-
-    fn create(&self, _: &Call<'_>, _: &FileId, _: &[u8], _: &CreateMode) -> Result<Created> {
-        Err(Error::ReadOnly)
-    }
-
-    fn make_directory(
-        &self,
-        _call: &Call<'_>,
-        _directory: &FileId,
-        _name: &[u8],
-        _attributes: &SetAttributes,
-    ) -> Result<Created> {
-        Err(Error::ReadOnly)
-    }
-
-    fn make_symlink(
-        &self,
-        _call: &Call<'_>,
-        _directory: &FileId,
-        _name: &[u8],
-        _target: &[u8],
-        _attributes: &SetAttributes,
-    ) -> Result<Created> {
-        Err(Error::ReadOnly)
-    }
-
-    fn make_node(
-        &self,
-        _call: &Call<'_>,
-        _directory: &FileId,
-        _name: &[u8],
-        _kind: NodeKind,
-        _attributes: &SetAttributes,
-    ) -> Result<Created> {
-        Err(Error::ReadOnly)
-    }
-
-    fn link(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _directory: &FileId,
-        _name: &[u8],
-    ) -> Result<(Attributes, Change)> {
-        Err(Error::ReadOnly)
-    }
-
-    fn remove(&self, _: &Call<'_>, _: &FileId, _: &[u8]) -> Result<Change> {
-        Err(Error::ReadOnly)
-    }
-
-    fn remove_directory(&self, _: &Call<'_>, _: &FileId, _: &[u8]) -> Result<Change> {
-        Err(Error::ReadOnly)
-    }
-
-    fn rename(
-        &self,
-        _call: &Call<'_>,
-        _from_directory: &FileId,
-        _from_name: &[u8],
-        _to_directory: &FileId,
-        _to_name: &[u8],
-    ) -> Result<(Change, Change)> {
-        Err(Error::ReadOnly)
-    }
+    crate::read_only::refuse_changes!();
 }

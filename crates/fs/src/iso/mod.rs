@@ -18,13 +18,12 @@
 //! ```
 //!
 //! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
-//! Data in one piece is served as a range of the image file, without a copy.
+//! The image is read through the page cache; data of files is lent from its pages, without a copy.
 //!
 //! **Known weaknesses.** The image is taken to be constant while it is open. Only the first
 //! session is seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and
 //! refused. Associated files and lower file versions are not shown.
 
-mod access;
 mod cache;
 mod descriptor;
 mod directory;
@@ -46,6 +45,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use pagewell_cache::Cache;
 use pagewell_device::{Device, FileDevice};
 
 pub use tree::TreeKind;
@@ -100,20 +100,24 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image at `path`, a regular file or a block device.
-    pub fn open(path: &Path) -> Result<Self, OpenError> {
-        Self::open_with(path, IsoOptions::default())
+    /// Opens the image at `path`, a regular file or a block device, to be read through `cache`.
+    pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
+        Self::open_with(path, cache, IsoOptions::default())
     }
 
     /// [`Self::open`] with options.
-    pub fn open_with(path: &Path, options: IsoOptions) -> Result<Self, OpenError> {
+    pub fn open_with(path: &Path, cache: &Cache, options: IsoOptions) -> Result<Self, OpenError> {
         let device = FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))?;
-        Self::from_device(Arc::new(device), options)
+        Self::from_device(Arc::new(device), cache, options)
     }
 
     /// Opens the image that `device` holds.
-    pub fn from_device(device: Arc<dyn Device>, options: IsoOptions) -> Result<Self, OpenError> {
-        select::open(&device, options).map(|tree| Self { tree })
+    pub fn from_device(
+        device: Arc<dyn Device>,
+        cache: &Cache,
+        options: IsoOptions,
+    ) -> Result<Self, OpenError> {
+        select::open(&device, cache, options).map(|tree| Self { tree })
     }
 
     /// The tree that is served.
@@ -137,7 +141,7 @@ impl fmt::Debug for IsoFileSystem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("IsoFileSystem")
-            .field("device", &self.tree.volume.device.name())
+            .field("device", &self.tree.volume.bytes.name())
             .field("tree", &self.tree.kind)
             .finish_non_exhaustive()
     }

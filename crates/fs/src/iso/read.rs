@@ -1,8 +1,8 @@
 //! Reading file data: where the bytes of a range are in the image.
 //!
-//! A range inside one section that lies in one piece is a range of the image file, and nothing is
-//! copied. A range over several sections, or of an interleaved file (units of data with gaps
-//! between them), is gathered into memory.
+//! A range lies in one piece, or in several: when it is of several sections, or of an interleaved
+//! file (units of data with gaps between them). What is done with the pieces is not decided here
+//! ([`crate::bytes`]).
 //!
 //! ```text
 //! interleaved, unit 2, gap 1:   |0 1|.|2 3|.|4|     block k at (k / 2) * (2 + 1) + k % 2
@@ -11,20 +11,18 @@
 //! An image may be shorter than its directories say. Bytes past its end are an error and never
 //! zeros, but only they: a read that begins before the end gives what is there.
 
-use pagewell_counters::names::{
-    COPIED_BYTES, ISO_READS_GATHERED, ISO_READS_IN_PLACE, ISO_READS_PAST_END,
-};
+use pagewell_counters::names::{ISO_READS_GATHERED, ISO_READS_IN_PLACE, ISO_READS_PAST_END};
 
 use super::node::{Node, Section};
 use super::volume::Volume;
-use crate::{OpenFile, Payload, Result};
+use crate::bytes::Run;
+use crate::{Payload, Result};
 
 /// First bytes of a file compressed by zisofs, version 1 and 2.
 const COMPRESSED_MAGICS: [[u8; 8]; 2] = [
     [0x37, 0xe4, 0x53, 0x96, 0xc9, 0xdb, 0xd6, 0x07],
     [0xef, 0x22, 0x55, 0xa1, 0xbc, 0x1b, 0x95, 0xa0],
 ];
-const GATHERED_BYTES_RESERVED_MAX: usize = 1 << 20;
 
 /// Where at most `count` bytes from `offset` are: fewer at the end of the file, and before bytes
 /// that the image does not have.
@@ -50,21 +48,27 @@ pub(super) fn read(
     if node.compressed {
         refuse_compressed(volume, node, may_block)?;
     }
-    let run = Run::new(volume, first, offset - first.file_offset);
-    if run.length >= u64::from(wanted) {
-        return in_place(volume, run.position, wanted, may_block);
+    let runs = runs(volume, sections, offset, u64::from(wanted));
+    if runs.is_empty() {
+        let position = Piece::new(volume, first, offset - first.file_offset).position;
+        return Err(volume.fault(position, "past the end of the image"));
     }
-    gather(volume, sections, (offset, wanted), may_block).map(Payload::Bytes)
+    if runs.len() == 1 {
+        ISO_READS_IN_PLACE.add(1);
+    } else {
+        ISO_READS_GATHERED.add(1);
+    }
+    volume.bytes.payload(&runs, may_block)
 }
 
-/// Bytes of a file that lie in one piece.
-struct Run {
+/// Bytes of a section that lie in one piece.
+struct Piece {
     position: u64,
     length: u64,
 }
 
-impl Run {
-    /// The run at `offset` of a section.
+impl Piece {
+    /// The piece at `offset` of a section.
     fn new(volume: &Volume, section: &Section, offset: u64) -> Self {
         let rest = u64::from(section.length).saturating_sub(offset);
         let Some((unit, gap)) = section.interleave else {
@@ -83,65 +87,38 @@ impl Run {
     }
 }
 
-fn in_place(volume: &Volume, position: u64, wanted: u32, may_block: bool) -> Result<Payload> {
-    let there = volume.length_bytes.saturating_sub(position);
-    let length = u32::try_from(there).unwrap_or(u32::MAX).min(wanted);
-    if length < wanted {
-        ISO_READS_PAST_END.add(1);
-    }
-    if length == 0 {
-        return Err(volume.fault(position, "past the end of the image"));
-    }
-    ISO_READS_IN_PLACE.add(1);
-    if let Some(file) = volume.device.file() {
-        return Ok(Payload::File {
-            file: OpenFile::from(file.clone()),
-            offset: position,
-            length,
-        });
-    }
-    let mut bytes = vec![0; length as usize];
-    volume.read(position, &mut bytes, may_block)?;
-    COPIED_BYTES.add(u64::from(length));
-    Ok(Payload::Bytes(bytes))
-}
-
-fn gather(
-    volume: &Volume,
-    sections: &[Section],
-    (offset, wanted): (u64, u32),
-    may_block: bool,
-) -> Result<Vec<u8>> {
-    ISO_READS_GATHERED.add(1);
-    let wanted = wanted as usize;
-    let mut bytes = Vec::with_capacity(wanted.min(GATHERED_BYTES_RESERVED_MAX));
+/// Where `wanted` bytes from `offset` are, as far as the image has them.
+fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut found = 0;
     for section in sections {
-        while bytes.len() < wanted {
-            let inside = offset + bytes.len() as u64 - section.file_offset;
-            let run = Run::new(volume, section, inside);
-            if run.length == 0 {
+        while found < wanted {
+            let piece = Piece::new(volume, section, offset + found - section.file_offset);
+            if piece.length == 0 {
                 break;
             }
-            let needed = run.length.min((wanted - bytes.len()) as u64);
-            let there = needed.min(volume.length_bytes.saturating_sub(run.position));
-            let start = bytes.len();
-            #[allow(clippy::cast_possible_truncation)] // at most `wanted`
-            bytes.resize(start + there as usize, 0);
-            if there > 0 {
-                volume.read(run.position, &mut bytes[start..], may_block)?;
+            let needed = piece.length.min(wanted - found);
+            let there = needed.min(volume.length_bytes.saturating_sub(piece.position));
+            #[allow(clippy::cast_possible_truncation)] // at most `wanted`, which came in 32 bits
+            let length = there as usize;
+            match runs.last_mut() {
+                Some(last) if last.position + last.length as u64 == piece.position => {
+                    last.length += length;
+                }
+                _ if length > 0 => runs.push(Run {
+                    position: piece.position,
+                    length,
+                }),
+                _ => {}
             }
+            found += there;
             if there < needed {
                 ISO_READS_PAST_END.add(1);
-                if bytes.is_empty() {
-                    return Err(volume.fault(run.position, "past the end of the image"));
-                }
-                COPIED_BYTES.add(bytes.len() as u64);
-                return Ok(bytes);
+                return runs;
             }
         }
     }
-    COPIED_BYTES.add(bytes.len() as u64);
-    Ok(bytes)
+    runs
 }
 
 /// A mark of compression alone means nothing: readers agree that the data decides.

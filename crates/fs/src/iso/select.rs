@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use pagewell_cache::Cache;
 use pagewell_device::Device;
 
 use super::descriptor::{Content, Descriptors, examine, has_udf_anchor};
@@ -20,6 +21,7 @@ use super::susp::Continuation;
 use super::tree::{Tree, TreeKind};
 use super::volume::{SECTOR_BYTES, Volume, Window};
 use super::{IsoOptions, Names};
+use crate::bytes::Bytes;
 use crate::source::OpenError;
 use crate::{FileType, Result};
 
@@ -28,7 +30,11 @@ const NOTE_FILES_MAX: usize = 2;
 const NOTE_BYTES_MAX: u64 = 64 << 10;
 
 /// Opens the tree that `options` ask for, or the best one.
-pub(super) fn open(device: &Arc<dyn Device>, options: IsoOptions) -> Result<Tree, OpenError> {
+pub(super) fn open(
+    device: &Arc<dyn Device>,
+    cache: &Cache,
+    options: IsoOptions,
+) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(device.name(), &reason);
     let failed = |error: pagewell_device::Error| refuse(error.to_string());
     let descriptors = match examine(&**device).map_err(failed)? {
@@ -44,7 +50,8 @@ pub(super) fn open(device: &Arc<dyn Device>, options: IsoOptions) -> Result<Tree
             descriptors.block_bytes
         )));
     }
-    let tree = choose(device, &descriptors, options).map_err(refuse)?;
+    let bytes = Bytes::new(cache.open(device.clone()));
+    let tree = choose(&bytes, &descriptors, options).map_err(refuse)?;
     let may_be_note = options.names == Names::Best && descriptors.has_udf && is_note(&tree);
     if may_be_note && has_udf_anchor(&**device).map_err(failed)? {
         return Err(refuse(
@@ -54,18 +61,14 @@ pub(super) fn open(device: &Arc<dyn Device>, options: IsoOptions) -> Result<Tree
     Ok(tree)
 }
 
-fn choose(
-    device: &Arc<dyn Device>,
-    descriptors: &Descriptors,
-    options: IsoOptions,
-) -> Result<Tree, String> {
+fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Result<Tree, String> {
     let shown = Shown {
         set_id: options.set_id,
         devices: options.devices,
     };
     let volume = || Volume {
-        device: device.clone(),
-        length_bytes: device.length_bytes(),
+        bytes: bytes.clone(),
+        length_bytes: bytes.length_bytes(),
         block_bytes: descriptors.block_bytes,
         identity: descriptors.identity,
     };

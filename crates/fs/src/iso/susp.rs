@@ -122,8 +122,7 @@ fn place(entry: &[u8]) -> Option<Place> {
 mod tests {
     use super::super::volume::Volume;
     use super::*;
-    use pagewell_device::MemoryDevice;
-    use std::sync::Arc;
+    use crate::bytes::Bytes;
 
     fn entry(signature: &[u8; 2], data: &[u8]) -> Vec<u8> {
         let length = u8::try_from(data.len() + 4).unwrap();
@@ -141,7 +140,7 @@ mod tests {
     fn seen(image: Vec<u8>, area: &[u8]) -> Vec<Vec<u8>> {
         let volume = Volume {
             length_bytes: image.len() as u64,
-            device: Arc::new(MemoryDevice::new("m", image)),
+            bytes: Bytes::of_memory(image),
             block_bytes: 2048,
             identity: 0,
         };

@@ -1,10 +1,8 @@
 //! The image as numbered bytes: bounds, block numbers, and windows that bundle small reads.
 
-use std::sync::Arc;
-
 use pagewell_counters::names::ISO_ENDIAN_MISMATCHES;
-use pagewell_device::Device;
 
+use crate::bytes::Bytes;
 use crate::{Error, Result};
 
 /// Bytes of a logical sector (ECMA-119 clause 6.1.2). Descriptors and directories are laid out
@@ -46,7 +44,7 @@ impl BothEndian {
 
 /// An image and what its descriptor says of the whole.
 pub(super) struct Volume {
-    pub(super) device: Arc<dyn Device>,
+    pub(super) bytes: Bytes,
     /// Bytes the image really has.
     pub(super) length_bytes: u64,
     /// Bytes of a logical block, the unit of extent numbers (ECMA-119 clause 6.2.2).
@@ -68,22 +66,14 @@ impl Volume {
             .is_some_and(|end| end <= self.length_bytes)
     }
 
-    /// Fills `target` from `position`.
+    /// Fills `target` from `position`: structure of the image, not data of its files.
     pub(super) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        self.device
-            .read_at(position, target, may_block)
-            .map_err(|error| match error {
-                pagewell_device::Error::WouldBlock => Error::WouldBlock,
-                other => Error::Io(other.to_string()),
-            })
+        self.bytes.read(position, target, may_block)
     }
 
     /// An I/O error that names the image and the place.
     pub(super) fn fault(&self, position: u64, what: &str) -> Error {
-        Error::Io(format!(
-            "{}: at byte {position}: {what}",
-            self.device.name()
-        ))
+        Error::Io(format!("{}: at byte {position}: {what}", self.bytes.name()))
     }
 }
 
@@ -144,12 +134,11 @@ impl<'a> Window<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_device::MemoryDevice;
 
     fn volume() -> Volume {
         let bytes: Vec<u8> = (0..100).collect();
         Volume {
-            device: Arc::new(MemoryDevice::new("m", bytes)),
+            bytes: Bytes::of_memory(bytes),
             length_bytes: 100,
             block_bytes: 2048,
             identity: 1,

@@ -11,8 +11,9 @@ pub const SECTOR: usize = 2048;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::MemoryDevice;
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::source::OpenError;
@@ -51,6 +52,12 @@ pub const WHOLE: Bounds = Bounds {
     file_bytes_max: u64::MAX,
 };
 
+/// The cache of this test program.
+pub fn cache() -> &'static Cache {
+    static CACHE: OnceLock<Cache> = OnceLock::new();
+    CACHE.get_or_init(|| Cache::new(CacheOptions::new(32 << 20)).unwrap())
+}
+
 /// An image in memory.
 pub fn open_bytes(bytes: Vec<u8>) -> IsoFileSystem {
     try_open(bytes).unwrap()
@@ -59,7 +66,7 @@ pub fn open_bytes(bytes: Vec<u8>) -> IsoFileSystem {
 /// The same, when it may be none.
 pub fn try_open(bytes: Vec<u8>) -> Result<IsoFileSystem, OpenError> {
     let device = Arc::new(MemoryDevice::new("image", bytes));
-    IsoFileSystem::from_device(device, IsoOptions::default())
+    IsoFileSystem::from_device(device, cache(), IsoOptions::default())
 }
 
 /// Name, inode number and, when it could be examined, the object.

@@ -7,6 +7,7 @@ use clap::Args;
 use pagewell_fs::{Entry, FileType};
 
 use crate::copy::{Copier, Target};
+use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
 use crate::failure::{self, Outcome};
 use crate::location::{Follow, Location, Place};
 
@@ -23,6 +24,7 @@ use crate::location::{Follow, Location, Place};
 Examples:
   pagewell cp debian.iso::/boot/vmlinuz .     one file out of an image
   pagewell cp -r debian.iso unpacked          all of an image, into a new directory
+  pagewell cp image:/dev/sdb disk.img         all bytes of a block device
   pagewell cp -rp /srv/data /backup           with owners and access times")]
 pub(crate) struct CpArguments {
     /// Copy directories and all that is in them
@@ -34,6 +36,8 @@ pub(crate) struct CpArguments {
     /// What to copy, and the target last
     #[arg(value_name = "LOCATION", required = true, num_args = 2..)]
     locations: Vec<OsString>,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 /// Runs the command.
@@ -42,7 +46,8 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
     let Some((target, sources)) = locations.split_last() else {
         return Err(failure::usage("cp needs a source and a target"));
     };
-    let target = target.open(Follow::Always)?;
+    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
+    let target = target.open(Follow::Always, &engine)?;
     let into = target.entry.filter(is_directory);
     if sources.len() > 1 && into.is_none() {
         bail!(
@@ -50,9 +55,26 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
             target.shown()
         );
     }
+    let follow = if arguments.recursive {
+        Follow::Never
+    } else {
+        Follow::Always
+    };
     let mut copier = Copier::new(&target, arguments.preserve);
     for source in sources {
-        if let Err(error) = copy(source, &target, into, arguments, &mut copier) {
+        let copied = source
+            .open_existing(follow, &engine)
+            .and_then(|(place, entry)| {
+                copy(
+                    &place,
+                    &entry,
+                    &target,
+                    into,
+                    arguments.recursive,
+                    &mut copier,
+                )
+            });
+        if let Err(error) = copied {
             copier.fail(&failure::one_line(&error));
         }
     }
@@ -64,29 +86,24 @@ fn is_directory(entry: &Entry) -> bool {
 }
 
 fn copy(
-    source: &Location,
+    place: &Place,
+    entry: &Entry,
     target: &Place,
     into: Option<Entry>,
-    arguments: &CpArguments,
+    recursive: bool,
     copier: &mut Copier,
 ) -> anyhow::Result<()> {
-    let follow = if arguments.recursive {
-        Follow::Never
-    } else {
-        Follow::Always
-    };
-    let (place, entry) = source.open_existing(follow)?;
     match entry.attributes.file_type {
-        FileType::Directory if !arguments.recursive => {
+        FileType::Directory if !recursive => {
             bail!("{}: is a directory (-r copies directories)", place.shown())
         }
         FileType::Directory | FileType::Regular => {}
-        _ if arguments.recursive => {}
+        _ if recursive => {}
         _ => bail!("{}: is not a regular file", place.shown()),
     }
     let to = match into {
         Some(directory) if place.copy_name.is_empty() => {
-            return copier.directory_contents(&place, &entry, &directory);
+            return copier.directory_contents(place, entry, &directory);
         }
         Some(directory) => Target {
             directory: directory.id,
@@ -102,5 +119,5 @@ fn copy(
             label: target.label.clone(),
         },
     };
-    copier.object(&place, &entry, &to)
+    copier.object(place, entry, &to)
 }

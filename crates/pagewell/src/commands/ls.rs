@@ -7,6 +7,7 @@ use clap::Args;
 use pagewell_fs::{Attributes, Entry, FileType};
 use serde::Serialize;
 
+use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report};
 use crate::listing::{self, AttributesJson, TextOrHex};
@@ -43,6 +44,8 @@ pub(crate) struct LsArguments {
     /// What to list: SOURCE, SOURCE::/PATH or a local file
     #[arg(value_name = "LOCATION", required = true)]
     locations: Vec<OsString>,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 /// A directory, or a location that is not one, in the JSON document.
@@ -80,6 +83,7 @@ struct Lister<'a> {
 /// Runs the command.
 pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
+    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
     let stdout = std::io::stdout();
     let mut lister = Lister {
         arguments,
@@ -93,7 +97,7 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     let mut directories = Vec::new();
     let mut others = Vec::new();
     for location in &locations {
-        match location.open_existing(Follow::ToDirectory) {
+        match location.open_existing(Follow::ToDirectory, &engine) {
             Ok((place, entry)) if entry.attributes.file_type.is_directory() => {
                 directories.push((place, entry));
             }

@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use pagewell_nfsd::{Config, Export, Network, Server, Squash};
 use pagewell_sunrpc::{mount3, nfs3, portmap};
 
+use crate::engine::{Engine, EngineArguments, SERVER_CACHE_BYTES};
 use crate::escape;
 use crate::export::{self, ExportArgument};
 use crate::failure::{Outcome, report, usage};
@@ -42,6 +43,7 @@ const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
 Examples:
   pagewell serve /srv/data                         a directory, to this machine only
   pagewell serve /iso=debian.iso /tmp=ram:1g       several sources need names
+  pagewell serve --cache 1g image:/dev/sdb         a block device, as one file
   pagewell serve --listen 0.0.0.0:20490 --allow 192.168.1.0/24 --read-only /srv/data
   pagewell serve --http 127.0.0.1:20491 /srv/data  and in another shell: pagewell counters")]
 pub(crate) struct ServeArguments {
@@ -89,6 +91,8 @@ pub(crate) struct ServeArguments {
     /// What to serve, and the path that clients mount (/ for a single source without one)
     #[arg(value_name = "[/EXPORT=]SOURCE", required = true)]
     exports: Vec<OsString>,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -117,8 +121,9 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         check_reach(arguments, http, "--http")?;
     }
     // Before any thread starts: threads inherit what is blocked.
+    let engine = Engine::new(&arguments.engine, SERVER_CACHE_BYTES)?;
     let signals = StopSignals::block().context("signals")?;
-    let (opened, acts_as_itself) = open_all(arguments, &exports)?;
+    let (opened, acts_as_itself) = open_all(arguments, &exports, &engine)?;
     let state_directory = match &arguments.state_dir {
         Some(directory) => directory.clone(),
         None => state::default_directory()?,
@@ -132,7 +137,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
             "not running as root: directories are used as user {uid} for every caller"
         ));
     }
-    announce(&running, &descriptions)?;
+    announce(&running, &descriptions, &engine.notes())?;
     signals.wait().context("signals")?;
     signals.end_on_another();
     stop(running)
@@ -157,13 +162,14 @@ fn check_reach(
 fn open_all(
     arguments: &ServeArguments,
     exports: &[ExportArgument],
+    engine: &Engine,
 ) -> anyhow::Result<(Vec<Export>, bool)> {
     let is_root = rustix::process::geteuid().is_root();
     let mut acts_as_itself = false;
     let mut opened = Vec::with_capacity(exports.len());
     for export in exports {
         let shown = export.text.to_string_lossy();
-        let source = open::source(&export.source, &shown, true)?;
+        let source = open::source(&export.source, &shown, true, engine)?;
         acts_as_itself |= source.is_local && !is_root;
         opened.push(Export {
             read_only: arguments.read_only,
@@ -260,11 +266,18 @@ fn unregister() -> anyhow::Result<()> {
 }
 
 /// Says what clients need: to people first, then the one line that scripts wait for.
-fn announce(running: &Running, exports: &[(String, String)]) -> anyhow::Result<()> {
+fn announce(
+    running: &Running,
+    exports: &[(String, String)],
+    notes: &[String],
+) -> anyhow::Result<()> {
     let address = running.server.address();
     let uname = rustix::system::uname();
     let host_name = uname.nodename().to_string_lossy();
     let mut text = String::new();
+    for note in notes {
+        text.push_str(&format!("{}\n", escape::text(note.as_bytes())));
+    }
     for (name, description) in exports {
         text.push_str(&format!("{name}: {description}\n"));
         text.push_str(&mount_commands::for_export(address, name, &host_name));

@@ -8,6 +8,7 @@ use clap::Args;
 use pagewell_fs::{Entry, FileType, Statistics};
 use serde::Serialize;
 
+use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextOrHex};
@@ -31,6 +32,8 @@ pub(crate) struct StatArguments {
     /// What to show: SOURCE, SOURCE::/PATH or a local file
     #[arg(value_name = "LOCATION", required = true)]
     locations: Vec<OsString>,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 #[derive(Serialize)]
@@ -67,11 +70,12 @@ struct Found {
 /// Runs the command.
 pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
+    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
     let mut out = std::io::stdout().lock();
     let mut failures = 0;
     let mut json = Vec::new();
     for location in &locations {
-        match examine(location) {
+        match examine(location, &engine) {
             Ok(found) if arguments.json => json.push(found.json()),
             Ok(found) => out.write_all(found.text().as_bytes())?,
             Err(error) => {
@@ -88,8 +92,8 @@ pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::from_failures(failures))
 }
 
-fn examine(location: &Location) -> anyhow::Result<Found> {
-    let (place, entry) = location.open_existing(Follow::Never)?;
+fn examine(location: &Location, engine: &Engine) -> anyhow::Result<Found> {
+    let (place, entry) = location.open_existing(Follow::Never, engine)?;
     let target = if entry.attributes.file_type == FileType::Symlink {
         let target = place.tree.link_target(&entry.id);
         Some(target.with_context(|| place.shown())?)

@@ -9,6 +9,7 @@ use pagewell_fs::{Entry, FileType};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::TextOrHex;
@@ -27,7 +28,7 @@ use crate::walk::{Next, Step, walk};
 Examples:
   pagewell sum debian.iso::/boot/vmlinuz      one file in an image
   pagewell sum -r debian.iso                  every file in it
-  pagewell sum dir:.::/debian.iso             the image file itself
+  pagewell sum image:debian.iso               the image file itself
   pagewell sum -r /srv/data > data.sha256     later: sha256sum -c data.sha256")]
 pub(crate) struct SumArguments {
     /// Sum all files below directories
@@ -39,6 +40,8 @@ pub(crate) struct SumArguments {
     /// What to sum: SOURCE, SOURCE::/PATH or a local file
     #[arg(value_name = "LOCATION", required = true)]
     locations: Vec<OsString>,
+    #[command(flatten)]
+    engine: EngineArguments,
 }
 
 #[derive(Serialize)]
@@ -61,6 +64,7 @@ struct Summer {
 /// Runs the command.
 pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
+    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
     let mut summer = Summer {
         out: BufWriter::new(std::io::stdout().lock()),
         json: arguments.json.then(Vec::new),
@@ -69,7 +73,7 @@ pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
         failures: 0,
     };
     for location in &locations {
-        match location.open_existing(Follow::Always) {
+        match location.open_existing(Follow::Always, &engine) {
             Ok((place, entry)) => summer.location(&place, &entry, arguments.recursive)?,
             Err(error) => summer.fail(&failure::one_line(&error)),
         }
@@ -159,8 +163,7 @@ fn directory_hint(place: &Place) -> String {
     if place.is_local {
         return "is a directory (-r sums all files below it)".to_owned();
     }
-    "is a directory (-r sums all files below it; an image file itself is summed as \
-     dir:FOLDER::/IMAGE)"
+    "is a directory (-r sums all files below it; an image file itself is summed as image:PATH)"
         .to_owned()
 }
 

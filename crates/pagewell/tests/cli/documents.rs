@@ -12,6 +12,7 @@ const COMMANDS: [&str; 9] = [
     "cp",
     "stat",
     "sum",
+    "bench",
     "counters",
     "completions",
     "man",

@@ -237,7 +237,7 @@ fn sums_of_an_image_are_those_of_the_files() {
     let ours = run_in(fixture.path(), &["sum", "-r", "tree.iso"]).text();
     let tree = run_in(fixture.path(), &["sum", "-r", "tree"]).text();
     assert_eq!(ours.replace("  tree.iso::/", "  tree/"), tree);
-    let image = run_in(fixture.path(), &["sum", "dir:.::/tree.iso"]).text();
+    let image = run_in(fixture.path(), &["sum", "image:tree.iso"]).text();
     let theirs = tool(fixture.path(), &["sha256sum", "tree.iso"]);
     assert_eq!(&image.as_bytes()[..64], &theirs[..64]);
     let json = run_in(fixture.path(), &["sum", "--json", "tree/a", "tree.iso::/a"]).text();

@@ -23,7 +23,7 @@ fn bits(credentials: &Credentials, attributes: &Attributes) -> u32 {
 }
 
 /// The kinds of access among `wanted` that the caller has.
-pub(super) fn granted(
+pub(crate) fn granted(
     credentials: &Credentials,
     attributes: &Attributes,
     wanted: Access,
@@ -45,25 +45,25 @@ pub(super) fn granted(
 }
 
 /// Refuses who may not look names up in a directory.
-pub(super) fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub(crate) fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     check(granted(credentials, attributes, Access::LOOKUP) == Access::LOOKUP)
 }
 
 /// Refuses who may not list a directory.
-pub(super) fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub(crate) fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     check(granted(credentials, attributes, Access::READ) == Access::READ)
 }
 
 /// Refuses who may not read a file. The owner may, and who may execute it
 /// (RFC 1813 section 4.4).
-pub(super) fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub(crate) fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     let wanted = Access::READ | Access::EXECUTE;
     check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
 }
 
 /// Refuses reading what has no data.
-pub(super) fn check_regular(attributes: &Attributes) -> Result<()> {
+pub(crate) fn check_regular(attributes: &Attributes) -> Result<()> {
     match attributes.file_type {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(Error::IsDirectory),

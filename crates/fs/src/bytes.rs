@@ -1,0 +1,241 @@
+//! The bytes of an image, read through the page cache.
+//!
+//! Data of files is lent: a payload holds the pages of the cache that it lies in, and nothing is
+//! copied. It is copied when the cache lends no more (half of its pages are lent, which slow
+//! clients can bring about), and when it lies in so many small pieces that holding each costs more
+//! than copying it. Structure of a file system is copied always: it is parsed at once.
+//!
+//! A range whose end cannot be read gives what is before the failure; the next read, from there,
+//! then fails. So one bad sector costs a reader that sector and not the megabyte around it.
+
+use std::sync::Arc;
+
+use pagewell_cache::{CachedDevice, Error as CacheError, ReadMode};
+use pagewell_device::{Error as DeviceError, Issuer};
+
+use crate::{Error, PageSlice, Payload, Result};
+
+/// Pieces shorter than this, on average, are copied: holding a page costs about as much as
+/// copying so many bytes.
+const LENT_RUN_BYTES_MIN: usize = 4096;
+
+/// Adjacent bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    /// First byte.
+    pub(crate) position: u64,
+    /// Bytes, at least 1.
+    pub(crate) length: usize,
+}
+
+/// See the module's text. Cloning shares the device and its pages.
+#[derive(Clone)]
+pub(crate) struct Bytes {
+    device: CachedDevice,
+}
+
+impl Bytes {
+    pub(crate) fn new(device: CachedDevice) -> Self {
+        Self { device }
+    }
+
+    /// What people call the device.
+    pub(crate) fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    /// Bytes that it had when it was opened.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.device.length_bytes()
+    }
+
+    /// Fills `target` with structure of a file system.
+    pub(crate) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        let mode = ReadMode {
+            may_block,
+            issuer: Issuer::Metadata,
+        };
+        let read = self.device.read_at(position, target, mode);
+        read.map_err(|error| self.error(error))
+    }
+
+    /// Data of a file that lies in `runs`, one after the other. At least one byte and at most
+    /// all of them: fewer before a byte that cannot be read.
+    pub(crate) fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
+        let mode = ReadMode {
+            may_block,
+            issuer: Issuer::Reader,
+        };
+        let failure = match self.lend_or_copy(runs, mode) {
+            Ok(payload) => return Ok(payload),
+            Err(failure) => failure,
+        };
+        if let Some(readable) = before(runs, &failure)
+            && let Ok(payload) = self.lend_or_copy(&readable, mode)
+        {
+            return Ok(payload);
+        }
+        Err(self.error(failure))
+    }
+
+    fn lend_or_copy(&self, runs: &[Run], mode: ReadMode) -> Result<Payload, CacheError> {
+        let length: usize = runs.iter().map(|run| run.length).sum();
+        let in_crumbs = runs.len() > 1 && length / runs.len() < LENT_RUN_BYTES_MIN;
+        if !in_crumbs && let Some(pages) = self.lend(runs, mode)? {
+            return Ok(Payload::Pages(pages));
+        }
+        let mut bytes = vec![0; length];
+        let mut rest = &mut bytes[..];
+        for run in runs {
+            let (now, later) = rest.split_at_mut(run.length);
+            self.device.read_at(run.position, now, mode)?;
+            rest = later;
+        }
+        Ok(Payload::Bytes(bytes))
+    }
+
+    fn lend(&self, runs: &[Run], mode: ReadMode) -> Result<Option<Vec<PageSlice>>, CacheError> {
+        let mut slices = Vec::with_capacity(runs.len() + 2);
+        for run in runs {
+            let Some(pages) = self.device.lend(run.position, run.length, mode)? else {
+                return Ok(None);
+            };
+            for page in pages {
+                let length = page.as_ref().len();
+                slices.push(PageSlice::new(Arc::new(page), 0, length));
+            }
+        }
+        Ok(Some(slices))
+    }
+
+    /// What a caller is told: the device and the offset are named in every text.
+    fn error(&self, error: CacheError) -> Error {
+        match error {
+            CacheError::WouldBlock => Error::WouldBlock,
+            CacheError::Device(lost @ DeviceError::Abandoned { .. }) => {
+                Error::Io(format!("{}: {lost}", self.name()))
+            }
+            // Nothing is broken: the pages that others hold come back.
+            CacheError::Memory { .. } => Error::TryLater,
+            other => Error::Io(other.to_string()),
+        }
+    }
+}
+
+/// The runs before the byte at which a device failed; none when that was the first.
+fn before(runs: &[Run], failure: &CacheError) -> Option<Vec<Run>> {
+    let CacheError::Device(
+        DeviceError::PastEnd { offset, .. } | DeviceError::Failed { offset, .. },
+    ) = failure
+    else {
+        return None;
+    };
+    let inside = |run: &Run| {
+        let distance = offset.checked_sub(run.position)?;
+        let distance = usize::try_from(distance).ok()?;
+        (distance < run.length).then_some(distance)
+    };
+    let (index, distance) = runs
+        .iter()
+        .enumerate()
+        .find_map(|(index, run)| Some((index, inside(run)?)))?;
+    let mut readable = runs.get(..index)?.to_vec();
+    if distance > 0 {
+        readable.push(Run {
+            position: runs.get(index)?.position,
+            length: distance,
+        });
+    }
+    (!readable.is_empty()).then_some(readable)
+}
+
+#[cfg(test)]
+impl Bytes {
+    /// Bytes in memory, behind a small cache.
+    pub(crate) fn of_memory(bytes: Vec<u8>) -> Self {
+        let options = pagewell_cache::CacheOptions::new(pagewell_cache::BYTES_MIN);
+        let cache = pagewell_cache::Cache::new(options).unwrap();
+        Self::new(cache.open(Arc::new(pagewell_device::MemoryDevice::new("m", bytes))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_cache::PAGE_BYTES;
+
+    fn numbers(length: usize) -> Vec<u8> {
+        (0..length).map(|index| (index % 251) as u8).collect()
+    }
+
+    fn copied(payload: &Payload) -> Vec<u8> {
+        let mut target = vec![0; payload.len()];
+        assert_eq!(payload.copy_to(&mut target, true), Ok(payload.len()));
+        target
+    }
+
+    fn run(position: u64, length: usize) -> Run {
+        Run { position, length }
+    }
+
+    #[test]
+    fn runs_are_lent_and_crumbs_are_copied() {
+        let data = numbers(5 * PAGE_BYTES + 100);
+        let bytes = Bytes::of_memory(data.clone());
+        let long = [
+            run(10, 2 * PAGE_BYTES),
+            run(4 * PAGE_BYTES as u64, PAGE_BYTES + 100),
+        ];
+        let payload = bytes.payload(&long, true).unwrap();
+        assert!(
+            matches!(&payload, Payload::Pages(pages) if pages.len() == 5),
+            "{payload:?}"
+        );
+        let expected = [&data[10..10 + 2 * PAGE_BYTES], &data[4 * PAGE_BYTES..]].concat();
+        assert!(copied(&payload) == expected);
+        let crumbs: Vec<Run> = (0..100).map(|index| run(index * 1000, 7)).collect();
+        let payload = bytes.payload(&crumbs, true).unwrap();
+        assert!(matches!(&payload, Payload::Bytes(_)), "{payload:?}");
+        let expected = (0..100).flat_map(|index| data[index * 1000..][..7].to_vec());
+        assert_eq!(copied(&payload), expected.collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn when_half_of_the_pages_are_lent_the_rest_is_copied() {
+        let data = numbers(64 * PAGE_BYTES);
+        let bytes = Bytes::of_memory(data.clone());
+        let mut kept = Vec::new();
+        for page in 0..40 {
+            let at = page * PAGE_BYTES;
+            let payload = bytes.payload(&[run(at as u64, PAGE_BYTES)], true).unwrap();
+            assert_eq!(matches!(payload, Payload::Pages(_)), page < 32, "{page}");
+            assert!(copied(&payload) == data[at..at + PAGE_BYTES]);
+            kept.push(payload);
+        }
+        drop(kept);
+        let payload = bytes.payload(&[run(0, PAGE_BYTES)], true).unwrap();
+        assert!(
+            matches!(payload, Payload::Pages(_)),
+            "what was lent came back"
+        );
+    }
+
+    #[test]
+    fn what_is_before_a_failure() {
+        let failed = |offset| {
+            CacheError::Device(DeviceError::Failed {
+                device: "d".to_owned(),
+                offset,
+                errno: rustix::io::Errno::IO,
+            })
+        };
+        let runs = [run(100, 10), run(50, 10), run(200, 10)];
+        assert_eq!(before(&runs, &failed(100)), None);
+        assert_eq!(before(&runs, &failed(101)), Some(vec![run(100, 1)]));
+        assert_eq!(before(&runs, &failed(50)), Some(vec![run(100, 10)]));
+        let all = vec![run(100, 10), run(50, 10), run(200, 9)];
+        assert_eq!(before(&runs, &failed(209)), Some(all));
+        assert_eq!(before(&runs, &failed(60)), None);
+        assert_eq!(before(&runs, &CacheError::WouldBlock), None);
+    }
+}

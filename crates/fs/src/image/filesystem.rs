@@ -1,0 +1,185 @@
+//! [`FileSystem`] for an image: a root directory with one file in it.
+
+use super::{ImageFileSystem, Object};
+use crate::bytes::Run;
+use crate::{
+    Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
+    FileType, Limits, Payload, ReadReply, Result, Statistics,
+};
+use crate::{access, read_only};
+
+const ROOT_FILE_ID: u64 = 1;
+const FILE_FILE_ID: u64 = 2;
+const EXECUTE_BITS: u32 = 0o111;
+
+impl ImageFileSystem {
+    fn attributes_of(&self, object: Object) -> Attributes {
+        let origin = &self.origin;
+        let size = self.bytes.length_bytes();
+        let file = Attributes {
+            file_type: FileType::Regular,
+            mode: origin.mode,
+            link_count: 1,
+            uid: origin.uid,
+            gid: origin.gid,
+            size,
+            // A block device uses no blocks of the file system that it is named in.
+            used: if origin.used == 0 { size } else { origin.used },
+            device: (0, 0),
+            filesystem_id: self.identity,
+            file_id: FILE_FILE_ID,
+            accessed: origin.accessed,
+            modified: origin.modified,
+            changed: origin.changed,
+        };
+        match object {
+            Object::File => file,
+            // Who may not read the file may see that it is there.
+            Object::Root => Attributes {
+                file_type: FileType::Directory,
+                mode: 0o444 | EXECUTE_BITS,
+                link_count: 2,
+                size: 0,
+                used: 0,
+                file_id: ROOT_FILE_ID,
+                ..file
+            },
+        }
+    }
+
+    fn entry(&self, object: Object) -> Entry {
+        Entry {
+            id: self.id_of(object),
+            attributes: self.attributes_of(object),
+        }
+    }
+
+    /// Attributes of a directory; an error for the file.
+    fn directory(&self, id: &FileId) -> Result<Attributes> {
+        match self.resolve(id)? {
+            Object::Root => Ok(self.attributes_of(Object::Root)),
+            Object::File => Err(Error::NotDirectory),
+        }
+    }
+}
+
+impl FileSystem for ImageFileSystem {
+    fn describe(&self) -> String {
+        let length = self.bytes.length_bytes();
+        format!("image {} ({length} bytes)", self.bytes.name())
+    }
+
+    fn root(&self) -> FileId {
+        self.id_of(Object::Root)
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            read_only: true,
+            file_bytes_max: i64::MAX.cast_unsigned(),
+            name_bytes_max: 255,
+            links_max: 1,
+            symlinks: false,
+            times_settable: false,
+            time_grain_nanoseconds: 1,
+            case_insensitive: false,
+        }
+    }
+
+    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
+        crate::name::check(name)?;
+        let attributes = self.directory(directory)?;
+        access::check_search(call.credentials, &attributes)?;
+        match name {
+            b"." | b".." => Ok(self.entry(Object::Root)),
+            _ if name == self.origin.name() => Ok(self.entry(Object::File)),
+            _ => Err(Error::NotFound),
+        }
+    }
+
+    fn attributes(&self, _call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        Ok(self.attributes_of(self.resolve(id)?))
+    }
+
+    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
+        let attributes = self.attributes_of(self.resolve(id)?);
+        let granted = access::granted(call.credentials, &attributes, wanted);
+        Ok((granted, attributes))
+    }
+
+    fn read_link(&self, _call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        self.resolve(id)?;
+        Err(Error::Invalid)
+    }
+
+    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
+        let attributes = self.attributes_of(self.resolve(id)?);
+        access::check_regular(&attributes)?;
+        access::check_read(call.credentials, &attributes)?;
+        let rest = attributes.size.saturating_sub(offset);
+        let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
+        let payload = if length == 0 {
+            Payload::Bytes(Vec::new())
+        } else {
+            let run = Run {
+                position: offset,
+                length,
+            };
+            self.bytes.payload(&[run], call.may_block)?
+        };
+        let end = offset.saturating_add(payload.len() as u64);
+        Ok(ReadReply {
+            end_of_file: end >= attributes.size,
+            payload,
+            attributes,
+        })
+    }
+
+    fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        let attributes = self.directory(directory)?;
+        access::check_list(call.credentials, &attributes)?;
+        let names = [
+            (&b"."[..], Object::Root),
+            (b"..", Object::Root),
+            (self.origin.name(), Object::File),
+        ];
+        let mut end = true;
+        for ((name, object), at) in names.into_iter().zip(1..) {
+            if at <= cookie {
+                continue;
+            }
+            let entry = self.entry(object);
+            end = visit(&DirectoryEntry {
+                name,
+                file_id: entry.attributes.file_id,
+                cookie: at,
+                entry: with_attributes.then_some(entry),
+            });
+            if !end {
+                break;
+            }
+        }
+        Ok(DirectoryPage { attributes, end })
+    }
+
+    fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
+        Ok(Statistics {
+            bytes_total: self.bytes.length_bytes(),
+            files_total: 2,
+            ..Statistics::default()
+        })
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.identity.to_be_bytes()
+    }
+
+    read_only::refuse_changes!();
+}

@@ -1,0 +1,117 @@
+//! Any file or block device as one file: the raw bytes of a disk image, read-only.
+//!
+//! The file stands alone in a root directory, under the name that [`Origin`] gives it, and is read
+//! through the page cache; its data is lent from there. Its permissions are those of what it is
+//! made of, without the right to write.
+//!
+//! **Identifiers** survive restart: they name the image (what it is made of and its length) and
+//! which of the two objects is meant, and nothing has to be remembered. An image that was replaced
+//! or has got another length makes them stale.
+//!
+//! 16 bytes, little-endian:
+//!
+//! ```text
+//! 0  image   hash of origin and length
+//! 8  layout  1
+//! 9  object  root directory 1, file 2, and 6 bytes of zeros
+//! ```
+//!
+//! **Known weaknesses.** The image is taken to be constant while it is open: what others write to
+//! it meanwhile may be seen or not. Its length is that of the moment when it was opened; what is
+//! cut off later is an I/O error.
+
+mod filesystem;
+mod origin;
+
+use std::fmt;
+use std::hash::Hasher;
+use std::path::Path;
+use std::sync::Arc;
+
+use pagewell_cache::Cache;
+use pagewell_device::{Device, FileDevice};
+use siphasher::sip::SipHasher24;
+
+pub use origin::Origin;
+
+use crate::bytes::Bytes;
+use crate::source::OpenError;
+use crate::{Error, FileId, Result};
+
+const LAYOUT: u8 = 1;
+
+/// An image, open.
+pub struct ImageFileSystem {
+    bytes: Bytes,
+    origin: Origin,
+    /// Hash of origin and length.
+    identity: u64,
+}
+
+/// The two objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Object {
+    Root = 1,
+    File = 2,
+}
+
+impl ImageFileSystem {
+    /// Opens the regular file or block device at `path`, to be read through `cache`.
+    pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
+        let device = FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))?;
+        let origin = Origin::of_path(path)?;
+        Ok(Self::from_device(Arc::new(device), origin, cache))
+    }
+
+    /// The bytes of `device`, as what `origin` says.
+    #[must_use]
+    pub fn from_device(device: Arc<dyn Device>, origin: Origin, cache: &Cache) -> Self {
+        let mut hasher = SipHasher24::new();
+        hasher.write_u64(origin.identity().to_le());
+        hasher.write_u64(device.length_bytes().to_le());
+        Self {
+            identity: hasher.finish(),
+            bytes: Bytes::new(cache.open(device)),
+            origin,
+        }
+    }
+
+    fn id_of(&self, object: Object) -> FileId {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.identity.to_le_bytes());
+        bytes[8..10].copy_from_slice(&[LAYOUT, object as u8]);
+        let Some(id) = FileId::new(&bytes) else {
+            unreachable!("16 bytes fit into {}", crate::identity::FILE_ID_BYTES_MAX);
+        };
+        id
+    }
+
+    /// [`Error::BadId`] for what was never an identifier of this layout, [`Error::Stale`] for one
+    /// of another image.
+    fn resolve(&self, id: &FileId) -> Result<Object> {
+        let bytes: &[u8; 16] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
+        let object = match bytes[9] {
+            1 => Object::Root,
+            2 => Object::File,
+            _ => return Err(Error::BadId),
+        };
+        if bytes[8] != LAYOUT || bytes[10..] != [0; 6] {
+            return Err(Error::BadId);
+        }
+        if bytes[..8] != self.identity.to_le_bytes() {
+            return Err(Error::Stale);
+        }
+        Ok(object)
+    }
+}
+
+impl fmt::Debug for ImageFileSystem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ImageFileSystem")
+            .field("device", &self.bytes.name())
+            .field("origin", &self.origin)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,151 @@
+//! What an image is made of, as far as its name, its permissions and its times go.
+
+use std::hash::Hasher;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+use siphasher::sip::SipHasher24;
+
+use crate::Timestamp;
+use crate::source::OpenError;
+
+/// Reading, by owner, group and others.
+const READ_BITS: u32 = 0o444;
+const NAME_BYTES_MAX: usize = 255;
+/// What an image is called when its path gives no name.
+const NAMELESS: &[u8] = b"image";
+
+/// What an image is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    name: Vec<u8>,
+    identity: u64,
+    /// Permission bits of the file.
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    /// Bytes of storage.
+    pub(super) used: u64,
+    pub(super) accessed: Timestamp,
+    pub(super) modified: Timestamp,
+    pub(super) changed: Timestamp,
+}
+
+impl Origin {
+    /// A file or a block device. A file is known again by its inode number, a block device, whose
+    /// inode is made at every boot, by its device number; both by their names, too.
+    pub fn of_path(path: &Path) -> Result<Self, OpenError> {
+        let of_path =
+            |error: std::io::Error| OpenError::new(&path.display().to_string(), &error.to_string());
+        let real = path.canonicalize().map_err(of_path)?;
+        let status = real.metadata().map_err(of_path)?;
+        // A link may be what the image is best known by, unless it has no name of its own.
+        let name = path.file_name().or_else(|| real.file_name());
+        let name = name_of(name.map_or(&[][..], OsStrExt::as_bytes));
+        let number = if status.file_type().is_block_device() {
+            status.rdev()
+        } else {
+            status.ino()
+        };
+        let time = |seconds, nanoseconds: i64| Timestamp {
+            seconds,
+            nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+        };
+        Ok(Self {
+            identity: identity(&name, &[number]),
+            name,
+            mode: status.mode() & READ_BITS,
+            uid: status.uid(),
+            gid: status.gid(),
+            used: status.blocks().saturating_mul(512),
+            accessed: time(status.atime(), status.atime_nsec()),
+            modified: time(status.mtime(), status.mtime_nsec()),
+            changed: time(status.ctime(), status.ctime_nsec()),
+        })
+    }
+
+    /// Several origins as one image called `name`. Who may read it may read all of them; the
+    /// owner is that of the first, the times are the latest.
+    #[must_use]
+    pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
+        let numbers: Vec<u64> = parts.iter().map(Self::identity).collect();
+        let name = name_of(name);
+        let latest = |time: fn(&Self) -> Timestamp| parts.iter().map(time).max();
+        Self {
+            identity: identity(&name, &numbers),
+            name,
+            mode: parts.iter().fold(READ_BITS, |mode, part| mode & part.mode),
+            uid: parts.first().map_or(0, |first| first.uid),
+            gid: parts.first().map_or(0, |first| first.gid),
+            used: parts
+                .iter()
+                .fold(0, |used, part| used.saturating_add(part.used)),
+            accessed: latest(|part| part.accessed).unwrap_or_default(),
+            modified: latest(|part| part.modified).unwrap_or_default(),
+            changed: latest(|part| part.changed).unwrap_or_default(),
+        }
+    }
+
+    /// The name of the file.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub(super) fn identity(&self) -> u64 {
+        self.identity
+    }
+}
+
+/// A name that can stand in a directory.
+fn name_of(name: &[u8]) -> Vec<u8> {
+    let name = name.get(..NAME_BYTES_MAX).unwrap_or(name);
+    if crate::name::check(name).is_err() || matches!(name, b"." | b"..") {
+        return NAMELESS.to_vec();
+    }
+    name.to_vec()
+}
+
+fn identity(name: &[u8], numbers: &[u64]) -> u64 {
+    let mut hasher = SipHasher24::new();
+    hasher.write(name);
+    for number in numbers {
+        hasher.write_u64(number.to_le());
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_made_fit_for_a_directory() {
+        assert_eq!(name_of(b"disk.img"), b"disk.img");
+        for bad in [&b""[..], b".", b"..", b"a/b", b"a\0b"] {
+            assert_eq!(name_of(bad), NAMELESS);
+        }
+        assert_eq!(name_of(&[b'x'; 300]).len(), NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_whole_may_be_read_by_those_who_may_read_all_parts() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |name: &str, mode| {
+            use std::os::unix::fs::PermissionsExt;
+            let path = folder.path().join(name);
+            std::fs::write(&path, b"x").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Origin::of_path(&path).unwrap()
+        };
+        let (open, closed) = (part("open", 0o644), part("closed", 0o600));
+        assert_eq!((open.mode, closed.mode), (0o444, 0o400));
+        let whole = Origin::of_parts(b"stripe.img", &[open.clone(), closed.clone()]);
+        assert_eq!(whole.mode, 0o400);
+        assert_eq!(whole.name(), b"stripe.img");
+        assert_eq!(whole.modified, closed.modified.max(open.modified));
+        let other = Origin::of_parts(b"stripe.img", &[closed, open]);
+        assert_ne!(whole.identity, other.identity, "the order matters");
+    }
+}

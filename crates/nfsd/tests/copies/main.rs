@@ -1,0 +1,136 @@
+//! How often the bytes of a READ are copied: in a program of its own, because the counters are
+//! of the whole program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    dead_code,
+    reason = "a test that cannot go on fails; the client is shared with another program"
+)]
+
+#[path = "../wire/client.rs"]
+mod client;
+#[path = "../wire/fixture.rs"]
+mod fixture;
+#[path = "../wire/mount_client.rs"]
+mod mount_client;
+#[path = "../wire/operations.rs"]
+mod operations;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_cache::{Cache, CacheOptions};
+use pagewell_counters::Counter;
+use pagewell_counters::names::{
+    CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES, SPLICED_BYTES,
+};
+use pagewell_device::{Device, MemoryDevice, Pattern};
+use pagewell_fs::image::{ImageFileSystem, Origin};
+use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::{Procedure, ReadArguments};
+
+use client::{Client, User};
+use operations::{FileHandle, handle};
+
+const MIB: usize = 1 << 20;
+
+/// Counts while something is done.
+fn counted<T>(counter: &Counter, what: impl FnOnce() -> T) -> u64 {
+    let before = counter.get();
+    what();
+    counter.get() - before
+}
+
+struct Image {
+    server: Server,
+    bytes: Vec<u8>,
+}
+
+impl Image {
+    /// Serves 16 MiB of numbers through a cache of so many bytes.
+    fn serve(cache_bytes: usize) -> Self {
+        let pattern = Pattern::new(16 << 20, 1);
+        let mut bytes = vec![0; 16 << 20];
+        pagewell_device::read_exact(&pattern, 0, &mut bytes).unwrap();
+        let device: Arc<dyn Device> = Arc::new(MemoryDevice::new("numbers", bytes.clone()));
+        let cache = Cache::new(CacheOptions::new(cache_bytes as u64)).unwrap();
+        let origin = Origin::of_parts(b"numbers.img", &[]);
+        let image = ImageFileSystem::from_device(device, origin, &cache);
+        let server = fixture::serve(vec![fixture::export("/", Arc::new(image))]);
+        Self { server, bytes }
+    }
+
+    fn client(&self) -> (Client, FileHandle) {
+        let (mut client, root) = fixture::connect(&self.server);
+        let file = client.lookup(&root, b"numbers.img").expect("the image");
+        (client, file.handle)
+    }
+
+    fn check(&self, client: &mut Client, file: &[u8], offset: usize, count: usize) {
+        let length = u32::try_from(count).unwrap();
+        let data = client.read(file, offset as u64, length).unwrap();
+        assert!(data.bytes == self.bytes[offset..offset + count], "{offset}");
+    }
+}
+
+#[test]
+fn large_reads_of_cached_pages_are_not_copied_and_small_ones_once() {
+    large_reads_are_lent();
+    clients_that_do_not_read_do_not_stop_the_others();
+}
+
+fn large_reads_are_lent() {
+    const LARGE: usize = 128 << 10;
+    let image = Image::serve(32 * MIB);
+    let (mut client, file) = image.client();
+    let large = |client: &mut Client| {
+        for offset in (0..8 * MIB).step_by(LARGE) {
+            image.check(client, &file, offset, LARGE);
+        }
+    };
+    large(&mut client);
+    let lent = counted(&CACHE_LENT_PAGES, || {
+        assert_eq!(counted(&COPIED_BYTES, || large(&mut client)), 0);
+    });
+    assert_eq!(lent, 8 * 16, "pages of 64 KiB");
+    // Anywhere, and of any length above what is copied.
+    let odd = counted(&COPIED_BYTES, || {
+        image.check(&mut client, &file, 12_345, 32_769)
+    });
+    assert_eq!(odd, 0);
+    let small = counted(&COPIED_BYTES, || {
+        for offset in (0..8 * MIB).step_by(MIB) {
+            image.check(&mut client, &file, offset + 7, 8192);
+        }
+    });
+    assert_eq!(small, 8 * 8192, "into the block of replies");
+    assert_eq!(SPLICED_BYTES.get(), 0);
+}
+
+fn clients_that_do_not_read_do_not_stop_the_others() {
+    let image = Image::serve(4 * MIB);
+    let mut idle = Vec::new();
+    let end = Instant::now() + Duration::from_secs(60);
+    let refused = CACHE_LENDING_REFUSED.get();
+    let (mut busy, file) = image.client();
+    while CACHE_LENDING_REFUSED.get() == refused {
+        assert!(Instant::now() < end, "half of the pages are never lent");
+        let mut client = Client::connect(image.server.address(), User::root());
+        for megabyte in 0..15u64 {
+            let arguments = ReadArguments {
+                file: handle(&file),
+                offset: megabyte << 20,
+                count: 1 << 20,
+            };
+            client.start(Procedure::Read, &arguments);
+        }
+        idle.push(client);
+        image.check(&mut busy, &file, 3 * MIB + 5, 200_000);
+    }
+    for offset in (0..15 * MIB).step_by(MIB) {
+        image.check(&mut busy, &file, offset, MIB);
+    }
+    let copied = counted(&COPIED_BYTES, || image.check(&mut busy, &file, 5, MIB));
+    assert!(copied >= MIB as u64, "copied instead of lent");
+    drop(idle);
+}

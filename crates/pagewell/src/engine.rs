@@ -1,0 +1,204 @@
+//! The page cache and the devices below it, as the command line asks for them.
+//!
+//! One cache serves all images of a process. It is made when the first image is opened, so that
+//! commands that need none take no memory for it.
+
+use std::cell::{OnceCell, RefCell};
+
+use anyhow::Context;
+use clap::Args;
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, ReadAheadRule};
+use pagewell_device::model::Parameters;
+
+use crate::failure::usage;
+use crate::size;
+use crate::storage::{self, Storage};
+
+/// Memory of the cache of a server, unless that is more than its share of the machine.
+pub(crate) const SERVER_CACHE_BYTES: u64 = 256 << 20;
+/// The same for a command, which reads most things once.
+pub(crate) const COMMAND_CACHE_BYTES: u64 = 64 << 20;
+/// At most one part of so many of the machine's memory.
+const MEMORY_SHARE: u64 = 8;
+
+/// Options of every command that reads images.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options for images")]
+pub(crate) struct EngineArguments {
+    /// Memory of the page cache that all images share: 4m or more; takes k, m or g
+    /// [default: 256m for serve, 64m for others, at most 1/8 of the machine's memory]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    cache: Option<u64>,
+    /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as
+    /// dvd,speed=20 for one whose clock runs 20 times as fast
+    #[arg(long, value_name = "NAME[,speed=X]", value_parser = Parameters::parse)]
+    device_model: Option<Parameters>,
+    /// Fetch nothing before it is asked for
+    #[arg(long)]
+    no_readahead: bool,
+    /// Send requests to the device as they come, one at a time
+    #[arg(long)]
+    no_elevator: bool,
+    /// Do not join adjacent requests
+    #[arg(long)]
+    no_merge: bool,
+    /// Keep what a stream has passed until its place is needed
+    #[arg(long)]
+    no_free_behind: bool,
+    /// Fetch in pieces of 2 KiB
+    #[arg(long)]
+    no_page_chunk: bool,
+    /// All five: what reading was like without the engine, to measure against
+    #[arg(long)]
+    baseline: bool,
+}
+
+/// See the module's text.
+pub(crate) struct Engine {
+    options: CacheOptions,
+    device_model: Option<Parameters>,
+    cache: OnceCell<Cache>,
+    notes: RefCell<Vec<String>>,
+}
+
+impl EngineArguments {
+    /// The settings of the cache; `default_bytes` is its size when none was asked for.
+    fn options(&self, default_bytes: u64) -> CacheOptions {
+        let size_bytes = self.cache.unwrap_or_else(|| {
+            default_bytes
+                .min(memory_bytes() / MEMORY_SHARE)
+                .max(BYTES_MIN)
+        });
+        let mut options = if self.baseline {
+            CacheOptions::baseline(size_bytes)
+        } else {
+            CacheOptions::new(size_bytes)
+        };
+        if self.no_readahead {
+            options.read_ahead = ReadAheadRule::Off;
+        }
+        options.elevator &= !self.no_elevator;
+        options.merge &= !self.no_merge;
+        options.free_behind &= !self.no_free_behind;
+        options.page_chunk &= !self.no_page_chunk;
+        options
+    }
+}
+
+impl Engine {
+    /// An engine with these options; a cache that cannot be is a usage error with the numbers.
+    pub(crate) fn new(arguments: &EngineArguments, default_bytes: u64) -> anyhow::Result<Self> {
+        let mut options = arguments.options(default_bytes);
+        // A server will use all of it, and is to find out at the start when it is not there.
+        options.populate = default_bytes == SERVER_CACHE_BYTES;
+        options
+            .check()
+            .map_err(|error| usage(format!("--cache: {error}")))?;
+        Ok(Self {
+            options,
+            device_model: arguments.device_model.clone(),
+            cache: OnceCell::new(),
+            notes: RefCell::new(Vec::new()),
+        })
+    }
+
+    /// The cache, made now if there is none.
+    pub(crate) fn cache(&self) -> anyhow::Result<&Cache> {
+        if let Some(cache) = self.cache.get() {
+            return Ok(cache);
+        }
+        let cache = Cache::new(self.options).context("--cache")?;
+        Ok(self.cache.get_or_init(|| cache))
+    }
+
+    /// Opens storage, with the simulated device over it that was asked for.
+    pub(crate) fn open(&self, storage: &Storage) -> anyhow::Result<storage::Opened> {
+        let mut opened = storage.open()?;
+        self.notes.borrow_mut().append(&mut opened.notes);
+        if let Some(parameters) = &self.device_model {
+            opened.device = storage::model(opened.device, parameters.clone())?;
+        }
+        Ok(opened)
+    }
+
+    /// Lines that tell which memory the cache has and how files are read; none when there is no
+    /// cache.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let Some(cache) = self.cache.get() else {
+            return Vec::new();
+        };
+        let bytes = size::display(cache.size_bytes());
+        let mut notes = vec![format!("cache: {bytes} in {}", cache.page_size())];
+        notes.extend(self.notes.borrow().iter().cloned());
+        notes
+    }
+}
+
+/// Memory of the machine, in bytes.
+fn memory_bytes() -> u64 {
+    let information = rustix::system::sysinfo();
+    // The types differ between architectures.
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+    (information.totalram as u64).saturating_mul(u64::from(information.mem_unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failure::{USAGE, exit_code_of, one_line};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        engine: EngineArguments,
+    }
+
+    fn arguments(words: &[&str]) -> EngineArguments {
+        let words = std::iter::once("pagewell").chain(words.iter().copied());
+        Line::try_parse_from(words).unwrap().engine
+    }
+
+    #[test]
+    fn each_switch_turns_one_thing_off() {
+        let all = CacheOptions::new(8 << 20);
+        let options = |word| arguments(&["--cache", "8m", word]).options(1);
+        assert_eq!(arguments(&["--cache", "8m"]).options(1), all);
+        let read_ahead = ReadAheadRule::Off;
+        assert_eq!(
+            options("--no-readahead"),
+            CacheOptions { read_ahead, ..all }
+        );
+        let elevator = false;
+        assert_eq!(options("--no-elevator"), CacheOptions { elevator, ..all });
+        let merge = false;
+        assert_eq!(options("--no-merge"), CacheOptions { merge, ..all });
+        let free_behind = false;
+        assert_eq!(
+            options("--no-free-behind"),
+            CacheOptions { free_behind, ..all }
+        );
+        let page_chunk = false;
+        assert_eq!(
+            options("--no-page-chunk"),
+            CacheOptions { page_chunk, ..all }
+        );
+        assert_eq!(options("--baseline"), CacheOptions::baseline(8 << 20));
+    }
+
+    #[test]
+    fn impossible_caches_are_usage_errors_with_the_numbers() {
+        for (size, parts) in [
+            ("1m", ["1 MiB", "4 MiB"]),
+            ("1000000g", ["1024000000 MiB", "this machine has"]),
+        ] {
+            let error = Engine::new(&arguments(&["--cache", size]), 1)
+                .err()
+                .unwrap();
+            assert_eq!(exit_code_of(&error), USAGE);
+            let line = one_line(&error);
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        }
+        assert!(Engine::new(&arguments(&[]), SERVER_CACHE_BYTES).is_ok());
+    }
+}

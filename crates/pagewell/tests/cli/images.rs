@@ -1,0 +1,146 @@
+//! Disk images on the command line: each kind of source, each option, each refusal.
+
+use std::fs;
+
+use crate::support::{Fixture, Serve, bytes, run_in};
+
+/// Deals a file to two others, in chunks.
+fn deal(fixture: &Fixture, name: &str, chunk: usize) {
+    let mut whole = fs::read(fixture.path().join(name)).unwrap();
+    whole.resize(whole.len().next_multiple_of(2 * chunk), 0);
+    for part in 0..2 {
+        let chunks = whole.chunks(chunk).skip(part).step_by(2);
+        let bytes = chunks.collect::<Vec<_>>().concat();
+        fs::write(fixture.path().join(format!("part{part}")), bytes).unwrap();
+    }
+}
+
+#[test]
+fn an_image_is_one_file() {
+    let fixture = Fixture::new();
+    let content = bytes(300_001, 5);
+    fs::write(fixture.path().join("disk.img"), &content).unwrap();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    for location in [
+        "disk.img",
+        "image:disk.img",
+        "disk.img::/disk.img",
+        "image:disk.img::/disk.img",
+        "mirror:disk.img,image:disk.img",
+        "model:nvme:disk.img",
+        "model:ssd,speed=10:mirror:(model:nvme:disk.img),disk.img",
+    ] {
+        assert!(run(&["cat", location]).done() == content, "{location}");
+    }
+    let sum = |location| {
+        let line = run(&["sum", location]).text();
+        line.split("  ").next().map(str::to_owned)
+    };
+    assert_eq!(sum("image:disk.img"), sum("disk.img"));
+    assert_eq!(run(&["ls", "disk.img::/"]).text(), "disk.img\n");
+    assert_eq!(run(&["ls", "image:disk.img"]).text(), "image:disk.img\n");
+    run(&["cp", "image:disk.img", "tree"]).done();
+    assert!(fs::read(fixture.tree().join("disk.img")).unwrap() == content);
+    run(&["cp", "image:disk.img", "copy"]).done();
+    assert!(fs::read(fixture.path().join("copy")).unwrap() == content);
+    let zeros = run(&["cat", "image:ram:100k"]).done();
+    assert!(zeros == vec![0; 100 << 10]);
+}
+
+#[test]
+fn what_is_inside_is_recognised_by_content() {
+    let fixture = Fixture::new();
+    fixture.iso();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    let expected = run(&["ls", "-lR", "tree.iso"]).text();
+    let big = run(&["cat", "tree.iso::/big"]).done();
+    deal(&fixture, "tree.iso", 4096);
+    for source in [
+        "stripe:4k:part0,part1",
+        "iso:stripe:4k:image:part0,(part1)",
+        "mirror:tree.iso,tree.iso",
+        "model:nvme,speed=100:tree.iso",
+        "model:ssd,speed=100:stripe:4k:part0,part1",
+    ] {
+        let listed = run(&["ls", "-lR", source]).text();
+        assert_eq!(listed.replace(source, "tree.iso"), expected);
+        let location = format!("{source}::/big");
+        assert!(run(&["cat", &location]).done() == big, "{source}");
+    }
+    let whole = fs::read(fixture.path().join("tree.iso")).unwrap();
+    assert!(
+        run(&["cat", "image:tree.iso"]).done() == whole,
+        "the image itself"
+    );
+}
+
+#[test]
+fn every_option_gives_the_same_bytes() {
+    let fixture = Fixture::new();
+    fixture.iso();
+    let expected = fs::read(fixture.tree().join("big")).unwrap();
+    for options in [
+        &["--cache", "4m"][..],
+        &["--no-readahead"],
+        &["--no-elevator"],
+        &["--no-merge"],
+        &["--no-free-behind"],
+        &["--no-page-chunk"],
+        &["--baseline"],
+        &["--device-model", "dvd,speed=1000"],
+        &["--baseline", "--device-model", "nvme", "--cache", "5000k"],
+    ] {
+        let arguments = [&["cat"], options, &["tree.iso::/big"]].concat();
+        let found = run_in(fixture.path(), &arguments).done();
+        assert!(found == expected, "{options:?}");
+    }
+}
+
+#[test]
+fn impossible_caches_and_models_are_usage_errors() {
+    let fixture = Fixture::new();
+    for command in ["cat", "sum", "ls", "stat", "serve"] {
+        for (options, parts) in [
+            (["--cache", "1m"], ["1 MiB", "4 MiB"]),
+            (
+                ["--cache", "1000000g"],
+                ["1024000000 MiB", "this machine has"],
+            ),
+            (["--cache", "much"], ["much", "a size is a number"]),
+            (["--device-model", "tape"], ["tape", "hdd-7200"]),
+            (["--device-model", "dvd,speed=0"], ["speed", "dvd,speed=0"]),
+        ] {
+            let arguments = [command, options[0], options[1], "tree/a"];
+            let line = run_in(fixture.path(), &arguments).failed(2);
+            assert!(parts.iter().all(|part| line.contains(part)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_put_together_is_refused_by_name() {
+    let fixture = Fixture::new();
+    for (source, part) in [
+        ("mirror:tree/a,tree/big", "tree/big"),
+        ("stripe:64k:tree/a,tree/big", "the smallest device"),
+        ("stripe:64k:tree/a,nothing", "nothing: No such file"),
+        ("image:tree", "tree"),
+        ("image:/dev/null", "/dev/null: neither"),
+    ] {
+        let line = run_in(fixture.path(), &["cat", source]).failed(1);
+        assert!(line.contains(part), "{line} lacks {part}");
+    }
+}
+
+#[test]
+fn a_server_says_what_memory_and_which_way_it_has() {
+    let fixture = Fixture::new();
+    let image = fixture.tree().join("big");
+    let image = format!("/big={}", image.display());
+    let mut serve = Serve::start(&["--cache", "8m", &image]);
+    let lines = serve.lines_until("image ").concat();
+    assert!(lines.starts_with("cache: 8.0 MiB in "), "{lines}");
+    assert!(lines.contains("big: read "), "{lines}");
+    serve.signal("TERM");
+    assert_eq!(serve.end().0, Some(0));
+}
