@@ -201,11 +201,12 @@ impl CachedDevice {
                 }
                 None => {
                     let wanted = end.next_multiple_of(CHUNK_BYTES).min(object.length_bytes);
-                    let pages = object.obtain(chunk, wanted - chunk, mode)?;
+                    let (pages, kind) = object.obtain_as(chunk, wanted - chunk, mode)?;
                     if let Some(held) = pages.first() {
                         object.copy_held(held, at % PAGE, piece)?;
                     }
-                    AccessKind::Miss
+                    // A page that is on its way is late, not gone.
+                    kind
                 }
             };
             // A page is told once: when its end was reached, as sequential readers do.

@@ -69,26 +69,38 @@ impl Object {
         length: u64,
         mode: ReadMode,
     ) -> Result<Vec<Held>> {
+        Ok(self.obtain_as(offset, length, mode)?.0)
+    }
+
+    /// [`Self::obtain`], and how the bytes were found.
+    pub(crate) fn obtain_as(
+        self: &Arc<Self>,
+        offset: u64,
+        length: u64,
+        mode: ReadMode,
+    ) -> Result<(Vec<Held>, AccessKind)> {
         let deadline = Instant::now().checked_add(self.core.options.read_timeout);
         let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
         let wanted = self.hold_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
         let (mut reach, mut is_first) = (Reach::Wide, true);
+        let mut found = AccessKind::Hit;
         loop {
             let flights = self.launch(&wanted, reach, mode);
             if is_first {
                 let kind = self.kind_of(&wanted, &flights);
+                found = kind.unwrap_or(found);
                 if let Some(kind) = kind.filter(|_| !self.wants_hits) {
                     self.tell(offset, covered, kind);
                 }
             }
             if flights.is_empty() {
-                return Ok(held(wanted));
+                return Ok((held(wanted), found));
             }
             CACHE_MISSES.add(u64::from(is_first));
             is_first = false;
             match self.settle(&wanted, &flights, (offset, mode), deadline)? {
-                Settled::Complete => return Ok(held(wanted)),
+                Settled::Complete => return Ok((held(wanted), found)),
                 Settled::Failed(error) if reach == Reach::Alone => {
                     return Err(Error::Device(error));
                 }

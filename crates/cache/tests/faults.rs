@@ -281,10 +281,7 @@ fn read_ahead_takes_a_part_of_the_memory_and_goes_on_while_there_is_more() {
     let device = open(options(), &source);
     device.prefetch(0, 64 * MIB);
     let (pages, _) = device.resident_pages();
-    assert!(
-        pages <= MIB >> 16,
-        "an eighth at a time, not {pages}"
-    );
+    assert!(pages <= MIB >> 16, "an eighth at a time, not {pages}");
     // Windows that nobody reads fill the rest, but never keep a reader from his.
     for at in (0..64 * MIB).step_by(1 << 18) {
         read(&device, at, 4096).unwrap();

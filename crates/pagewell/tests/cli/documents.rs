@@ -5,13 +5,14 @@ use std::fs;
 
 use crate::support::{run, tool};
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "serve",
     "ls",
     "cat",
     "cp",
     "stat",
     "sum",
+    "bench",
     "counters",
     "completions",
     "man",

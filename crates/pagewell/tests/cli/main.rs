@@ -9,6 +9,7 @@ mod bad_input;
 mod copying;
 mod documents;
 mod images;
+mod measuring;
 mod reading;
 mod serving;
 mod support;
