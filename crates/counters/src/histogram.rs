@@ -2,7 +2,7 @@
 //!
 //! Buckets are logarithmic with eight linear steps per power of two, so a quantile read from it
 //! is at most 12.5 % above the true one. 1 ns to 2^40 ns (18 minutes); longer counts as longest.
-//! Weakness: the quantiles of a short interval need the difference of two snapshots.
+//! The quantiles of an interval come from the difference of two [`Counts`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -56,18 +56,72 @@ impl Histogram {
     /// Reads it.
     #[must_use]
     pub fn quantiles(&self) -> Quantiles {
-        let counts: Vec<u64> = self
-            .buckets
-            .iter()
-            .map(|bucket| bucket.load(Ordering::Relaxed))
-            .collect();
-        let count = counts.iter().sum();
+        self.counts().quantiles()
+    }
+
+    /// Reads all of it.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let buckets = self.buckets.iter();
+        Counts {
+            buckets: buckets
+                .map(|bucket| bucket.load(Ordering::Relaxed))
+                .collect(),
+            sum_nanoseconds: self.sum_nanoseconds.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The buckets of a histogram, read once. An empty one counts nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Durations in each bucket; those behind the last are zero.
+    pub buckets: Vec<u64>,
+    /// Sum of all durations.
+    pub sum_nanoseconds: u64,
+}
+
+impl Counts {
+    /// Durations recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+
+    /// What was recorded after `earlier` was read from the same histogram.
+    #[must_use]
+    pub fn difference(&self, earlier: &Self) -> Self {
+        let before = earlier.buckets.iter().chain(std::iter::repeat(&0));
+        let buckets = self.buckets.iter().zip(before);
+        Self {
+            buckets: buckets
+                .map(|(now, before)| now.saturating_sub(*before))
+                .collect(),
+            sum_nanoseconds: self.sum_nanoseconds.saturating_sub(earlier.sum_nanoseconds),
+        }
+    }
+
+    /// Adds what another histogram has recorded.
+    pub fn add(&mut self, other: &Self) {
+        if self.buckets.len() < other.buckets.len() {
+            self.buckets.resize(other.buckets.len(), 0);
+        }
+        for (sum, count) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum = sum.saturating_add(*count);
+        }
+        self.sum_nanoseconds = self.sum_nanoseconds.saturating_add(other.sum_nanoseconds);
+    }
+
+    /// Quantiles of what was recorded.
+    #[must_use]
+    pub fn quantiles(&self) -> Quantiles {
+        let count = self.count();
         let at = |per_mille: u64| {
             let rank = (u128::from(count) * u128::from(per_mille))
                 .div_ceil(1000)
                 .max(1);
             let mut seen = 0u128;
-            for (index, bucket) in counts.iter().enumerate() {
+            for (index, bucket) in self.buckets.iter().take(BUCKETS).enumerate() {
                 seen += u128::from(*bucket);
                 if seen >= rank {
                     return Duration::from_nanos(bucket_end(index));
@@ -77,7 +131,7 @@ impl Histogram {
         };
         Quantiles {
             count,
-            sum: Duration::from_nanos(self.sum_nanoseconds.load(Ordering::Relaxed)),
+            sum: Duration::from_nanos(self.sum_nanoseconds),
             p50: at(500),
             p99: at(990),
             p999: at(999),
@@ -150,5 +204,22 @@ mod tests {
             );
         }
         assert_eq!(Histogram::new().quantiles(), Quantiles::default());
+    }
+
+    #[test]
+    fn the_difference_is_what_came_between() {
+        let histogram = Histogram::new();
+        (1..=100).for_each(|micro| histogram.record(Duration::from_micros(micro)));
+        let before = histogram.counts();
+        histogram.record(Duration::from_millis(7));
+        let between = histogram.counts().difference(&before);
+        assert_eq!(between.count(), 1);
+        assert_eq!(between.sum_nanoseconds, 7_000_000);
+        assert!(between.quantiles().p50 >= Duration::from_millis(7));
+        let mut sum = Counts::default();
+        sum.add(&before);
+        sum.add(&between);
+        assert_eq!(sum, histogram.counts());
+        assert_eq!(Counts::default().quantiles(), Quantiles::default());
     }
 }

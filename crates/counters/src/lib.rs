@@ -6,7 +6,7 @@
 mod histogram;
 pub mod names;
 
-pub use histogram::{Histogram, Quantiles};
+pub use histogram::{Counts, Histogram, Quantiles};
 
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 

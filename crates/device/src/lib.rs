@@ -6,6 +6,7 @@
 mod buffer;
 mod device;
 mod file;
+pub mod layer;
 mod memory;
 mod mix;
 pub mod model;

@@ -28,7 +28,8 @@
 //! Time is the model's own and absolute: a request that comes late while others are queued loses
 //! nothing. Rounding is at most half a nanosecond for each part of a request.
 //!
-//! Known weaknesses: zones all have one rate; the drive does not reorder its queue; its buffer is
+//! Known weaknesses: zones all have one rate; the bytes count as the whole disk, so that a short
+//! device has long seeks all the same; the drive does not reorder its queue; its buffer is
 //! one segment, so two alternating streams get nothing from it; writes always reach the medium;
 //! the time between requests does not turn the medium.
 

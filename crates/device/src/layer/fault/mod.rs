@@ -1,0 +1,273 @@
+//! A device that fails as a script says. The grammar is in `script.rs`.
+//!
+//! Bytes in front of a failure are transferred, as a disk does, in whole blocks; those behind it
+//! are not, and the memory for them stays as it was. A stall holds the request back without
+//! holding its submitter; the time is kept by one thread. All stalls end when the layer is
+//! dropped or [`FaultHandle::release`] is called; the requests then go on.
+
+mod script;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+
+pub use script::{Script, ScriptError};
+
+use crate::timer::{Timer, TimerHandle};
+use crate::{Device, Error, Geometry, Memory, Request, Result, read_exact};
+use script::Action;
+
+/// See the module's text.
+pub struct Fault {
+    inner: Arc<dyn Device>,
+    handle: FaultHandle,
+    /// Last owner of the thread: dropping it ends all stalls.
+    _timer: Timer,
+}
+
+/// Changes what goes wrong while the device is in use.
+#[derive(Clone)]
+pub struct FaultHandle {
+    shared: Arc<Shared>,
+    timer: TimerHandle,
+}
+
+struct Shared {
+    script: Mutex<Script>,
+    fired: AtomicU64,
+}
+
+impl Fault {
+    /// Breaks `inner` as `script` says. Starts one thread.
+    pub fn new(inner: Arc<dyn Device>, script: Script) -> std::io::Result<Self> {
+        let timer = Timer::new("device-fault", Duration::ZERO)?;
+        let shared = Arc::new(Shared {
+            script: Mutex::new(script),
+            fired: AtomicU64::new(0),
+        });
+        let handle = FaultHandle {
+            shared,
+            timer: timer.handle(),
+        };
+        Ok(Self {
+            inner,
+            handle,
+            _timer: timer,
+        })
+    }
+
+    /// A way to change the script and to end stalls.
+    #[must_use]
+    pub fn handle(&self) -> FaultHandle {
+        self.handle.clone()
+    }
+
+    /// Fails at byte `first` of the device or at the first byte of the request, whichever is
+    /// later; transfers what is in front of it.
+    fn fail(&self, request: Request, first: u64, errno: Errno) {
+        let offset = first.max(request.offset());
+        let error = Error::Failed {
+            device: self.inner.name().to_owned(),
+            offset,
+            errno,
+        };
+        let block = u64::from(self.inner.geometry().logical_block_bytes.max(1));
+        let intact = offset - request.offset();
+        let intact = usize::try_from(intact - intact % block).unwrap_or(0);
+        if intact == 0 || intact >= request.len() {
+            request.fail(0, error);
+            return;
+        }
+        let rest = request.len() - intact;
+        let mut pieces = request.split(&[intact, rest]).into_iter();
+        if let Some(piece) = pieces.next() {
+            self.inner.submit(piece);
+        }
+        if let Some(piece) = pieces.next() {
+            piece.fail(0, error);
+        }
+    }
+
+    fn stall(&self, request: Request, time: Option<Duration>) {
+        let due = time.and_then(|time| Instant::now().checked_add(time));
+        let inner = self.inner.clone();
+        let timer = &self.handle.timer;
+        timer.at(due, move || inner.submit(request));
+    }
+}
+
+impl FaultHandle {
+    /// Replaces the script; counting starts again. Stalls go on.
+    pub fn set_script(&self, script: Script) {
+        let current = self.shared.script.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = script;
+    }
+
+    /// Ends all stalls now. Later requests may stall again.
+    pub fn release(&self) {
+        self.timer.release();
+    }
+
+    /// Requests held back now.
+    #[must_use]
+    pub fn stalled(&self) -> usize {
+        self.timer.waiting()
+    }
+
+    /// How often any rule fired.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.shared.fired.load(Ordering::Relaxed)
+    }
+}
+
+impl Device for Fault {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&self, request: Request) {
+        let script = self.handle.shared.script.lock();
+        let verdict = script
+            .unwrap_or_else(PoisonError::into_inner)
+            .judge(&request);
+        let Some(verdict) = verdict else {
+            self.inner.submit(request);
+            return;
+        };
+        self.handle.shared.fired.fetch_add(1, Ordering::Relaxed);
+        match verdict.action {
+            Action::Error(errno) => self.fail(request, verdict.first, errno),
+            Action::Short(left) => {
+                let first = request.offset().saturating_add(left);
+                self.fail(request, first, Errno::IO);
+            }
+            Action::Stall(time) => self.stall(request, time),
+        }
+    }
+
+    fn register_memory(&self, memory: &Memory) {
+        self.inner.register_memory(memory);
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        if !may_block {
+            return Err(Error::WouldBlock);
+        }
+        read_exact(self, offset, target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Buffer, Issuer, Operation, Outcome, Pattern};
+    use std::sync::mpsc;
+
+    fn fault(script: &str) -> (Fault, Pattern) {
+        let pattern = Pattern::new(1 << 30, 3);
+        let script = Script::parse(script).unwrap();
+        (
+            Fault::new(Arc::new(pattern.clone()), script).unwrap(),
+            pattern,
+        )
+    }
+
+    fn read(fault: &Fault, offset: u64, length: usize) -> mpsc::Receiver<(Outcome, Buffer)> {
+        let (sender, receiver) = mpsc::channel();
+        fault.submit(Request::owned(
+            Operation::Read,
+            offset,
+            Buffer::new(length, 512),
+            Issuer::Reader,
+            move |outcome, buffer| drop(sender.send((outcome, buffer))),
+        ));
+        receiver
+    }
+
+    fn failed(fault: &Fault, offset: u64, errno: Errno) -> Result<()> {
+        let device = fault.name().to_owned();
+        Err(Error::Failed {
+            device,
+            offset,
+            errno,
+        })
+    }
+
+    #[test]
+    fn an_error_names_the_byte_and_what_is_before_it_is_there() {
+        let (fault, pattern) = fault("read 4096..8192 error ENODATA");
+        let (outcome, buffer) = read(&fault, 1024, 16_384).recv().unwrap();
+        assert_eq!(outcome.transferred_bytes, 3072);
+        assert_eq!(outcome.result, failed(&fault, 4096, Errno::NODATA));
+        assert_eq!(pattern.check(1024, &buffer[..3072]), Ok(()));
+        assert!(buffer[3072..].iter().all(|byte| *byte == 0));
+        let (outcome, _) = read(&fault, 6000, 512).recv().unwrap();
+        assert_eq!(outcome.transferred_bytes, 0);
+        assert_eq!(outcome.result, failed(&fault, 6000, Errno::NODATA));
+        let (outcome, buffer) = read(&fault, 8192, 512).recv().unwrap();
+        assert_eq!(outcome.result, Ok(()));
+        assert_eq!(pattern.check(8192, &buffer), Ok(()));
+        assert_eq!(fault.handle().fired(), 2);
+        let text = fault
+            .read_at(4000, &mut [0; 200], true)
+            .unwrap_err()
+            .to_string();
+        assert!(text.contains("pattern:") && text.contains("4096"), "{text}");
+    }
+
+    #[test]
+    fn a_short_transfer_has_its_first_bytes() {
+        let (fault, pattern) = fault("read * short 512 after 1 once");
+        for (expected, left) in [(4096, 0), (512, 512), (4096, 0)] {
+            let (outcome, buffer) = read(&fault, 8192, 4096).recv().unwrap();
+            assert_eq!(outcome.transferred_bytes, expected);
+            assert_eq!(pattern.check(8192, &buffer[..expected]), Ok(()));
+            if left > 0 {
+                assert_eq!(outcome.result, failed(&fault, 8192 + left, Errno::IO));
+            }
+        }
+    }
+
+    #[test]
+    fn a_stall_holds_nobody_else_and_ends_when_released() {
+        let (fault, pattern) = fault("read ..4096 stall forever\nread 4096..8192 stall 2ms");
+        let start = Instant::now();
+        let forever = read(&fault, 0, 512);
+        let later = read(&fault, 4096, 512);
+        assert_eq!(read(&fault, 8192, 512).recv().unwrap().0.result, Ok(()));
+        assert_eq!(later.recv().unwrap().0.result, Ok(()));
+        assert!(start.elapsed() >= Duration::from_millis(2));
+        assert!(forever.try_recv().is_err());
+        assert_eq!(fault.handle().stalled(), 1);
+        fault.handle().release();
+        let (outcome, buffer) = forever.recv().unwrap();
+        assert_eq!(outcome.result, Ok(()));
+        assert_eq!(pattern.check(0, &buffer), Ok(()));
+        let again = read(&fault, 0, 512);
+        drop(fault);
+        assert_eq!(again.try_recv().unwrap().0.result, Ok(()));
+    }
+
+    #[test]
+    fn the_script_changes_at_run_time() {
+        let (fault, _) = fault("");
+        let handle = fault.handle();
+        assert_eq!(read(&fault, 0, 512).recv().unwrap().0.result, Ok(()));
+        handle.set_script(Script::parse("any * error EIO").unwrap());
+        let (outcome, _) = read(&fault, 0, 512).recv().unwrap();
+        assert_eq!(outcome.result, failed(&fault, 0, Errno::IO));
+        handle.set_script(Script::default());
+        assert_eq!(read(&fault, 0, 512).recv().unwrap().0.result, Ok(()));
+    }
+}

@@ -1,0 +1,212 @@
+//! Counts what goes to a device and how it answers, split by who asked.
+//!
+//! Sums and histograms are relaxed atomic additions. One short lock holds what needs an order:
+//! the number of requests outstanding and where the last one ended. Whoever wants to know what
+//! the device itself was asked puts this layer next to it, below whatever cuts and merges.
+
+mod iostat;
+mod queue;
+mod sizes;
+mod snapshot;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use pagewell_counters::Histogram;
+
+pub use iostat::Iostat;
+pub use sizes::SizeHistogram;
+pub use snapshot::{Flow, Snapshot};
+
+use crate::{Device, Error, Geometry, Issuer, Memory, Operation, Request, Result, read_exact};
+use queue::Queue;
+
+const OPERATIONS: [Operation; 2] = [Operation::Read, Operation::Write];
+
+/// See the module's text.
+pub struct Stats {
+    inner: Arc<dyn Device>,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    began: Instant,
+    /// By issuer and operation.
+    cells: [[Cell; OPERATIONS.len()]; Issuer::ALL.len()],
+    queue: Mutex<Queue>,
+    merged: AtomicU64,
+}
+
+struct Cell {
+    requests: AtomicU64,
+    bytes: AtomicU64,
+    errors: AtomicU64,
+    sizes: Box<[AtomicU64]>,
+    latency: Histogram,
+}
+
+impl Cell {
+    fn new() -> Self {
+        Self {
+            requests: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            sizes: (0..sizes::BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            latency: Histogram::new(),
+        }
+    }
+
+    fn read(&self, issuer: Issuer, operation: Operation) -> Flow {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Flow {
+            issuer,
+            operation,
+            requests: load(&self.requests),
+            bytes: load(&self.bytes),
+            errors: load(&self.errors),
+            sizes: SizeHistogram {
+                counts: self.sizes.iter().map(load).collect(),
+            },
+            latency: self.latency.counts(),
+        }
+    }
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cell(&self, issuer: Issuer, operation: Operation) -> &Cell {
+        let row = match issuer {
+            Issuer::Reader => 0,
+            Issuer::ReadAhead => 1,
+            Issuer::Flusher => 2,
+            Issuer::Metadata => 3,
+        };
+        let column = match operation {
+            Operation::Read => 0,
+            Operation::Write => 1,
+        };
+        &self.cells[row][column]
+    }
+}
+
+impl Stats {
+    /// Counts what goes to `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Device>) -> Self {
+        let depth = inner.geometry().queue_depth;
+        let cells = Issuer::ALL.map(|_| OPERATIONS.map(|_| Cell::new()));
+        Self {
+            inner,
+            shared: Arc::new(Shared {
+                began: Instant::now(),
+                cells,
+                queue: Mutex::new(Queue::new(depth)),
+                merged: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// All that was counted so far.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let shared = &self.shared;
+        let (time, queue) = {
+            let mut queue = shared.queue();
+            let time = shared.began.elapsed();
+            queue.pass(time);
+            (time, queue.clone())
+        };
+        let pairs = Issuer::ALL.into_iter();
+        let pairs = pairs.flat_map(|issuer| OPERATIONS.map(|operation| (issuer, operation)));
+        let flows =
+            pairs.map(|(issuer, operation)| shared.cell(issuer, operation).read(issuer, operation));
+        Snapshot {
+            device: self.inner.name().to_owned(),
+            time,
+            flows: flows.collect(),
+            outstanding: queue.outstanding,
+            outstanding_max: queue.outstanding_max,
+            waiting_time: queue.waiting_time,
+            active_time: queue.active_time,
+            waiting_busy: queue.waiting_busy,
+            active_busy: queue.active_busy,
+            seek_distances: queue.distances.to_vec(),
+            backward: queue.backward,
+            merged: shared.merged.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Tells that `count` requests became part of others before they came here.
+    pub fn note_merged(&self, count: u64) {
+        self.shared.merged.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Has the most outstanding requests counted anew.
+    pub fn reset_outstanding_max(&self) {
+        let mut queue = self.shared.queue();
+        queue.outstanding_max = queue.outstanding;
+    }
+}
+
+impl Device for Stats {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.inner.length_bytes()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.inner.geometry()
+    }
+
+    fn submit(&self, mut request: Request) {
+        let (issuer, operation) = (request.issuer(), request.operation());
+        let cell = self.shared.cell(issuer, operation);
+        cell.requests.fetch_add(1, Ordering::Relaxed);
+        if let Some(count) = cell.sizes.get(SizeHistogram::bucket(request.len())) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        let start = {
+            let mut queue = self.shared.queue();
+            let start = self.shared.began.elapsed();
+            queue.enter(start, request.offset(), request.len() as u64);
+            start
+        };
+        let shared = self.shared.clone();
+        request.observe(move |outcome| {
+            let now = {
+                let mut queue = shared.queue();
+                let now = shared.began.elapsed();
+                queue.exit(now);
+                now
+            };
+            let cell = shared.cell(issuer, operation);
+            let failed = u64::from(outcome.result.is_err());
+            cell.errors.fetch_add(failed, Ordering::Relaxed);
+            let bytes = outcome.transferred_bytes as u64;
+            cell.bytes.fetch_add(bytes, Ordering::Relaxed);
+            cell.latency.record(now.saturating_sub(start));
+        });
+        self.inner.submit(request);
+    }
+
+    fn register_memory(&self, memory: &Memory) {
+        self.inner.register_memory(memory);
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        if !may_block {
+            return Err(Error::WouldBlock);
+        }
+        read_exact(self, offset, target)
+    }
+}
+
+#[cfg(test)]
+mod tests;

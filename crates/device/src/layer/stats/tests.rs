@@ -1,0 +1,134 @@
+use std::sync::mpsc;
+use std::time::Duration;
+
+use super::*;
+use crate::layer::{Fault, Script};
+use crate::{Buffer, Pattern};
+
+fn submit(device: &dyn Device, offset: u64, length: usize, issuer: Issuer, operation: Operation) {
+    let (sender, receiver) = mpsc::channel();
+    device.submit(Request::owned(
+        operation,
+        offset,
+        Buffer::new(length, 512),
+        issuer,
+        move |_, _| sender.send(()).unwrap(),
+    ));
+    receiver.recv().unwrap();
+}
+
+fn read(device: &dyn Device, offset: u64, length: usize, issuer: Issuer) {
+    submit(device, offset, length, issuer, Operation::Read);
+}
+
+#[test]
+fn many_threads_add_up_and_issuers_stay_apart() {
+    let stats = Stats::new(Arc::new(Pattern::new(1 << 40, 1)));
+    std::thread::scope(|scope| {
+        for thread in 0..8usize {
+            let stats = &stats;
+            scope.spawn(move || {
+                let issuer = Issuer::ALL[thread % 4];
+                for index in 0..500 {
+                    read(stats, index * 4096, 2048 * (thread % 4 + 1), issuer);
+                }
+            });
+        }
+    });
+    let snapshot = stats.snapshot();
+    assert_eq!(snapshot.requests(), 4000);
+    assert_eq!(snapshot.bytes(), 1000 * 2048 * (1 + 2 + 3 + 4));
+    assert_eq!((snapshot.errors(), snapshot.outstanding), (0, 0));
+    assert!((1..=8).contains(&snapshot.outstanding_max));
+    for (issuer, floor) in Issuer::ALL.into_iter().zip([2048, 4096, 6144, 8192]) {
+        let sizes = snapshot.sizes(Some(issuer));
+        assert_eq!(
+            (sizes.between(floor, floor + 2048), sizes.total()),
+            (1000, 1000)
+        );
+        assert_eq!(snapshot.latency(Some(issuer)).count(), 1000);
+        let requests: u64 = snapshot.of(issuer).map(|flow| flow.requests).sum();
+        assert_eq!(requests, 1000);
+    }
+    assert_eq!(snapshot.sizes(None).total(), 4000);
+    assert_eq!(snapshot.latency(None).count(), 4000);
+    assert_eq!(snapshot.seek_distances.iter().sum::<u64>(), 3999);
+}
+
+#[test]
+fn a_difference_has_only_what_came_between() {
+    let stats = Stats::new(Arc::new(Pattern::new(1 << 30, 1)));
+    read(&stats, 0, 4096, Issuer::Reader);
+    let before = stats.snapshot();
+    read(&stats, 4096, 4096, Issuer::ReadAhead);
+    read(&stats, 8192, 4096, Issuer::ReadAhead);
+    read(&stats, 0, 4096, Issuer::ReadAhead);
+    submit(&stats, 1 << 20, 512, Issuer::Flusher, Operation::Write);
+    stats.note_merged(4);
+    let between = stats.snapshot().difference(&before);
+    assert_eq!((between.requests(), between.bytes()), (4, 3 * 4096));
+    assert_eq!(between.errors(), 1); // a pattern takes no writes
+    assert_eq!(
+        between
+            .of(Issuer::Reader)
+            .map(|flow| flow.requests)
+            .sum::<u64>(),
+        0
+    );
+    assert_eq!(between.backward, 1);
+    assert!((between.sequential_share() - 0.5).abs() < 1e-9);
+    assert!((between.merge_ratio() - 0.5).abs() < 1e-9);
+    assert_eq!(between.difference(&between).requests(), 0);
+}
+
+#[test]
+fn what_is_outstanding_is_seen_and_so_are_errors() {
+    let script = "read ..4096 stall forever\nread 8192.. error EIO";
+    let pattern = Arc::new(Pattern::new(1 << 30, 1));
+    let fault = Fault::new(pattern, Script::parse(script).unwrap()).unwrap();
+    let handle = fault.handle();
+    let stats = Stats::new(Arc::new(fault));
+    let (sender, receiver) = mpsc::channel();
+    for offset in [0, 512, 1024] {
+        let sender = sender.clone();
+        let buffer = Buffer::new(512, 512);
+        let done = move |_, _| sender.send(()).unwrap();
+        let request = Request::owned(Operation::Read, offset, buffer, Issuer::Reader, done);
+        stats.submit(request);
+    }
+    read(&stats, 8000, 1000, Issuer::Metadata);
+    let snapshot = stats.snapshot();
+    assert_eq!((snapshot.outstanding, snapshot.outstanding_max), (3, 4));
+    assert_eq!((snapshot.errors(), snapshot.bytes()), (1, 192));
+    assert!(snapshot.outstanding_mean() > 0.0);
+    handle.release();
+    (0..3).for_each(|_| receiver.recv().unwrap());
+    stats.reset_outstanding_max();
+    let snapshot = stats.snapshot();
+    assert_eq!((snapshot.outstanding, snapshot.outstanding_max), (0, 0));
+    assert_eq!(snapshot.bytes(), 192 + 3 * 512);
+}
+
+#[test]
+fn iostat_rows_have_the_columns_of_solaris() {
+    let stats = Stats::new(Arc::new(Pattern::new(1 << 30, 1)));
+    let empty = stats.snapshot();
+    let mut between = empty.difference(&empty);
+    assert_eq!(
+        between.iostat().to_string(),
+        "    0.0    0.0    0.0    0.0  0.0  0.0    0.0    0.0   0   0 pattern:1073741824:1"
+    );
+    "c0t0d0".clone_into(&mut between.device);
+    between.time = Duration::from_secs(10);
+    between.flows[0].latency.buckets = vec![15_156];
+    between.flows[0].bytes = 30_312 * 1024;
+    between.waiting_time = Duration::from_millis(4_300);
+    between.active_time = Duration::from_millis(9_600);
+    between.waiting_busy = Duration::from_millis(4_300);
+    between.active_busy = Duration::from_millis(9_600);
+    assert_eq!(
+        format!("{}\n{}", Iostat::HEADER, between.iostat()),
+        "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n \
+         1515.6    0.0 3031.2    0.0  0.4  1.0    0.3    0.6  43  96 c0t0d0"
+    );
+}
