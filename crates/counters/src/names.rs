@@ -109,6 +109,48 @@ register! { COUNTERS, Counter:
         "Reads that found their window mapped.";
     CACHE_WINDOW_MAPS = "pagewell_cache_window_maps_total", "Windows mapped.";
     CACHE_WINDOW_UNMAPS = "pagewell_cache_window_unmaps_total", "Windows unmapped.";
+    DEVICE_WRITES = "pagewell_device_writes_total",
+        "Write requests made to files and block devices.";
+    DEVICE_WRITE_BYTES = "pagewell_device_write_bytes_total",
+        "Bytes written to files and block devices.";
+    DEVICE_WRITE_ERRORS = "pagewell_device_write_errors_total",
+        "Writes that a file or block device refused.";
+    DEVICE_REFUSED = "pagewell_device_refused_total",
+        "Requests refused because they were misaligned, out of bounds or not allowed.";
+    DEVICE_TRUNCATED = "pagewell_device_truncated_total",
+        "Requests that met the end of a file which had become shorter.";
+    DEVICE_CONTINUED = "pagewell_device_continued_total",
+        "Transfers that were short or interrupted and went on.";
+    DEVICE_BUFFERED_FALLBACKS = "pagewell_device_buffered_fallbacks_total",
+        "Devices read through the kernel's page cache because they cannot be read directly.";
+    DEVICE_TAIL_WRITES = "pagewell_device_tail_writes_total",
+        "Writes of the partial last block of a file, made through the kernel's page cache.";
+    DEVICE_RING_FALLBACKS = "pagewell_device_ring_fallbacks_total",
+        "Devices served by threads because the kernel gave no ring.";
+    DEVICE_RING_STALLS = "pagewell_device_ring_stalls_total",
+        "Times that the kernel did not take requests from a ring at once.";
+    DEVICE_RING_QUEUED = "pagewell_device_ring_queued_total",
+        "Requests that waited because a ring was at its depth.";
+    DEVICE_FIXED_TRANSFERS = "pagewell_device_fixed_transfers_total",
+        "Transfers in memory that was prepared for the ring.";
+    DEVICE_MEMORY_FALLBACKS = "pagewell_device_memory_fallbacks_total",
+        "Times that memory could not be prepared for a ring.";
+    DEVICE_WORKERS_REFUSED = "pagewell_device_workers_refused_total",
+        "Times that the system gave no further thread to a device.";
+    DEVICE_COMPLETION_PANICS = "pagewell_device_completion_panics_total",
+        "Completions that ended in a defect of the program.";
+    STRIPE_REQUESTS_DEALT = "pagewell_stripe_requests_dealt_total",
+        "Requests of stripes that touched more than one device.";
+    STRIPE_PIECES_MERGED = "pagewell_stripe_pieces_merged_total",
+        "Chunks of stripes that travelled in the request of their neighbour.";
+    MIRROR_READS_RETRIED = "pagewell_mirror_reads_retried_total",
+        "Reads of mirrors tried again on another half after a failure.";
+    MIRROR_READS_FAILED = "pagewell_mirror_reads_failed_total",
+        "Reads of mirrors that failed on every half.";
+    MIRROR_WRITES_FAILED = "pagewell_mirror_writes_failed_total",
+        "Writes of mirrors that failed on every half.";
+    MIRROR_HALVES_FAILED = "pagewell_mirror_halves_failed_total",
+        "Halves of mirrors taken out of service because a write failed.";
     ISO_DIRECTORY_HITS = "pagewell_iso_directory_cache_hits_total",
         "Directories of images found parsed.";
     ISO_DIRECTORY_MISSES = "pagewell_iso_directory_cache_misses_total",

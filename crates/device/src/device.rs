@@ -69,7 +69,7 @@ pub struct Geometry {
     /// Offsets and lengths of requests are multiples of this many bytes, a power of two. The
     /// last block may reach past the end: a read of it transfers only what is there.
     pub logical_block_bytes: u32,
-    /// Addresses of segments are multiples of this many bytes, a power of two.
+    /// Addresses and lengths of segments are multiples of this many bytes, a power of two.
     pub memory_alignment_bytes: u32,
     /// Transfers of a multiple of this many bytes go best.
     pub optimal_transfer_bytes: u32,
@@ -152,7 +152,9 @@ pub trait Device: Send + Sync {
 
     /// Takes a request and completes it, now or later, on any thread. Does not wait for storage
     /// unless the device says so in its description. A request that breaks the alignment of
-    /// [`Device::geometry`] or reaches past the end (rounded up to a block) fails.
+    /// [`Device::geometry`] or reaches past the end (rounded up to a block) fails. One that
+    /// reaches past the end within the last block transfers what is there and then ends with
+    /// [`Error::PastEnd`]: it was whole when `transferred_bytes` reaches the end of the device.
     fn submit(&self, request: Request);
 
     /// [`Device::submit`] of several at once, in order; cheaper where a call to the system can

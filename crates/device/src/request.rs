@@ -14,8 +14,11 @@
 //! A completion runs on whatever thread the device has, must be short and must not wait. It may
 //! submit further requests.
 
+mod split;
+
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+
+pub use split::Piece;
 
 use crate::{Buffer, Error, Result};
 
@@ -103,7 +106,7 @@ impl Segment {
         self.length == 0
     }
 
-    fn split_at(self, length: usize) -> (Self, Self) {
+    pub(crate) fn split_at(self, length: usize) -> (Self, Self) {
         assert!(length <= self.length, "{length} of {}", self.length);
         // SAFETY: at most one past the end of the same memory.
         let rest = unsafe { self.start.add(length) };
@@ -203,12 +206,22 @@ impl Request {
         &self.segments
     }
 
-    /// The memory as slices, in order.
+    /// The memory as slices, in order, for filling it by a read.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.segments.iter().map(|segment| {
             // SAFETY: by the contract of `new` the memory is valid and ours alone until the
             // completion is called, which takes `self` away.
             unsafe { std::slice::from_raw_parts_mut(segment.start.as_ptr(), segment.length) }
+        })
+    }
+
+    /// The memory for reading it, in order: the only way to look at the bytes of a write, whose
+    /// memory others may be reading too.
+    pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
+        self.segments.iter().map(|segment| {
+            // SAFETY: by the contract of `new` the memory is valid and nobody writes to it until
+            // the completion is called, which takes `self` away.
+            unsafe { std::slice::from_raw_parts(segment.start.as_ptr(), segment.length) }
         })
     }
 
@@ -254,96 +267,6 @@ impl Request {
             transferred_bytes,
             result: Err(error),
         });
-    }
-
-    /// Cuts it into pieces of these lengths, whose sum must be its length. Its completion runs
-    /// when all pieces are complete, and knows the first piece, in order, that failed.
-    #[must_use]
-    pub fn split(mut self, lengths: &[usize]) -> Vec<Self> {
-        assert_eq!(lengths.iter().sum::<usize>(), self.length, "lengths");
-        let Some(completion) = self.completion.take() else {
-            return Vec::new();
-        };
-        let join = Arc::new(Mutex::new(Join {
-            outcomes: vec![None; lengths.len()],
-            missing: lengths.len(),
-            completion: Some(completion),
-        }));
-        let mut rest = std::mem::take(&mut self.segments).into_iter();
-        let mut current = None;
-        let mut offset = self.offset;
-        let mut pieces = Vec::with_capacity(lengths.len());
-        for (index, length) in lengths.iter().copied().enumerate() {
-            let segments = take_segments(&mut current, &mut rest, length);
-            let join = join.clone();
-            pieces.push(Self {
-                operation: self.operation,
-                offset,
-                issuer: self.issuer,
-                segments,
-                length,
-                completion: Some(Box::new(move |outcome| Join::arrive(&join, index, outcome))),
-            });
-            offset += length as u64;
-        }
-        pieces
-    }
-}
-
-fn take_segments(
-    current: &mut Option<Segment>,
-    rest: &mut impl Iterator<Item = Segment>,
-    mut length: usize,
-) -> Vec<Segment> {
-    let mut taken = Vec::new();
-    while length > 0 {
-        let Some(segment) = current.take().or_else(|| rest.next()) else {
-            break;
-        };
-        let (now, later) = segment.split_at(segment.len().min(length));
-        length -= now.len();
-        taken.push(now);
-        if !later.is_empty() {
-            *current = Some(later);
-        }
-    }
-    taken
-}
-
-/// Where the outcomes of the pieces meet.
-struct Join {
-    outcomes: Vec<Option<Outcome>>,
-    missing: usize,
-    completion: Option<Completion>,
-}
-
-impl Join {
-    fn arrive(this: &Mutex<Self>, index: usize, outcome: Outcome) {
-        let mut join = this.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = join.outcomes.get_mut(index) {
-            *slot = Some(outcome);
-        }
-        join.missing -= 1;
-        if join.missing > 0 {
-            return;
-        }
-        let outcomes = std::mem::take(&mut join.outcomes);
-        let completion = join.completion.take();
-        drop(join);
-        let mut whole = Outcome {
-            transferred_bytes: 0,
-            result: Ok(()),
-        };
-        for outcome in outcomes.into_iter().flatten() {
-            whole.transferred_bytes += outcome.transferred_bytes;
-            if outcome.result.is_err() {
-                whole.result = outcome.result;
-                break;
-            }
-        }
-        if let Some(completion) = completion {
-            completion(whole);
-        }
     }
 }
 

@@ -1,0 +1,46 @@
+//! What a request may ask of a device.
+
+use rustix::io::Errno;
+
+use crate::{Device, Error, Request, Result};
+
+/// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
+/// length, rounded up to a block ([`Error::PastEnd`]).
+pub(crate) fn check(device: &dyn Device, request: &Request) -> Result<()> {
+    let geometry = device.geometry();
+    let block = u64::from(geometry.logical_block_bytes.max(1));
+    let alignment = geometry.memory_alignment_bytes.max(1) as usize;
+    let length = request.len() as u64;
+    let ends = device.length_bytes().checked_next_multiple_of(block);
+    let end = request.offset().checked_add(length);
+    if end.is_none() || end > Some(ends.unwrap_or(u64::MAX)) {
+        return Err(past_end(device.name(), request));
+    }
+    let aligned = request.segments().iter().all(|segment| {
+        let address = segment.start().as_ptr() as usize;
+        address.is_multiple_of(alignment) && segment.len().is_multiple_of(alignment)
+    });
+    if aligned && request.offset().is_multiple_of(block) && length.is_multiple_of(block) {
+        return Ok(());
+    }
+    Err(Error::Failed {
+        device: device.name().to_owned(),
+        offset: request.offset(),
+        errno: Errno::INVAL,
+    })
+}
+
+/// How many bytes of the request a device of this length has.
+pub(crate) fn bytes_there(length_bytes: u64, request: &Request) -> usize {
+    let there = length_bytes.saturating_sub(request.offset());
+    usize::try_from(there).map_or(request.len(), |there| there.min(request.len()))
+}
+
+/// The request reaches past the last byte of `device`.
+pub(crate) fn past_end(device: &str, request: &Request) -> Error {
+    Error::PastEnd {
+        device: device.to_owned(),
+        offset: request.offset(),
+        length: request.len(),
+    }
+}

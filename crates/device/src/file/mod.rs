@@ -1,0 +1,259 @@
+//! A regular file or a block device as a device.
+//!
+//! ```text
+//!   submit ──> check ──> cut to the largest transfer ──> engine ──> kernel
+//!                                                          │
+//!   completion <────────── Transfer::advance <─────────────┘
+//!                          again, when short or interrupted
+//! ```
+//!
+//! - It is opened with `O_DIRECT` where that works, so that the cache above is the only one, and
+//!   through the kernel's page cache where it does not: said once, counted.
+//! - Requests are carried by a ring ([`Engine::Ring`]) or by threads ([`Engine::Workers`]). The
+//!   engine starts with the first request.
+//! - The last block of a file may be a part. A short transfer anywhere else means that the file
+//!   was truncated after it was opened: [`Error::PastEnd`], never zeros.
+//! - A device that is dropped waits for its requests, because the kernel writes to their memory.
+//!
+//! Known weakness: the length is that of the moment of opening; what a file grows by later is
+//! not seen. Nothing is synchronised to stable storage.
+
+mod buffered;
+mod open;
+mod ring;
+mod sysfs;
+mod transfer;
+mod workers;
+
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Once, OnceLock};
+
+use pagewell_counters::names::{DEVICE_REFUSED, DEVICE_RING_FALLBACKS};
+use rustix::io::Errno;
+
+use crate::bounds::check;
+use crate::warning::warn_once;
+use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
+use ring::Ring;
+use transfer::{Target, Transfer};
+use workers::Workers;
+
+/// Requests worked on at a time, unless the options say otherwise.
+const QUEUE_DEPTH: u32 = 64;
+/// What a ring can hold, with room to spare (the kernel's limit is 32,768 entries).
+const QUEUE_DEPTH_MAX: u32 = 4096;
+/// Threads of [`Engine::Workers`], unless the options say otherwise.
+const WORKERS: u32 = 16;
+/// More threads than this only cost memory.
+const WORKERS_MAX: u32 = 256;
+
+/// How much something is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Preference {
+    /// If it can be had.
+    #[default]
+    Wanted,
+    /// Not even if it can be had.
+    Never,
+}
+
+/// What carries requests to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// The best that works here: the ring, else the workers.
+    #[default]
+    Automatic,
+    /// `io_uring`; where the kernel refuses it, the workers.
+    Ring,
+    /// A pool of threads that call `preadv` and `pwritev`.
+    Workers,
+}
+
+/// How to open a [`FileDevice`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileOptions {
+    /// Going past the kernel's page cache (`O_DIRECT`).
+    pub direct: Preference,
+    /// What carries requests.
+    pub engine: Engine,
+    /// Allows writes.
+    pub writable: bool,
+    /// Requests in the kernel at a time, 1 to 4096; more wait in front of it.
+    pub queue_depth: u32,
+    /// Threads of the workers, 1 to 256.
+    pub workers: u32,
+}
+
+impl Default for FileOptions {
+    fn default() -> Self {
+        Self {
+            direct: Preference::Wanted,
+            engine: Engine::Automatic,
+            writable: false,
+            queue_depth: QUEUE_DEPTH,
+            workers: WORKERS,
+        }
+    }
+}
+
+enum Carrier {
+    Ring(Ring),
+    Workers(Workers),
+}
+
+/// An open file or block device.
+pub struct FileDevice {
+    /// First, so that it is dropped, and with it every request is over, before the descriptors.
+    carrier: OnceLock<Carrier>,
+    options: FileOptions,
+    target: Arc<Target>,
+    geometry: Geometry,
+}
+
+impl FileDevice {
+    /// Opens `path` for reading. Anything but a regular file or a block device is refused with
+    /// `EINVAL`, a directory with `EISDIR`; opening a pipe does not hang.
+    pub fn open(path: &Path) -> Result<Self> {
+        Self::open_with(path, FileOptions::default())
+    }
+
+    /// [`Self::open`] with options.
+    pub fn open_with(path: &Path, options: FileOptions) -> Result<Self> {
+        let name = path.display().to_string();
+        let options = FileOptions {
+            queue_depth: options.queue_depth.clamp(1, QUEUE_DEPTH_MAX),
+            workers: options.workers.clamp(1, WORKERS_MAX),
+            ..options
+        };
+        let opened = open::open(path, &name, &options);
+        let (target, geometry) = opened.map_err(|errno| Error::Open {
+            device: name,
+            errno,
+        })?;
+        Ok(Self {
+            carrier: OnceLock::new(),
+            options,
+            target: Arc::new(target),
+            geometry,
+        })
+    }
+
+    /// Whether requests go past the kernel's page cache.
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        self.target.direct.is_some()
+    }
+
+    /// What carries the requests: the ring or the workers. Starts it.
+    #[must_use]
+    pub fn engine(&self) -> Engine {
+        match self.carrier() {
+            Carrier::Ring(_) => Engine::Ring,
+            Carrier::Workers(_) => Engine::Workers,
+        }
+    }
+
+    fn carrier(&self) -> &Carrier {
+        self.carrier.get_or_init(|| {
+            let workers = || Carrier::Workers(Workers::new(&self.target, self.options.workers));
+            if self.options.engine == Engine::Workers {
+                return workers();
+            }
+            match Ring::start(&self.target, self.options.queue_depth) {
+                Ok(ring) => Carrier::Ring(ring),
+                Err(error) => {
+                    static ONCE: Once = Once::new();
+                    DEVICE_RING_FALLBACKS.add(1);
+                    let name = &self.target.name;
+                    let text = format!("{name}: no io_uring ({error}): threads are used");
+                    warn_once(&ONCE, &text);
+                    workers()
+                }
+            }
+        })
+    }
+
+    /// Adds the transfers of a request to `transfers`, or completes it.
+    fn prepare(&self, request: Request, transfers: &mut Vec<Transfer>) {
+        if request.operation() == Operation::Write && !self.target.writable {
+            DEVICE_REFUSED.add(1);
+            let error = self.target.failed(request.offset(), Errno::BADF);
+            return request.fail(0, error);
+        }
+        if let Err(error) = check(self, &request) {
+            DEVICE_REFUSED.add(1);
+            return request.fail(0, error);
+        }
+        if request.is_empty() {
+            return request.succeed();
+        }
+        let longest = self.geometry.transfer_bytes_max as usize;
+        if request.len() <= longest {
+            transfers.push(Transfer::new(request, &self.target));
+            return;
+        }
+        let mut lengths = vec![longest; request.len() / longest];
+        if !request.len().is_multiple_of(longest) {
+            lengths.push(request.len() % longest);
+        }
+        for piece in request.split(&lengths) {
+            transfers.push(Transfer::new(piece, &self.target));
+        }
+    }
+
+    fn carry(&self, transfers: Vec<Transfer>) {
+        if transfers.is_empty() {
+            return;
+        }
+        match self.carrier() {
+            Carrier::Ring(ring) => ring.submit(transfers),
+            Carrier::Workers(workers) => workers.submit(transfers),
+        }
+    }
+}
+
+impl Device for FileDevice {
+    fn name(&self) -> &str {
+        &self.target.name
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.target.length_bytes
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&self, request: Request) {
+        let mut transfers = Vec::with_capacity(1);
+        self.prepare(request, &mut transfers);
+        self.carry(transfers);
+    }
+
+    fn submit_many(&self, requests: Vec<Request>) {
+        let mut transfers = Vec::with_capacity(requests.len());
+        for request in requests {
+            self.prepare(request, &mut transfers);
+        }
+        self.carry(transfers);
+    }
+
+    fn register_memory(&self, memory: &Memory) {
+        if let Carrier::Ring(ring) = self.carrier() {
+            ring.register(memory);
+        }
+    }
+
+    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+        buffered::read_at(&self.target, offset, target, may_block)
+    }
+
+    fn file(&self) -> Option<&Arc<OwnedFd>> {
+        Some(&self.target.buffered)
+    }
+}

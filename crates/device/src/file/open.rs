@@ -1,0 +1,226 @@
+//! Opening a file or a block device, and finding out what its requests have to respect.
+//!
+//! Two descriptors are opened. The *buffered* one comes first and says what it is; the *direct*
+//! one is the same file opened again through `/proc/self/fd`, so that a rename in between cannot
+//! make them two files. The alignment of direct transfers is asked of `statx` (Linux 6.1), else
+//! a block device tells its logical block, else 512 and 4096 bytes are tried.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Once};
+
+use pagewell_counters::names::DEVICE_BUFFERED_FALLBACKS;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
+use rustix::io::Errno;
+
+use super::sysfs::{BLOCK_DEVICES, Queue};
+use super::transfer::Target;
+use super::{FileOptions, Preference};
+use crate::warning::warn_once;
+use crate::{Buffer, Geometry};
+
+/// A transfer of a file, unless its device takes more.
+const FILE_TRANSFER_BYTES: u32 = 1 << 20;
+/// The ring and `preadv` count bytes in 31 bits.
+const TRANSFER_BYTES_MAX: u32 = 1 << 30;
+/// What no storage exceeds; larger claims are not believed.
+const ALIGNMENT_BYTES_MAX: u32 = 1 << 20;
+
+/// What direct transfers have to respect, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alignment {
+    memory: u32,
+    block: u32,
+}
+
+pub(super) fn open(
+    path: &Path,
+    name: &str,
+    options: &FileOptions,
+) -> Result<(Target, Geometry), Errno> {
+    let access = if options.writable {
+        OFlags::RDWR
+    } else {
+        OFlags::RDONLY
+    };
+    let access = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let buffered = rustix::fs::open(path, access, Mode::empty())?;
+    let status = rustix::fs::fstat(&buffered)?;
+    let kind = FileType::from_raw_mode(status.st_mode);
+    match kind {
+        FileType::RegularFile | FileType::BlockDevice => {}
+        FileType::Directory => return Err(Errno::ISDIR),
+        _ => return Err(Errno::INVAL),
+    }
+    rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
+    let is_block_device = kind == FileType::BlockDevice;
+    let length_bytes = if is_block_device {
+        rustix::fs::seek(&buffered, SeekFrom::End(0))?
+    } else {
+        u64::try_from(status.st_size).map_err(|_| Errno::INVAL)?
+    };
+    let direct = match options.direct {
+        Preference::Never => None,
+        Preference::Wanted => direct_or_warn(&buffered, access, is_block_device, name),
+    };
+    let (direct, alignment) = match direct {
+        Some((file, alignment)) => (Some(file), alignment),
+        None => (None, buffered_alignment(&buffered, is_block_device)?),
+    };
+    let geometry = geometry_of(&status, is_block_device, alignment, options.queue_depth);
+    let target = Target {
+        name: name.to_owned(),
+        buffered: Arc::new(buffered),
+        direct,
+        length_bytes,
+        block_bytes: u64::from(alignment.block),
+        writable: options.writable,
+    };
+    Ok((target, geometry))
+}
+
+/// A block device has blocks even where the page cache hides them.
+fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment, Errno> {
+    let block = if is_block_device {
+        rustix::fs::ioctl_blksszget(file)?
+    } else {
+        1
+    };
+    Ok(Alignment { memory: 1, block })
+}
+
+fn direct_or_warn(
+    buffered: &OwnedFd,
+    access: OFlags,
+    is_block_device: bool,
+    name: &str,
+) -> Option<(OwnedFd, Alignment)> {
+    match open_direct(buffered, access, is_block_device) {
+        Ok(opened) => Some(opened),
+        Err(errno) => {
+            static ONCE: Once = Once::new();
+            DEVICE_BUFFERED_FALLBACKS.add(1);
+            let text = format!("{name}: no direct I/O ({errno}): the page cache is used");
+            warn_once(&ONCE, &text);
+            None
+        }
+    }
+}
+
+fn open_direct(
+    buffered: &OwnedFd,
+    access: OFlags,
+    is_block_device: bool,
+) -> Result<(OwnedFd, Alignment), Errno> {
+    use std::os::fd::AsRawFd;
+    let path = format!("/proc/self/fd/{}", buffered.as_raw_fd());
+    let file = rustix::fs::open(path, access | OFlags::DIRECT, Mode::empty())?;
+    let alignment = match told(&file)? {
+        Some(alignment) => alignment,
+        None if is_block_device => {
+            let block = rustix::fs::ioctl_blksszget(&file)?;
+            Alignment {
+                memory: block,
+                block,
+            }
+        }
+        None => tried(&file)?,
+    };
+    let sane = |bytes: u32| bytes.is_power_of_two() && bytes <= ALIGNMENT_BYTES_MAX;
+    if !sane(alignment.memory) || !sane(alignment.block) {
+        return Err(Errno::OPNOTSUPP);
+    }
+    rustix::fs::fcntl_setfl(&file, OFlags::DIRECT)?;
+    Ok((file, alignment))
+}
+
+/// What `statx` says; nothing from a kernel or file system that does not know.
+fn told(file: &OwnedFd) -> Result<Option<Alignment>, Errno> {
+    let Ok(status) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
+        return Ok(None);
+    };
+    if status.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
+        return Ok(None);
+    }
+    if status.stx_dio_offset_align == 0 || status.stx_dio_mem_align == 0 {
+        return Err(Errno::OPNOTSUPP);
+    }
+    Ok(Some(Alignment {
+        memory: status.stx_dio_mem_align,
+        block: status.stx_dio_offset_align,
+    }))
+}
+
+/// The smallest of 512 and 4096 bytes with which a read is taken.
+fn tried(file: &OwnedFd) -> Result<Alignment, Errno> {
+    for block in [512, 4096] {
+        // Aligned to `block` and not to more: the second half of a larger buffer.
+        let mut buffer = Buffer::new(block as usize * 2, block as usize * 2);
+        let target = &mut buffer[block as usize..];
+        match rustix::io::pread(file, target, 0) {
+            Err(Errno::INVAL) => {}
+            Err(errno) => return Err(errno),
+            Ok(_) => {
+                return Ok(Alignment {
+                    memory: block,
+                    block,
+                });
+            }
+        }
+    }
+    Err(Errno::INVAL)
+}
+
+fn geometry_of(
+    status: &Stat,
+    is_block_device: bool,
+    alignment: Alignment,
+    queue_depth: u32,
+) -> Geometry {
+    let device = if is_block_device {
+        status.st_rdev
+    } else {
+        status.st_dev
+    };
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let queue = Queue::new(Path::new(BLOCK_DEVICES), major, minor);
+    let smallest = alignment.block.max(alignment.memory);
+    let bytes = |value: u64| u32::try_from(value).unwrap_or(TRANSFER_BYTES_MAX);
+    let told = queue.transfer_bytes_max().map(bytes);
+    let longest = match told {
+        Some(told) if is_block_device => told,
+        Some(told) => told.max(FILE_TRANSFER_BYTES),
+        None => FILE_TRANSFER_BYTES,
+    };
+    let longest = longest.clamp(smallest, TRANSFER_BYTES_MAX);
+    let optimal = queue.optimal_transfer_bytes().map(bytes);
+    let optimal = optimal.or_else(|| u32::try_from(status.st_blksize).ok());
+    Geometry {
+        logical_block_bytes: alignment.block,
+        memory_alignment_bytes: alignment.memory,
+        optimal_transfer_bytes: optimal.unwrap_or(4096).clamp(smallest, longest),
+        transfer_bytes_max: longest - longest % smallest,
+        rotational: queue.rotational(),
+        queue_depth,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn what_is_tried_works_and_is_no_less_than_what_is_told() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(&[7; 100]).unwrap();
+        let buffered = rustix::fs::open(file.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        match open_direct(&buffered, OFlags::RDONLY, false) {
+            Ok((direct, alignment)) => {
+                let tried = tried(&direct).unwrap();
+                assert!(alignment.block <= tried.block, "{alignment:?} {tried:?}");
+            }
+            Err(errno) => println!("skipped: no direct I/O here: {errno}"),
+        }
+    }
+}

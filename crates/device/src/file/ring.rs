@@ -1,0 +1,387 @@
+//! Transfers by `io_uring`: one ring and one thread for each device.
+//!
+//! ```text
+//!   callers ──> waiting ──> slots ──> submission queue ──> kernel
+//!                 ^           (depth)                        │
+//!                 └────────── reaper <── completion queue <──┘
+//! ```
+//!
+//! - A request is handed to the kernel by the thread that submits it; many by one system call.
+//! - A *slot* holds what the kernel works on, so there are at most as many as the depth. The rest
+//!   waits in front, in order.
+//! - The *reaper* sleeps in the kernel until something is complete. It copies the completions,
+//!   fills the free slots again, and only then calls the requests' completions: so the device has
+//!   work meanwhile, and nothing recurses. What completions submit travels with the reaper's next
+//!   system call.
+//! - The kernel owns the memory until its completion: a slot gives its transfer back only then.
+//!   A ring that is dropped first waits for all.
+//! - When the kernel does not take requests (no memory), they stay in the submission queue and
+//!   the reaper offers them again, at the latest after [`PATIENCE`].
+//! - When a thread ends, the kernel cancels what it had handed in and could not begin
+//!   (`ECANCELED`), and a read through the page cache loses its way to the memory (`EFAULT`).
+//!   Such requests are offered again by the reaper (see `transfer.rs`).
+//!
+//! Known weakness: a request that the hardware never answers keeps its slot for ever, and the
+//! device cannot be dropped.
+
+mod fixed;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{JoinHandle, ThreadId};
+use std::time::Duration;
+
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, opcode, squeue};
+use pagewell_counters::names::{DEVICE_FIXED_TRANSFERS, DEVICE_RING_QUEUED, DEVICE_RING_STALLS};
+use rustix::io::Errno;
+
+use self::fixed::Fixed;
+use super::transfer::{Progress, Target, Transfer};
+use crate::completing::complete;
+use crate::{Memory, Operation, Outcome, Request, Segment};
+
+/// The reaper looks after stalled submissions this often, and goes to sleep for good after so
+/// long without work.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// After a system call that failed without a reason to go on at once.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The mark of the request that only wakes the reaper.
+const WAKE: u64 = u64::MAX;
+
+/// A ring for one file.
+pub(super) struct Ring {
+    shared: Arc<Shared>,
+    reaper: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    ring: IoUring,
+    target: Arc<Target>,
+    depth: usize,
+    state: Mutex<State>,
+    work: Condvar,
+    reaper: OnceLock<ThreadId>,
+}
+
+struct State {
+    slots: Vec<Option<Slot>>,
+    free: Vec<usize>,
+    waiting: VecDeque<Transfer>,
+    fixed: Fixed,
+    /// The reaper sleeps on `work`, not in the kernel.
+    parked: bool,
+    closing: bool,
+}
+
+/// What the kernel works on.
+struct Slot {
+    transfer: Transfer,
+    /// The kernel may read it until the completion.
+    _vectors: Box<[Vector]>,
+}
+
+/// A piece of memory as the kernel sees it.
+#[repr(transparent)]
+struct Vector(libc::iovec);
+
+// SAFETY: it is a copy of a `Segment`, which is Send.
+unsafe impl Send for Vector {}
+
+impl From<&Segment> for Vector {
+    fn from(segment: &Segment) -> Self {
+        Self(libc::iovec {
+            iov_base: segment.start().as_ptr().cast(),
+            iov_len: segment.len(),
+        })
+    }
+}
+
+impl Ring {
+    /// A ring with room for `depth` requests. Fails where the kernel has none, forbids it, or
+    /// lacks what is needed (Linux 5.11: waiting with a timeout).
+    pub(super) fn start(target: &Arc<Target>, depth: u32) -> io::Result<Self> {
+        // One entry more for waking the reaper.
+        let entries = depth
+            .checked_add(1)
+            .and_then(u32::checked_next_power_of_two);
+        let entries = entries.ok_or(io::ErrorKind::InvalidInput)?;
+        let ring: IoUring = IoUring::builder().dontfork().build(entries)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [
+            opcode::Read::CODE,
+            opcode::Write::CODE,
+            opcode::Readv::CODE,
+            opcode::Writev::CODE,
+            opcode::Nop::CODE,
+        ];
+        let params = ring.params();
+        let features = params.is_feature_ext_arg() && params.is_feature_nodrop();
+        if !features || !needed.iter().all(|code| probe.is_supported(*code)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let depth = depth as usize;
+        let shared = Arc::new(Shared {
+            ring,
+            target: target.clone(),
+            depth,
+            state: Mutex::new(State {
+                slots: (0..depth).map(|_| None).collect(),
+                free: (0..depth).rev().collect(),
+                waiting: VecDeque::new(),
+                fixed: Fixed::new(&probe),
+                parked: false,
+                closing: false,
+            }),
+            work: Condvar::new(),
+            reaper: OnceLock::new(),
+        });
+        let own = shared.clone();
+        let builder = std::thread::Builder::new().name("pagewell-ring".to_owned());
+        let reaper = builder.spawn(move || own.reap())?;
+        Ok(Self {
+            shared,
+            reaper: Some(reaper),
+        })
+    }
+
+    pub(super) fn submit(&self, transfers: Vec<Transfer>) {
+        let shared = &self.shared;
+        let mut state = shared.lock();
+        state.waiting.extend(transfers);
+        let is_reaper = shared.reaper.get() == Some(&std::thread::current().id());
+        let pushed = shared.fill(&mut state);
+        DEVICE_RING_QUEUED.add(state.waiting.len().min(1) as u64);
+        if state.parked {
+            state.parked = false;
+            shared.work.notify_one();
+        }
+        drop(state);
+        // The reaper's next system call takes them along.
+        if pushed && !is_reaper {
+            shared.offer();
+        }
+    }
+
+    /// Prepares the memory, so that the kernel need not look up its pages for each request.
+    pub(super) fn register(&self, memory: &Memory) {
+        let mut state = self.shared.lock();
+        let submitter = self.shared.ring.submitter();
+        state
+            .fixed
+            .register(&submitter, memory, &self.shared.target.name);
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closing = true;
+        if state.parked {
+            state.parked = false;
+            self.shared.work.notify_one();
+        } else {
+            let wake = opcode::Nop::new().build().user_data(WAKE);
+            self.shared.push(&mut state, &wake);
+        }
+        drop(state);
+        self.shared.offer();
+        let current = std::thread::current().id();
+        if let Some(reaper) = self.reaper.take()
+            // A completion may drop the last reference: the reaper cannot wait for itself. It
+            // ends when the last request is complete; until then it keeps the ring.
+            && reaper.thread().id() != current
+        {
+            let _ = reaper.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts an entry into the submission queue. There is room: every slot has at most one entry
+    /// there, and one more is left for waking.
+    fn push(&self, _state: &mut State, entry: &squeue::Entry) -> bool {
+        // SAFETY: the only place where the queue is used, and `_state` shows that the lock is
+        // held, so there is no second handle on it. What the entry points to is kept in its slot
+        // until the completion.
+        unsafe { self.ring.submission_shared().push(entry) }.is_ok()
+    }
+
+    /// Moves what waits into free slots and the submission queue. Whether there was any.
+    fn fill(&self, state: &mut State) -> bool {
+        let mut pushed = false;
+        while !state.waiting.is_empty() {
+            let Some(index) = state.free.pop() else {
+                break;
+            };
+            let Some(mut transfer) = state.waiting.pop_front() else {
+                break;
+            };
+            let (offset, segments) = transfer.attempt(&self.target);
+            let vectors: Box<[Vector]> = segments.iter().map(Vector::from).collect();
+            let file = Fd(transfer.descriptor(&self.target).as_raw_fd());
+            let operation = transfer.operation();
+            let entry = state
+                .fixed
+                .entry(operation, file, offset, &segments, &vectors);
+            let entry = entry.inspect(|_| DEVICE_FIXED_TRANSFERS.add(1));
+            let entry = entry.unwrap_or_else(|| plain(operation, file, offset, &vectors));
+            let slot = Slot {
+                transfer,
+                _vectors: vectors,
+            };
+            if let Some(place) = state.slots.get_mut(index) {
+                *place = Some(slot);
+            }
+            if self.push(state, &entry.user_data(index as u64)) {
+                pushed = true;
+                continue;
+            }
+            // No room, against all accounting: it waits for the next completion.
+            if let Some(slot) = state.slots.get_mut(index).and_then(Option::take) {
+                state.waiting.push_front(slot.transfer);
+            }
+            state.free.push(index);
+            break;
+        }
+        pushed
+    }
+
+    /// Hands the submission queue to the kernel. What it does not take, the reaper offers again.
+    fn offer(&self) {
+        loop {
+            match self.ring.submit() {
+                Ok(_) => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return DEVICE_RING_STALLS.add(1),
+            }
+        }
+    }
+
+    /// The life of the reaper.
+    fn reap(&self) {
+        let _ = self.reaper.set(std::thread::current().id());
+        let mut complete_now = Vec::new();
+        let mut quiet = true;
+        while self.has_work(quiet) {
+            self.wait();
+            // SAFETY: only this thread uses the completion queue.
+            let entries = unsafe { self.ring.completion_shared() };
+            let answers: Vec<(u64, i32)> = entries
+                .map(|entry| (entry.user_data(), entry.result()))
+                .collect();
+            quiet = answers.is_empty();
+            self.take_back(&answers, &mut complete_now);
+            for (request, outcome) in complete_now.drain(..) {
+                complete(request, outcome);
+            }
+        }
+    }
+
+    /// Waits for completions, or sleeps when it has been quiet and there is nothing to wait for.
+    /// False when there never will be.
+    fn has_work(&self, quiet: bool) -> bool {
+        let mut state = self.lock();
+        loop {
+            let idle = state.free.len() == self.depth && state.waiting.is_empty();
+            if idle && state.closing {
+                return false;
+            }
+            if !idle || !quiet {
+                return true;
+            }
+            state.parked = true;
+            while state.parked {
+                state = self
+                    .work
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// Hands over what completions have submitted and sleeps in the kernel until something is
+    /// complete, or for [`PATIENCE`].
+    fn wait(&self) {
+        let patience = Timespec::from(PATIENCE);
+        let arguments = SubmitArgs::new().timespec(&patience);
+        let Err(error) = self.ring.submitter().submit_with_args(1, &arguments) else {
+            return;
+        };
+        match Errno::from_io_error(&error) {
+            Some(Errno::TIME | Errno::INTR) => {}
+            // Out of memory for the moment: completions may be there all the same.
+            _ => {
+                DEVICE_RING_STALLS.add(1);
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// Frees the slots of what is complete and gives them to what waits. What is over is added
+    /// to `complete_now`.
+    fn take_back(&self, answers: &[(u64, i32)], complete_now: &mut Vec<(Request, Outcome)>) {
+        if answers.is_empty() {
+            return;
+        }
+        let mut back = Vec::with_capacity(answers.len());
+        let mut state = self.lock();
+        for (mark, answer) in answers {
+            let index = usize::try_from(*mark).unwrap_or(usize::MAX);
+            if let Some(slot) = state.slots.get_mut(index).and_then(Option::take) {
+                state.free.push(index);
+                back.push((slot.transfer, *answer));
+            }
+        }
+        drop(state);
+        let mut again = Vec::new();
+        for (transfer, answer) in back {
+            let answer = usize::try_from(answer)
+                .map_err(|_| Errno::from_raw_os_error(answer.saturating_neg()));
+            match transfer.advance(&self.target, answer) {
+                Progress::Again(transfer) => again.push(transfer),
+                Progress::Finished(request, outcome) => complete_now.push((request, outcome)),
+            }
+        }
+        let mut state = self.lock();
+        for transfer in again.into_iter().rev() {
+            state.waiting.push_front(transfer);
+        }
+        let pushed = self.fill(&mut state);
+        drop(state);
+        if pushed {
+            self.offer();
+        }
+    }
+}
+
+/// A transfer in memory that the ring does not know.
+fn plain(operation: Operation, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry {
+    let start = vectors.as_ptr().cast();
+    let count = vectors.len() as u32; // at most VECTORS_MAX
+    match (operation, vectors) {
+        (Operation::Read, [Vector(one)]) => {
+            opcode::Read::new(file, one.iov_base.cast(), one.iov_len as u32)
+                .offset(offset)
+                .build()
+        }
+        (Operation::Write, [Vector(one)]) => {
+            opcode::Write::new(file, one.iov_base.cast(), one.iov_len as u32)
+                .offset(offset)
+                .build()
+        }
+        (Operation::Read, _) => opcode::Readv::new(file, start, count)
+            .offset(offset)
+            .build(),
+        (Operation::Write, _) => opcode::Writev::new(file, start, count)
+            .offset(offset)
+            .build(),
+    }
+}

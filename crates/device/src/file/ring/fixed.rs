@@ -1,0 +1,144 @@
+//! Memory that is registered with a ring.
+//!
+//! The kernel looks up and pins the pages of ordinary memory for every direct transfer. For
+//! registered memory it did so once. A transfer uses it when all its pieces lie in one *region*:
+//! one piece by `READ_FIXED`, several by `READV_FIXED` (Linux 6.15).
+//!
+//! Regions cannot be longer than 1 GiB each. When the kernel refuses (the limit of locked
+//! memory), all transfers are plain: said once, counted.
+
+use std::sync::Once;
+
+use io_uring::types::Fd;
+use io_uring::{Probe, Submitter, opcode, squeue};
+use pagewell_counters::names::DEVICE_MEMORY_FALLBACKS;
+
+use super::Vector;
+use crate::warning::warn_once;
+use crate::{Memory, Operation, Segment};
+
+/// The kernel's limit of one region.
+const REGION_BYTES_MAX: usize = 1 << 30;
+/// Places in the ring's table: 256 GiB. A place costs the kernel a pointer.
+const REGIONS_MAX: u16 = 256;
+
+/// The regions of one ring.
+pub(super) struct Fixed {
+    regions: Vec<Region>,
+    table: Table,
+    /// Whether the kernel has `READV_FIXED` and `WRITEV_FIXED`.
+    vectored: bool,
+}
+
+#[derive(PartialEq, Eq)]
+enum Table {
+    Missing,
+    Ready,
+    Refused,
+}
+
+struct Region {
+    start: usize,
+    end: usize,
+    index: u16,
+    /// Keeps the memory mapped: if other memory came to this address, the kernel would still
+    /// write to the pages that it has pinned.
+    _memory: Memory,
+}
+
+impl Fixed {
+    pub(super) fn new(probe: &Probe) -> Self {
+        let vectored = [opcode::ReadvFixed::CODE, opcode::WritevFixed::CODE];
+        Self {
+            regions: Vec::new(),
+            table: Table::Missing,
+            vectored: vectored.iter().all(|code| probe.is_supported(*code)),
+        }
+    }
+
+    pub(super) fn register(&mut self, submitter: &Submitter<'_>, memory: &Memory, device: &str) {
+        if self.table == Table::Refused {
+            return DEVICE_MEMORY_FALLBACKS.add(1);
+        }
+        if let Err(error) = self.try_register(submitter, memory) {
+            static ONCE: Once = Once::new();
+            DEVICE_MEMORY_FALLBACKS.add(1);
+            let bytes = memory.length();
+            let text = format!("{device}: {bytes} bytes of memory are not registered: {error}");
+            warn_once(&ONCE, &text);
+        }
+    }
+
+    fn try_register(&mut self, submitter: &Submitter<'_>, memory: &Memory) -> std::io::Result<()> {
+        if self.table == Table::Missing {
+            self.table = Table::Refused;
+            submitter.register_buffers_sparse(REGIONS_MAX.into())?;
+            self.table = Table::Ready;
+        }
+        let mut rest = Segment::new(memory.start(), memory.length());
+        while !rest.is_empty() {
+            let index = u16::try_from(self.regions.len()).unwrap_or(u16::MAX);
+            if index >= REGIONS_MAX {
+                return Err(std::io::ErrorKind::QuotaExceeded.into());
+            }
+            let (part, later) = rest.split_at(rest.len().min(REGION_BYTES_MAX));
+            rest = later;
+            let vector = Vector::from(&part).0;
+            // SAFETY: mapped as long as the memory's keeper lives, which the region holds until
+            // the ring is gone: `Fixed` is dropped with it, after the last completion.
+            unsafe { submitter.register_buffers_update(index.into(), &[vector], None)? };
+            let start = part.start().as_ptr() as usize;
+            self.regions.push(Region {
+                start,
+                end: start + part.len(),
+                index,
+                _memory: memory.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The entry for a transfer that lies in one region, if there is such an operation.
+    pub(super) fn entry(
+        &self,
+        operation: Operation,
+        file: Fd,
+        offset: u64,
+        segments: &[Segment],
+        vectors: &[Vector],
+    ) -> Option<squeue::Entry> {
+        let first = segments.first()?.start().as_ptr() as usize;
+        let contains = |region: &&Region| region.start <= first && first < region.end;
+        let region = self.regions.iter().find(contains)?;
+        let inside = segments.iter().all(|segment| {
+            let start = segment.start().as_ptr() as usize;
+            region.start <= start && start + segment.len() <= region.end
+        });
+        if !inside || (vectors.len() > 1 && !self.vectored) {
+            return None;
+        }
+        let index = region.index;
+        let start = vectors.as_ptr().cast();
+        let count = vectors.len() as u32; // at most VECTORS_MAX
+        Some(match (operation, vectors) {
+            (Operation::Read, [Vector(one)]) => {
+                let length = one.iov_len as u32; // at most 1 GiB
+                opcode::ReadFixed::new(file, one.iov_base.cast(), length, index)
+                    .offset(offset)
+                    .build()
+            }
+            (Operation::Write, [Vector(one)]) => {
+                let length = one.iov_len as u32; // at most 1 GiB
+                opcode::WriteFixed::new(file, one.iov_base.cast(), length, index)
+                    .offset(offset)
+                    .build()
+            }
+            (Operation::Read, _) => opcode::ReadvFixed::new(file, start, count, index)
+                .offset(offset)
+                .build(),
+            (Operation::Write, _) => opcode::WritevFixed::new(file, start, count, index)
+                .offset(offset)
+                .build(),
+        })
+    }
+}

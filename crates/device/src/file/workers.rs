@@ -1,0 +1,167 @@
+//! Transfers by threads that wait: where there is no ring, and to compare it with.
+//!
+//! Threads are started one at a time, when a transfer comes and none is idle, up to the limit.
+//! They end when the device is dropped, after all transfers.
+
+use std::collections::VecDeque;
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use pagewell_counters::names::DEVICE_WORKERS_REFUSED;
+use rustix::io::Errno;
+
+use super::transfer::{Progress, Target, Transfer};
+use crate::completing::complete;
+use crate::{Operation, Segment};
+
+/// A pool of threads for one file.
+pub(super) struct Workers {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    target: Arc<Target>,
+    threads_max: usize,
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Transfer>,
+    threads: Vec<JoinHandle<()>>,
+    /// Threads that wait for work, or have been told of some and are about to take it.
+    idle: usize,
+    closing: bool,
+}
+
+impl Workers {
+    pub(super) fn new(target: &Arc<Target>, threads_max: u32) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                target: target.clone(),
+                threads_max: threads_max as usize,
+                state: Mutex::default(),
+                work: Condvar::new(),
+            }),
+        }
+    }
+
+    pub(super) fn submit(&self, transfers: Vec<Transfer>) {
+        let mut state = self.shared.lock();
+        for transfer in transfers {
+            state.queue.push_back(transfer);
+            self.shared.work.notify_one();
+            let too_few = state.queue.len() > state.idle;
+            if too_few && state.threads.len() < self.shared.threads_max {
+                start_one(&self.shared, &mut state);
+            }
+        }
+        if !state.threads.is_empty() {
+            return;
+        }
+        // The system gives no thread at all: the caller does the work.
+        let orphans = std::mem::take(&mut state.queue);
+        drop(state);
+        for transfer in orphans {
+            run(&self.shared.target, transfer);
+        }
+    }
+}
+
+fn start_one(shared: &Arc<Shared>, state: &mut State) {
+    let own = shared.clone();
+    let builder = std::thread::Builder::new().name("pagewell-io".to_owned());
+    match builder.spawn(move || own.work()) {
+        Ok(thread) => state.threads.push(thread),
+        Err(_) => DEVICE_WORKERS_REFUSED.add(1),
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(transfer) = state.queue.pop_front() {
+                drop(state);
+                run(&self.target, transfer);
+                state = self.lock();
+                continue;
+            }
+            if state.closing {
+                return;
+            }
+            state.idle += 1;
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closing = true;
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        self.shared.work.notify_all();
+        let current = std::thread::current().id();
+        for thread in threads {
+            // A completion may drop the last reference: a thread cannot wait for itself.
+            if thread.thread().id() != current {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+/// Makes attempts until the transfer is over, and completes its request.
+fn run(target: &Target, mut transfer: Transfer) {
+    loop {
+        let (offset, segments) = transfer.attempt(target);
+        let answer = call(target, &transfer, offset, &segments);
+        match transfer.advance(target, answer) {
+            Progress::Again(again) => transfer = again,
+            Progress::Finished(request, outcome) => return complete(request, outcome),
+        }
+    }
+}
+
+fn call(
+    target: &Target,
+    transfer: &Transfer,
+    offset: u64,
+    segments: &[Segment],
+) -> Result<usize, Errno> {
+    let file = transfer.descriptor(target);
+    match transfer.operation() {
+        Operation::Read => {
+            let slices = segments.iter().map(|segment| {
+                // SAFETY: parts, without overlap, of the memory of the request, which is ours
+                // alone until it is completed; `transfer` owns it and lives longer.
+                let slice = unsafe {
+                    std::slice::from_raw_parts_mut(segment.start().as_ptr(), segment.len())
+                };
+                IoSliceMut::new(slice)
+            });
+            rustix::io::preadv(file, &mut slices.collect::<Vec<_>>(), offset)
+        }
+        Operation::Write => {
+            let slices = segments.iter().map(|segment| {
+                // SAFETY: as above; nobody writes to the memory of a write.
+                let slice =
+                    unsafe { std::slice::from_raw_parts(segment.start().as_ptr(), segment.len()) };
+                IoSlice::new(slice)
+            });
+            rustix::io::pwritev(file, &slices.collect::<Vec<_>>(), offset)
+        }
+    }
+}
