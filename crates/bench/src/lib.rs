@@ -3,11 +3,13 @@
 //! [`load`] makes NFS version 3 calls as fast as a server answers them and can check every byte
 //! that comes back. [`measure`] holds what a run is judged by: latencies, and what the server
 //! process used. [`report`] turns runs into lines for people and rows for programs, and
-//! [`compare`] has several servers do the same in turn.
+//! [`compare`] has several servers do the same in turn. [`experiment`] repeats well-known reports
+//! of slow storage, with what they lacked switched off and on.
 //!
 //! The binary `pagewell-load` is the command line of this crate.
 
 pub mod compare;
+pub mod experiment;
 pub mod load;
 pub mod measure;
 pub mod report;

@@ -213,6 +213,7 @@ fn elevator_settings(
         Settings::flash(request_bytes_max)
     };
     settings.merge = options.merge;
+    settings.read_deadline = options.read_deadline;
     if !options.elevator {
         settings.order = Order::Arrival;
         settings.read_deadline = None;

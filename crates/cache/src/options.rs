@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pagewell_policy::elevator::READ_DEADLINE;
+
 use crate::error::SizeError;
 use crate::{BYTES_MIN, PAGE_BYTES};
 
@@ -52,6 +54,9 @@ pub struct CacheOptions {
     pub mapping: MappingMode,
     /// Longest request to a device; the device's own limit holds too.
     pub request_bytes_max: u64,
+    /// With the elevator: a read that has waited this long goes next, whatever its address.
+    /// `None`: addresses alone decide.
+    pub read_deadline: Option<Duration>,
     /// Reads that had to wait this long for a device fail.
     pub read_timeout: Duration,
 }
@@ -76,6 +81,7 @@ impl CacheOptions {
             page_chunk: true,
             mapping: MappingMode::Direct,
             request_bytes_max: REQUEST_BYTES_MAX,
+            read_deadline: Some(READ_DEADLINE),
             read_timeout: READ_TIMEOUT,
         }
     }

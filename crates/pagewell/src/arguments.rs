@@ -47,6 +47,7 @@ pub(crate) enum Command {
     Cp(commands::cp::CpArguments),
     Stat(commands::stat::StatArguments),
     Sum(commands::sum::SumArguments),
+    Bench(commands::bench::BenchArguments),
     Counters(commands::counters::CountersArguments),
     Completions(commands::completions::CompletionsArguments),
     Man(commands::man::ManArguments),

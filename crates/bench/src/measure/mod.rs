@@ -1,9 +1,15 @@
 //! What a run is judged by.
 
+mod counting;
 mod environment;
+mod interval;
 mod latency;
 mod process;
+mod usage;
 
+pub use counting::Counting;
 pub use environment::Environment;
+pub use interval::{Difference, Interval, difference};
 pub use latency::{Latency, Quantiles};
 pub use process::{ProcessSample, ProcessUse};
+pub use usage::{Usage, UsageSample};

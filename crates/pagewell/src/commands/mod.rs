@@ -1,5 +1,6 @@
 //! The commands: each a file with its arguments and what it does.
 
+pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod completions;
 pub(crate) mod counters;
@@ -22,6 +23,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
         Command::Cp(arguments) => cp::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Sum(arguments) => sum::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),

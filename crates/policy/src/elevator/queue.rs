@@ -73,6 +73,11 @@ impl Queue {
         lane.by_offset.get(&(*offset, *sequence)).copied()
     }
 
+    /// How many requests of the class are queued.
+    pub(super) fn len(&self, class: Class) -> usize {
+        self.lanes[class as usize].by_offset.len()
+    }
+
     /// Whether the class has nothing queued.
     pub(super) fn is_empty(&self, class: Class) -> bool {
         self.lanes[class as usize].by_offset.is_empty()

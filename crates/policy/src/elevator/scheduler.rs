@@ -9,8 +9,8 @@
 //! class is served C-LOOK: the lowest request at or above the head, else the lowest of all (a
 //! *wrap*). The class, or the request itself, is found by the first of these that applies:
 //!
-//! 1. *Deadline.* The most overdue request whose class has a place goes, if a *batch* has been
-//!    served since the last such pick. The order then goes on from there.
+//! 1. *Deadline.* The most overdue request whose class has a place goes, if the *batch* since the
+//!    last such pick is done. The order then goes on from there.
 //! 2. *Run.* While fewer than [`RUN_BYTES_MAX`] have gone one behind the other, a request at the
 //!    head (or behind a hole that would be read over) goes on, whatever its class.
 //! 3. *Minimum.* The most urgent class that has less at the device than its share.
@@ -26,9 +26,11 @@
 //! Under load everything is overdue. If an overdue request always went first, C-LOOK would become
 //! the order of arrival; that happened to the elevator of HSFS. So a batch lies between two such
 //! picks: [`BATCH_BYTES`] of transfer, where a dispatch that is not adjacent to the last counts
-//! [`SEEK_CHARGE_BYTES`] more. That is a run of 4 MiB, or 15 random reads of 8 KiB. An overdue
-//! request with n older ones goes after at most n + 1 batches in which its class has a place; a
-//! single overdue one goes at once.
+//! [`SEEK_CHARGE_BYTES`] more. That is a run of 4 MiB, or 15 random reads of 8 KiB. Before the
+//! next pick of read-ahead, more urgent classes get as many dispatches as they had requests queued
+//! at the last pick, for at most one batch more: else streams that are always overdue would leave
+//! nothing to a random reader. An overdue request goes at once when there was no such pick lately,
+//! and at the latest after two batches for each older one and for itself.
 //!
 //! Because the end of an endless run is its deadline, several streams that are always topped up
 //! take turns of about `read_deadline`, or of [`RUN_BYTES_MAX`] once their readers wait.
@@ -98,6 +100,10 @@ pub struct Elevator {
     run: Option<Run>,
     /// Bytes and seeks since the last pick because of a deadline.
     batch_bytes: u64,
+    /// The class of that pick.
+    pick_class: Class,
+    /// Dispatches that more urgent classes are to get before the next one.
+    urgent_owed: usize,
     sequence_next: u64,
     dispatch_next: u64,
     counts: Counts,
@@ -120,6 +126,8 @@ impl Elevator {
             head: 0,
             run: None,
             batch_bytes: BATCH_BYTES,
+            pick_class: Class::SynchronousRead,
+            urgent_owed: 0,
             sequence_next: 0,
             dispatch_next: 0,
             counts: Counts::default(),
@@ -261,17 +269,25 @@ impl Elevator {
             Order::CircularLook => self.continuation().or_else(|| self.next_in_look()),
             Order::Arrival => self.next_in_arrival(),
         };
-        let overdue = self
+        let late = self
             .most_overdue(now)
             .filter(|late| in_order.is_none_or(|(next, _)| next.sequence != late.sequence));
-        match overdue {
-            Some(_) if self.batch_bytes < BATCH_BYTES => {
-                self.counts.deadline_postponed += 1;
+        match late {
+            Some(late) if self.may_pick(&late) => Some((late, Reason::Deadline)),
+            late => {
+                self.counts.deadline_postponed += u64::from(late.is_some());
                 in_order
             }
-            Some(late) => Some((late, Reason::Deadline)),
-            None => in_order,
         }
+    }
+
+    /// Whether the batch since the last pick is done, as far as a request like this is concerned.
+    fn may_pick(&self, late: &Request) -> bool {
+        let mut urgent = Class::ALL.into_iter().filter(|class| *class < late.class);
+        let urgent_waits = self.urgent_owed > 0
+            && urgent.any(|class| self.has_place(class) && !self.queue.is_empty(class));
+        let done = self.batch_bytes >= BATCH_BYTES;
+        done && (self.batch_bytes >= 2 * BATCH_BYTES || !urgent_waits)
     }
 
     /// Of the oldest of each class that has a place, the one furthest past its deadline.
@@ -354,13 +370,18 @@ impl Elevator {
             _ => length,
         };
         let charge = if adjacent { 0 } else { SEEK_CHARGE_BYTES };
-        self.batch_bytes = match reason {
-            Reason::Deadline => length,
-            _ => self
-                .batch_bytes
-                .saturating_add(length)
-                .saturating_add(charge),
-        };
+        if reason == Reason::Deadline {
+            self.batch_bytes = length;
+            self.pick_class = growth.class;
+            let urgent = Class::ALL.into_iter().filter(|class| *class < growth.class);
+            self.urgent_owed = urgent.map(|class| self.queue.len(class)).sum();
+        } else {
+            let beyond_the_run = !adjacent || self.batch_bytes >= BATCH_BYTES;
+            let urgent = growth.class < self.pick_class && beyond_the_run;
+            self.urgent_owed = self.urgent_owed.saturating_sub(usize::from(urgent));
+            let so_far = self.batch_bytes.saturating_add(charge);
+            self.batch_bytes = so_far.saturating_add(length);
+        }
         self.counts.dispatched += 1;
         self.counts.merged += growth.members.len() as u64 - 1;
         self.counts.wraps += u64::from(reason == Reason::Wrap);

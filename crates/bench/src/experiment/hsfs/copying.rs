@@ -1,0 +1,177 @@
+//! One reader of one large file: dd with 8 KiB blocks, and cp.
+
+use pagewell_device::Issuer;
+
+use super::job::Job;
+use super::rig::{Rig, Run, Setup};
+use super::rows::{Look, reference, row};
+use super::variant::Variant;
+use crate::experiment::{Mode, Phase, Result, Row, Session};
+use crate::report::bytes;
+
+const MIB: u64 = 1 << 20;
+/// What the report's dd and cp read.
+const REPORT_BYTES: u64 = 1 << 30;
+/// A second on the wall is so many of the drive: 2 KiB take 66 us on the wall, well above what a
+/// change of threads takes.
+const SPEED: f64 = 10.0;
+/// Smaller than the file, so that memory must be given back all the time.
+const CACHE_BYTES: u64 = 64 * MIB;
+/// Seconds of the report: command, baseline, enhanced.
+const REPORT: [(&str, f64, f64); 2] = [("dd", 364.996, 190.065), ("cp", 363.944, 186.583)];
+/// Requests in the report after the change: by dd itself, and by its read-ahead.
+const REPORT_READER: f64 = 13.0;
+const REPORT_AHEAD: f64 = 65_694.0;
+
+/// What is read.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    command: &'static str,
+    io_bytes: usize,
+    file_bytes: u64,
+}
+
+impl Copy {
+    fn name(&self) -> String {
+        let io = bytes(self.io_bytes as u64);
+        format!("{} of {}, {io} reads", self.command, bytes(self.file_bytes))
+    }
+}
+
+/// Runs the cases.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    let quick = session.options().quick;
+    let file_bytes = if quick { 64 * MIB } else { REPORT_BYTES };
+    let dd = Copy {
+        command: "dd",
+        io_bytes: 8192,
+        file_bytes,
+    };
+    let cp = Copy {
+        command: "cp",
+        io_bytes: 1 << 20,
+        file_bytes,
+    };
+    let three = [Variant::BASELINE, Variant::REPORT, Variant::ENHANCED];
+    let mut variants = three.to_vec();
+    variants.extend(Variant::ABLATIONS);
+    let runs = measure(session, dd, &variants)?;
+    judge(session, dd, &runs);
+    measure(session, cp, &three)?;
+    Ok(())
+}
+
+/// Interleaved: in each repeat every variant runs once.
+fn measure(session: &mut Session, copy: Copy, variants: &[Variant]) -> Result<Vec<Run>> {
+    let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
+    for repeat in 0..session.options().repeat.max(1) {
+        for (variant, runs) in variants.iter().zip(&mut runs) {
+            session.step(&format!("{}, {}, {repeat}", copy.name(), variant.label()))?;
+            let run = once(session, copy, variant)?;
+            runs.push(run);
+        }
+    }
+    for (variant, runs) in variants.iter().zip(&runs) {
+        let row = row(&copy.name(), variant, Phase::Cold, Look::Seconds, runs);
+        session.push(referred(row, copy));
+    }
+    Ok(runs.into_iter().filter_map(|mut runs| runs.pop()).collect())
+}
+
+fn once(session: &Session, copy: Copy, variant: &Variant) -> Result<Run> {
+    let rig = Rig::new(
+        variant,
+        Setup {
+            length_bytes: copy.file_bytes,
+            cache_bytes: CACHE_BYTES,
+            speed: SPEED,
+        },
+    )?;
+    let job = Job::sequential(copy.command, 0, copy.file_bytes, copy.io_bytes);
+    let job = job.take(copy.file_bytes / copy.io_bytes as u64);
+    rig.run(vec![job], None, session.deadline())
+}
+
+/// The report has the whole size only, and no ablations.
+fn referred(row: Row, copy: Copy) -> Row {
+    let found = REPORT
+        .iter()
+        .find(|(command, _, _)| *command == copy.command);
+    let Some((_, before, after)) = found.filter(|_| copy.file_bytes == REPORT_BYTES) else {
+        return row;
+    };
+    match (row.mode, row.variant.as_deref()) {
+        (Mode::Baseline, _) => reference(row, *before, "s"),
+        (Mode::Enhanced, None | Some("HSFS rule")) => reference(row, *after, "s"),
+        _ => row,
+    }
+}
+
+/// What must hold for dd: baseline, HSFS rule and enhanced are the first three runs.
+#[allow(clippy::cast_precision_loss)] // below 2^52
+fn judge(session: &mut Session, copy: Copy, runs: &[Run]) {
+    let [baseline, report, enhanced, ..] = runs else {
+        return;
+    };
+    let share = copy.file_bytes as f64 / REPORT_BYTES as f64;
+    let wanted = copy.file_bytes / 2048;
+    let requests = baseline.device.requests();
+    let sectors = baseline.device.sizes(None).between(2048, 4096);
+    session.verdict(
+        requests == wanted && sectors == wanted,
+        format!("dd baseline: {requests} requests, {sectors} of 2048 B; exactly {wanted} wanted"),
+    );
+    judge_report(session, report, share);
+    let requests = enhanced.device.requests();
+    let most = (16_384.0 * share) as u64;
+    session.verdict(
+        requests <= most,
+        format!("dd enhanced: {requests} requests; at most {most} wanted"),
+    );
+    let part = enhanced.rate() / enhanced.media_rate;
+    session.verdict(
+        part >= 0.95,
+        format!("dd enhanced: {part:.3} of the media rate; 0.95 wanted"),
+    );
+    for (run, name) in [(report, "HSFS rule"), (enhanced, "enhanced")] {
+        let saved = (1.0 - run.seconds() / baseline.seconds()) * 100.0;
+        let required = if name == "enhanced" { 45.0 } else { 40.0 };
+        session.verdict(
+            saved >= required,
+            format!("dd {name}: {saved:.1} % less time; {required} % wanted, 47.9 % in the report"),
+        );
+    }
+    let system = |run: &Run| run.usage.system.as_secs_f64();
+    let saved = (1.0 - system(enhanced) / system(baseline).max(1e-9)) * 100.0;
+    session.verdict(
+        saved >= 70.0,
+        format!("dd enhanced: {saved:.1} % less system time; 70 % wanted, 75.4 % in the report"),
+    );
+}
+
+/// The HSFS rule must make the requests of the report.
+#[allow(clippy::cast_precision_loss)]
+fn judge_report(session: &mut Session, run: &Run, share: f64) {
+    let of = |issuer: Issuer| run.device.of(issuer).map(|flow| flow.requests).sum::<u64>();
+    let (reader, ahead) = (of(Issuer::Reader), of(Issuer::ReadAhead));
+    let total = (reader + ahead) as f64;
+    let expected = (REPORT_READER + REPORT_AHEAD) * share;
+    let off = (total / expected - 1.0) * 100.0;
+    session.verdict(
+        off.abs() <= 1.0,
+        format!(
+            "dd HSFS rule: {reader} requests by the reader and {ahead} by read-ahead, {off:+.2} % \
+             off the report's {expected:.0}; 1 % wanted"
+        ),
+    );
+    let sizes = run.device.sizes(None).between(16_384, 18_432) as f64 / total;
+    let part = ahead as f64 / total;
+    session.verdict(
+        sizes >= 0.999 && part >= 0.999,
+        format!(
+            "dd HSFS rule: {:.3} % of 16 KiB, {:.3} % by read-ahead; 99.9 % wanted",
+            sizes * 100.0,
+            part * 100.0
+        ),
+    );
+}

@@ -1,0 +1,174 @@
+//! The modelled drive with a cache in front of it, and one measured run on it.
+//!
+//! ```text
+//!   reader ──> cache ──> Stats ──> Model (dvd) ──> Pattern
+//! ```
+//!
+//! **Clock.** The drive runs `speed` times as fast as a real one, the host does not. So the
+//! seconds of a run are those that the drive was busy, on its own clock, and those that it was
+//! not, on the host's: what a drive of true speed would have taken with this host. The plain
+//! product of the wall's seconds and the speed, which makes the host look `speed` times slower
+//! and so the baseline worse, stands beside it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_cache::{Cache, CachedDevice};
+use pagewell_counters::names::{
+    CACHE_DEADLINE_PICKS, CACHE_HITS, CACHE_MERGED_REQUESTS, CACHE_MISSES, CACHE_WRAPS,
+    COPIED_BYTES,
+};
+use pagewell_device::layer::{Snapshot, Stats};
+use pagewell_device::model::Parameters;
+use pagewell_device::{Model, Pattern};
+
+use super::job::{Job, Stream, run_jobs};
+use super::variant::Variant;
+use crate::experiment::{Error, Result};
+use crate::measure::{Counting, Latency, Usage, UsageSample};
+
+/// Other seeds give other bytes; nothing depends on them.
+const SEED: u64 = 6_588_256;
+
+/// A drive of some length behind a cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup {
+    pub(super) length_bytes: u64,
+    pub(super) cache_bytes: u64,
+    pub(super) speed: f64,
+}
+
+/// See the module's text.
+pub(super) struct Rig {
+    pub(super) device: CachedDevice,
+    pub(super) pattern: Pattern,
+    pub(super) speed: f64,
+    stats: Arc<Stats>,
+    model: Arc<Model>,
+}
+
+/// What one run did.
+pub(super) struct Run {
+    pub(super) wall: Duration,
+    pub(super) busy: Duration,
+    pub(super) speed: f64,
+    /// Bytes per second from the medium.
+    pub(super) media_rate: f64,
+    pub(super) streams: Vec<Stream>,
+    pub(super) device: Snapshot,
+    pub(super) usage: Usage,
+    pub(super) seeks: u64,
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) merged: u64,
+    pub(super) wraps: u64,
+    pub(super) deadline_picks: u64,
+    pub(super) copied_bytes: u64,
+}
+
+impl Rig {
+    pub(super) fn new(variant: &Variant, setup: Setup) -> Result<Self> {
+        let text = format!("dvd,speed={}", setup.speed);
+        let parameters = Parameters::parse(&text);
+        let parameters = parameters.map_err(|error| Error::Wrong(error.to_string()))?;
+        let pattern = Pattern::new(setup.length_bytes, SEED);
+        let model = Model::new(Arc::new(pattern.clone()), parameters);
+        let model = model.map_err(|error| Error::System {
+            what: "the thread of the modelled drive".to_owned(),
+            error,
+        })?;
+        let model = Arc::new(model);
+        let stats = Arc::new(Stats::new(model.clone()));
+        let cache = Cache::new(variant.options(setup.cache_bytes, setup.speed))?;
+        Ok(Self {
+            device: cache.open(stats.clone()),
+            pattern,
+            speed: setup.speed,
+            stats,
+            model,
+        })
+    }
+
+    /// Runs jobs at the same time, each on a thread, for so long on the drive's clock or until
+    /// all are done.
+    pub(super) fn run(
+        &self,
+        jobs: Vec<Job>,
+        limit: Option<Duration>,
+        deadline: Instant,
+    ) -> Result<Run> {
+        let (before, totals) = (self.stats.snapshot(), self.model.totals());
+        let (counting, used) = (Counting::begin(), UsageSample::now());
+        let begin = Instant::now();
+        let limit = limit.map(|limit| begin + limit.div_f64(self.speed));
+        let streams = run_jobs(self, jobs, limit, deadline)?;
+        let wall = begin.elapsed();
+        let after = self.model.totals();
+        Ok(Run {
+            wall,
+            // What was still under way at the end has been counted whole.
+            busy: (after.busy - totals.busy).min(wall.mul_f64(self.speed)),
+            speed: self.speed,
+            media_rate: self.model.media_bytes_per_second(),
+            streams,
+            device: self.stats.snapshot().difference(&before),
+            usage: used.used(),
+            seeks: after.seeks - totals.seeks,
+            hits: counting.of(&CACHE_HITS),
+            misses: counting.of(&CACHE_MISSES),
+            merged: counting.of(&CACHE_MERGED_REQUESTS),
+            wraps: counting.of(&CACHE_WRAPS),
+            deadline_picks: counting.of(&CACHE_DEADLINE_PICKS),
+            copied_bytes: counting.of(&COPIED_BYTES),
+        })
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // counts far below 2^52
+impl Run {
+    /// Seconds with a drive of true speed; see the module's text.
+    pub(super) fn seconds(&self) -> f64 {
+        let idle = self.wall.as_secs_f64() - self.busy.as_secs_f64() / self.speed;
+        self.busy.as_secs_f64() + idle.max(0.0)
+    }
+
+    pub(super) fn operations(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.operations).sum()
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.bytes).sum()
+    }
+
+    /// Bytes that the application got per second.
+    pub(super) fn rate(&self) -> f64 {
+        self.bytes() as f64 / self.seconds().max(1e-9)
+    }
+
+    pub(super) fn operations_per_second(&self) -> f64 {
+        self.operations() as f64 / self.seconds().max(1e-9)
+    }
+
+    /// Microseconds of processor time of an operation.
+    pub(super) fn cpu_micro(&self) -> f64 {
+        self.usage.cpu().as_secs_f64() * 1e6 / self.operations().max(1) as f64
+    }
+
+    pub(super) fn hit_ratio(&self) -> f64 {
+        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+    }
+
+    /// Of all streams, on the wall's clock.
+    pub(super) fn latency(&self) -> Latency {
+        let mut all = Latency::default();
+        let each = self.streams.iter().map(|stream| &stream.latency);
+        each.for_each(|latency| all.add(latency));
+        all
+    }
+
+    /// Least operations of a stream over the most.
+    pub(super) fn fairness(&self) -> f64 {
+        let rates = || self.streams.iter().map(|stream| stream.bytes as f64);
+        rates().fold(f64::INFINITY, f64::min) / rates().fold(1.0, f64::max)
+    }
+}

@@ -1,0 +1,117 @@
+//! Experiments: well-known reports of slow storage, done again.
+//!
+//! Each has cases that run with a mechanism off (baseline) and on (enhanced), in the same binary
+//! and side by side. What they measure are [`Row`]s; what must hold are [`Verdict`]s. A new
+//! experiment is a folder and a line in the list below.
+
+mod comparison;
+mod document;
+mod figure;
+mod html;
+mod row;
+mod session;
+mod table;
+
+pub mod hsfs;
+
+pub use comparison::{Comparison, compare_documents};
+pub use document::{SCHEMA, document};
+pub use figure::{Better, Figure};
+pub use html::page;
+pub use row::{DeviceUse, Mode, Phase, Reference, Row};
+pub use session::{Options, OutOfTime, Session, Verdict};
+pub use table::text;
+
+/// Why an experiment ended early. What was measured before stays.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There was no more time.
+    #[error(transparent)]
+    OutOfTime(#[from] OutOfTime),
+    /// A cache could not be made.
+    #[error(transparent)]
+    Cache(#[from] pagewell_cache::CreateError),
+    /// A read failed.
+    #[error(transparent)]
+    Read(#[from] pagewell_cache::Error),
+    /// The system refused something.
+    #[error("{what}: {error}")]
+    System {
+        /// What was wanted.
+        what: String,
+        /// The reason.
+        error: std::io::Error,
+    },
+    /// Bytes came back wrong, or a count is impossible.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// What every experiment returns.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+macro_rules! experiments {
+    ($($name:ident = $text:literal, $module:ident, $about:literal;)*) => {
+        /// The experiments there are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Experiment {
+            $(#[doc = $about] $name,)*
+        }
+
+        impl Experiment {
+            /// All, in the order in which they run.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// Its name on the command line and in rows.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// One sentence.
+            #[must_use]
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$name => $about,)* }
+            }
+
+            fn start(self, session: &mut Session) -> Result<()> {
+                match self { $(Self::$name => $module::run(session),)* }
+            }
+        }
+    };
+}
+
+experiments! {
+    Hsfs = "hsfs", hsfs, "Files on a DVD, read in small pieces: read-ahead and an elevator.";
+}
+
+impl Experiment {
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|experiment| experiment.name() == name)
+    }
+
+    /// Runs it. When it ends early, the session says why, and has what was measured.
+    pub fn run(self, session: &mut Session) {
+        session.begin(self.name());
+        if let Err(error) = self.start(session) {
+            session.stopped(&error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_back() {
+        for experiment in Experiment::ALL {
+            assert_eq!(Experiment::named(experiment.name()), Some(*experiment));
+            assert!(experiment.about().ends_with('.'));
+        }
+        assert_eq!(Experiment::named("all"), None);
+    }
+}

@@ -1,0 +1,275 @@
+//! One row of a result: a case in one mode and one phase, over all its repeats.
+//!
+//! What was not measured is absent in the JSON, never zero.
+
+use serde_json::{Map, Value, json};
+
+use super::figure::Figure;
+use crate::measure::{Interval, Quantiles, Usage};
+
+/// Whether what the experiment is about was off or on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// As it was in the report before the change.
+    Baseline,
+    /// As it is here.
+    Enhanced,
+}
+
+impl Mode {
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Baseline => "baseline",
+            Self::Enhanced => "enhanced",
+        }
+    }
+}
+
+/// What the caches held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing of what was read.
+    Cold,
+    /// More and more.
+    Warming,
+    /// All that fits.
+    Warm,
+}
+
+impl Phase {
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warming => "warming",
+            Self::Warm => "warm",
+        }
+    }
+}
+
+/// What a device was asked for, as a mean of the repeats.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceUse {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests by who asked.
+    pub by_issuer: Vec<(&'static str, u64)>,
+}
+
+/// What the report measured, on other hardware.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// The number.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+}
+
+/// See the module's text. Everything optional is absent until it is measured.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Filled in by the session.
+    pub experiment: &'static str,
+    /// What was done.
+    pub case: String,
+    /// Off or on.
+    pub mode: Mode,
+    /// A setting between or beside the modes, such as `no elevator`.
+    pub variant: Option<String>,
+    /// What the caches held.
+    pub phase: Phase,
+    /// One for each repeat.
+    pub seconds: Vec<f64>,
+    /// What people look at; without one, the seconds.
+    pub figure: Option<Figure>,
+    /// Operations of one repeat.
+    pub operations: Option<u64>,
+    /// Bytes that the application got in one repeat.
+    pub bytes: Option<u64>,
+    /// What the device was asked for in one repeat.
+    pub device: Option<DeviceUse>,
+    /// Bytes copied in one repeat.
+    pub copied_bytes: Option<u64>,
+    /// What this process used in one repeat.
+    pub usage: Option<Usage>,
+    /// Part of what was looked up that was there, 0 to 1.
+    pub hit_ratio: Option<f64>,
+    /// Mean requests at the device.
+    pub depth: Option<f64>,
+    /// Latencies of operations.
+    pub latency: Option<Quantiles>,
+    /// What the report measured.
+    pub reference: Option<Reference>,
+    /// What only this experiment has.
+    pub x: Map<String, Value>,
+}
+
+impl Row {
+    /// A row without numbers.
+    #[must_use]
+    pub fn new(case: impl Into<String>, mode: Mode, phase: Phase) -> Self {
+        Self {
+            experiment: "",
+            case: case.into(),
+            mode,
+            variant: None,
+            phase,
+            seconds: Vec::new(),
+            figure: None,
+            operations: None,
+            bytes: None,
+            device: None,
+            copied_bytes: None,
+            usage: None,
+            hit_ratio: None,
+            depth: None,
+            latency: None,
+            reference: None,
+            x: Map::new(),
+        }
+    }
+
+    /// Keeps what only this experiment has.
+    pub fn put(&mut self, name: &str, value: impl Into<Value>) {
+        self.x.insert(name.to_owned(), value.into());
+    }
+
+    /// What people look at: the figure, or the seconds.
+    #[must_use]
+    pub fn shown(&self) -> Figure {
+        let seconds = || Figure::cost("s", self.seconds.clone());
+        self.figure.clone().unwrap_or_else(seconds)
+    }
+
+    /// The mean of what people look at.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        Some(self.shown().interval()?.mean)
+    }
+
+    /// Its object in the document.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let mut row = Map::new();
+        row.insert("experiment".to_owned(), json!(self.experiment));
+        row.insert("case".to_owned(), json!(self.case));
+        row.insert("mode".to_owned(), json!(self.mode.name()));
+        row.insert("phase".to_owned(), json!(self.phase.name()));
+        row.insert("repeats".to_owned(), json!(self.seconds.len()));
+        let mut put = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                row.insert(name.to_owned(), value);
+            }
+        };
+        put("seconds", Interval::of(&self.seconds).map(interval));
+        put("operations", self.operations.map(Value::from));
+        put("bytes", self.bytes.map(Value::from));
+        put("device", self.device.as_ref().map(device));
+        put("copied_bytes", self.copied_bytes.map(Value::from));
+        put("cpu_seconds", self.usage.map(cpu));
+        let switches = self.usage.map(|usage| usage.context_switches);
+        put("context_switches", switches.map(Value::from));
+        put("hit_ratio", self.hit_ratio.map(Value::from));
+        put("depth", self.depth.map(Value::from));
+        put("latency_us", self.latency.map(latency));
+        let reference = self.reference.as_ref();
+        put(
+            "reference",
+            reference.map(|found| json!({ "value": found.value, "unit": found.unit })),
+        );
+        put("x", Some(self.details()));
+        Value::Object(row)
+    }
+
+    fn details(&self) -> Value {
+        let mut x = self.x.clone();
+        if let Some(variant) = &self.variant {
+            x.insert("variant".to_owned(), json!(variant));
+        }
+        if let Some(figure) = &self.figure {
+            x.insert("figure".to_owned(), figure.json());
+        }
+        x.insert("seconds_each".to_owned(), json!(self.seconds));
+        Value::Object(x)
+    }
+}
+
+fn interval(found: Interval) -> Value {
+    match found.range {
+        Some((low, high)) => json!({ "mean": found.mean, "low": low, "high": high }),
+        None => json!({ "mean": found.mean }),
+    }
+}
+
+fn device(used: &DeviceUse) -> Value {
+    let by_issuer: Map<String, Value> = used
+        .by_issuer
+        .iter()
+        .map(|(name, count)| ((*name).to_owned(), json!(count)))
+        .collect();
+    json!({ "requests": used.requests, "bytes": used.bytes, "by_issuer": by_issuer })
+}
+
+fn cpu(usage: Usage) -> Value {
+    json!({ "user": usage.user.as_secs_f64(), "system": usage.system.as_secs_f64() })
+}
+
+fn latency(found: Quantiles) -> Value {
+    let micro = |time: std::time::Duration| time.as_secs_f64() * 1e6;
+    json!({
+        "p50": micro(found.p50),
+        "p99": micro(found.p99),
+        "p999": micro(found.p999),
+        "max": micro(found.max),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_absent() {
+        let row = Row::new("a case", Mode::Baseline, Phase::Cold).json();
+        let names: Vec<_> = row.as_object().unwrap().keys().cloned().collect();
+        let least = ["case", "experiment", "mode", "phase", "repeats", "x"];
+        assert_eq!(names.len(), least.len(), "{names:?}");
+        assert!(least.iter().all(|name| row.get(name).is_some()));
+        assert_eq!(row["repeats"], json!(0));
+    }
+
+    #[test]
+    fn what_was_measured_is_there() {
+        let mut row = Row::new("a case", Mode::Enhanced, Phase::Warm);
+        row.seconds = vec![1.0, 3.0];
+        row.variant = Some("no elevator".to_owned());
+        row.device = Some(DeviceUse {
+            requests: 7,
+            bytes: 14_336,
+            by_issuer: vec![("reader", 2), ("read-ahead", 5)],
+        });
+        row.put("speed", 10);
+        let row = row.json();
+        assert_eq!(row["seconds"]["mean"], json!(2.0));
+        assert!(row["seconds"]["low"].as_f64().unwrap() < -10.0, "t with 1");
+        assert_eq!(row["device"]["by_issuer"]["read-ahead"], json!(5));
+        assert_eq!(row["x"]["variant"], json!("no elevator"));
+        assert_eq!(row["x"]["seconds_each"], json!([1.0, 3.0]));
+        assert_eq!(row["x"]["speed"], json!(10));
+    }
+
+    #[test]
+    fn one_repeat_has_a_mean_and_no_interval() {
+        let mut row = Row::new("a case", Mode::Enhanced, Phase::Warm);
+        row.seconds = vec![2.0];
+        assert_eq!(row.json()["seconds"], json!({ "mean": 2.0 }));
+        assert_eq!(row.mean(), Some(2.0));
+        row.figure = Some(Figure::rate("MB/s", vec![5.0]));
+        assert_eq!(row.mean(), Some(5.0));
+    }
+}

@@ -1,0 +1,206 @@
+//! One run of experiments: what was asked for, how much time is left, what has come out.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use super::row::Row;
+
+/// How to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Smaller cases: all experiments in minutes.
+    pub quick: bool,
+    /// How often each case runs.
+    pub repeat: usize,
+    /// When this time has passed nothing new begins.
+    pub time_max: Duration,
+    /// Say on standard error what is being done, when that is a terminal.
+    pub progress: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            quick: false,
+            repeat: 1,
+            time_max: Duration::from_hours(2),
+            progress: true,
+        }
+    }
+}
+
+/// There was no more time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the time for all experiments has passed")]
+pub struct OutOfTime;
+
+/// Something that must hold, and whether it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The experiment that found out.
+    pub experiment: &'static str,
+    /// Whether it holds.
+    pub pass: bool,
+    /// What must hold, with the numbers.
+    pub what: String,
+}
+
+/// One run of experiments.
+#[derive(Debug)]
+pub struct Session {
+    options: Options,
+    started: Instant,
+    terminal: bool,
+    experiment: &'static str,
+    rows: Vec<Row>,
+    verdicts: Vec<Verdict>,
+    notes: Vec<(&'static str, String)>,
+    failures: Vec<String>,
+}
+
+impl Session {
+    /// A run that begins now.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            options,
+            started: Instant::now(),
+            terminal: options.progress && std::io::stderr().is_terminal(),
+            experiment: "",
+            rows: Vec::new(),
+            verdicts: Vec::new(),
+            notes: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    /// How to run.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// When the time is over: for loops that run on other threads.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.started + self.options.time_max
+    }
+
+    /// Says what begins now, unless the time is over. Call it before each case and each repeat.
+    ///
+    /// # Errors
+    ///
+    /// The time is over.
+    pub fn step(&self, what: &str) -> Result<(), OutOfTime> {
+        if Instant::now() >= self.deadline() {
+            return Err(OutOfTime);
+        }
+        self.show(&format!("{}: {what}", self.experiment));
+        Ok(())
+    }
+
+    /// Keeps a row.
+    pub fn push(&mut self, mut row: Row) {
+        row.experiment = self.experiment;
+        self.rows.push(row);
+    }
+
+    /// Keeps whether something holds that must.
+    pub fn verdict(&mut self, pass: bool, what: impl Into<String>) {
+        self.verdicts.push(Verdict {
+            experiment: self.experiment,
+            pass,
+            what: what.into(),
+        });
+    }
+
+    /// Keeps lines that stand above the table of the experiment.
+    pub fn note(&mut self, text: impl Into<String>) {
+        self.notes.push((self.experiment, text.into()));
+    }
+
+    /// What was measured.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// What must hold.
+    #[must_use]
+    pub fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    /// The notes, each with its experiment.
+    pub fn notes(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.notes.iter().map(|(name, text)| (*name, text.as_str()))
+    }
+
+    /// Why experiments ended early.
+    #[must_use]
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Whether everything ran and everything that must hold does.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.failures.is_empty() && self.verdicts.iter().all(|verdict| verdict.pass)
+    }
+
+    /// Takes the line of progress away.
+    pub fn finish(&self) {
+        self.show("");
+    }
+
+    pub(super) fn begin(&mut self, experiment: &'static str) {
+        self.experiment = experiment;
+    }
+
+    pub(super) fn stopped(&mut self, error: &super::Error) {
+        self.failures.push(format!("{}: {error}", self.experiment));
+    }
+
+    fn show(&self, text: &str) {
+        if self.terminal {
+            let seconds = self.started.elapsed().as_secs();
+            let mut line = "\r\x1b[K".to_owned();
+            if !text.is_empty() {
+                line += &format!("{:>3}:{:02}  {text}", seconds / 60, seconds % 60);
+            }
+            // Progress that cannot be shown is not worth an error.
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Error, Mode, Phase};
+
+    #[test]
+    fn what_was_measured_before_the_end_stays() {
+        let mut session = Session::new(Options {
+            time_max: Duration::ZERO,
+            progress: false,
+            ..Options::default()
+        });
+        session.begin("some");
+        session.push(Row::new("a case", Mode::Baseline, Phase::Cold));
+        let error = Error::from(session.step("more").unwrap_err());
+        session.stopped(&error);
+        assert_eq!(session.rows()[0].experiment, "some");
+        assert!(!session.is_good());
+        assert!(session.failures()[0].starts_with("some: the time"));
+    }
+
+    #[test]
+    fn one_broken_promise_is_not_good() {
+        let mut session = Session::new(Options::default());
+        session.verdict(true, "yes");
+        assert!(session.is_good());
+        session.verdict(false, "no");
+        assert!(!session.is_good());
+    }
+}

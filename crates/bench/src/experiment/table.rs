@@ -1,0 +1,259 @@
+//! A run for people: baseline and enhanced side by side, and what stands between them.
+
+use super::figure::{Better, Figure};
+use super::row::{Mode, Row};
+use super::session::Session;
+use crate::measure::difference;
+use crate::report::rate;
+
+/// A line of the table, not yet laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) cells: [String; COLUMNS.len()],
+}
+
+pub(super) const COLUMNS: [&str; 9] = [
+    "case",
+    "phase",
+    "variant",
+    "unit",
+    "baseline",
+    "enhanced",
+    "better by",
+    "95 % interval",
+    "reference, other hardware",
+];
+
+/// Notes, table, verdicts and failures of a run.
+#[must_use]
+pub fn text(session: &Session) -> String {
+    let mut text = String::new();
+    let mut experiments: Vec<&str> = session.rows().iter().map(|row| row.experiment).collect();
+    experiments.dedup();
+    for experiment in experiments {
+        text += &format!("{experiment}\n\n");
+        for (_, note) in session.notes().filter(|(name, _)| *name == experiment) {
+            text += &format!("{note}\n");
+        }
+        text += &format!("\n{}\n", layout(&lines(session.rows(), experiment)));
+        let verdicts = session.verdicts().iter();
+        for verdict in verdicts.filter(|verdict| verdict.experiment == experiment) {
+            let word = if verdict.pass { "PASS" } else { "FAIL" };
+            text += &format!("{word} {}\n", verdict.what);
+        }
+        text.push('\n');
+    }
+    for failure in session.failures() {
+        text += &format!("STOPPED {failure}\n");
+    }
+    text
+}
+
+/// The lines of one experiment: for each row that is no baseline one, with its baseline; and the
+/// baselines that nothing is compared with.
+pub(super) fn lines(rows: &[Row], experiment: &str) -> Vec<Line> {
+    let of = || rows.iter().filter(|row| row.experiment == experiment);
+    let same = |one: &Row, other: &Row| one.case == other.case && one.phase == other.phase;
+    let mut lines = Vec::new();
+    for row in of() {
+        if row.mode == Mode::Enhanced {
+            let baseline = of()
+                .filter(|other| other.mode == Mode::Baseline && same(row, other))
+                .find(|other| other.variant.is_none() || other.variant == row.variant);
+            lines.push(line(baseline, Some(row)));
+        } else if !of().any(|other| other.mode == Mode::Enhanced && same(row, other)) {
+            lines.push(line(Some(row), None));
+        }
+    }
+    lines
+}
+
+fn line(baseline: Option<&Row>, enhanced: Option<&Row>) -> Line {
+    let row = enhanced.or(baseline);
+    let shown = |row: Option<&Row>| row.map(Row::shown);
+    let (before, after) = (shown(baseline), shown(enhanced));
+    let (better, interval) = compared(before.as_ref(), after.as_ref());
+    let mean = |figure: &Option<Figure>| {
+        let found = figure.as_ref().and_then(Figure::interval);
+        found.map_or_else(String::new, |found| rate(found.mean))
+    };
+    let variant = row.and_then(|row| row.variant.clone());
+    Line {
+        cells: [
+            row.map_or_else(String::new, |row| row.case.clone()),
+            row.map_or("", |row| row.phase.name()).to_owned(),
+            variant.unwrap_or_default(),
+            after
+                .as_ref()
+                .or(before.as_ref())
+                .map_or("", |figure| figure.unit)
+                .to_owned(),
+            mean(&before),
+            mean(&after),
+            better,
+            interval,
+            references(baseline, enhanced),
+        ],
+    }
+}
+
+/// How many times better the second is, and the interval of that.
+fn compared(before: Option<&Figure>, after: Option<&Figure>) -> (String, String) {
+    let (Some(before), Some(after)) = (before, after) else {
+        return Default::default();
+    };
+    let found = match after.better {
+        Better::Higher => difference(&before.each, &after.each),
+        Better::Lower => difference(&after.each, &before.each),
+    };
+    let Some(found) = found else {
+        return Default::default();
+    };
+    let range = found.range.map_or_else(
+        || "one run".to_owned(),
+        |(low, high)| format!("{low:.3} to {high:.3}"),
+    );
+    (format!("{:.3} x", found.ratio), range)
+}
+
+fn references(baseline: Option<&Row>, enhanced: Option<&Row>) -> String {
+    let number = |row: Option<&Row>| {
+        let found = row.and_then(|row| row.reference.as_ref());
+        found.map(|found| (rate(found.value), found.unit))
+    };
+    match (number(baseline), number(enhanced)) {
+        (Some((before, _)), Some((after, unit))) => format!("{before} -> {after} {unit}"),
+        (Some((value, unit)), None) | (None, Some((value, unit))) => format!("{value} {unit}"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Columns as wide as their widest cell; those that are empty everywhere are left out.
+pub(super) fn layout(lines: &[Line]) -> String {
+    let used = used_columns(lines);
+    let mut text = String::new();
+    let cell_width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.cells.get(column));
+        let title = COLUMNS.get(column).map_or(0, |title| title.chars().count());
+        cells
+            .map(|cell| cell.chars().count())
+            .fold(title, usize::max)
+    };
+    let widths: Vec<usize> = used.iter().map(|column| cell_width(*column)).collect();
+    let mut push = |cells: Vec<&str>| {
+        let mut line = String::new();
+        for ((cell, width), column) in cells.iter().zip(&widths).zip(&used) {
+            let pad = " ".repeat(width - cell.chars().count().min(*width));
+            // Words to the left, numbers to the right.
+            if (4..8).contains(column) {
+                line += &format!("{pad}{cell}  ");
+            } else {
+                line += &format!("{cell}{pad}  ");
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    push(
+        used.iter()
+            .filter_map(|column| COLUMNS.get(*column).copied())
+            .collect(),
+    );
+    for line in lines {
+        let cells = used.iter().filter_map(|column| line.cells.get(*column));
+        push(cells.map(String::as_str).collect());
+    }
+    text
+}
+
+/// The columns in which anything stands.
+pub(super) fn used_columns(lines: &[Line]) -> Vec<usize> {
+    let any = |column: &usize| {
+        let mut cells = lines.iter().filter_map(|line| line.cells.get(*column));
+        cells.any(|cell| !cell.is_empty())
+    };
+    (0..COLUMNS.len()).filter(any).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::{Options, Phase, Reference};
+
+    fn row(mode: Mode, seconds: &[f64], reference: f64) -> Row {
+        let mut row = Row::new("dd", mode, Phase::Cold);
+        row.seconds = seconds.to_vec();
+        row.reference = Some(Reference {
+            value: reference,
+            unit: "s",
+        });
+        row
+    }
+
+    #[test]
+    fn modes_stand_side_by_side() {
+        let rows = [
+            row(Mode::Baseline, &[100.0, 101.0, 99.0], 365.0),
+            row(Mode::Enhanced, &[50.0, 50.5, 49.5], 190.0),
+        ];
+        let lines = lines(&rows, "");
+        assert_eq!(lines.len(), 1);
+        let cells = lines[0].cells.each_ref().map(String::as_str);
+        assert_eq!(
+            cells[..7],
+            ["dd", "cold", "", "s", "100", "50.0", "2.000 x"]
+        );
+        assert!(
+            cells[7].starts_with("1.9") && cells[7].contains(" to 2.0"),
+            "{}",
+            cells[7]
+        );
+        assert_eq!(cells[8], "365 -> 190 s");
+    }
+
+    #[test]
+    fn a_baseline_alone_has_its_line_and_one_run_no_interval() {
+        let alone = lines(&[row(Mode::Baseline, &[2.0], 1.0)], "");
+        assert_eq!(alone[0].cells[4..6], ["2.00".to_owned(), String::new()]);
+        let pair = [
+            row(Mode::Baseline, &[2.0], 1.0),
+            row(Mode::Enhanced, &[1.0], 1.0),
+        ];
+        assert_eq!(lines(&pair, "")[0].cells[7], "one run");
+        assert!(lines(&pair, "other").is_empty());
+    }
+
+    #[test]
+    fn a_higher_rate_is_better() {
+        let mut rows = [
+            row(Mode::Baseline, &[1.0], 1.0),
+            row(Mode::Enhanced, &[1.0], 1.0),
+        ];
+        rows[0].figure = Some(Figure::rate("MB/s", vec![2.0]));
+        rows[1].figure = Some(Figure::rate("MB/s", vec![6.0]));
+        assert_eq!(lines(&rows, "")[0].cells[6], "3.000 x");
+    }
+
+    #[test]
+    fn empty_columns_are_left_out_and_the_rest_is_aligned() {
+        let text = layout(&lines(&[row(Mode::Baseline, &[2.0], 1.0)], ""));
+        assert!(
+            !text.contains("variant") && !text.contains("enhanced"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| !line.ends_with(' ')));
+    }
+
+    #[test]
+    fn the_text_has_everything() {
+        let mut session = Session::new(Options::default());
+        session.begin("hsfs");
+        session.note("speed 10");
+        session.push(row(Mode::Baseline, &[2.0], 1.0));
+        session.verdict(false, "as fast");
+        let text = text(&session);
+        for part in ["hsfs\n", "speed 10\n", "dd ", "FAIL as fast\n"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+}

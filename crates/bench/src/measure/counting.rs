@@ -1,0 +1,53 @@
+//! What the counters of this process counted between two moments.
+
+use pagewell_counters::Counter;
+use pagewell_counters::names::COUNTERS;
+
+/// All counters at one moment.
+#[derive(Clone, Debug)]
+pub struct Counting(Vec<(&'static str, u64)>);
+
+impl Counting {
+    /// Reads them all.
+    #[must_use]
+    pub fn begin() -> Self {
+        let read = COUNTERS
+            .iter()
+            .map(|counter| (counter.name(), counter.get()));
+        Self(read.collect())
+    }
+
+    /// By how much one has grown since.
+    #[must_use]
+    pub fn of(&self, counter: &Counter) -> u64 {
+        let before = self.0.iter().find(|(name, _)| *name == counter.name());
+        counter
+            .get()
+            .saturating_sub(before.map_or(0, |found| found.1))
+    }
+
+    /// All that have grown since, by name.
+    #[must_use]
+    pub fn grown(&self) -> Vec<(&'static str, u64)> {
+        let all = COUNTERS
+            .iter()
+            .map(|counter| (counter.name(), self.of(counter)));
+        all.filter(|(_, grown)| *grown > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_counters::names::CACHE_WINDOW_UNMAPS;
+
+    #[test]
+    fn only_what_has_grown_is_told() {
+        CACHE_WINDOW_UNMAPS.add(5);
+        let counting = Counting::begin();
+        assert_eq!(counting.of(&CACHE_WINDOW_UNMAPS), 0);
+        CACHE_WINDOW_UNMAPS.add(3);
+        assert_eq!(counting.of(&CACHE_WINDOW_UNMAPS), 3);
+        assert!(counting.grown().contains(&(CACHE_WINDOW_UNMAPS.name(), 3)));
+    }
+}
