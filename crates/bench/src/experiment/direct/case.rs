@@ -24,6 +24,8 @@ const FILE_DEPTH: usize = 8;
 const RAW_PART: u64 = 16;
 const CACHE_BYTES: u64 = 512 * MIB;
 const CHECKED_BYTES: u64 = 4 * MIB;
+/// So that the small pieces of the raw path do not take seconds.
+const CHECKED_BLOCK_BYTES: u64 = 128 << 10;
 
 /// What to read, and how.
 #[derive(Clone, Debug)]
@@ -233,9 +235,11 @@ impl Case {
                 return Ok(());
             }
             let plan = self.lines[index].plan;
-            let some = (CHECKED_BYTES / plan.block_bytes / targets.len() as u64).max(1);
+            let block_bytes = plan.block_bytes.min(CHECKED_BLOCK_BYTES);
+            let some = (CHECKED_BYTES / block_bytes / targets.len() as u64).max(1);
             let plan = Plan {
-                blocks: plan.blocks.min(some),
+                block_bytes,
+                blocks: some.min(plan.blocks * (plan.block_bytes / block_bytes)),
                 check: true,
                 ..plan
             };

@@ -25,9 +25,6 @@ mod scratch;
 mod target;
 mod verdicts;
 
-#[cfg(test)]
-mod tests;
-
 pub use case::Choice;
 pub use path::{Path, Reference};
 pub use scratch::Scratch;

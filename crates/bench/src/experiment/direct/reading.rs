@@ -23,6 +23,8 @@ use crate::measure::{Latency, Usage, UsageSample};
 
 /// One operation in so many is timed inside.
 const SAMPLED: u64 = 64;
+/// A read takes so much memory, times the depth.
+const BLOCK_BYTES_MAX: u64 = 64 << 20;
 /// Memory for direct transfers lies at multiples of this, enough for any device.
 const ALIGNMENT: usize = 4096;
 
@@ -120,6 +122,7 @@ impl Tally {
 
 /// Does it.
 pub(super) fn read(plan: &Plan, targets: &[Target]) -> Result<Reading> {
+    let mut reader = Reader::new(plan, targets)?;
     for target in targets {
         let length = target.top.length_bytes();
         if plan.blocks.saturating_mul(plan.block_bytes) > length {
@@ -131,30 +134,45 @@ pub(super) fn read(plan: &Plan, targets: &[Target]) -> Result<Reading> {
             )));
         }
     }
-    let cache = match plan.path.is_cached() {
-        true => Some(open_cache(plan)?),
-        false => None,
-    };
-    let mut devices: Vec<CachedDevice> = Vec::new();
-    if let Some(cache) = &cache {
-        devices.extend(targets.iter().map(|target| cache.open(target.top.clone())));
-    }
     let before = Before::now(targets);
-    let tally = if plan.path.is_cached() {
-        read_cached(plan, targets, &devices)?
-    } else {
-        read_direct(plan, targets)?
+    let tally = match &mut reader {
+        Reader::Direct(buffers) => read_direct(plan, targets, buffers)?,
+        Reader::Cached { devices, buffer } => read_cached(plan, targets, devices, buffer)?,
     };
     Ok(before.until_now(targets, tally))
 }
 
-fn open_cache(plan: &Plan) -> Result<Cache> {
-    // The memory is there before the run, as that of a kernel is.
-    let options = CacheOptions {
-        populate: true,
-        ..CacheOptions::new(plan.cache_bytes)
-    };
-    Ok(Cache::new(options)?)
+/// The memory of a reader. All of it is there before the clock starts, as that of a kernel is.
+enum Reader {
+    Direct(Vec<Buffer>),
+    Cached {
+        devices: Vec<CachedDevice>,
+        buffer: Vec<u8>,
+    },
+}
+
+impl Reader {
+    fn new(plan: &Plan, targets: &[Target]) -> Result<Self> {
+        let length = usize::try_from(plan.block_bytes.min(BLOCK_BYTES_MAX)).unwrap_or(0);
+        if length as u64 != plan.block_bytes {
+            let most = crate::report::bytes(BLOCK_BYTES_MAX);
+            return Err(Error::Wrong(format!("an operation reads at most {most}")));
+        }
+        if !plan.path.is_cached() {
+            let buffers = (0..plan.depth.max(1)).map(|_| Buffer::new(length, ALIGNMENT));
+            return Ok(Self::Direct(buffers.collect()));
+        }
+        let options = CacheOptions {
+            populate: true,
+            ..CacheOptions::new(plan.cache_bytes)
+        };
+        let cache = Cache::new(options)?;
+        let devices = targets.iter().map(|target| cache.open(target.top.clone()));
+        Ok(Self::Cached {
+            devices: devices.collect(),
+            buffer: vec![0; length],
+        })
+    }
 }
 
 struct Arrived {
@@ -164,13 +182,10 @@ struct Arrived {
     buffer: Buffer,
 }
 
-fn read_direct(plan: &Plan, targets: &[Target]) -> Result<Tally> {
+fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Result<Tally> {
     let count = targets.len().max(1) as u64;
     let total = plan.blocks * targets.len() as u64;
-    let length = usize::try_from(plan.block_bytes)
-        .map_err(|_| Error::Wrong("the block is too large".to_owned()))?;
-    let depth = plan.depth.max(1);
-    let mut buffers: Vec<Buffer> = (0..depth).map(|_| Buffer::new(length, ALIGNMENT)).collect();
+    let depth = buffers.len();
     let (sender, receiver) = mpsc::sync_channel::<Arrived>(depth);
     let mut tally = Tally::default();
     let (mut next, mut outstanding) = (0, 0);
@@ -223,10 +238,13 @@ fn submit(path: Path, target: &Target, request: Request) {
     target.top.submit_many(request.split(&lengths));
 }
 
-fn read_cached(plan: &Plan, targets: &[Target], devices: &[CachedDevice]) -> Result<Tally> {
-    let length = usize::try_from(plan.block_bytes)
-        .map_err(|_| Error::Wrong("the block is too large".to_owned()))?;
-    let mut buffer = vec![0; length];
+fn read_cached(
+    plan: &Plan,
+    targets: &[Target],
+    devices: &[CachedDevice],
+    buffer: &mut [u8],
+) -> Result<Tally> {
+    let length = buffer.len();
     let mut tally = Tally::default();
     let mut start = Instant::now();
     for block in 0..plan.blocks {
@@ -235,13 +253,13 @@ fn read_cached(plan: &Plan, targets: &[Target], devices: &[CachedDevice]) -> Res
             if plan.path == Path::NoCopy {
                 lend(device, offset, length, plan.check.then_some(target))?;
             } else if tally.operations.is_multiple_of(SAMPLED) {
-                tally.copy_sampled += copy_timed(device, offset, &mut buffer)?;
+                tally.copy_sampled += copy_timed(device, offset, buffer)?;
                 tally.samples += 1;
             } else {
-                device.read_at(offset, &mut buffer, ReadMode::WAIT)?;
+                device.read_at(offset, buffer, ReadMode::WAIT)?;
             }
             if plan.check && plan.path == Path::Buffered {
-                target.check(offset, &buffer)?;
+                target.check(offset, buffer)?;
             }
             black_box(&buffer);
             let end = Instant::now();

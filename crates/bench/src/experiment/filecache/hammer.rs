@@ -1,4 +1,7 @@
-//! Random reads by several threads for a while, and what they took.
+//! Random reads by several threads, and what they took.
+//!
+//! As many reads as asked for, not as many as there is time for: both mappings read the same
+//! places in the same order, so that what the device and eviction cost is the same in both.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -18,24 +21,16 @@ use crate::measure::{Latency, Usage, UsageSample};
 
 /// Bytes of a read.
 pub(super) const READ_BYTES: usize = 8192;
-/// Reads between two looks at the clock.
+/// One read in so many is timed.
 const BATCH: u64 = 64;
 
 /// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) threads: usize,
-    /// When to stop.
-    pub(super) limit: Limit,
+    /// Reads of all threads together.
+    pub(super) reads: u64,
     pub(super) seed: u64,
-}
-
-/// When to stop.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Limit {
-    Time(Duration),
-    /// Reads of each thread.
-    Reads(u64),
 }
 
 /// What the reads took.
@@ -83,7 +78,10 @@ pub(super) fn hammer(device: &CachedDevice, plan: &Plan) -> Result<Hammered> {
     let work = |thread: u64| {
         let seed = plan.seed.wrapping_mul(1021).wrapping_add(thread);
         let barrier = &barrier;
-        move || one_thread(device, plan, seed, barrier)
+        let threads = plan.threads.max(1) as u64;
+        // The first ones read what does not divide.
+        let reads = plan.reads / threads + u64::from(thread < plan.reads % threads);
+        move || one_thread(device, reads, seed, barrier)
     };
     std::thread::scope(|scope| {
         let threads = (0..plan.threads as u64).map(|thread| scope.spawn(work(thread)));
@@ -106,7 +104,7 @@ pub(super) fn hammer(device: &CachedDevice, plan: &Plan) -> Result<Hammered> {
 
 fn one_thread(
     device: &CachedDevice,
-    plan: &Plan,
+    reads: u64,
     seed: u64,
     barrier: &Barrier,
 ) -> Result<(u64, Latency)> {
@@ -115,26 +113,19 @@ fn one_thread(
     let mut latency = Latency::default();
     barrier.wait();
     barrier.wait();
-    let began = Instant::now();
-    let mut reads = 0;
-    loop {
-        let batch = match plan.limit {
-            Limit::Time(limit) if began.elapsed() >= limit => 0,
-            Limit::Time(_) => BATCH,
-            Limit::Reads(limit) => BATCH.min(limit - reads),
-        };
-        if batch == 0 {
-            return Ok((reads, latency));
-        }
+    let mut done = 0;
+    while done < reads {
         let start = Instant::now();
         device.read_at(offsets.next(), &mut target, ReadMode::WAIT)?;
         latency.record(start.elapsed());
+        let batch = BATCH.min(reads - done);
         for _ in 1..batch {
             device.read_at(offsets.next(), &mut target, ReadMode::WAIT)?;
             black_box(&target);
         }
-        reads += batch;
+        done += batch;
     }
+    Ok((reads, latency))
 }
 
 /// Reads some places and compares every byte.

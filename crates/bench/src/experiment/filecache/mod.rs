@@ -21,17 +21,12 @@ mod report;
 mod runs;
 mod verdicts;
 
-#[cfg(test)]
-mod tests;
-
 use std::path::PathBuf;
-use std::time::Duration;
 
 pub use regime::{Regime, window_slots};
+pub use runs::Settings;
 
-use super::{Result, Session};
-use hammer::Limit;
-use runs::Settings;
+use super::{Experiment, Result, Session};
 
 const MIB: u64 = 1 << 20;
 /// Fewer runs say nothing about chance.
@@ -39,28 +34,37 @@ const REPEATS_MIN: usize = 3;
 /// Threads of the table; the report expects the gain to grow with processors.
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 
+/// Reads of a quick run: a quarter to half of a second in each regime.
+const READS: [u64; 3] = [200_000, 40_000, 16_000];
+/// A full run has so many times as many.
+const FULL: u64 = 5;
+
 /// How much to do.
 #[derive(Clone, Debug)]
-struct Choice {
-    settings: Settings,
+pub struct Choice {
+    /// Of the runs through the cache.
+    pub settings: Settings,
     /// Working sets of the comparison with a bare copy, in bytes.
-    working_sets: Vec<u64>,
-    /// Reads of one of its rounds, and rounds.
-    reads: u64,
-    rounds: u32,
-    directory: PathBuf,
+    pub working_sets: Vec<u64>,
+    /// Reads of one of its rounds.
+    pub reads: u64,
+    /// Its rounds.
+    pub rounds: u32,
+    /// Where its file is made.
+    pub directory: PathBuf,
 }
 
 impl Choice {
-    fn new(quick: bool, repeat: usize) -> Self {
+    /// All of it, each case so often, or a little more.
+    #[must_use]
+    pub fn everything(quick: bool, repeat: usize) -> Self {
         let repeats = u32::try_from(repeat.max(REPEATS_MIN)).unwrap_or(u32::MAX);
-        let milliseconds = if quick { 250 } else { 1000 };
         Self {
             settings: Settings {
                 cache_bytes: if quick { 256 * MIB } else { 1024 * MIB },
                 threads: THREADS.to_vec(),
                 repeats,
-                limit: Limit::Time(Duration::from_millis(milliseconds)),
+                reads: READS.map(|reads| if quick { reads } else { FULL * reads }),
             },
             working_sets: if quick {
                 vec![64 * MIB, 512 * MIB]
@@ -77,10 +81,19 @@ impl Choice {
 /// Runs everything.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let options = session.options();
-    run_choice(session, &Choice::new(options.quick, options.repeat))
+    let choice = Choice::everything(options.quick, options.repeat);
+    measure(session, &choice)
 }
 
-fn run_choice(session: &mut Session, choice: &Choice) -> Result<()> {
+/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+pub fn run_choice(session: &mut Session, choice: &Choice) {
+    session.begin(Experiment::FileCache.name());
+    if let Err(error) = measure(session, choice) {
+        session.stopped(&error);
+    }
+}
+
+fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let settings = &choice.settings;
     let mut cells = Vec::new();
     for regime in Regime::ALL {

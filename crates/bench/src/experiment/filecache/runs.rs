@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, MappingMode, ReadMode};
 use pagewell_device::Pattern;
 
-use super::hammer::{Hammered, Limit, Plan, check, hammer};
+use super::hammer::{Hammered, Plan, check, hammer};
 use super::regime::{Regime, window_slots};
 use crate::experiment::Result;
 
@@ -14,7 +14,7 @@ const PREFILL_BYTES: u64 = 1 << 20;
 /// Reads that are compared, in each cache.
 const CHECKED_READS: u64 = 2000;
 /// Random reads of each page of the cache before a file larger than it is measured.
-const SETTLING_READS: u64 = 2;
+const SETTLING_READS: u64 = 8;
 
 /// How reads reach memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,15 @@ pub(super) struct Cell {
 
 /// What a regime is measured with.
 #[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub(super) cache_bytes: u64,
-    pub(super) threads: Vec<usize>,
-    pub(super) repeats: u32,
-    pub(super) limit: Limit,
+pub struct Settings {
+    /// Memory of each cache.
+    pub cache_bytes: u64,
+    /// How many threads read, one case for each.
+    pub threads: Vec<usize>,
+    /// Runs of each case.
+    pub repeats: u32,
+    /// Reads of one run in each regime, in the order of [`Regime::ALL`]; all threads together.
+    pub reads: [u64; 3],
 }
 
 /// The file of a regime, in two caches.
@@ -104,7 +108,7 @@ impl Pair {
             for (device, runs) in self.devices.iter().zip(&mut cell.runs) {
                 let plan = Plan {
                     threads,
-                    limit: settings.limit,
+                    reads: settings.reads[self.regime as usize],
                     seed: u64::from(repeat) + 1,
                 };
                 runs.push(hammer(device, &plan)?);
@@ -120,6 +124,8 @@ pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Res
     let options = CacheOptions {
         mapping: mapping.mode(cache_bytes),
         populate: true,
+        // Filling is one long stream, and what it has passed is wanted.
+        free_behind: false,
         ..CacheOptions::new(cache_bytes)
     };
     let pattern = Pattern::new(regime.file_bytes(cache_bytes), 41);
@@ -137,7 +143,7 @@ pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Res
         let pages = cache_bytes / pagewell_cache::PAGE_BYTES as u64;
         let plan = Plan {
             threads: 1,
-            limit: Limit::Reads(SETTLING_READS * pages),
+            reads: SETTLING_READS * pages,
             seed: 5,
         };
         hammer(&device, &plan)?;
