@@ -30,6 +30,7 @@ lint: ## Formatting and clippy, warnings denied
 
 test-rust: ## Unit, property and wire tests
 	$(CARGO) test --workspace
+	$(CARGO) test -p pagewell-cache --lib --features loom
 
 docs: ## The documentation of the code, warnings denied
 	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' $(CARGO) doc --workspace --no-deps --document-private-items

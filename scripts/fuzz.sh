@@ -12,3 +12,4 @@ export BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) BOLERO_RANDOM_ITERATIONS=1
 cargo test --release -p pagewell-sunrpc --test messages fuzz:: -- --test-threads=1
 cargo test --release -p pagewell-fs --test iso_fuzz -- --test-threads=1
 cargo test --release -p pagewell-policy --test elevator any_input -- --test-threads=1
+cargo test --release -p pagewell-policy --test readahead_fuzz -- --test-threads=1

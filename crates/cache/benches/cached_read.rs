@@ -3,6 +3,8 @@
 //!
 //! `cargo bench -p pagewell-cache --bench cached_read -- [MEBIBYTES...]`
 
+#![allow(clippy::unwrap_used)] // a bench
+
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

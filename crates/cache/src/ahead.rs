@@ -23,12 +23,11 @@ const PAGE: u64 = PAGE_BYTES as u64;
 impl Object {
     /// Tells the policy of a read and does what it plans.
     pub(crate) fn tell(self: &Arc<Self>, offset: u64, length: u64, kind: AccessKind) {
-        let flying = self.core.ahead_bytes.load(Ordering::Relaxed);
         let access = Access {
             offset,
             length,
             kind,
-            budget_bytes: self.core.ahead_bytes_max().saturating_sub(flying),
+            budget_bytes: self.core.ahead_budget_bytes(),
             now: self.origin.elapsed(),
         };
         let plan = lock(&self.streams).access(&access);
@@ -39,6 +38,7 @@ impl Object {
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
         let before = self.core.table.clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
+            self.core.count_read();
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
             lock(&self.streams).feedback(Feedback::Useful {
                 offset: page * PAGE,
@@ -95,7 +95,7 @@ impl Object {
                 state: found.state,
             };
             if !found.state.has(FULL) {
-                self.claim(&wanted, true, claims);
+                self.claim(&wanted, true, self.widens, claims);
             }
             at += inside;
         }

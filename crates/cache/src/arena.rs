@@ -210,7 +210,7 @@ fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
     NonNull::new(base.cast()).ok_or(Errno::NOMEM)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -143,7 +143,7 @@ impl CachedDevice {
             #[allow(clippy::cast_possible_truncation)] // at most a page
             let mut count = (target.len() - done).min((PAGE - start) as usize);
             if self.object.stepwise {
-                count = count.min((CHUNK_BYTES - at % CHUNK_BYTES) as usize);
+                count = count.min((self.object.step_bytes - at % self.object.step_bytes) as usize);
                 self.step(at, &mut target[done..done + count], mode)?;
                 done += count;
                 continue;
@@ -176,32 +176,38 @@ impl CachedDevice {
         Ok(())
     }
 
-    /// One read within a page of the processor, as HSFS made them: without read-ahead unless the
-    /// policy wants to hear of every access.
+    /// One read within a window of 8 KiB, page of the processor by page, as HSFS made them: the
+    /// policy may want to hear of each. The first page that is missing brings the others along.
     fn step(&self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
         let object = &self.object;
-        let (page, start) = (offset / PAGE, offset % PAGE);
-        let kind = match object.pin_ready(page, start, target.len()) {
-            Some(pinned) => {
-                object.copy(&pinned, target)?;
-                CACHE_HITS.add(1);
-                AccessKind::Hit
-            }
-            None => {
-                let chunk = offset - offset % CHUNK_BYTES;
-                let length = CHUNK_BYTES.min(object.length_bytes - chunk);
-                let pages = object.obtain(chunk, length, mode)?;
-                if let Some(held) = pages.first() {
-                    object.copy_held(held, start, target)?;
-                }
-                AccessKind::Miss
-            }
-        };
-        // A page is told once: when its end was reached, as sequential readers do.
         let end = offset + target.len() as u64;
-        if object.wants_hits && (end.is_multiple_of(CHUNK_BYTES) || end == object.length_bytes) {
-            let chunk = offset - offset % CHUNK_BYTES;
-            object.tell(chunk, end - chunk, kind);
+        let (mut at, mut rest) = (offset, target);
+        while at < end {
+            let chunk = at - at % CHUNK_BYTES;
+            let until = (chunk + CHUNK_BYTES).min(end);
+            #[allow(clippy::cast_possible_truncation)] // at most a chunk
+            let (piece, later) = rest.split_at_mut((until - at) as usize);
+            let kind = match object.pin_ready(at / PAGE, at % PAGE, piece.len()) {
+                Some(pinned) => {
+                    object.copy(&pinned, piece)?;
+                    CACHE_HITS.add(1);
+                    AccessKind::Hit
+                }
+                None => {
+                    let wanted = end.next_multiple_of(CHUNK_BYTES).min(object.length_bytes);
+                    let pages = object.obtain(chunk, wanted - chunk, mode)?;
+                    if let Some(held) = pages.first() {
+                        object.copy_held(held, at % PAGE, piece)?;
+                    }
+                    AccessKind::Miss
+                }
+            };
+            // A page is told once: when its end was reached, as sequential readers do.
+            let is_told = until == chunk + CHUNK_BYTES || until == object.length_bytes;
+            if object.wants_hits && is_told {
+                object.tell(chunk, until - chunk, kind);
+            }
+            (at, rest) = (until, later);
         }
         Ok(())
     }

@@ -56,6 +56,8 @@ pub(crate) struct Core {
     flights: [Mutex<Flights>; SHARDS],
     /// Bytes of read-ahead on their way.
     pub(crate) ahead_bytes: PlainU64,
+    /// Pages that read-ahead fetched and nobody has read.
+    unread_pages: PlainU64,
     /// Pages lent to payloads.
     pub(crate) lent_pages: AtomicUsize,
     objects: Mutex<HashMap<u32, Weak<Object>>>,
@@ -101,6 +103,7 @@ impl Core {
             insertions: std::array::from_fn(|_| Mutex::new(())),
             flights: std::array::from_fn(|_| Mutex::new(HashMap::new())),
             ahead_bytes: PlainU64::new(0),
+            unread_pages: PlainU64::new(0),
             lent_pages: AtomicUsize::new(0),
             objects: Mutex::new(HashMap::new()),
             next_object: PlainU32::new(1),
@@ -172,13 +175,21 @@ impl Core {
             return Some(page);
         }
         let frame = self.allocate()?;
+        // Before anybody can find the page and count it as read.
+        let is_ahead = flags & AHEAD != 0;
+        self.unread_pages
+            .fetch_add(u64::from(is_ahead), Ordering::Relaxed);
         let made = self.make(key, frame, flags);
         match made {
             Some(page) if page.frame == frame => {
                 CACHE_PAGES.add(1);
                 lock(&self.eviction).inserted(frame, mix(key), arrival);
             }
-            _ => self.free.push(frame),
+            _ => {
+                self.unread_pages
+                    .fetch_sub(u64::from(is_ahead), Ordering::Relaxed);
+                self.free.push(frame);
+            }
         }
         made
     }
@@ -199,9 +210,8 @@ impl Core {
         self.valid[frame.0 as usize].store(0, Ordering::Release);
         let slot = self.table.insert(key, frame, flags).or_else(|| {
             CACHE_CONFLICTS.add(1);
-            for (slot, rival) in self.table.rivals(key) {
-                self.release(slot, rival, 0);
-            }
+            let mut rivals = self.table.rivals(key);
+            rivals.find(|(slot, rival)| self.release(*slot, *rival, 0))?;
             self.table.insert(key, frame, flags)
         })?;
         self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
@@ -245,6 +255,7 @@ impl Core {
         if !state.has(AHEAD) {
             return;
         }
+        self.count_read();
         let object = lock(&self.objects).get(&object_of(key)).cloned();
         if let Some(object) = object.and_then(|object| object.upgrade()) {
             object.wasted(page_of(key));
@@ -281,9 +292,19 @@ impl Core {
         }
     }
 
-    /// Bytes of read-ahead that may be on their way at a time.
-    pub(crate) fn ahead_bytes_max(&self) -> u64 {
-        u64::from(self.arena.frames()) * PAGE_BYTES as u64 / 8
+    /// A page that read-ahead fetched was read, or is gone.
+    pub(crate) fn count_read(&self) {
+        self.unread_pages.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache on its way,
+    /// and a quarter unread.
+    pub(crate) fn ahead_budget_bytes(&self) -> u64 {
+        let size = u64::from(self.arena.frames()) * PAGE_BYTES as u64;
+        let flying = self.ahead_bytes.load(Ordering::Relaxed);
+        let unread = self.unread_pages.load(Ordering::Relaxed) * PAGE_BYTES as u64;
+        let room = (size / 8).saturating_sub(flying);
+        room.min((size / 4).saturating_sub(unread))
     }
 
     /// Pages that hold something now, and those that hold all of it.

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
     CACHE_AHEAD_LATE, CACHE_FETCH_ERRORS, CACHE_JOINED, CACHE_MEMORY_WAITS, CACHE_MISSES,
-    CACHE_TIMEOUTS, CACHE_WOULD_BLOCK,
+    CACHE_RETRIES, CACHE_TIMEOUTS, CACHE_WOULD_BLOCK,
 };
 use pagewell_device::{Error as DeviceError, Issuer, Segment};
 use pagewell_policy::elevator::Extent;
@@ -70,38 +70,63 @@ impl Object {
         let deadline = Instant::now() + self.core.options.read_timeout;
         let wanted = self.hold_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
+        let mut reach = Reach::Wide;
+        loop {
+            let (flights, ours) = self.launch(&wanted, reach, mode);
+            if reach == Reach::Wide {
+                let kind = self.kind_of(&wanted, ours, &flights);
+                if let Some(kind) = kind.filter(|_| !self.wants_hits) {
+                    self.tell(offset, covered, kind);
+                }
+            }
+            if flights.is_empty() {
+                return Ok(held(wanted));
+            }
+            CACHE_MISSES.add(u64::from(reach == Reach::Wide));
+            match self.settle(&wanted, &flights, (offset, mode), deadline)? {
+                Settled::Complete => return Ok(held(wanted)),
+                Settled::Failed(error) if reach == Reach::Alone => {
+                    return Err(Error::Device(error));
+                }
+                // What failed may be a place that this read does not want.
+                Settled::Failed(_) => {
+                    CACHE_RETRIES.add(1);
+                    reach = reach.narrower();
+                }
+            }
+        }
+    }
+
+    /// Sees that everything wanted is there or on its way: the flights to wait for, and whether
+    /// some are new.
+    fn launch(
+        self: &Arc<Self>,
+        wanted: &[Wanted],
+        reach: Reach,
+        mode: ReadMode,
+    ) -> (Vec<Arc<Flight>>, bool) {
         let mut claims = Claims::default();
-        for one in &wanted {
-            self.claim(one, false, &mut claims);
+        for one in wanted {
+            self.claim(one, false, reach == Reach::Wide && self.widens, &mut claims);
         }
         let mut flights = std::mem::take(&mut claims.joined);
         flights.extend(claims.runs.iter().map(|run| run.flight.clone()));
-        let kind = self.kind_of(&wanted, &claims.runs, &flights);
+        let ours = !claims.runs.is_empty();
         self.send(claims.runs, mode.issuer);
         for flight in &flights {
             flight.promote(&self.queue);
         }
-        if !self.wants_hits
-            && let Some(kind) = kind
-        {
-            self.tell(offset, covered, kind);
-        }
-        if flights.is_empty() {
-            return Ok(held(wanted));
-        }
-        CACHE_MISSES.add(1);
-        self.settle(&wanted, &flights, (offset, mode), deadline)?;
-        Ok(held(wanted))
+        (flights, ours)
     }
 
-    /// Waits for flights and sees that the wanted units have come.
+    /// Waits for flights and says whether the wanted units have come.
     fn settle(
         &self,
         wanted: &[Wanted],
         flights: &[Arc<Flight>],
         (offset, mode): (u64, ReadMode),
         deadline: Instant,
-    ) -> Result<()> {
+    ) -> Result<Settled> {
         let mut failure = None;
         for flight in flights {
             let outcome = if mode.may_block {
@@ -111,12 +136,9 @@ impl Object {
             };
             match outcome {
                 Some(Ok(())) => {}
-                Some(Err(error)) => failure = Some(error),
+                Some(Err(error)) => failure = failure.or(Some(error)),
                 None if mode.may_block => return Err(self.timed_out(offset)),
-                None => {
-                    CACHE_WOULD_BLOCK.add(1);
-                    return Err(Error::WouldBlock);
-                }
+                None => return Err(would_block()),
             }
         }
         let missing = wanted
@@ -124,10 +146,11 @@ impl Object {
             .any(|one| self.core.valid(one.held.frame) & one.units != one.units);
         match failure {
             // An error of units that were fetched along is none of ours.
-            Some(error) if missing => Err(Error::Device(error)),
+            Some(_) if missing && !mode.may_block => Err(would_block()),
+            Some(error) if missing => Ok(Settled::Failed(error)),
             _ => {
                 debug_assert!(!missing, "flights landed without their units");
-                Ok(())
+                Ok(Settled::Complete)
             }
         }
     }
@@ -186,7 +209,14 @@ impl Object {
     }
 
     /// Finds out, for the wanted units of a page, which are on their way and which are ours.
-    pub(crate) fn claim(self: &Arc<Self>, wanted: &Wanted, ahead: bool, claims: &mut Claims) {
+    /// With `widen`, a page that is met again is fetched to its ends.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        ahead: bool,
+        widen: bool,
+        claims: &mut Claims,
+    ) {
         let frame = wanted.held.frame;
         let mut flights = self.core.flights(frame);
         let valid = self.core.valid(frame);
@@ -204,7 +234,7 @@ impl Object {
             }
         }
         missing &= !flying;
-        if missing != 0 && self.widens && (valid | flying) != 0 {
+        if missing != 0 && widen && (valid | flying) != 0 {
             missing = self.all_units(wanted.page) & !valid & !flying;
         }
         for units in runs_of(missing, self.request_bytes_max / self.unit_bytes) {
@@ -247,7 +277,7 @@ impl Object {
     fn kind_of(
         &self,
         wanted: &[Wanted],
-        runs: &[Run],
+        ours: bool,
         flights: &[Arc<Flight>],
     ) -> Option<AccessKind> {
         let mut marked = false;
@@ -256,7 +286,7 @@ impl Object {
                 marked |= self.touch(one.held.slot, one.page);
             }
         }
-        if !runs.is_empty() {
+        if ours {
             return Some(AccessKind::Miss);
         }
         if flights.iter().any(|flight| flight.ahead) {
@@ -385,6 +415,37 @@ impl Run {
     }
 }
 
+/// How much is fetched along with what is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// What makes larger requests.
+    Wide,
+    /// Nothing.
+    Narrow,
+    /// Nothing, and this was the last try.
+    Alone,
+}
+
+impl Reach {
+    fn narrower(self) -> Self {
+        match self {
+            Self::Wide => Self::Narrow,
+            Self::Narrow | Self::Alone => Self::Alone,
+        }
+    }
+}
+
+/// How waiting ended.
+enum Settled {
+    Complete,
+    Failed(DeviceError),
+}
+
+fn would_block() -> Error {
+    CACHE_WOULD_BLOCK.add(1);
+    Error::WouldBlock
+}
+
 fn held(wanted: Vec<Wanted>) -> Vec<Held> {
     wanted.into_iter().map(|one| one.held).collect()
 }
@@ -423,7 +484,7 @@ fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
     runs
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

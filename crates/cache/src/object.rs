@@ -22,6 +22,8 @@ use crate::{Error, PAGE_BYTES, Result};
 pub(crate) const CHUNK_BYTES: u64 = 4096;
 /// The same without page chunks: a sector of a disc.
 const SECTOR_BYTES: u64 = 2048;
+/// What a read of HSFS saw of a file at a time.
+const SEGMENT_BYTES: u64 = 8192;
 const UNITS_MAX: u64 = 32;
 const PAGE: u64 = PAGE_BYTES as u64;
 const _: () = assert!(PAGE / SECTOR_BYTES == UNITS_MAX);
@@ -37,8 +39,10 @@ pub(crate) struct Object {
     /// Offsets and lengths of requests are multiples of this.
     pub(crate) block_bytes: u64,
     pub(crate) request_bytes_max: u64,
-    /// Reads go in steps of a page of the processor, as those of HSFS did.
+    /// Reads go in small steps, as those of HSFS did.
     pub(crate) stepwise: bool,
+    /// Bytes of a step: what a reader has fetched at a time.
+    pub(crate) step_bytes: u64,
     /// A second miss in a page fetches the rest of it.
     pub(crate) widens: bool,
     pub(crate) streams: Mutex<Box<dyn ReadAhead>>,
@@ -101,6 +105,11 @@ impl Object {
             block_bytes,
             request_bytes_max,
             wants_hits: streams.wants_hits(),
+            step_bytes: if options.page_chunk {
+                SEGMENT_BYTES
+            } else {
+                CHUNK_BYTES
+            },
             stepwise: streams.wants_hits() || !options.page_chunk,
             widens: !geometry.rotational && options.page_chunk && options.merge,
             streams: Mutex::new(streams),

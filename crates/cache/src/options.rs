@@ -132,7 +132,7 @@ fn memory_bytes() -> u64 {
     if bytes == 0 { u64::MAX } else { bytes }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
-    CACHE_WRAPS,
+    CACHE_RETRIES, CACHE_WRAPS,
 };
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
 use pagewell_policy::elevator::{
@@ -189,18 +189,34 @@ impl Queue {
         debug_assert!(known, "{id:?} completed twice");
         CACHE_FETCHED_BYTES.add(outcome.transferred_bytes as u64);
         let end = offset + outcome.transferred_bytes as u64;
+        let alone = fetches.len() == 1;
         for (member, fetch) in fetches {
             let there = end.saturating_sub(member.extent.offset);
-            let there = there.min(member.extent.length);
-            let result = if there == member.extent.length {
-                Ok(())
-            } else {
-                outcome.result.clone()
-            };
             #[allow(clippy::cast_possible_truncation)] // at most the length of memory
-            (fetch.completion)(there as usize, result);
+            let there = there.min(member.extent.length) as usize;
+            if there as u64 == member.extent.length {
+                (fetch.completion)(there, Ok(()));
+            } else if alone {
+                (fetch.completion)(there, outcome.result.clone());
+            } else {
+                // What failed may be another's part of the way.
+                CACHE_RETRIES.add(1);
+                self.device.submit(single(fetch));
+            }
         }
         self.pump();
+    }
+}
+
+/// A request of its own.
+fn single(fetch: Fetch) -> Request {
+    let completion = fetch.completion;
+    let (offset, segments, issuer) = (fetch.extent.offset, fetch.segments, fetch.issuer);
+    // SAFETY: the memory is valid by the contract of `Queue::submit`.
+    unsafe {
+        Request::new(Operation::Read, offset, segments, issuer, |outcome| {
+            completion(outcome.transferred_bytes, outcome.result);
+        })
     }
 }
 

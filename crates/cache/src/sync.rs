@@ -1,9 +1,9 @@
-//! The atomics of the lock-free structures; loom's under `--cfg loom`, so that every order of
+//! The atomics of the lock-free structures; loom's with the feature `loom`, so that every order of
 //! their operations can be tried.
 
-#[cfg(loom)]
+#[cfg(feature = "loom")]
 pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-#[cfg(not(loom))]
+#[cfg(not(feature = "loom"))]
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -4,9 +4,10 @@
 //! on another cache line and a list move each cost as much again, and make threads wait for each
 //! other.
 //!
-//! **Rule.** Buckets of four slots, one cache line each; a page lives in one of two buckets. A
-//! slot is two words, the key and a [`State`] with frame, flags, heat and pins in it, so that
-//! finding and pinning a page touch one line:
+//! **Rule.** Buckets of four slots, one cache line each; a page lives in one of two buckets or
+//! in the neighbour of one. A slot is two words, the key and a [`State`] with frame, flags, heat
+//! and pins in it, so that finding and pinning a page touch one line, and rarely the next, which
+//! processors fetch along with it:
 //!
 //! ```text
 //! pin:     key == k?   state += PIN, was it PRESENT?   key still == k?   -> pinned
@@ -18,8 +19,9 @@
 //! pin to a slot that is no longer its page's, sees so and takes it back, and nobody overwrites
 //! that. A pinned slot cannot be removed, so its key cannot change.
 //!
-//! **Constants.** Twice as many slots as pages: with two choices of four slots an insertion finds
-//! both buckets full so rarely that one of their pages may go for it (counted as a conflict).
+//! **Constants.** Twice as many slots as pages: with sixteen slots to choose from, an insertion
+//! finds all of them taken so rarely that one of their pages may go for it (counted as a
+//! conflict).
 //!
 //! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
 //! outside. A page can be pinned 32,767 times at most.
@@ -30,6 +32,8 @@ use crate::state::{PIN, PINS_MAX, PRESENT, State};
 use crate::sync::{AtomicU64, Ordering};
 
 const SLOTS_PER_BUCKET: usize = 4;
+/// Two pairs.
+const BUCKETS_MIN: usize = 4;
 /// No page has this name.
 const EMPTY: u64 = 0;
 
@@ -64,7 +68,8 @@ pub(crate) struct PageTable {
 impl PageTable {
     /// A table for `pages` pages.
     pub(crate) fn new(pages: usize) -> Self {
-        let buckets = (pages * 2).div_ceil(SLOTS_PER_BUCKET).next_power_of_two();
+        let buckets = (pages * 2).div_ceil(SLOTS_PER_BUCKET);
+        let buckets = buckets.next_power_of_two().max(BUCKETS_MIN);
         let slot = || Slot {
             key: AtomicU64::new(EMPTY),
             state: AtomicU64::new(0),
@@ -77,14 +82,19 @@ impl PageTable {
         }
     }
 
-    /// Both buckets of a key; the same one twice only in a table of one bucket.
+    /// The buckets of a key: one and its neighbour, another and its neighbour.
     #[allow(clippy::cast_possible_truncation)] // any bits will do
-    fn choices(&self, key: u64) -> [usize; 2] {
+    fn choices(&self, key: u64) -> [usize; 4] {
         let hash = mix(key);
         let first = hash as usize & self.mask;
         let second = (hash >> 32) as usize & self.mask;
-        let second = if second == first { first ^ 1 } else { second };
-        [first, second & self.mask]
+        // A pair that is met twice would make a slot appear twice.
+        let second = if second | 1 == first | 1 {
+            second ^ 2
+        } else {
+            second
+        };
+        [first, first ^ 1, second, second ^ 1]
     }
 
     fn slot(&self, index: SlotIndex) -> &Slot {

@@ -73,6 +73,8 @@ register! { COUNTERS, Counter:
         "Bytes that devices brought into the page cache.";
     CACHE_FETCH_ERRORS = "pagewell_cache_fetch_errors_total",
         "Runs of bytes that a device did not bring.";
+    CACHE_RETRIES = "pagewell_cache_retries_total",
+        "Reads and requests made again, smaller, because a larger one had failed.";
     CACHE_MERGED_REQUESTS = "pagewell_cache_merged_requests_total",
         "Requests that travelled with another.";
     CACHE_WRAPS = "pagewell_cache_elevator_wraps_total",

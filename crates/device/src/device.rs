@@ -157,8 +157,8 @@ pub trait Device: Send + Sync {
     /// [`Error::PastEnd`]: it was whole when `transferred_bytes` reaches the end of the device.
     fn submit(&self, request: Request);
 
-    /// [`Device::submit`] of several at once, in order; cheaper where a call to the system can
-    /// take many.
+    /// [`Device::submit`] for each, in this order; a device that can takes them with one system
+    /// call.
     fn submit_many(&self, requests: Vec<Request>) {
         for request in requests {
             self.submit(request);

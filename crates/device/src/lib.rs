@@ -5,28 +5,36 @@
 
 mod bounds;
 mod buffer;
+mod combined;
 mod completing;
 mod device;
 mod file;
 pub mod layer;
 mod memory;
+mod mirror;
 mod mix;
 pub mod model;
 mod pattern;
 mod quantity;
+mod ram;
 mod read_exact;
 mod request;
+mod stripe;
 mod timer;
 mod warning;
 
 pub use buffer::Buffer;
+pub use combined::CombineError;
 pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;
+pub use mirror::Mirror;
 pub use model::Model;
 pub use pattern::Pattern;
+pub use ram::RamDevice;
 pub use read_exact::read_exact;
 pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};
+pub use stripe::Stripe;
 
 #[cfg(test)]
 mod testing;

@@ -14,6 +14,7 @@
 //! A completion runs on whatever thread the device has, must be short and must not wait. It may
 //! submit further requests.
 
+mod relay;
 mod split;
 
 use std::ptr::NonNull;

@@ -1,9 +1,13 @@
 //! What the tests of devices share.
 
-use std::sync::mpsc;
+use std::ops::Range;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
-use crate::{Buffer, Device, Issuer, Operation, Outcome, Request};
+use rustix::io::Errno;
+
+use crate::bounds::check;
+use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, RamDevice, Request};
 
 /// Longer than anything takes: a test that hangs fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,4 +45,105 @@ pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     let byte = |at: usize| (at.wrapping_mul(0x9E37_79B9) >> 13) as u8;
     (0..length).map(byte).collect()
+}
+
+/// Memory with bad places, which can hold requests back, and tells what was asked of it.
+pub(crate) struct Faulty {
+    pub(crate) ram: RamDevice,
+    pub(crate) geometry: Geometry,
+    /// Touching one of these bytes fails there.
+    pub(crate) bad: Mutex<Vec<(Operation, Range<u64>)>>,
+    /// Operation, offset, bytes, segments.
+    pub(crate) seen: Mutex<Vec<(Operation, u64, usize, usize)>>,
+    held: Mutex<Option<Vec<Request>>>,
+}
+
+impl Faulty {
+    pub(crate) fn new(name: &str, length_bytes: u64) -> Self {
+        Self {
+            ram: RamDevice::new(name, length_bytes),
+            geometry: Geometry::MEMORY,
+            bad: Mutex::default(),
+            seen: Mutex::default(),
+            held: Mutex::default(),
+        }
+    }
+
+    /// Keeps requests until [`Self::release`].
+    pub(crate) fn hold(&self) {
+        *self.held.lock().unwrap() = Some(Vec::new());
+    }
+
+    /// Answers what was kept, the last first.
+    pub(crate) fn release(&self) {
+        let held = self.held.lock().unwrap().take().unwrap_or_default();
+        held.into_iter()
+            .rev()
+            .for_each(|request| self.answer(request));
+    }
+
+    pub(crate) fn held(&self) -> usize {
+        self.held.lock().unwrap().as_ref().map_or(0, Vec::len)
+    }
+
+    /// The first bad byte of the request.
+    fn first_bad(&self, request: &Request) -> Option<u64> {
+        let end = request.offset() + request.len() as u64;
+        let bad = self.bad.lock().unwrap();
+        let touched = bad.iter().filter(|(operation, range)| {
+            *operation == request.operation() && range.start < end && range.end > request.offset()
+        });
+        touched
+            .map(|(_, range)| range.start.max(request.offset()))
+            .min()
+    }
+
+    fn answer(&self, request: Request) {
+        let Some(bad) = self.first_bad(&request) else {
+            return self.ram.submit(request);
+        };
+        let good = usize::try_from(bad - request.offset()).unwrap();
+        let error = Error::Failed {
+            device: self.name().to_owned(),
+            offset: bad,
+            errno: Errno::IO,
+        };
+        let rest = request.len() - good;
+        let mut pieces = request.split(&[good, rest]);
+        let last = pieces.pop().unwrap();
+        self.ram.submit(pieces.pop().unwrap());
+        last.fail(0, error);
+    }
+}
+
+impl Device for Faulty {
+    fn name(&self) -> &str {
+        self.ram.name()
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.ram.length_bytes()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    fn submit(&self, request: Request) {
+        if let Err(error) = check(self, &request) {
+            return request.fail(0, error);
+        }
+        let segments = request.segments().len();
+        let what = (
+            request.operation(),
+            request.offset(),
+            request.len(),
+            segments,
+        );
+        self.seen.lock().unwrap().push(what);
+        if let Some(held) = self.held.lock().unwrap().as_mut() {
+            return held.push(request);
+        }
+        self.answer(request);
+    }
 }

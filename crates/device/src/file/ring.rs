@@ -79,8 +79,9 @@ struct State {
 /// What the kernel works on.
 struct Slot {
     transfer: Transfer,
-    /// The kernel may read it until the completion.
-    _vectors: Box<[Vector]>,
+    /// The kernel may read it until the completion. A `Vec`, because moving it leaves pointers to
+    /// what it holds as they are.
+    _vectors: Vec<Vector>,
 }
 
 /// A piece of memory as the kernel sees it.
@@ -151,10 +152,11 @@ impl Ring {
     pub(super) fn submit(&self, transfers: Vec<Transfer>) {
         let shared = &self.shared;
         let mut state = shared.lock();
+        let count = transfers.len();
         state.waiting.extend(transfers);
         let is_reaper = shared.reaper.get() == Some(&std::thread::current().id());
         let pushed = shared.fill(&mut state);
-        DEVICE_RING_QUEUED.add(state.waiting.len().min(1) as u64);
+        DEVICE_RING_QUEUED.add(state.waiting.len().min(count) as u64);
         if state.parked {
             state.parked = false;
             shared.work.notify_one();
@@ -225,7 +227,7 @@ impl Shared {
                 break;
             };
             let (offset, segments) = transfer.attempt(&self.target);
-            let vectors: Box<[Vector]> = segments.iter().map(Vector::from).collect();
+            let vectors: Vec<Vector> = segments.iter().map(Vector::from).collect();
             let file = Fd(transfer.descriptor(&self.target).as_raw_fd());
             let operation = transfer.operation();
             let entry = state

@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn an_attempt_has_few_pieces_and_whole_blocks() {
         let mut buffer = Buffer::new(100 * 3000, 512);
-        let (mut rest, mut segments) = (buffer.segment(), Vec::new());
+        let (mut rest, mut segments) = (buffer.as_segment(), Vec::new());
         for _ in 0..3000 {
             let (now, later) = rest.split_at(100);
             segments.push(now);

@@ -26,7 +26,7 @@
 //! Under load everything is overdue. If an overdue request always went first, C-LOOK would become
 //! the order of arrival; that happened to the elevator of HSFS. So a batch lies between two such
 //! picks: [`BATCH_BYTES`] of transfer, where a dispatch that is not adjacent to the last counts
-//! [`SEEK_CHARGE_BYTES`] more. That is a run of 4 MiB, or 15 random reads of 8 KiB. Before the
+//! [`SEEK_CHARGE_BYTES`] more. That is a run of 4 MiB, or 16 random reads of 8 KiB. Before the
 //! next pick of read-ahead, more urgent classes get as many dispatches as they had requests queued
 //! at the last pick, for at most one batch more: else streams that are always overdue would leave
 //! nothing to a random reader. An overdue request goes at once when there was no such pick lately,

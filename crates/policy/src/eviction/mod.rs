@@ -1,4 +1,23 @@
 //! Which page goes when another needs its place?
+//!
+//! [`S3Fifo`] is the default; [`Lru`], [`Clock`] and [`Sieve`] are there to be compared with.
+//! [`Replay`] plays a trace of accesses to any of them.
+
+mod clock;
+mod ghost;
+mod list;
+mod lru;
+mod replay;
+mod s3fifo;
+mod sieve;
+#[cfg(test)]
+mod tests;
+
+pub use clock::Clock;
+pub use lru::Lru;
+pub use replay::Replay;
+pub use s3fifo::S3Fifo;
+pub use sieve::Sieve;
 
 /// A place for one page in the arena, 0 to the number of places less 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +49,12 @@ pub trait Frames {
 /// Hits of a page are counted up to this.
 pub const HEAT_MAX: u8 = 3;
 
+/// So many pages that cannot go are passed over in one search for a victim.
+pub const SKIPS_MAX: u32 = 128;
+
+/// So many pages that were hit are spared in one search for a victim; the next that can go goes.
+pub const SPARED_MAX: u32 = 128;
+
 /// An eviction policy over the places of an arena.
 pub trait Eviction: Send {
     /// Whether [`Eviction::hit`] has to be called at every hit.
@@ -45,37 +70,7 @@ pub trait Eviction: Send {
     fn removed(&mut self, frame: FrameIndex);
 
     /// Chooses a page to go and forgets its place, or `None` when none may go. Work is bounded:
-    /// a policy may give up after a number of pages that cannot go.
+    /// a policy may give up after [`SKIPS_MAX`] pages that cannot go, and goes on with others
+    /// when it is asked again.
     fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex>;
-}
-
-/// Out in the order of arrival, whatever is hot.
-pub struct S3Fifo(std::collections::VecDeque<FrameIndex>);
-
-impl S3Fifo {
-    /// For an arena of so many places.
-    #[must_use]
-    pub fn new(_frames: u32) -> Self {
-        Self(std::collections::VecDeque::new())
-    }
-}
-
-impl Eviction for S3Fifo {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-    fn inserted(&mut self, frame: FrameIndex, _: u64, _: Arrival) {
-        self.0.push_back(frame);
-    }
-    fn hit(&mut self, _: FrameIndex) {}
-    fn removed(&mut self, frame: FrameIndex) {
-        self.0.retain(|other| *other != frame);
-    }
-    fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
-        let at = self
-            .0
-            .iter()
-            .position(|frame| frames.is_evictable(*frame))?;
-        self.0.remove(at)
-    }
 }

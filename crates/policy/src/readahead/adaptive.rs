@@ -223,12 +223,17 @@ impl Adaptive {
         Place::Forward(stream)
     }
 
+    /// The third read of a backward stream, which may have come in parts.
     fn backward(&mut self, recent: &Recent, touch: &Touch) -> Plan {
-        let mirror = self.mirrored.length_bytes;
-        let request = touch.end - touch.offset;
-        let start = mirror.saturating_sub(recent.end);
-        let stream = Stream::new(start, mirror - touch.end, request, &self.mirrored);
-        self.settle(Place::Backward(stream), None, touch)
+        let (offset, end) = (recent.start, recent.end);
+        let whole = Touch {
+            offset,
+            end,
+            ..*touch
+        };
+        let start = self.mirror(&whole).offset;
+        let stream = Stream::new(start, start, end - offset, &self.mirrored);
+        self.settle(Place::Backward(stream), None, &whole)
     }
 
     fn strided(&mut self, delta: i64, length: u64, touch: &Touch) -> Plan {

@@ -44,7 +44,7 @@ pub(super) struct Recent {
 pub(super) enum Found {
     /// The second of a stream that began with this.
     Forward(Recent),
-    /// The third of a backward stream, of which this was the second.
+    /// This read, whole: the third of a backward stream.
     Backward(Recent),
     /// A further part of a read, or the same again.
     Same,
@@ -64,35 +64,14 @@ pub(super) struct RecentReads {
 impl RecentReads {
     /// Looks for the read before this one, and remembers this one.
     pub(super) fn take(&mut self, touch: &Touch, settings: &Settings) -> Found {
-        for recent in &mut self.ring {
-            // An unused place ends at 0, where no read that is not empty begins anew.
-            if recent.end == 0 {
-                continue;
-            }
-            if touch.offset >= recent.start && touch.end <= recent.end {
-                recent.seen = touch.now;
-                return Found::Same;
-            }
+        if let Some(found) = self.again(touch, settings) {
+            return found;
+        }
+        for recent in self.ring.iter_mut().filter(|recent| recent.end > 0) {
             let reach = up(recent.end, settings.unit_bytes);
-            if touch.offset > recent.start && touch.offset <= reach && touch.end > recent.end {
-                let part = recent.seen == touch.now
-                    && touch.offset == recent.end
-                    && touch.offset.is_multiple_of(settings.page_bytes)
-                    && touch.end - recent.start <= READ_BYTES_MAX;
-                if part {
-                    recent.end = touch.end;
-                    return Found::Same;
-                }
+            let adjacent = touch.offset > recent.start && touch.offset <= reach;
+            if adjacent && touch.end > recent.end {
                 return Found::Forward(std::mem::take(recent));
-            }
-            let below = down(recent.start, settings.unit_bytes);
-            if touch.offset < recent.start && (below..=recent.start).contains(&touch.end) {
-                recent.descents += 1;
-                if recent.descents >= DESCENTS_MIN {
-                    return Found::Backward(std::mem::take(recent));
-                }
-                (recent.start, recent.end, recent.seen) = (touch.offset, touch.end, touch.now);
-                return Found::Descent;
             }
         }
         let place = self.next;
@@ -105,6 +84,44 @@ impl RecentReads {
                 descents: 0,
             };
         }
-        Found::New
+        self.descend(place, settings).unwrap_or(Found::New)
+    }
+
+    /// A further part of a read, or one that was seen before. An unused place ends at 0.
+    fn again(&mut self, touch: &Touch, settings: &Settings) -> Option<Found> {
+        let part = |recent: &Recent| {
+            recent.seen == touch.now
+                && recent.end == touch.offset
+                && touch.offset.is_multiple_of(settings.page_bytes)
+                && touch.end - recent.start <= READ_BYTES_MAX
+        };
+        let place = self.ring.iter().position(|recent| {
+            let seen = touch.offset >= recent.start && touch.end <= recent.end;
+            recent.end > 0 && (seen || part(recent))
+        })?;
+        let recent = self.ring.get_mut(place)?;
+        recent.seen = touch.now;
+        if touch.end <= recent.end {
+            return Some(Found::Same);
+        }
+        recent.end = touch.end;
+        Some(self.descend(place, settings).unwrap_or(Found::Same))
+    }
+
+    /// Whether the read in `place` ends where another begins. Takes over what that one has
+    /// counted.
+    fn descend(&mut self, place: usize, settings: &Settings) -> Option<Found> {
+        let read = *self.ring.get(place)?;
+        let above = self.ring.iter_mut().find(|above| {
+            let below = down(above.start, settings.unit_bytes);
+            read.start < above.start && (below..=above.start).contains(&read.end)
+        })?;
+        let descents = std::mem::take(above).descents + 1;
+        let recent = self.ring.get_mut(place)?;
+        recent.descents = descents;
+        if descents < DESCENTS_MIN {
+            return Some(Found::Descent);
+        }
+        Some(Found::Backward(std::mem::take(recent)))
     }
 }

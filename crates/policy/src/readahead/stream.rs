@@ -18,16 +18,18 @@
 //! is extended to `position + distance` in one piece (at least half a distance), and the marker
 //! moves on. So each half is fetched while the other half is read.
 //!
-//! - The distance doubles at each step up to the grown distance (`Settings`); beyond it, it grows by
+//! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
 //!   1/8, and only when a byte of the last batch was touched before it had come, at most once for
 //!   each batch: a reader that waits for every page of a batch was late once, not 32 times.
 //! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
 //!   refused memory. Then only being late lets it grow again.
 //! - A miss inside the window means the rest of it is gone (evicted or refused): the window begins
-//!   anew behind the miss.
+//!   anew behind the miss. It counts as being late, unless bytes of the stream were wasted or
+//!   refused since its last quiet step, or it is the second in a row: then memory is short, growing
+//!   would make it worse, and the second one halves the distance.
 //! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
 //!   position can be ahead of the true reader when some other reader touched the window; one step
-//!   later it is not.
+//!   later it is not. Nor does it ever reach the access at hand, which may have begun before.
 //! - A budget too small for half a batch puts the step off to the middle of what is left, unless
 //!   little is left.
 //!
@@ -88,6 +90,7 @@ pub(super) struct Stream {
     released: u64,
     doubling: bool,
     late_counted: bool,
+    pressed: bool,
     useful: u64,
     wasted: u64,
 }
@@ -110,6 +113,7 @@ impl Stream {
             released: up(start, settings.page_bytes),
             doubling: true,
             late_counted: false,
+            pressed: false,
             useful: 0,
             wasted: 0,
         }
@@ -127,8 +131,9 @@ impl Stream {
         if end <= self.position {
             let behind = self.position - end;
             let near = behind <= settings.reorder_bytes && end > self.start;
-            let found = touch.kind != AccessKind::Miss;
-            return (near && found).then_some(Relation::Behind(behind));
+            // The parts of one read ascend, those of a backward stream too.
+            let known = touch.kind != AccessKind::Miss || touch.now == self.last_used;
+            return (near && known).then_some(Relation::Behind(behind));
         }
         if offset <= self.window_end {
             return Some(Relation::Inside(offset.saturating_sub(self.position)));
@@ -154,7 +159,8 @@ impl Stream {
         }
         self.position = touch.end;
         let missed = touch.kind == AccessKind::Miss;
-        let late = missed || touch.kind == AccessKind::Late;
+        let late = (missed && !self.pressed) || touch.kind == AccessKind::Late;
+        self.pressed &= missed;
         let first_late = late && !self.late_counted && self.has_asked();
         if first_late {
             self.late_counted = true;
@@ -163,6 +169,10 @@ impl Stream {
         if missed && touch.offset <= self.window_end && touch.end < self.window_end {
             self.window_end = up(touch.end, settings.unit_bytes);
             self.marker = None;
+            if std::mem::replace(&mut self.pressed, true) {
+                self.shrink(settings);
+                counts.shrunk += 1;
+            }
         }
         // The reader fetches its own bytes; a hole before them is bridged by read-ahead.
         if touch.offset <= self.window_end {
@@ -209,7 +219,7 @@ impl Stream {
         let page = settings.page_bytes;
         if self.window_end >= settings.length_bytes {
             self.marker = None;
-            let release = self.release(settings);
+            let release = self.release(touch.offset, settings);
             self.step_position = self.position;
             return Step {
                 release,
@@ -255,7 +265,7 @@ impl Stream {
         let fetch = self.window_end..end;
         self.window_end = end;
         self.late_counted = false;
-        let release = self.release(settings);
+        let release = self.release(touch.offset, settings);
         self.step_position = self.position;
         let marker = self.due(settings).max(untouched);
         let more = end < settings.length_bytes && marker < end;
@@ -285,8 +295,9 @@ impl Stream {
         }
     }
 
-    fn release(&mut self, settings: &Settings) -> Option<Range<u64>> {
-        let end = self.step_position.saturating_sub(settings.back_seek_bytes);
+    fn release(&mut self, offset: u64, settings: &Settings) -> Option<Range<u64>> {
+        let passed = self.step_position.min(offset);
+        let end = passed.saturating_sub(settings.back_seek_bytes);
         let end = down(end, settings.page_bytes);
         let range = self.released..end;
         self.released = self.released.max(end);
@@ -308,6 +319,7 @@ impl Stream {
 
     /// Counts bytes that were evicted unread. True if the distance shrank.
     pub(super) fn wasted(&mut self, bytes: u64, settings: &Settings) -> bool {
+        self.pressed = true;
         self.wasted = self.wasted.saturating_add(bytes);
         let judged = self.wasted.saturating_add(self.useful);
         if judged < self.distance / 2 || self.wasted <= judged / WASTE_DIVISOR {
@@ -325,6 +337,7 @@ impl Stream {
         if self.marker.is_some_and(|marker| marker >= self.window_end) {
             self.marker = None;
         }
+        self.pressed = true;
         self.shrink(settings);
     }
 

@@ -188,8 +188,8 @@ impl Outcome {
     fn print(&self, case: Case) {
         let mib: Vec<u64> = self.bytes.iter().map(|bytes| bytes / MIB).collect();
         println!(
-            "{} streams ({} wait), {} KiB requests, transfers {} KiB, {} random: {:.3} of the rate, \
-             MiB {mib:?}, random reads {:?}, longest {:?}; {:?}",
+            "{} streams ({} wait), {} KiB requests, transfers {} KiB, {} random: \
+             {:.3} of the rate, MiB {mib:?}, random reads {:?}, longest {:?}; {:?}",
             case.streams,
             case.waiting,
             case.request_bytes >> 10,

@@ -68,7 +68,8 @@ pub struct Model {
     pub seen: Seen,
     length: u64,
     capacity_units: usize,
-    budget_bytes: u64,
+    unread_bytes_max: u64,
+    unread_bytes: u64,
     device: Device,
     busy: Vec<Duration>,
     head: u64,
@@ -85,7 +86,8 @@ impl Model {
             seen: Seen::default(),
             length,
             capacity_units: usize::try_from(capacity / UNIT).unwrap(),
-            budget_bytes: capacity / 4,
+            unread_bytes_max: capacity / 2,
+            unread_bytes: 0,
             device,
             busy: vec![Duration::ZERO; device.depth],
             head: 0,
@@ -117,11 +119,15 @@ impl Model {
 
     fn read_part(&mut self, offset: u64, end: u64, read_end: u64, now: Duration) -> Duration {
         let wanted = offset / UNIT..end.div_ceil(UNIT);
-        let mut missing = false;
+        let mut missing = false; // not there at all
+        let mut demanded = false; // on its way, but not because of read-ahead
         let mut ready = now;
         for unit in wanted.clone() {
             match self.units.get(&unit) {
-                Some(unit) => ready = ready.max(unit.ready),
+                Some(unit) => {
+                    ready = ready.max(unit.ready);
+                    demanded |= unit.ready > now && !unit.ahead;
+                }
                 None => missing = true,
             }
         }
@@ -130,7 +136,7 @@ impl Model {
             .iter()
             .position(|marker| marker / PAGE == offset / PAGE);
         let kind = match () {
-            () if missing => AccessKind::Miss,
+            () if missing || demanded => AccessKind::Miss,
             () if ready > now => AccessKind::Late,
             () if marked.is_some() => AccessKind::Marker,
             () => AccessKind::Hit,
@@ -149,7 +155,7 @@ impl Model {
         self.seen.late += u64::from(kind == AccessKind::Late);
         if kind != AccessKind::Hit || self.policy.wants_hits() {
             let length = end - offset;
-            let budget_bytes = self.budget_bytes;
+            let budget_bytes = self.budget_bytes();
             let told = Access {
                 offset,
                 length,
@@ -166,12 +172,18 @@ impl Model {
         ready
     }
 
+    /// What was read ahead and not yet used may be half of the cache.
+    fn budget_bytes(&self) -> u64 {
+        self.unread_bytes_max.saturating_sub(self.unread_bytes)
+    }
+
     fn mark_read(&mut self, number: u64) {
         if let Some(unit) = self.units.get_mut(&number)
             && !unit.read
         {
             unit.read = true;
             if unit.ahead {
+                self.unread_bytes -= UNIT;
                 let offset = number * UNIT;
                 self.policy.feedback(Feedback::Useful {
                     offset,
@@ -183,7 +195,7 @@ impl Model {
 
     fn carry_out(&mut self, plan: Plan, now: Duration) {
         assert!(
-            bytes_of(&plan) <= self.budget_bytes,
+            bytes_of(&plan) <= self.budget_bytes(),
             "over the budget: {plan:?}"
         );
         for range in plan.fetch {
@@ -197,6 +209,7 @@ impl Model {
             if !fresh.is_empty() {
                 self.seen.ahead_requests += 1;
                 self.seen.ahead_bytes += fresh.len() as u64 * UNIT;
+                self.unread_bytes += fresh.len() as u64 * UNIT;
                 self.fetch(&fresh, now, true);
             }
         }
@@ -270,6 +283,7 @@ impl Model {
         self.order.remove(&unit.order);
         if unit.ahead && !unit.read {
             self.seen.wasted_bytes += UNIT;
+            self.unread_bytes -= UNIT;
             let offset = number * UNIT;
             self.policy.feedback(Feedback::Wasted {
                 offset,

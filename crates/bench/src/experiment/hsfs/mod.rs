@@ -9,13 +9,19 @@
 
 mod copying;
 mod job;
+mod loads;
 mod rig;
 mod rows;
 mod variant;
+mod walking;
+mod warmth;
 
 use super::{Result, Session};
 
 /// Runs the experiment.
 pub(super) fn run(session: &mut Session) -> Result<()> {
-    copying::run(session)
+    copying::run(session)?;
+    walking::run(session)?;
+    loads::run(session)?;
+    warmth::run(session)
 }

@@ -1,0 +1,185 @@
+//! Many files: tar and cpio over a disc.
+//!
+//! The disc is a layout without content: directories of one sector, files behind them. The files
+//! of a directory lie together, in an order that has nothing to do with their names, as mastering
+//! programs leave them. tar reads a directory by names and so jumps about in it; cpio was fed by
+//! find and takes the files as they lie. Both read the sector of each directory when they come to
+//! it.
+
+use pagewell_device::Issuer;
+
+use super::job::{Job, Read, next_random};
+use super::rig::{Rig, Run, Setup};
+use super::rows::{Look, reference, row};
+use super::variant::Variant;
+use crate::experiment::{Mode, Phase, Result, Session};
+
+const SECTOR_BYTES: u64 = 2048;
+const FILES_PER_DIRECTORY: u64 = 40;
+/// Blocks of both programs' reads.
+const BLOCK_BYTES: u64 = 8192;
+const CACHE_BYTES: u64 = 32 << 20;
+const SPEED: f64 = 20.0;
+/// Seconds of the report: program, before, after.
+const REPORT: [(&str, f64, f64); 2] = [("tar", 5216.636, 4771.187), ("cpio", 2175.867, 1702.953)];
+
+/// A file's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    offset: u64,
+    length: u64,
+}
+
+/// A directory: its sector, and its files as they lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Directory {
+    sector: u64,
+    files: Vec<Extent>,
+}
+
+/// Directories, and the bytes of the disc.
+struct Layout {
+    directories: Vec<Directory>,
+    length_bytes: u64,
+}
+
+impl Layout {
+    /// Sizes from 1 KiB to 512 KiB, as many between each power of two and the next.
+    fn new(directories: u64) -> Self {
+        let mut state = 1;
+        let mut at = directories * SECTOR_BYTES;
+        let directory = |index| {
+            let files = (0..FILES_PER_DIRECTORY).map(|_| {
+                let power = 10 + next_random(&mut state) % 9;
+                let length = (1 << power) + next_random(&mut state) % (1 << power);
+                let offset = at;
+                at += length.next_multiple_of(SECTOR_BYTES);
+                Extent { offset, length }
+            });
+            Directory {
+                sector: index * SECTOR_BYTES,
+                files: files.collect(),
+            }
+        };
+        let directories = (0..directories).map(directory).collect();
+        Self {
+            directories,
+            length_bytes: at,
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let files = self
+            .directories
+            .iter()
+            .flat_map(|directory| &directory.files);
+        files.map(|file| file.length).sum()
+    }
+
+    /// The reads of one program.
+    fn job(&self, name: &str, by_name: bool) -> Job {
+        let mut reads = Vec::new();
+        let mut state = 2;
+        for directory in &self.directories {
+            reads.push(Read {
+                offset: directory.sector,
+                length: usize::try_from(SECTOR_BYTES).unwrap_or(0),
+                issuer: Issuer::Metadata,
+            });
+            let mut files = directory.files.clone();
+            if by_name {
+                files.sort_by_cached_key(|_| next_random(&mut state));
+            }
+            for file in files {
+                let blocks = (0..file.length).step_by(BLOCK_BYTES as usize);
+                reads.extend(blocks.map(|start| Read {
+                    offset: file.offset + start,
+                    length: usize::try_from(BLOCK_BYTES.min(file.length - start)).unwrap_or(0),
+                    issuer: Issuer::Reader,
+                }));
+            }
+        }
+        Job {
+            name: name.to_owned(),
+            reads: Box::new(reads.into_iter()),
+        }
+    }
+}
+
+/// Runs the cases.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    let layout = Layout::new(if session.options().quick { 12 } else { 100 });
+    session.note(format!(
+        "tar, cpio: {} files in {} directories, {}; the report had 3.56 GB",
+        layout.directories.len() as u64 * FILES_PER_DIRECTORY,
+        layout.directories.len(),
+        crate::report::bytes(layout.bytes()),
+    ));
+    for (program, before, after) in REPORT {
+        let variants = [Variant::BASELINE, Variant::REPORT, Variant::ENHANCED];
+        let mut runs: Vec<Vec<Run>> = variants.iter().map(|_| Vec::new()).collect();
+        for repeat in 0..session.options().repeat.max(1) {
+            for (variant, runs) in variants.iter().zip(&mut runs) {
+                session.step(&format!("{program}, {}, {repeat}", variant.label()))?;
+                runs.push(once(session, &layout, program, variant)?);
+            }
+        }
+        let mut means = Vec::new();
+        for (variant, runs) in variants.iter().zip(&runs) {
+            let row = row(program, variant, Phase::Cold, Look::Seconds, runs);
+            means.push(row.mean().unwrap_or(0.0));
+            let value = if variant.mode == Mode::Baseline {
+                before
+            } else {
+                after
+            };
+            session.push(reference(row, value, "s"));
+        }
+        if let [baseline, _, enhanced] = means.as_slice() {
+            let saved = (1.0 - enhanced / baseline) * 100.0;
+            let reported = (1.0 - after / before) * 100.0;
+            session.verdict(
+                saved >= reported,
+                format!("{program}: {saved:.1} % less time; the report's {reported:.1} % wanted"),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn once(session: &Session, layout: &Layout, program: &str, variant: &Variant) -> Result<Run> {
+    let rig = Rig::new(
+        variant,
+        Setup {
+            length_bytes: layout.length_bytes,
+            cache_bytes: CACHE_BYTES,
+            speed: SPEED,
+        },
+    )?;
+    let job = layout.job(program, program == "tar");
+    rig.run(vec![job], None, session.deadline())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_programs_read_every_byte_once_in_their_own_order() {
+        let layout = Layout::new(3);
+        let sums = ["tar", "cpio"].map(|name| {
+            let reads: Vec<Read> = layout.job(name, name == "tar").reads.collect();
+            let data = reads.iter().filter(|read| read.issuer == Issuer::Reader);
+            let bytes: u64 = data.clone().map(|read| read.length as u64).sum();
+            assert_eq!(bytes, layout.bytes());
+            let end = data
+                .clone()
+                .map(|read| read.offset + read.length as u64)
+                .max();
+            assert!(end.unwrap() <= layout.length_bytes);
+            let offsets: Vec<u64> = data.map(|read| read.offset).collect();
+            offsets.is_sorted()
+        });
+        assert_eq!(sums, [false, true]);
+    }
+}

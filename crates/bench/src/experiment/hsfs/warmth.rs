@@ -1,0 +1,140 @@
+//! What the cache is worth once it is warm, and what a stream leaves of it.
+//!
+//! The report's single streams ran at up to 268 MB/s, more than any DVD gives: the file was read
+//! again from memory, which the baseline of the report did not keep. Here the passes are rows of
+//! their own. And a stream much longer than the cache must leave what others use.
+
+use std::sync::Arc;
+
+use pagewell_cache::{Cache, CachedDevice, ReadMode};
+use pagewell_device::Pattern;
+
+use super::job::{Job, next_random};
+use super::rig::{Rig, Run, Setup};
+use super::rows::{Look, row};
+use super::variant::Variant;
+use crate::experiment::{Figure, Mode, Phase, Result, Row, Session};
+use crate::report::bytes;
+
+const MIB: u64 = 1 << 20;
+const SPEED: f64 = 20.0;
+const IO_BYTES: usize = 8192;
+
+/// Runs the cases.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    passes(session)?;
+    free_behind(session)
+}
+
+/// The same file twice, through a cache that holds it.
+fn passes(session: &mut Session) -> Result<()> {
+    let file_bytes = if session.options().quick {
+        16 * MIB
+    } else {
+        128 * MIB
+    };
+    let name = format!("{} twice, 8 KiB reads", bytes(file_bytes));
+    for variant in [Variant::BASELINE, Variant::ENHANCED] {
+        let (mut cold, mut warm) = (Vec::new(), Vec::new());
+        for repeat in 0..session.options().repeat.max(1) {
+            session.step(&format!("{name}, {}, {repeat}", variant.label()))?;
+            let rig = Rig::new(
+                &variant,
+                Setup {
+                    length_bytes: file_bytes,
+                    cache_bytes: 2 * file_bytes,
+                    speed: SPEED,
+                },
+            )?;
+            let pass = || -> Result<Run> {
+                let job = Job::sequential("seqread", 0, file_bytes, IO_BYTES);
+                let job = job.take(file_bytes / IO_BYTES as u64);
+                rig.run(vec![job], None, session.deadline())
+            };
+            cold.push(pass()?);
+            warm.push(pass()?);
+        }
+        let again: u64 = warm.iter().map(|run| run.device.requests()).sum();
+        for (phase, runs) in [(Phase::Cold, &cold), (Phase::Warm, &warm)] {
+            session.push(row(&name, &variant, phase, Look::Operations, runs));
+        }
+        session.verdict(
+            again == 0,
+            format!(
+                "{name}, {}: {again} requests when warm; 0 wanted",
+                variant.label()
+            ),
+        );
+    }
+    Ok(())
+}
+
+/// A stream of many times the cache over a small warm set. Nothing here depends on the drive, so
+/// there is none.
+fn free_behind(session: &mut Session) -> Result<()> {
+    let quick = session.options().quick;
+    let (cache, warm, stream) = if quick {
+        (32 * MIB, 8 * MIB, 512 * MIB)
+    } else {
+        (256 * MIB, 64 * MIB, 4096 * MIB)
+    };
+    let name = format!(
+        "{} stream, {} cache: what stays of {}",
+        bytes(stream),
+        bytes(cache),
+        bytes(warm)
+    );
+    let without = Variant::ABLATIONS
+        .into_iter()
+        .filter(|variant| variant.name == Some("no free-behind"));
+    let mut variants = vec![Variant::BASELINE, Variant::ENHANCED];
+    variants.extend(without);
+    for variant in variants {
+        session.step(&format!("{name}, {}", variant.label()))?;
+        let pattern = Arc::new(Pattern::new(warm + stream, 1));
+        let device = Cache::new(variant.options(cache, 1.0))?.open(pattern);
+        let kept = kept(&device, warm, stream)?;
+        let mut row = Row::new(name.clone(), variant.mode, Phase::Warm);
+        row.variant = variant.name.map(str::to_owned);
+        row.figure = Some(Figure::rate("% resident", vec![kept * 100.0]));
+        session.push(row);
+        if variant.mode == Mode::Enhanced && variant.name.is_none() {
+            session.verdict(
+                kept >= 0.9,
+                format!("{name}: {:.1} %; 90 % wanted", kept * 100.0),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Which part of the first `warm` bytes, read three times at random before, is in memory after
+/// the rest was read in order.
+#[allow(clippy::cast_precision_loss)] // below 2^52
+fn kept(device: &CachedDevice, warm: u64, stream: u64) -> Result<f64> {
+    let mut buffer = vec![0; IO_BYTES];
+    let count = warm / IO_BYTES as u64;
+    let mut state = 3;
+    for pass in 0..3 {
+        for index in 0..count {
+            let place = if pass == 0 {
+                index
+            } else {
+                next_random(&mut state) % count
+            };
+            device.read_at(place * IO_BYTES as u64, &mut buffer, ReadMode::WAIT)?;
+        }
+    }
+    let mut long = vec![0; 1 << 16];
+    for offset in (warm..warm + stream).step_by(long.len()) {
+        device.read_at(offset, &mut long, ReadMode::WAIT)?;
+    }
+    // From behind, and each page once, so that looking brings nothing in that is looked at later.
+    let pages = warm / pagewell_cache::PAGE_BYTES as u64;
+    let mut found = 0;
+    for page in (0..pages).rev() {
+        let offset = page * pagewell_cache::PAGE_BYTES as u64;
+        found += u64::from(device.pin(offset, 1, ReadMode::TRY).is_ok());
+    }
+    Ok(found as f64 / pages.max(1) as f64)
+}

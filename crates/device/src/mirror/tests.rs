@@ -1,0 +1,256 @@
+use super::*;
+use crate::testing::{Faulty, PATIENCE, pattern, read, request, write};
+use crate::{Buffer, Error, RamDevice, read_exact};
+use proptest::prelude::*;
+
+fn mirror_of(halves: Vec<Faulty>) -> (Mirror, Vec<Arc<Faulty>>) {
+    let halves: Vec<Arc<Faulty>> = halves.into_iter().map(Arc::new).collect();
+    let devices = halves.iter().cloned().map(|half| half as Arc<dyn Device>);
+    (Mirror::new("mirror", devices.collect()).unwrap(), halves)
+}
+
+fn two(length: u64) -> (Mirror, Vec<Arc<Faulty>>) {
+    mirror_of(vec![
+        Faulty::new("half 0", length),
+        Faulty::new("half 1", length),
+    ])
+}
+
+#[test]
+fn reads_go_to_the_shorter_queue_and_take_turns() {
+    let (mirror, halves) = two(1 << 20);
+    halves.iter().for_each(|half| half.hold());
+    let mut receivers = Vec::new();
+    for index in 0..6 {
+        let (one, receiver) = request(Operation::Read, index * 4096, Buffer::new(4096, 1));
+        mirror.submit(one);
+        receivers.push(receiver);
+    }
+    assert_eq!((halves[0].held(), halves[1].held()), (3, 3));
+    halves[1].release();
+    for index in 0..3 {
+        assert_eq!(read(&mirror, index * 4096, 4096).0.result, Ok(()));
+    }
+    assert_eq!((halves[0].held(), halves[1].held()), (3, 0));
+    halves[0].release();
+    for receiver in receivers {
+        assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().0.result, Ok(()));
+    }
+    let way = |half: &Half| half.on_their_way.load(Ordering::Relaxed);
+    assert!(mirror.shared.halves.iter().all(|half| way(half) == 0));
+    let seen = |index: usize| halves[index].seen.lock().unwrap().len();
+    let (first, second) = (seen(0), seen(1));
+    (0..10).for_each(|_| drop(read(&mirror, 0, 1)));
+    assert_eq!((seen(0), seen(1)), (first + 5, second + 5));
+}
+
+#[test]
+fn rotating_halves_keep_to_their_neighbourhood() {
+    let disk = |name| {
+        let mut disk = Faulty::new(name, 1 << 30);
+        disk.geometry.rotational = true;
+        disk
+    };
+    let (mirror, halves) = mirror_of(vec![disk("half 0"), disk("half 1")]);
+    mirror.shared.halves[1]
+        .last_end
+        .store(1 << 29, Ordering::Relaxed);
+    for index in 0..20u64 {
+        let far = index.is_multiple_of(2);
+        let offset = index * 512 + if far { 1 << 29 } else { 0 };
+        assert_eq!(read(&mirror, offset, 512).0.result, Ok(()));
+    }
+    for (half, near) in halves.iter().zip([0, 1 << 29]) {
+        let seen = half.seen.lock().unwrap();
+        assert_eq!(seen.len(), 10);
+        assert!(
+            seen.iter()
+                .all(|(_, offset, ..)| offset.abs_diff(near) < 1 << 20)
+        );
+    }
+}
+
+#[test]
+fn a_bad_block_is_read_from_another_half() {
+    let (mirror, halves) = two(100_000);
+    let bytes = pattern(100_000);
+    assert_eq!(write(&mirror, 0, &bytes).result, Ok(()));
+    halves[0]
+        .bad
+        .lock()
+        .unwrap()
+        .push((Operation::Read, 5000..5001));
+    let retried = MIRROR_READS_RETRIED.get();
+    for _ in 0..4 {
+        let (outcome, buffer) = read(&mirror, 0, 10_000);
+        assert_eq!(outcome.result, Ok(()));
+        assert_eq!(buffer[..], bytes[..10_000]);
+    }
+    assert!(MIRROR_READS_RETRIED.get() >= retried + 2);
+    assert_eq!(mirror.halves_in_service(), 2);
+    // Bad on both: an error that names a half and the place.
+    halves[1]
+        .bad
+        .lock()
+        .unwrap()
+        .push((Operation::Read, 7000..7001));
+    let (outcome, _) = read(&mirror, 0, 10_000);
+    let Err(Error::Failed { offset, .. }) = outcome.result else {
+        panic!("{outcome:?}");
+    };
+    assert!(offset == 5000 || offset == 7000);
+    assert_eq!(outcome.transferred_bytes as u64, offset);
+    assert_eq!(read(&mirror, 6000, 1000).0.result, Ok(()));
+}
+
+#[test]
+fn a_half_that_misses_a_write_is_never_read_again() {
+    let (mirror, halves) = two(100_000);
+    assert_eq!(write(&mirror, 0, &[1; 100_000]).result, Ok(()));
+    halves[0]
+        .bad
+        .lock()
+        .unwrap()
+        .push((Operation::Write, 500..501));
+    let failed = MIRROR_HALVES_FAILED.get();
+    assert_eq!(write(&mirror, 0, &[2; 1000]).result, Ok(()));
+    assert!(MIRROR_HALVES_FAILED.get() > failed);
+    assert_eq!(mirror.halves_in_service(), 1);
+    halves[0].bad.lock().unwrap().clear();
+    let seen = halves[0].seen.lock().unwrap().len();
+    for _ in 0..4 {
+        assert!(read(&mirror, 0, 1000).1.iter().all(|byte| *byte == 2));
+    }
+    assert_eq!(write(&mirror, 0, &[3; 1000]).result, Ok(()));
+    assert_eq!(halves[0].seen.lock().unwrap().len(), seen);
+    // The last half stays, whatever happens to it.
+    halves[1]
+        .bad
+        .lock()
+        .unwrap()
+        .push((Operation::Write, 500..501));
+    let outcome = write(&mirror, 0, &[4; 1000]);
+    assert_eq!(outcome.transferred_bytes, 500);
+    assert!(matches!(
+        outcome.result,
+        Err(Error::Failed { offset: 500, .. })
+    ));
+    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(read(&mirror, 2000, 1000).0.result, Ok(()));
+}
+
+/// Two writes on their way, each failing on another half: one half has to stay, and the write
+/// that it missed is an error.
+#[test]
+fn halves_do_not_fail_each_other() {
+    let (mirror, halves) = two(10_000);
+    halves[0].bad.lock().unwrap().push((Operation::Write, 0..1));
+    halves[1]
+        .bad
+        .lock()
+        .unwrap()
+        .push((Operation::Write, 5000..5001));
+    halves.iter().for_each(|half| half.hold());
+    let (first, first_outcome) = request(Operation::Write, 0, Buffer::new(100, 1));
+    let (second, second_outcome) = request(Operation::Write, 5000, Buffer::new(100, 1));
+    mirror.submit(first);
+    mirror.submit(second);
+    assert!(first_outcome.try_recv().is_err());
+    halves[0].release();
+    assert!(first_outcome.try_recv().is_err());
+    halves[1].release();
+    let outcomes = [first_outcome, second_outcome]
+        .map(|receiver| receiver.recv_timeout(PATIENCE).unwrap().0.result.is_ok());
+    assert_eq!(outcomes.iter().filter(|ok| **ok).count(), 1);
+    assert_eq!(mirror.halves_in_service(), 1);
+}
+
+#[test]
+fn a_partial_last_block_is_no_failure() {
+    let file = |name| {
+        let mut file = Faulty::new(name, 1000);
+        file.geometry.logical_block_bytes = 512;
+        file
+    };
+    let (mirror, halves) = mirror_of(vec![file("half 0"), file("half 1")]);
+    // What a file answers to a request for its last block: all that is there.
+    for half in &halves {
+        let mut bad = half.bad.lock().unwrap();
+        bad.extend([
+            (Operation::Read, 1000..1024),
+            (Operation::Write, 1000..1024),
+        ]);
+    }
+    let retried = halves[0].seen.lock().unwrap().len();
+    for outcome in [read(&mirror, 512, 512).0, write(&mirror, 512, &[1; 512])] {
+        assert_eq!(outcome.transferred_bytes, 488);
+        assert!(outcome.result.is_err());
+    }
+    assert_eq!(mirror.halves_in_service(), 2);
+    assert!(halves[0].seen.lock().unwrap().len() <= retried + 2);
+    let other = Arc::new(RamDevice::new("ram", 1000));
+    let odd = Mirror::new("mirror", vec![halves[0].clone(), other]);
+    assert!(matches!(odd.err(), Some(CombineError::Tail { .. })));
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused() {
+    let device = |length| Arc::new(RamDevice::new("ram", length)) as Arc<dyn Device>;
+    let unequal = Mirror::new("mirror", vec![device(1000), device(1001)]);
+    assert!(unequal.err().unwrap().to_string().contains("1001"));
+    let none = Mirror::new("mirror", Vec::new());
+    assert!(matches!(
+        none.err(),
+        Some(CombineError::Count { count: 0, .. })
+    ));
+    let (mirror, _) = two(100);
+    assert!(read(&mirror, 90, 20).0.result.is_err());
+    assert_eq!(read(&mirror, 90, 0).0.result, Ok(()));
+}
+
+proptest! {
+    /// Writes and reads with bad places that come and go on all halves but the last: every read
+    /// is right, and what is in service at the end holds the same bytes.
+    #[test]
+    fn it_is_a_run_of_bytes_as_long_as_one_half_is_good(
+        steps in proptest::collection::vec(
+            (0usize..4, 0usize..2000, 1usize..1000, 0usize..2, 1u64..200),
+            1..40,
+        ),
+    ) {
+        let halves = (0..3).map(|index| Faulty::new(&format!("half {index}"), 3000));
+        let (mirror, halves) = mirror_of(halves.collect());
+        let mut model = vec![0; 3000];
+        let bytes = pattern(4000);
+        for (what, offset, length, half, bad) in steps {
+            let start = offset as u64;
+            match what {
+                0 => {
+                    let outcome = write(&mirror, start, &bytes[length..2 * length]);
+                    prop_assert_eq!(outcome.result, Ok(()));
+                    model[offset..offset + length].copy_from_slice(&bytes[length..2 * length]);
+                }
+                1 | 2 => {
+                    let (outcome, buffer) = read(&mirror, start, length);
+                    prop_assert_eq!(outcome.result, Ok(()));
+                    prop_assert!(buffer[..] == model[offset..offset + length]);
+                }
+                _ => {
+                    let mut list = halves[half].bad.lock().unwrap();
+                    let operation = [Operation::Read, Operation::Write][length % 2];
+                    if list.len() > 3 {
+                        list.clear();
+                    }
+                    list.push((operation, start..start + bad));
+                }
+            }
+        }
+        for (index, half) in halves.iter().enumerate() {
+            if mirror.shared.halves[index].in_service() {
+                let mut whole = vec![0; 3000];
+                read_exact(&half.ram, 0, &mut whole).unwrap();
+                prop_assert!(whole == model);
+            }
+        }
+    }
+}

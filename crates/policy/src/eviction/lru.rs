@@ -1,0 +1,58 @@
+//! The page not hit for the longest time goes.
+//!
+//! Every hit moves the page to the end of the one list, so every hit takes the lock. One long
+//! stream pushes everything else out. Here to be compared with.
+
+use super::list::Links;
+use super::{Arrival, Eviction, FrameIndex, Frames, SKIPS_MAX};
+
+const ALL: usize = 0;
+
+/// Least recently used.
+#[derive(Debug)]
+pub struct Lru {
+    links: Links,
+}
+
+impl Lru {
+    /// For an arena of so many places.
+    #[must_use]
+    pub fn new(frames: u32) -> Self {
+        Self {
+            links: Links::new(frames, 1),
+        }
+    }
+}
+
+impl Eviction for Lru {
+    fn wants_hits(&self) -> bool {
+        true
+    }
+
+    fn inserted(&mut self, frame: FrameIndex, _key: u64, _arrival: Arrival) {
+        self.links.push(ALL, frame);
+    }
+
+    fn hit(&mut self, frame: FrameIndex) {
+        if self.links.list_of(frame).is_some() {
+            self.links.push(ALL, frame);
+        }
+    }
+
+    fn removed(&mut self, frame: FrameIndex) {
+        self.links.remove(frame);
+    }
+
+    fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
+        for _ in 0..=SKIPS_MAX {
+            let frame = self.links.first(ALL)?;
+            if frames.is_evictable(frame) {
+                self.links.remove(frame);
+                return Some(frame);
+            }
+            // In use, so it counts as used.
+            self.links.push(ALL, frame);
+        }
+        None
+    }
+}
