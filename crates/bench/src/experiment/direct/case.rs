@@ -22,6 +22,7 @@ const FILE_DEPTH: usize = 8;
 /// The raw path pays for two thousand requests where others pay for one: it reads the first of
 /// so many parts of what the others read, and its rates say the rest.
 const RAW_PART: u64 = 16;
+/// An eighth of it may be on its way for read-ahead: 8 MiB for each of the disks.
 const CACHE_BYTES: u64 = 512 * MIB;
 const CHECKED_BYTES: u64 = 4 * MIB;
 /// So that the small pieces of the raw path do not take seconds.
@@ -42,6 +43,8 @@ pub struct Choice {
     pub targets: Vec<TargetName>,
     /// Where the scratch file is made.
     pub directory: PathBuf,
+    /// Memory of the cache, that of all targets.
+    pub cache_bytes: u64,
 }
 
 /// A line of a table: one path over some targets.
@@ -89,6 +92,7 @@ impl Choice {
             paths: Vec::new(),
             targets: Vec::new(),
             directory: std::env::temp_dir(),
+            cache_bytes: CACHE_BYTES,
         }
     }
 
@@ -119,7 +123,7 @@ impl Choice {
                 block_bytes,
                 blocks: blocks.max(1),
                 depth,
-                cache_bytes: CACHE_BYTES,
+                cache_bytes: self.cache_bytes,
                 check: false,
             },
             readings: Vec::new(),

@@ -76,7 +76,7 @@ fn cells(case: &Case, line: &Line) -> Vec<String> {
     };
     let reference = line.path.reference();
     let known = line.depth == 1 && case.kind != Kind::Named;
-    let shown = |value: f64| known.then(|| rate(value)).unwrap_or_default();
+    let shown = |value: f64| if known { rate(value) } else { String::new() };
     vec![
         line.path.name().to_owned(),
         line.depth.to_string(),

@@ -1,7 +1,8 @@
 //! A read of what is in memory beside what it cannot beat: a bare copy out of huge pages.
 //!
-//! Random reads of 8 KiB over a working set, by turns: memcpy, [`CachedDevice::read_at`], pread(2)
-//! from the kernel's page cache, a pin without a copy, and `read_at` by two threads at once. The
+//! Random reads of 8 KiB over a working set, by turns: memcpy, [`pagewell_cache::CachedDevice::read_at`], pread(2)
+//! from the kernel's page cache, a pin without a copy, `read_at` by two threads at once, and the
+//! bare copy by two, which says how much of two processors there is. The
 //! bare copy pays for the processor's caches and address caches as the others do; what is above
 //! it is lookup.
 
@@ -14,7 +15,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
+use pagewell_cache::{Cache, CacheOptions, ReadMode};
 use pagewell_device::Pattern;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
@@ -24,6 +25,8 @@ use crate::experiment::direct::Scratch;
 use crate::experiment::{Result, system};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// So many pins for a copy: else most of what is measured is the first touch of the page table.
+pub(super) const PINS: u64 = 10;
 
 /// Ways to read, in the order in which they take their turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +36,17 @@ pub(super) enum Way {
     Pread,
     Pin,
     TwoThreads,
+    TwoCopies,
 }
 
 impl Way {
-    pub(super) const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 6] = [
         Self::Copy,
         Self::ReadAt,
         Self::Pread,
         Self::Pin,
         Self::TwoThreads,
+        Self::TwoCopies,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -51,6 +56,7 @@ impl Way {
             Self::Pread => "pread(2)",
             Self::Pin => "pin",
             Self::TwoThreads => "read_at, 2 threads",
+            Self::TwoCopies => "memcpy, 2 threads",
         }
     }
 }
@@ -125,11 +131,17 @@ pub(super) fn measure(bytes: u64, reads: u64, rounds: u32, directory: &Path) -> 
                     black_box(&target);
                     Ok(())
                 })?,
-                Way::Pin => time(offsets, reads, |offset| {
+                Way::Pin => time(offsets, PINS * reads, |offset| {
                     black_box(&*device.pin(offset, READ_BYTES, ReadMode::WAIT)?);
                     Ok(())
                 })?,
-                Way::TwoThreads => two_threads(&device, bytes, reads, seed)?,
+                Way::TwoThreads => two_threads(bytes, reads, seed, |offset, target| {
+                    Ok(device.read_at(offset, target, ReadMode::WAIT)?)
+                })?,
+                Way::TwoCopies => two_threads(bytes, reads, seed, |offset, target| {
+                    target.copy_from_slice(memory.bytes(offset, READ_BYTES));
+                    Ok(())
+                })?,
             };
             times.rounds[way as usize].push(time);
         }
@@ -147,13 +159,19 @@ fn time(mut offsets: Offsets, reads: u64, mut read: impl FnMut(u64) -> Result<()
 }
 
 /// Nanoseconds of a read of the slower of two threads.
-fn two_threads(device: &CachedDevice, bytes: u64, reads: u64, seed: u64) -> Result<f64> {
+fn two_threads(
+    bytes: u64,
+    reads: u64,
+    seed: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
+) -> Result<f64> {
+    let read = &read;
     let work = |seed| {
         move || {
             let mut target = vec![0; READ_BYTES];
             let offsets = Offsets::new(seed, bytes, READ_BYTES as u64);
             time(offsets, reads, |offset| {
-                device.read_at(offset, &mut target, ReadMode::WAIT)?;
+                read(offset, &mut target)?;
                 black_box(&target);
                 Ok(())
             })
@@ -174,6 +192,9 @@ struct HugeMemory {
     start: NonNull<u8>,
     length: usize,
 }
+
+// SAFETY: memory that is only read once `new` has filled it.
+unsafe impl Sync for HugeMemory {}
 
 impl HugeMemory {
     fn new(bytes: u64) -> io::Result<Self> {
