@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_device::{Device, Error, Geometry, Memory, Request, Result};
+use pagewell_device::{Device, Geometry, Memory, Request};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -149,10 +149,6 @@ impl Device for Metered {
 
     fn register_memory(&self, memory: &Memory) {
         self.inner.register_memory(memory);
-    }
-
-    fn read_at(&self, _offset: u64, _target: &mut [u8], _may_block: bool) -> Result<()> {
-        Err(Error::WouldBlock)
     }
 }
 
