@@ -10,20 +10,29 @@ use pagewell_fs::{Entry, FileType, PageSlice, Payload};
 use rustix::io::Errno;
 
 use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
+use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
-use crate::tree::READ_BYTES;
+use crate::tree::{READ_BYTES, Tree};
+use crate::walk::{Next, Step, walk};
 
 /// Write files to standard output, one after the other.
+///
+/// With -r, all regular files below a directory, in the order of their names; symbolic links and
+/// special files below it are passed over.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   pagewell cat debian.iso::/README.txt
   pagewell cat debian.iso::/live/filesystem.squashfs > filesystem.squashfs
+  pagewell cat -r debian.iso::/docs | grep -c TODO
   pagewell cat image:debian.iso | wc -c       the image itself, through the page cache
   pagewell cat --device-model dvd,speed=20 --baseline debian.iso::/README.txt")]
 pub(crate) struct CatArguments {
+    /// Write all files below directories
+    #[arg(short, long)]
+    recursive: bool,
     /// What to write: SOURCE::/PATH or a local file
     #[arg(value_name = "LOCATION", required = true)]
     locations: Vec<OsString>,
@@ -37,6 +46,8 @@ struct Writer {
     /// Whether the kernel moves bytes of a file there without a copy in user space.
     sends_files: bool,
     buffer: Vec<u8>,
+    progress: Progress,
+    failures: u64,
 }
 
 /// Runs the command.
@@ -44,56 +55,83 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
     let stdout = std::io::stdout();
-    let mut progress = Progress::new(!stdout.is_terminal());
     let mut writer = Writer {
         out: stdout.lock(),
         sends_files: true,
         buffer: Vec::new(),
+        progress: Progress::new(!stdout.is_terminal()),
+        failures: 0,
     };
-    let mut failures = 0;
     for location in &locations {
         let written = location
             .open_existing(Follow::Always, &engine)
-            .and_then(|(place, entry)| writer.file(&place, &entry, &mut progress));
-        if let Err(error) = written {
-            // Without an output there is nothing to go on for.
-            if error.is::<OutputFailed>() {
-                return Err(error);
-            }
-            failures += 1;
-            progress.report(&failure::one_line(&error));
-        }
+            .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive));
+        writer.settle(written)?;
     }
-    Ok(Outcome::from_failures(failures))
+    Ok(Outcome::from_failures(writer.failures))
 }
 
 impl Writer {
-    fn file(
-        &mut self,
-        place: &Place,
-        entry: &Entry,
-        progress: &mut Progress,
-    ) -> anyhow::Result<()> {
+    /// Reports and counts a failure, unless it is of the output: without that there is nothing
+    /// to go on for.
+    fn settle(&mut self, written: anyhow::Result<()>) -> anyhow::Result<()> {
+        match written {
+            Err(error) if !error.is::<OutputFailed>() => {
+                self.failures += 1;
+                self.progress.report(&failure::one_line(&error));
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    /// Writes a file, or all files below a directory.
+    fn object(&mut self, place: &Place, entry: &Entry, recursive: bool) -> anyhow::Result<()> {
         match entry.attributes.file_type {
-            FileType::Regular => {}
-            FileType::Directory => anyhow::bail!("{}: is a directory", place.shown()),
+            FileType::Regular => {
+                self.progress.begin(&place.shown());
+                self.progress.expect(Some(entry.attributes.size));
+                return self.file(&place.tree, &place.label, entry);
+            }
+            FileType::Directory if recursive => {}
+            FileType::Directory => anyhow::bail!(
+                "{}: is a directory (-r writes all files below it)",
+                place.shown()
+            ),
             _ => anyhow::bail!("{}: not a regular file", place.shown()),
         }
-        progress.begin(&place.shown());
-        progress.expect(Some(entry.attributes.size));
-        let tree = &place.tree;
+        self.progress.begin(&place.shown());
+        self.progress.expect(None);
+        walk(&place.tree, entry, &mut |step| -> anyhow::Result<Next> {
+            match step {
+                Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
+                    let written = self.file(&place.tree, &place.label_of(path), entry);
+                    self.settle(written)?;
+                }
+                Step::Failed(path, error) => {
+                    let shown = escape::text(&place.label_of(path));
+                    self.settle(Err(anyhow::anyhow!("{shown}: {error}")))?;
+                }
+                _ => {}
+            }
+            Ok(Next::Go)
+        })
+    }
+
+    fn file(&mut self, tree: &Tree, label: &[u8], entry: &Entry) -> anyhow::Result<()> {
+        let shown = || escape::text(label);
         let mut offset = 0;
         loop {
             let reply = tree
                 .filesystem
                 .read(&tree.call(), &entry.id, offset, READ_BYTES)
-                .with_context(|| place.shown())?;
+                .with_context(shown)?;
             let sent = self.payload(&reply.payload).map_err(|error| match error {
-                Sent::Read(error) => anyhow::Error::new(error).context(place.shown()),
+                Sent::Read(error) => anyhow::Error::new(error).context(shown()),
                 Sent::Write(error) => OutputFailed(error).into(),
             })?;
             offset += sent;
-            progress.add(sent);
+            self.progress.add(sent);
             if sent == 0 || (reply.end_of_file && sent == reply.payload.len() as u64) {
                 return Ok(());
             }
