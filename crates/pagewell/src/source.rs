@@ -9,8 +9,9 @@ use crate::size;
 use crate::storage::Storage;
 
 /// The kinds of source that this version opens, for messages.
-pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, iso:PATH, image:PATH, \
-     ram:SIZE, stripe:CHUNK:SOURCE,SOURCE..., mirror:SOURCE,SOURCE..., model:NAME:SOURCE";
+pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
+     iso:PATH, image:PATH, ram:SIZE, stripe:CHUNK:SOURCE,SOURCE..., mirror:SOURCE,SOURCE..., \
+     model:NAME:SOURCE";
 
 /// Kinds that are named in the manual of the command line and not in this version.
 const NOT_SUPPORTED: [&str; 1] = ["nfs"];
