@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::support::{run, tool};
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "serve",
     "ls",
     "cat",
