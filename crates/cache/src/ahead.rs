@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::{
     CACHE_AHEAD_PLANNED_BYTES, CACHE_AHEAD_REFUSED, CACHE_AHEAD_USEFUL_BYTES,
@@ -72,7 +71,6 @@ impl Object {
         }
         let bytes = claims.runs.iter().map(|run| run.length()).sum();
         CACHE_AHEAD_PLANNED_BYTES.add(bytes);
-        self.core.ahead_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.send(claims.runs, Issuer::ReadAhead);
     }
 

@@ -191,6 +191,10 @@ fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
     // SAFETY: inside the mapping. It only says which pages are preferred.
     let advised =
         unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+    // A child would take part in copy-on-write of pages that a device writes to. Not every system
+    // has it.
+    // SAFETY: inside the mapping; only children are affected, which do not use the cache.
+    let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork) };
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     let enabled = enabled.is_ok_and(|text| !text.contains("[never]"));
     let page_size = if advised.is_ok() && enabled {

@@ -98,7 +98,10 @@ impl CachedDevice {
     pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Self {
         // A device takes all of the memory that it prepares: not when it is to come with use.
         if core.options.populate {
-            device.register_memory(&core.arena.memory());
+            // Preparing memory takes it, so that is only done where it was to be taken at once.
+            if core.options.populate {
+                device.register_memory(&core.arena.memory());
+            }
         }
         Self {
             object: Object::new(core, device),
@@ -227,9 +230,11 @@ impl CachedDevice {
         most - (at + most) % PAGE
     }
 
-    /// Lends the bytes from `offset` to the end of their page, at most `length`, without a copy
-    /// and without taking memory.
+    /// Lends the bytes from `offset` to the end of their page, at most `length` and at least one,
+    /// without a copy and without taking memory.
     pub fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
+        // At least one byte: there is no page for none.
+        let length = length.max(1);
         self.object.check(offset, length)?;
         let (page, start) = (offset / PAGE, offset % PAGE);
         #[allow(clippy::cast_possible_truncation)] // at most a page
@@ -346,6 +351,7 @@ impl CachedDevice {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
+        let length = length.min(self.object.core.ahead_budget_bytes());
         let end = offset.saturating_add(length).min(self.object.length_bytes);
         if offset < end {
             self.object.run_plan(Plan {

@@ -34,9 +34,13 @@ use crate::{CreateError, PAGE_BYTES};
 const SHARDS: usize = 64;
 /// Pages evicted at a time, so that the lock of the policy is not taken for each.
 const EVICTED_AT_ONCE: usize = 8;
+/// How often the policy is asked again when it finds no page that can go.
+const REFUSALS_MAX: u32 = 8;
 /// Free-behind gives pages back only when fewer places than one of this many are free.
 const RELEASE_FREE_SHARE: u32 = 8;
 const PAGE_BITS: u32 = 40;
+/// Bytes of the longest object whose pages have names; what is behind that cannot be read.
+pub(crate) const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE_BYTES as u64;
 const OBJECTS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
 
 /// Flights by frame.
@@ -131,8 +135,14 @@ impl Core {
         for index in 0..self.arena.frames() {
             let frame = FrameIndex(index);
             let slot = self.owner(frame);
-            if object_of(self.table.key(slot)) == number {
-                self.release(slot, frame, 0);
+            // Nobody holds a page of it; a reader who looked for another page in this slot may
+            // have a pin for a moment.
+            while object_of(self.table.key(slot)) == number
+                && self.table.state(slot).has(PRESENT)
+                && !self.release(slot, frame, 0)
+                && self.table.state(slot).frame() == frame
+            {
+                std::thread::yield_now();
             }
         }
     }
@@ -232,8 +242,14 @@ impl Core {
         let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
         let mut eviction = lock(&self.eviction);
         let view = View(self);
-        while evicted.len() < EVICTED_AT_ONCE {
+        let mut refusals = 0;
+        while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
             let Some(frame) = eviction.victim(&view) else {
+                refusals += 1;
+                // The policy looks at some pages and then gives up; others may be free to go.
+                if evicted.is_empty() {
+                    continue;
+                }
                 break;
             };
             match self.table.remove(self.owner(frame), frame) {
@@ -298,13 +314,15 @@ impl Core {
     }
 
     /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache on its way,
-    /// and a quarter unread.
+    /// and a quarter of it, and what is free, unread.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = u64::from(self.arena.frames()) * PAGE_BYTES as u64;
         let flying = self.ahead_bytes.load(Ordering::Relaxed);
         let unread = self.unread_pages.load(Ordering::Relaxed) * PAGE_BYTES as u64;
+        // Memory that is free costs nothing.
+        let free = u64::from(self.free.len()) * PAGE_BYTES as u64;
         let room = (size / 8).saturating_sub(flying);
-        room.min((size / 4).saturating_sub(unread))
+        room.min((size / 4 + free).saturating_sub(unread))
     }
 
     /// Pages that hold something now, and those that hold all of it.

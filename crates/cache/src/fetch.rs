@@ -30,6 +30,8 @@ use crate::state::{AHEAD, FULL, MARKER, State};
 use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Longer than anybody waits.
+const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is held by somebody.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 
@@ -77,15 +79,16 @@ impl Object {
         length: u64,
         mode: ReadMode,
     ) -> Result<(Vec<Held>, AccessKind)> {
-        let deadline = Instant::now() + self.core.options.read_timeout;
+        let deadline = Instant::now().checked_add(self.core.options.read_timeout);
+        let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
         let wanted = self.hold_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
-        let mut reach = Reach::Wide;
+        let (mut reach, mut is_first) = (Reach::Wide, true);
         let mut found = AccessKind::Hit;
         loop {
-            let (flights, ours) = self.launch(&wanted, reach, mode);
-            if reach == Reach::Wide {
-                let kind = self.kind_of(&wanted, ours, &flights);
+            let flights = self.launch(&wanted, reach, mode);
+            if is_first {
+                let kind = self.kind_of(&wanted, &flights);
                 found = kind.unwrap_or(found);
                 if let Some(kind) = kind.filter(|_| !self.wants_hits) {
                     self.tell(offset, covered, kind);
@@ -94,53 +97,48 @@ impl Object {
             if flights.is_empty() {
                 return Ok((held(wanted), found));
             }
-            CACHE_MISSES.add(u64::from(reach == Reach::Wide));
+            CACHE_MISSES.add(u64::from(is_first));
+            is_first = false;
             match self.settle(&wanted, &flights, (offset, mode), deadline)? {
                 Settled::Complete => return Ok((held(wanted), found)),
                 Settled::Failed(error) if reach == Reach::Alone => {
                     return Err(Error::Device(error));
                 }
                 // What failed may be a place that this read does not want.
-                Settled::Failed(_) => {
-                    CACHE_RETRIES.add(1);
-                    reach = reach.narrower();
-                }
+                Settled::Failed(_) => reach = Reach::Alone,
+                // It may be a place that only the other wanted.
+                Settled::OthersFailed if Instant::now() < deadline => {}
+                Settled::OthersFailed => return Err(self.timed_out(offset)),
             }
+            CACHE_RETRIES.add(1);
         }
     }
 
-    /// Sees that everything wanted is there or on its way: the flights to wait for, and whether
-    /// some are new.
-    fn launch(
-        self: &Arc<Self>,
-        wanted: &[Wanted],
-        reach: Reach,
-        mode: ReadMode,
-    ) -> (Vec<Arc<Flight>>, bool) {
+    /// Sees that everything wanted is there or on its way.
+    fn launch(self: &Arc<Self>, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Flights {
         let mut claims = Claims::default();
+        let widen = reach == Reach::Wide && self.widens;
         for one in wanted {
-            self.claim(one, false, reach == Reach::Wide && self.widens, &mut claims);
+            self.claim(one, false, widen, &mut claims);
         }
-        let mut flights = std::mem::take(&mut claims.joined);
-        flights.extend(claims.runs.iter().map(|run| run.flight.clone()));
-        let ours = !claims.runs.is_empty();
+        let joined = std::mem::take(&mut claims.joined);
+        let ours = claims.runs.iter().map(|run| run.flight.clone()).collect();
         self.send(claims.runs, mode.issuer);
-        for flight in &flights {
-            flight.promote(&self.queue);
-        }
-        (flights, ours)
+        let guesses: Vec<_> = joined.iter().filter_map(|flight| flight.want()).collect();
+        self.queue.promote(&guesses);
+        Flights { ours, joined }
     }
 
     /// Waits for flights and says whether the wanted units have come.
     fn settle(
         &self,
         wanted: &[Wanted],
-        flights: &[Arc<Flight>],
+        flights: &Flights,
         (offset, mode): (u64, ReadMode),
         deadline: Instant,
     ) -> Result<Settled> {
-        let mut failure = None;
-        for flight in flights {
+        let (mut failure, mut others_failed) = (None, false);
+        for (flight, is_ours) in flights.all() {
             let outcome = if mode.may_block {
                 flight.wait(deadline)
             } else {
@@ -148,7 +146,8 @@ impl Object {
             };
             match outcome {
                 Some(Ok(())) => {}
-                Some(Err(error)) => failure = failure.or(Some(error)),
+                Some(Err(error)) if is_ours => failure = failure.or(Some(error)),
+                Some(Err(_)) => others_failed = true,
                 None if mode.may_block => return Err(self.timed_out(offset)),
                 None => return Err(would_block()),
             }
@@ -158,12 +157,11 @@ impl Object {
             .any(|one| self.core.valid(one.held.frame) & one.units != one.units);
         match failure {
             // An error of units that were fetched along is none of ours.
-            Some(_) if missing && !mode.may_block => Err(would_block()),
-            Some(error) if missing => Ok(Settled::Failed(error)),
-            _ => {
-                debug_assert!(!missing, "flights landed without their units");
-                Ok(Settled::Complete)
-            }
+            _ if !missing => Ok(Settled::Complete),
+            _ if !mode.may_block => Err(would_block()),
+            Some(error) => Ok(Settled::Failed(error)),
+            None if others_failed => Ok(Settled::OthersFailed),
+            None => Ok(Settled::Failed(self.short(offset))),
         }
     }
 
@@ -265,9 +263,13 @@ impl Object {
         let offset = base + first;
         let end = offset + u64::from(units.count_ones()) * self.unit_bytes;
         let last = self.length_bytes.next_multiple_of(self.block_bytes);
+        let length = end.min(last) - offset;
+        if flight.ahead {
+            self.core.ahead_bytes.fetch_add(length, Ordering::Relaxed);
+        }
         Run {
             offset,
-            length: end.min(last) - offset,
+            length,
             held: self.hold_again(&wanted.held),
             page: wanted.page,
             flight,
@@ -286,22 +288,14 @@ impl Object {
 
     /// What a read of these pages is to the read-ahead policy: nothing when it found everything
     /// and no page had a marker.
-    fn kind_of(
-        &self,
-        wanted: &[Wanted],
-        ours: bool,
-        flights: &[Arc<Flight>],
-    ) -> Option<AccessKind> {
+    fn kind_of(&self, wanted: &[Wanted], flights: &Flights) -> Option<AccessKind> {
         let mut marked = false;
         for one in wanted {
             if one.state.0 & (AHEAD | MARKER) != 0 {
                 marked |= self.touch(one.held.slot, one.page);
             }
         }
-        if ours {
-            return Some(AccessKind::Miss);
-        }
-        if flights.iter().any(|flight| flight.ahead) {
+        if flights.ours.is_empty() && flights.joined.iter().any(|flight| flight.ahead) {
             CACHE_AHEAD_LATE.add(1);
             return Some(AccessKind::Late);
         }
@@ -335,10 +329,14 @@ impl Object {
         }
         self.requests
             .fetch_add(groups.len() as u64, Ordering::Relaxed);
+        let mut guesses = Vec::new();
         let fetches = groups.into_iter().map(|group| {
             let id = self.queue.name_request();
             for run in &group {
                 run.flight.name(id);
+                if run.flight.ahead {
+                    guesses.push((id, run.flight.clone()));
+                }
             }
             (id, self.fetch(group, issuer))
         });
@@ -346,6 +344,10 @@ impl Object {
         // SAFETY: every segment is a run of units of a page that its `Run` holds until the
         // completion has run, and that only this request may write: they were claimed.
         unsafe { self.queue.submit(fetches) };
+        // Readers may have joined before the queue knew the requests.
+        let wanted = guesses.iter().filter(|(_, flight)| flight.is_wanted());
+        let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
+        self.queue.promote(&wanted);
     }
 
     fn fetch(self: &Arc<Self>, group: Vec<Run>, issuer: Issuer) -> Fetch {
@@ -374,39 +376,20 @@ impl Object {
 
     /// Everything before `end` has come.
     fn arrived(&self, group: Vec<Run>, end: u64, result: Result<(), DeviceError>) {
-        for run in group {
+        for mut run in group {
             // The last block may reach past the end.
             let needed = (run.offset + run.length).min(self.length_bytes);
             let complete = end >= needed;
             let whole = (end.saturating_sub(run.offset) / self.unit_bytes).min(32);
-            let units = if complete {
-                run.flight.units
-            } else {
-                run.flight.units & units_from(run.flight.units.trailing_zeros(), whole)
-            };
-            let valid = self.core.validate(run.held.frame, units);
-            if valid == self.all_units(run.page) {
-                self.core.table.set(run.held.slot, FULL);
-            }
-            let mut flights = self.core.flights(run.held.frame);
-            if let Some(here) = flights.get_mut(&run.held.frame.0) {
-                here.retain(|flight| !Arc::ptr_eq(flight, &run.flight));
-                if here.is_empty() {
-                    flights.remove(&run.held.frame.0);
-                }
-            }
-            drop(flights);
-            if run.flight.ahead {
-                self.core
-                    .ahead_bytes
-                    .fetch_sub(run.length, Ordering::Relaxed);
-            }
-            run.flight.land(if complete {
-                Ok(())
+            let (units, outcome) = if complete {
+                (run.flight.units, Ok(()))
             } else {
                 CACHE_FETCH_ERRORS.add(1);
-                Err(result.clone().err().unwrap_or_else(|| self.short(end)))
-            });
+                let units = units_from(run.flight.units.trailing_zeros(), whole);
+                let error = result.clone().err().unwrap_or_else(|| self.short(end));
+                (run.flight.units & units, Err(error))
+            };
+            run.end(units, outcome);
         }
     }
 
@@ -425,6 +408,38 @@ impl Run {
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
+
+    /// Ends it: these units have come.
+    fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
+        let (object, frame) = (self.held.object(), self.held.frame);
+        let valid = object.core.validate(frame, units);
+        if valid == object.all_units(self.page) {
+            object.core.table.set(self.held.slot, FULL);
+        }
+        let mut flights = object.core.flights(frame);
+        if let Some(here) = flights.get_mut(&frame.0) {
+            here.retain(|flight| !Arc::ptr_eq(flight, &self.flight));
+            if here.is_empty() {
+                flights.remove(&frame.0);
+            }
+        }
+        drop(flights);
+        if self.flight.ahead {
+            let bytes = &object.core.ahead_bytes;
+            bytes.fetch_sub(self.length, Ordering::Relaxed);
+        }
+        self.flight.land(outcome);
+    }
+}
+
+/// Nobody waits for ever for a run that was given up, whatever the reason.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.flight.has_landed() {
+            let offset = self.offset;
+            self.end(0, Err(DeviceError::Abandoned { offset }));
+        }
+    }
 }
 
 /// How much is fetched along with what is wanted.
@@ -433,24 +448,34 @@ enum Reach {
     /// What makes larger requests.
     Wide,
     /// Nothing.
-    Narrow,
-    /// Nothing, and this was the last try.
     Alone,
 }
 
-impl Reach {
-    fn narrower(self) -> Self {
-        match self {
-            Self::Wide => Self::Narrow,
-            Self::Narrow | Self::Alone => Self::Alone,
-        }
+/// What a read waits for.
+struct Flights {
+    ours: Vec<Arc<Flight>>,
+    joined: Vec<Arc<Flight>>,
+}
+
+impl Flights {
+    fn is_empty(&self) -> bool {
+        self.ours.is_empty() && self.joined.is_empty()
+    }
+
+    /// All of them, and whether each is ours.
+    fn all(&self) -> impl Iterator<Item = (&Arc<Flight>, bool)> {
+        let ours = self.ours.iter().map(|flight| (flight, true));
+        ours.chain(self.joined.iter().map(|flight| (flight, false)))
     }
 }
 
 /// How waiting ended.
 enum Settled {
     Complete,
+    /// What we asked for did not come.
     Failed(DeviceError),
+    /// What somebody else asked for, and we wanted a part of, did not come.
+    OthersFailed,
 }
 
 fn would_block() -> Error {

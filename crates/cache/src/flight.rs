@@ -1,12 +1,11 @@
 //! Pieces of pages on their way from a device, so that everybody waits for the same one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use pagewell_policy::elevator::RequestId;
 
-use crate::queue::Queue;
 use crate::sync::lock;
 
 /// Units of one page, one bit each, first unit lowest.
@@ -20,6 +19,8 @@ pub(crate) struct Flight {
     pub(crate) ahead: bool,
     /// The request at the device's queue; 0 before it has one.
     request: AtomicU64,
+    /// Somebody waits for what was a guess.
+    wanted: AtomicBool,
     landed: Mutex<Option<Result<(), pagewell_device::Error>>>,
     arrival: Condvar,
 }
@@ -30,6 +31,7 @@ impl Flight {
             units,
             ahead,
             request: AtomicU64::new(0),
+            wanted: AtomicBool::new(false),
             landed: Mutex::new(None),
             arrival: Condvar::new(),
         }
@@ -37,21 +39,36 @@ impl Flight {
 
     /// Says which request brings it.
     pub(crate) fn name(&self, request: RequestId) {
-        self.request.store(request.0, Ordering::Relaxed);
+        self.request.store(request.0, Ordering::SeqCst);
     }
 
-    /// Somebody waits for what was a guess: its request becomes urgent, if it is still queued.
-    pub(crate) fn promote(&self, queue: &Queue) {
-        let request = self.request.load(Ordering::Relaxed);
-        if self.ahead && request != 0 {
-            queue.promote(RequestId(request));
+    /// Somebody waits for what was a guess: the request to make urgent, once it has a name. When
+    /// it has none yet, whoever sends it sees [`Flight::is_wanted`].
+    pub(crate) fn want(&self) -> Option<RequestId> {
+        if !self.ahead {
+            return None;
         }
+        self.wanted.store(true, Ordering::SeqCst);
+        match self.request.load(Ordering::SeqCst) {
+            0 => None,
+            request => Some(RequestId(request)),
+        }
+    }
+
+    /// Whether somebody waits for what was a guess.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst)
     }
 
     /// Ends it for all who wait.
     pub(crate) fn land(&self, result: Result<(), pagewell_device::Error>) {
         *lock(&self.landed) = Some(result);
         self.arrival.notify_all();
+    }
+
+    /// Whether it has ended.
+    pub(crate) fn has_landed(&self) -> bool {
+        lock(&self.landed).is_some()
     }
 
     /// How it ended, if it has.

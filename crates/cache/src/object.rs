@@ -10,7 +10,7 @@ use pagewell_policy::elevator::{Order, Settings};
 use pagewell_policy::eviction::FrameIndex;
 use pagewell_policy::readahead::{self, Feedback, ReadAhead};
 
-use crate::core::{Core, Page, key_of};
+use crate::core::{Core, LENGTH_BYTES_MAX, Page, key_of};
 use crate::flight::Units;
 use crate::options::{CacheOptions, ReadAheadRule};
 use crate::queue::Queue;
@@ -60,6 +60,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
+    /// Whose page it is.
+    pub(crate) fn object(&self) -> &Arc<Object> {
+        &self.object
+    }
+
     /// Some bytes of the page.
     ///
     /// # Safety
@@ -89,18 +94,20 @@ impl Object {
         } else {
             SECTOR_BYTES
         };
-        let unit_bytes = unit_bytes.max(block_bytes).min(PAGE);
+        let alignment_bytes = u64::from(geometry.memory_alignment_bytes);
+        let unit_bytes = unit_bytes.max(block_bytes).max(alignment_bytes).min(PAGE);
+        let length_bytes = device.length_bytes().min(LENGTH_BYTES_MAX);
         let request_bytes_max = if options.merge {
             let device_max = u64::from(geometry.transfer_bytes_max).max(unit_bytes);
             options.request_bytes_max.clamp(unit_bytes, device_max)
         } else {
             unit_bytes
         };
-        let streams = streams(&options, device.length_bytes(), unit_bytes, &geometry);
+        let streams = streams(&options, length_bytes, unit_bytes, &geometry);
         let settings = elevator_settings(&options, &geometry, request_bytes_max);
         let object = Arc::new(Self {
             number: core.number_object(),
-            length_bytes: device.length_bytes(),
+            length_bytes,
             unit_bytes,
             block_bytes,
             request_bytes_max,

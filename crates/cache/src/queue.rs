@@ -39,8 +39,21 @@ pub(crate) struct Fetch {
 /// The requests of one device.
 pub(crate) struct Queue {
     device: Arc<dyn Device>,
+    length_bytes: u64,
+    memory_alignment_bytes: usize,
     state: Mutex<State>,
     origin: Instant,
+}
+
+/// Lets others pump when a device panics.
+struct Pumping<'a>(&'a Queue);
+
+impl Drop for Pumping<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.state).pumping = false;
+        }
+    }
 }
 
 struct State {
@@ -55,6 +68,8 @@ struct State {
 impl Queue {
     pub(crate) fn new(device: Arc<dyn Device>, settings: Settings) -> Self {
         Self {
+            length_bytes: device.length_bytes(),
+            memory_alignment_bytes: device.geometry().memory_alignment_bytes.max(1) as usize,
             device,
             state: Mutex::new(State {
                 elevator: Elevator::new(settings),
@@ -107,11 +122,18 @@ impl Queue {
         self.pump();
     }
 
-    /// Somebody waits for what was only a guess.
-    pub(crate) fn promote(&self, id: RequestId) {
-        lock(&self.state)
-            .elevator
-            .promote(id, Class::SynchronousRead);
+    /// Somebody waits for what were only guesses.
+    pub(crate) fn promote(self: &Arc<Self>, requests: &[RequestId]) {
+        if requests.is_empty() {
+            return;
+        }
+        let mut state = lock(&self.state);
+        for id in requests {
+            state.elevator.promote(*id, Class::SynchronousRead);
+        }
+        drop(state);
+        // There may be a place for them that there was not for guesses.
+        self.pump();
     }
 
     fn pump(self: &Arc<Self>) {
@@ -121,6 +143,7 @@ impl Queue {
             return;
         }
         state.pumping = true;
+        let _guard = Pumping(self);
         loop {
             state.again = false;
             let mut requests = Vec::new();
@@ -154,7 +177,7 @@ impl Queue {
                 continue;
             };
             if member.extent.offset > at {
-                let (gap, segment) = gap(member.extent.offset - at);
+                let (gap, segment) = gap(member.extent.offset - at, self.memory_alignment_bytes);
                 segments.push(segment);
                 gaps.push(gap);
             }
@@ -196,7 +219,8 @@ impl Queue {
             let there = there.min(member.extent.length) as usize;
             if there as u64 == member.extent.length {
                 (fetch.completion)(there, Ok(()));
-            } else if alone {
+            } else if alone || fetch.issuer == Issuer::ReadAhead || end >= self.length_bytes {
+                // The end of the device is no failure, and nobody asked for a guess.
                 (fetch.completion)(there, outcome.result.clone());
             } else {
                 // What failed may be another's part of the way.
@@ -231,10 +255,10 @@ fn count(dispatch: &Dispatch) {
 }
 
 /// Memory for bytes that nobody wants.
-fn gap(length: u64) -> (Buffer, Segment) {
+fn gap(length: u64, alignment_bytes: usize) -> (Buffer, Segment) {
     // At most the widest hole that the elevator reads over.
     let length = usize::try_from(length).unwrap_or(0);
-    let mut buffer = Buffer::new(length, 4096);
+    let mut buffer = Buffer::new(length, alignment_bytes);
     let segment = buffer.as_segment();
     (buffer, segment)
 }

@@ -28,6 +28,8 @@ use crate::table::mix;
 pub(crate) const WINDOW_BYTES: usize = 8192;
 const WINDOWS_PER_PAGE: u64 = (PAGE_BYTES / WINDOW_BYTES) as u64;
 const WAYS: usize = 16;
+/// 8 GiB of them.
+const WINDOWS_MAX: u32 = 1 << 20;
 
 #[derive(Clone, Copy, Default)]
 struct Window {
@@ -57,7 +59,8 @@ unsafe impl Sync for Windows {}
 impl Windows {
     /// Reserves addresses for at least `windows` windows.
     pub(crate) fn new(windows: u32) -> Result<Self, Errno> {
-        let sets = (windows as usize).div_ceil(WAYS).max(1);
+        let windows = windows.min(WINDOWS_MAX) as usize;
+        let sets = windows.div_ceil(WAYS).max(1);
         let bytes = sets * WAYS * WINDOW_BYTES;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let null = std::ptr::null_mut();

@@ -230,3 +230,67 @@ fn closing_a_device_with_requests_under_way_gives_everything_back() {
         .collect();
     assert_eq!(pins.len() as u64, BYTES_MIN >> 16);
 }
+
+/// Readers who share a page with a bad place, and with somebody who wants it again and again.
+#[test]
+fn the_error_of_a_bad_place_never_reaches_those_who_share_its_request() {
+    let source = Scripted::new(8 * MIB);
+    let off = CacheOptions {
+        read_ahead: ReadAheadRule::Off,
+        ..options()
+    };
+    source.spoil(0..1);
+    for _ in 0..100 {
+        let device = open(off, &source);
+        source.hold();
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                let device = device.clone();
+                scope.spawn(move || assert!(read(&device, 0, 65_536).is_err()));
+            }
+            while source.held() == 0 {
+                std::thread::yield_now();
+            }
+            let (reader, pattern) = (device.clone(), source.clone());
+            scope.spawn(move || {
+                let bytes = read(&reader, 20_480, 4096).unwrap();
+                assert_eq!(pattern.pattern().check(20_480, &bytes), Ok(()));
+            });
+            source.release();
+        });
+    }
+}
+
+#[test]
+fn a_device_that_panics_fails_its_readers_and_goes_on() {
+    let source = Scripted::new(8 * MIB);
+    let device = open(options(), &source);
+    source.panic_at(1);
+    let other = device.clone();
+    let panicked = std::thread::spawn(move || read(&other, MIB, 4096)).join();
+    assert!(panicked.is_err(), "the panic is the caller's");
+    let bytes = read(&device, MIB, 4096).unwrap();
+    assert_eq!(source.pattern().check(MIB, &bytes), Ok(()));
+    let bytes = read(&device, 5 * MIB, 4096).unwrap();
+    assert_eq!(source.pattern().check(5 * MIB, &bytes), Ok(()));
+}
+
+#[test]
+fn read_ahead_takes_a_part_of_the_memory_and_goes_on_while_there_is_more() {
+    let source = Scripted::new(64 * MIB);
+    let device = open(options(), &source);
+    device.prefetch(0, 64 * MIB);
+    let (pages, _) = device.resident_pages();
+    assert!(pages <= MIB >> 16, "an eighth at a time, not {pages}");
+    // Windows that nobody reads fill the rest, but never keep a reader from his.
+    for at in (0..64 * MIB).step_by(1 << 18) {
+        read(&device, at, 4096).unwrap();
+        read(&device, at + 4096, 4096).unwrap();
+    }
+    let before = device.read_ahead_counts();
+    for at in (0..4 * MIB).step_by(4096) {
+        read(&device, 40 * MIB + at, 4096).unwrap();
+    }
+    let after = device.read_ahead_counts();
+    assert!(after.planned_bytes > before.planned_bytes, "{after:?}");
+}

@@ -57,8 +57,6 @@ register! { COUNTERS, Counter:
         "Bytes read from files and block devices.";
     DEVICE_READ_ERRORS = "pagewell_device_read_errors_total",
         "Reads that a file or block device refused.";
-    DEVICE_WOULD_BLOCK = "pagewell_device_would_block_total",
-        "Reads given up because they would have waited and the thread may not.";
     CACHE_HITS = "pagewell_cache_hits_total",
         "Pages, or parts of them, found in the page cache.";
     CACHE_MISSES = "pagewell_cache_misses_total",

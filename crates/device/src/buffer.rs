@@ -9,6 +9,7 @@ use crate::request::Segment;
 /// Zeroed bytes at an aligned address.
 pub struct Buffer {
     start: NonNull<u8>,
+    length: usize,
     layout: Layout,
 }
 
@@ -30,13 +31,17 @@ impl Buffer {
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
-        Self { start, layout }
+        Self {
+            start,
+            length,
+            layout,
+        }
     }
 
     /// All of it as a segment of a request; whoever makes the request sees to it that the
     /// buffer outlives it.
     pub fn as_segment(&mut self) -> Segment {
-        Segment::new(self.start, self.layout.size())
+        Segment::new(self.start, self.length)
     }
 }
 
@@ -44,14 +49,14 @@ impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: allocated with this size, initialised, owned.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.size()) }
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, and exclusive.
-        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 }
 
@@ -73,5 +78,6 @@ mod tests {
         assert!(buffer.iter().all(|byte| *byte == 0));
         buffer[4095] = 1;
         assert_eq!(buffer[4095], 1);
+        assert!(Buffer::new(0, 512).is_empty());
     }
 }

@@ -1,6 +1,5 @@
 //! The trait that every device implements, and its one error type.
 
-use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -14,9 +13,6 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why one request failed. Other requests are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The bytes are not in memory and the caller may not wait.
-    #[error("would block")]
-    WouldBlock,
     /// It could not be opened; `EINVAL` is neither a regular file nor a block device.
     #[error("{device}: {errno}")]
     Open {
@@ -167,18 +163,4 @@ pub trait Device: Send + Sync {
 
     /// Tells of memory that most requests will use.
     fn register_memory(&self, _memory: &Memory) {}
-
-    /// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
-    /// anything. With `may_block` false, bytes that are not in memory give
-    /// [`Error::WouldBlock`] instead of a wait.
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        let _ = (offset, target, may_block);
-        Err(Error::WouldBlock)
-    }
-
-    /// The open file whose byte N is the device's byte N, when there is one: its ranges can be
-    /// sent without being copied.
-    fn file(&self) -> Option<&Arc<OwnedFd>> {
-        None
-    }
 }

@@ -1,6 +1,6 @@
 //! Bytes in memory as a device: what tests and small sources stand on.
 
-use crate::{Device, Error, Geometry, Operation, Request, Result};
+use crate::{Device, Error, Geometry, Operation, Request};
 
 /// A device whose bytes are a vector.
 pub struct MemoryDevice {
@@ -52,40 +52,24 @@ impl Device for MemoryDevice {
         }
         request.succeed();
     }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], _may_block: bool) -> Result<()> {
-        let source = usize::try_from(offset)
-            .ok()
-            .and_then(|start| self.bytes.get(start..)?.get(..target.len()));
-        match source {
-            Some(source) => {
-                target.copy_from_slice(source);
-                Ok(())
-            }
-            None => Err(Error::PastEnd {
-                device: self.name.clone(),
-                offset,
-                length: target.len(),
-            }),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read_exact;
 
     #[test]
     fn reads_all_or_nothing() {
         let device = MemoryDevice::new("memory", b"0123456789".to_vec());
         let mut target = [0; 4];
-        assert_eq!(device.read_at(6, &mut target, false), Ok(()));
+        assert_eq!(read_exact(&device, 6, &mut target), Ok(()));
         assert_eq!(&target, b"6789");
         for offset in [7, 10, 11, u64::MAX] {
-            let error = device.read_at(offset, &mut target, true).unwrap_err();
+            let error = read_exact(&device, offset, &mut target).unwrap_err();
             assert!(matches!(error, Error::PastEnd { .. }), "{error}");
             assert!(error.to_string().contains("memory"), "{error}");
         }
-        assert_eq!(device.read_at(10, &mut [], true), Ok(()));
+        assert_eq!(read_exact(&device, 10, &mut []), Ok(()));
     }
 }

@@ -131,14 +131,6 @@ impl Device for Pattern {
         }
         request.succeed();
     }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], _may_block: bool) -> Result<()> {
-        if let Some(error) = self.past_end(offset, target.len()) {
-            return Err(error);
-        }
-        self.fill(offset, target);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -186,9 +178,9 @@ mod tests {
     fn it_ends_where_it_says() {
         let pattern = Pattern::new(10, 1);
         let mut target = [0; 4];
-        assert_eq!(pattern.read_at(6, &mut target, false), Ok(()));
+        assert_eq!(read_exact(&pattern, 6, &mut target), Ok(()));
         for offset in [7, 10, u64::MAX] {
-            let result = pattern.read_at(offset, &mut target, true);
+            let result = read_exact(&pattern, offset, &mut target);
             assert!(matches!(result, Err(Error::PastEnd { .. })));
             assert!(read_exact(&pattern, offset, &mut target).is_err());
         }

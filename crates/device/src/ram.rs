@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
 use crate::bounds::check;
-use crate::{Device, Geometry, Operation, Request, Result};
+use crate::{Device, Geometry, Operation, Request};
 
 /// What is brought into being at once: small enough for sparse images, large enough that the
 /// table is small beside it.
@@ -131,25 +131,13 @@ impl Device for RamDevice {
         }
         request.succeed();
     }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], _may_block: bool) -> Result<()> {
-        let end = offset.checked_add(target.len() as u64);
-        if end.is_none_or(|end| end > self.length_bytes) {
-            return Err(crate::Error::PastEnd {
-                device: self.name.clone(),
-                offset,
-                length: target.len(),
-            });
-        }
-        self.read(offset, target);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Error;
+    use crate::read_exact;
     use crate::testing::{pattern, read, write};
     use proptest::prelude::*;
 
@@ -165,10 +153,10 @@ mod tests {
         for offset in [(4 << 30) - 2, 4 << 30, u64::MAX - 1, u64::MAX] {
             let outcome = write(&device, offset, b"end");
             assert!(matches!(outcome.result, Err(Error::PastEnd { .. })));
-            assert!(device.read_at(offset, &mut [0; 3], true).is_err());
+            assert!(read_exact(&device, offset, &mut [0; 3]).is_err());
         }
         let mut end = [0; 4];
-        device.read_at((4 << 30) - 4, &mut end, false).unwrap();
+        read_exact(&device, (4 << 30) - 4, &mut end).unwrap();
         assert_eq!(&end, b"\0end");
     }
 

@@ -7,10 +7,13 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -88,6 +91,14 @@ impl Timer {
     /// A way to add jobs.
     pub(crate) fn handle(&self) -> TimerHandle {
         TimerHandle(self.shared.clone())
+    }
+}
+
+/// Does a job. One that panics must not end the thread that does those of others: the panic is
+/// reported by its hook, counted, and goes no further.
+fn run(job: Job) {
+    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+        DEVICE_COMPLETION_PANICS.add(1);
     }
 }
 
@@ -178,7 +189,7 @@ impl Shared {
         // Without it the kernel may end a sleep 50 us late to save power. It cannot fail.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(job) = self.next() {
-            job();
+            run(job);
         }
     }
 

@@ -29,8 +29,9 @@
 //!    and becomes an [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the
 //!    caller's [`fs::Credentials`].
 //! 3. [`fs::FileSystem::read`] is called with [`fs::Call::may_block`] false, and says where the
-//!    bytes are: an [`fs::Payload`], a range of an open file for [`fs::dir`] and [`fs::iso`] hands
-//!    out what its device has, pages for [`fs::ram`].
+//!    bytes are: an [`fs::Payload`], a range of an open file for [`fs::dir`], pages for [`fs::ram`],
+//!    and pages of the [`cache`] for [`fs::iso`] and [`fs::image`]: a [`cache::CachedDevice`] lends
+//!    those that it has and fetches those that it has not from a [`device::Device`].
 //! 4. Small payloads are copied into the block of replies ([`nfsd::reply`]); of large ones pages
 //!    are sent from where they are, and a file's range goes through a pipe ([`nfsd::pipe`])
 //!    without a copy in user space. What is copied and what is spliced is counted.

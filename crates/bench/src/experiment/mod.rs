@@ -7,11 +7,14 @@
 mod comparison;
 mod document;
 mod figure;
+mod grid;
 mod html;
 mod row;
 mod session;
 mod table;
 
+pub mod direct;
+pub mod filecache;
 pub mod hsfs;
 
 pub use comparison::{Comparison, compare_documents};
@@ -50,6 +53,12 @@ pub enum Error {
 /// What every experiment returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What the system refused.
+fn system(what: &str, error: std::io::Error) -> Error {
+    let what = what.to_owned();
+    Error::System { what, error }
+}
+
 macro_rules! experiments {
     ($($name:ident = $text:literal, $module:ident, $about:literal;)*) => {
         /// The experiments there are.
@@ -83,6 +92,8 @@ macro_rules! experiments {
 
 experiments! {
     Hsfs = "hsfs", hsfs, "Files on a DVD, read in small pieces: read-ahead and an elevator.";
+    Direct = "direct", direct, "Direct, raw, buffered and lent reads of the same bytes.";
+    FileCache = "filecache", filecache, "Random reads through windows, and with all memory mapped.";
 }
 
 impl Experiment {

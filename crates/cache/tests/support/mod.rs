@@ -22,6 +22,7 @@ struct State {
     held: VecDeque<Request>,
     bad: Vec<Range<u64>>,
     end: Option<u64>,
+    panics: u32,
 }
 
 impl Scripted {
@@ -78,6 +79,11 @@ impl Scripted {
     /// Somebody cut the storage to this length.
     pub fn truncate(&self, length_bytes: u64) {
         self.state.lock().unwrap().end = Some(length_bytes);
+    }
+
+    /// The next requests make the device panic.
+    pub fn panic_at(&self, requests: u32) {
+        self.state.lock().unwrap().panics = requests;
     }
 
     fn answer(&self, mut request: Request) {
@@ -137,6 +143,11 @@ impl Device for Scripted {
     fn submit(&self, request: Request) {
         let mut state = self.state.lock().unwrap();
         state.requests.push((request.offset(), request.len()));
+        if state.panics > 0 {
+            state.panics -= 1;
+            drop(state);
+            panic!("scripted");
+        }
         if state.holding {
             state.held.push_back(request);
             return;

@@ -18,7 +18,6 @@
 //! Known weakness: the length is that of the moment of opening; what a file grows by later is
 //! not seen. Nothing is synchronised to stable storage.
 
-mod buffered;
 mod open;
 mod ring;
 mod sysfs;
@@ -28,7 +27,6 @@ mod workers;
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Once, OnceLock};
 
@@ -247,13 +245,5 @@ impl Device for FileDevice {
         if let Carrier::Ring(ring) = self.carrier() {
             ring.register(memory);
         }
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        buffered::read_at(&self.target, offset, target, may_block)
-    }
-
-    fn file(&self) -> Option<&Arc<OwnedFd>> {
-        Some(&self.target.buffered)
     }
 }

@@ -7,7 +7,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::sync::{Arc, Once};
+use std::sync::Once;
 
 use pagewell_counters::names::DEVICE_BUFFERED_FALLBACKS;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
@@ -70,7 +70,7 @@ pub(super) fn open(
     let geometry = geometry_of(&status, is_block_device, alignment, options.queue_depth);
     let target = Target {
         name: name.to_owned(),
-        buffered: Arc::new(buffered),
+        buffered,
         direct,
         length_bytes,
         block_bytes: u64::from(alignment.block),

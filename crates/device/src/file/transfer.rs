@@ -20,7 +20,6 @@
 //!   that the file does not grow.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use pagewell_counters::names::{
     DEVICE_CONTINUED, DEVICE_READ_BYTES, DEVICE_READ_ERRORS, DEVICE_READS, DEVICE_TAIL_WRITES,
@@ -41,7 +40,7 @@ const TRIES_IN_VAIN_MAX: u32 = 1000;
 pub(super) struct Target {
     pub(super) name: String,
     /// Through the kernel's page cache.
-    pub(super) buffered: Arc<OwnedFd>,
+    pub(super) buffered: OwnedFd,
     /// Past it.
     pub(super) direct: Option<OwnedFd>,
     pub(super) length_bytes: u64,
@@ -246,7 +245,7 @@ mod tests {
         let null = || std::fs::File::open("/dev/null").unwrap().into();
         Target {
             name: "file".to_owned(),
-            buffered: Arc::new(null()),
+            buffered: null(),
             direct: Some(null()),
             length_bytes,
             block_bytes,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::mix::{STEP, mix};
 use crate::quantity::parse_duration;
 use crate::timer::Timer;
-use crate::{Device, Error, Geometry, Memory, Request, Result, read_exact};
+use crate::{Device, Geometry, Memory, Request, Result};
 
 /// How long a request is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +103,6 @@ impl Device for Delay {
 
     fn register_memory(&self, memory: &Memory) {
         self.inner.register_memory(memory);
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        if !may_block {
-            return Err(Error::WouldBlock);
-        }
-        read_exact(self, offset, target)
     }
 }
 

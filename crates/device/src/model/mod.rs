@@ -26,7 +26,7 @@ pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
 
 use crate::timer::Timer;
-use crate::{Device, Error, Geometry, Memory, Outcome, Request, Result, read_exact};
+use crate::{Device, Geometry, Memory, Outcome, Request};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.
 const SPIN: Duration = Duration::from_micros(60);
@@ -189,13 +189,6 @@ impl Device for Model {
 
     fn register_memory(&self, memory: &Memory) {
         self.inner.register_memory(memory);
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        if !may_block {
-            return Err(Error::WouldBlock);
-        }
-        read_exact(self, offset, target)
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::{Buffer, Issuer, Operation, Pattern};
+use crate::{Buffer, Issuer, Operation, Pattern, read_exact};
 
 const LENGTH: u64 = 1 << 30;
 
@@ -59,11 +59,7 @@ fn bytes_come_in_order_and_not_before_their_time() {
 fn long_requests_are_cut_and_each_piece_pays() {
     let model = model("dvd,speed=1000,transfer=64k");
     let mut target = vec![0; 150_000];
-    assert_eq!(model.read_at(4096, &mut target, true), Ok(()));
-    assert_eq!(
-        model.read_at(4096, &mut target, false),
-        Err(Error::WouldBlock)
-    );
+    assert_eq!(read_exact(&model, 4096, &mut target), Ok(()));
     assert_eq!(Pattern::new(LENGTH, 3).check(4096, &target), Ok(()));
     let totals = model.totals();
     assert_eq!(
@@ -99,7 +95,7 @@ fn the_longest_transfer_is_a_multiple_of_a_block() {
         let blocks = Arc::new(Blocks(Pattern::new(LENGTH, 3)));
         let model = Model::new(blocks, Parameters::parse(&text).unwrap()).unwrap();
         assert_eq!(model.geometry().transfer_bytes_max, expected);
-        assert_eq!(model.read_at(1, &mut [0; 30_000], true), Ok(()));
+        assert_eq!(read_exact(&model, 1, &mut [0; 30_000]), Ok(()));
     }
 }
 
@@ -141,7 +137,7 @@ fn many_threads_share_one_clock() {
                 let mut target = [0; 4096];
                 for index in 0..200 {
                     let offset = (thread * 200 + index) * 4096;
-                    assert_eq!(model.read_at(offset, &mut target, true), Ok(()));
+                    assert_eq!(read_exact(model, offset, &mut target), Ok(()));
                     assert_eq!(Pattern::new(LENGTH, 3).check(offset, &target), Ok(()));
                 }
             });

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
+use pagewell_bench::experiment::direct::{self, Choice, TargetName};
 use pagewell_bench::experiment::{
     Experiment, Options, Session, compare_documents, document, page, text,
 };
 use pagewell_bench::measure::Environment;
 
 use crate::failure::Outcome;
+use crate::size;
 use crate::values::parse_count;
 
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
@@ -35,6 +37,13 @@ pub(crate) struct BenchArguments {
     /// The experiment, or `all`
     #[arg(value_name = "EXPERIMENT", required = true, value_parser = parse_experiments)]
     experiments: Option<Experiments>,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+/// How to measure, and where the result goes.
+#[derive(Debug, Args)]
+struct Manner {
     /// Smaller cases: all experiments in three minutes
     #[arg(long)]
     quick: bool,
@@ -54,6 +63,8 @@ pub(crate) struct BenchArguments {
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
+    /// Read the same bytes directly, raw, buffered and without a copy
+    Direct(DirectArguments),
     /// Compare two results; proven to be worse gives exit code 1
     Compare {
         /// The result from before
@@ -63,6 +74,63 @@ enum BenchCommand {
         #[arg(value_name = "B.json")]
         after: PathBuf,
     },
+}
+
+/// Read the same bytes directly, raw, buffered and without a copy.
+///
+/// Without a TARGET: modelled disks and a scratch file. Without a path: all four.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell bench direct --quick                          all paths, modelled disks and a file
+  pagewell bench direct --blocks 2k --bs 1m --direct /dev/sdb /dev/sdc
+  pagewell bench direct --nocopy model:fc-15k model:fc-15k")]
+struct DirectArguments {
+    /// Files, block devices or modelled disks (model:NAME[,OPTION=VALUE]...)
+    #[arg(value_name = "TARGET")]
+    targets: Vec<TargetName>,
+    /// Operations on each target; k, m, g for units of 1024
+    #[arg(long, value_name = "N", value_parser = size::parse)]
+    blocks: Option<u64>,
+    /// Bytes of an operation, by default 1m of direct and raw reads and 8k of the others
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    bs: Option<u64>,
+    /// Large requests into the program's memory
+    #[arg(long)]
+    direct: bool,
+    /// The same, in pieces of 512 bytes
+    #[arg(long)]
+    raw: bool,
+    /// Small reads through the cache, copied
+    #[arg(long)]
+    buffered: bool,
+    /// Small reads through the cache, lent
+    #[arg(long)]
+    nocopy: bool,
+    /// Where the scratch file is made; by default TMPDIR
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+impl DirectArguments {
+    fn choice(&self) -> Choice {
+        let asked = [self.direct, self.raw, self.buffered, self.nocopy];
+        let paths = direct::Path::ALL.into_iter().zip(asked);
+        let mut choice = Choice::everything(self.manner.quick);
+        choice.paths = paths
+            .filter(|(_, asked)| *asked)
+            .map(|(path, _)| path)
+            .collect();
+        choice.targets.clone_from(&self.targets);
+        choice.blocks = self.blocks;
+        choice.block_bytes = self.bs;
+        if let Some(directory) = &self.directory {
+            choice.directory.clone_from(directory);
+        }
+        choice
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,23 +157,32 @@ fn parse_seconds(text: &str) -> Result<u32, String> {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
-    if let Some(BenchCommand::Compare { before, after }) = &arguments.command {
-        return compare(before, after);
+    match &arguments.command {
+        Some(BenchCommand::Compare { before, after }) => compare(before, after),
+        Some(BenchCommand::Direct(chosen)) => measure(&chosen.manner, |session| {
+            direct::run_choice(session, &chosen.choice());
+        }),
+        None => measure(&arguments.manner, |session| {
+            for experiment in arguments.experiments.iter().flat_map(|list| &list.0) {
+                experiment.run(session);
+            }
+        }),
     }
+}
+
+fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Outcome> {
     let environment = Environment::here();
     let mut session = Session::new(Options {
-        quick: arguments.quick,
-        repeat: arguments.repeat as usize,
-        time_max: Duration::from_secs(arguments.time_max.into()),
+        quick: manner.quick,
+        repeat: manner.repeat as usize,
+        time_max: Duration::from_secs(manner.time_max.into()),
         progress: true,
     });
-    for experiment in arguments.experiments.iter().flat_map(|list| &list.0) {
-        experiment.run(&mut session);
-    }
+    run(&mut session);
     session.finish();
-    let to_output = arguments.json.as_deref() == Some(Path::new("-"));
+    let to_output = manner.json.as_deref() == Some(Path::new("-"));
     let mut out = std::io::stdout().lock();
-    if let Some(path) = &arguments.json {
+    if let Some(path) = &manner.json {
         let value = format!("{:#}\n", document(&environment, &session));
         if to_output {
             out.write_all(value.as_bytes())?;
@@ -113,7 +190,7 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
             write(path, &value)?;
         }
     }
-    if let Some(path) = &arguments.html {
+    if let Some(path) = &manner.html {
         write(path, &page(&environment, &session))?;
     }
     if !to_output {
@@ -141,6 +218,39 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        bench: BenchArguments,
+    }
+
+    #[test]
+    fn direct_takes_the_options_of_the_report() {
+        use clap::Parser;
+        let line = "bench direct --blocks 2k --bs 1m --direct --raw a model:fc-15k,speed=2";
+        let line = Line::try_parse_from(line.split(' ')).unwrap();
+        let Some(BenchCommand::Direct(arguments)) = line.bench.command else {
+            panic!("no command");
+        };
+        let choice = arguments.choice();
+        assert_eq!(choice.paths, [direct::Path::Direct, direct::Path::Raw]);
+        assert_eq!(
+            (choice.blocks, choice.block_bytes),
+            (Some(2048), Some(1 << 20))
+        );
+        assert_eq!(choice.targets.len(), 2);
+        assert_eq!(choice.targets[0], TargetName::Path("a".into()));
+        let bad = ["bench", "direct", "model:tape"];
+        assert!(
+            Line::try_parse_from(bad)
+                .unwrap_err()
+                .to_string()
+                .contains("tape")
+        );
+        let all = Line::try_parse_from(["bench", "filecache", "--quick"]).unwrap();
+        assert!(all.bench.command.is_none() && all.bench.manner.quick);
+    }
 
     #[test]
     fn experiments_have_names() {

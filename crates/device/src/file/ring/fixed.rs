@@ -70,6 +70,11 @@ impl Fixed {
     }
 
     fn try_register(&mut self, submitter: &Submitter<'_>, memory: &Memory) -> std::io::Result<()> {
+        let first = memory.start().as_ptr() as usize;
+        if self.regions.iter().any(|region| region.start == first) {
+            // The same memory, for one more user of the device.
+            return Ok(());
+        }
         if self.table == Table::Missing {
             self.table = Table::Refused;
             submitter.register_buffers_sparse(REGIONS_MAX.into())?;

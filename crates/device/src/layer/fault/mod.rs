@@ -16,7 +16,7 @@ use rustix::io::Errno;
 pub use script::{Script, ScriptError};
 
 use crate::timer::{Timer, TimerHandle};
-use crate::{Device, Error, Geometry, Memory, Request, Result, read_exact};
+use crate::{Device, Error, Geometry, Memory, Request};
 use script::Action;
 
 /// See the module's text.
@@ -159,19 +159,12 @@ impl Device for Fault {
     fn register_memory(&self, memory: &Memory) {
         self.inner.register_memory(memory);
     }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        if !may_block {
-            return Err(Error::WouldBlock);
-        }
-        read_exact(self, offset, target)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Issuer, Operation, Outcome, Pattern};
+    use crate::{Buffer, Issuer, Operation, Outcome, Pattern, Result, read_exact};
     use std::sync::mpsc;
 
     fn fault(script: &str) -> (Fault, Pattern) {
@@ -219,8 +212,7 @@ mod tests {
         assert_eq!(outcome.result, Ok(()));
         assert_eq!(pattern.check(8192, &buffer), Ok(()));
         assert_eq!(fault.handle().fired(), 2);
-        let text = fault
-            .read_at(4000, &mut [0; 200], true)
+        let text = read_exact(&fault, 4000, &mut [0; 200])
             .unwrap_err()
             .to_string();
         assert!(text.contains("pattern:") && text.contains("4096"), "{text}");

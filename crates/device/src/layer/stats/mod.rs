@@ -19,7 +19,7 @@ pub use iostat::Iostat;
 pub use sizes::SizeHistogram;
 pub use snapshot::{Flow, Snapshot};
 
-use crate::{Device, Error, Geometry, Issuer, Memory, Operation, Request, Result, read_exact};
+use crate::{Device, Geometry, Issuer, Memory, Operation, Request};
 use queue::Queue;
 
 const OPERATIONS: [Operation; 2] = [Operation::Read, Operation::Write];
@@ -198,13 +198,6 @@ impl Device for Stats {
 
     fn register_memory(&self, memory: &Memory) {
         self.inner.register_memory(memory);
-    }
-
-    fn read_at(&self, offset: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        if !may_block {
-            return Err(Error::WouldBlock);
-        }
-        read_exact(self, offset, target)
     }
 }
 

@@ -1,0 +1,270 @@
+//! What is read by which paths, and how often.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pagewell_device::model::Parameters;
+
+use super::path::Path;
+use super::reading::{Plan, Reading, read};
+use super::scratch::Scratch;
+use super::target::{Maker, PIECE_BYTES, Target, TargetName};
+use crate::experiment::{Error, Result, system};
+
+const MIB: u64 = 1 << 20;
+/// The report's disks.
+const DISK: &str = "fc-15k";
+const DISKS: u64 = 8;
+/// Requests at a time, over eight disks, where overlap is shown: two for each, so that a disk
+/// has the next one while the answer of the last is on its way.
+const DISKS_DEPTH: usize = 16;
+const FILE_DEPTH: usize = 8;
+/// The raw path pays for two thousand requests where others pay for one: it reads the first of
+/// so many parts of what the others read, and its rates say the rest.
+const RAW_PART: u64 = 16;
+/// An eighth of it may be on its way for read-ahead: 8 MiB for each of the disks.
+const CACHE_BYTES: u64 = 512 * MIB;
+const CHECKED_BYTES: u64 = 4 * MIB;
+/// So that the small pieces of the raw path do not take seconds.
+const CHECKED_BLOCK_BYTES: u64 = 128 << 10;
+
+/// What to read, and how.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Less of everything.
+    pub quick: bool,
+    /// Operations on each target; enough for a fair run when not given.
+    pub blocks: Option<u64>,
+    /// Bytes of an operation; what the report took for the path when not given.
+    pub block_bytes: Option<u64>,
+    /// The paths; none means all.
+    pub paths: Vec<Path>,
+    /// What to read; none means modelled disks and a scratch file.
+    pub targets: Vec<TargetName>,
+    /// Where the scratch file is made.
+    pub directory: PathBuf,
+    /// Memory of the cache, that of all targets.
+    pub cache_bytes: u64,
+}
+
+/// A line of a table: one path over some targets.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) path: Path,
+    pub(super) depth: usize,
+    pub(super) plan: Plan,
+    pub(super) readings: Vec<Reading>,
+}
+
+/// A table: some paths over the same targets.
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    makers: Vec<Maker>,
+    /// Bytes of the pieces of a raw read.
+    pub(super) piece_bytes: u64,
+    pub(super) lines: Vec<Line>,
+    /// Bytes that were read by every path and compared.
+    pub(super) checked_bytes: u64,
+}
+
+/// What requirements a case has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One modelled disk.
+    Disk,
+    /// Eight of them.
+    Disks,
+    /// A file.
+    File,
+    /// Named by the user.
+    Named,
+}
+
+impl Choice {
+    /// Every path over the usual targets.
+    #[must_use]
+    pub fn everything(quick: bool) -> Self {
+        Self {
+            quick,
+            blocks: None,
+            block_bytes: None,
+            paths: Vec::new(),
+            targets: Vec::new(),
+            directory: std::env::temp_dir(),
+            cache_bytes: CACHE_BYTES,
+        }
+    }
+
+    fn wants(&self, path: Path) -> bool {
+        self.paths.is_empty() || self.paths.contains(&path)
+    }
+
+    fn line(&self, path: Path, depth: usize, target_bytes: u64) -> Line {
+        let block_bytes = self.block_bytes.unwrap_or(path.block_bytes()).max(1);
+        // What the user asked for is what is read.
+        let part = if path == Path::Raw && self.targets.is_empty() {
+            RAW_PART
+        } else {
+            1
+        };
+        let enough = (target_bytes / part / block_bytes).max(1);
+        let blocks = if self.targets.is_empty() {
+            self.blocks
+                .map_or(enough, |blocks| blocks.min(target_bytes / block_bytes))
+        } else {
+            self.blocks.unwrap_or(enough)
+        };
+        Line {
+            path,
+            depth,
+            plan: Plan {
+                path,
+                block_bytes,
+                blocks: blocks.max(1),
+                depth,
+                cache_bytes: self.cache_bytes,
+                check: false,
+            },
+            readings: Vec::new(),
+        }
+    }
+
+    /// One operation at a time on every path, then many at a time where a path can.
+    fn lines(&self, target_bytes: u64, depth: usize) -> Vec<Line> {
+        let paths = Path::ALL.into_iter().filter(|path| self.wants(*path));
+        let mut lines: Vec<Line> = paths.map(|path| self.line(path, 1, target_bytes)).collect();
+        if self.wants(Path::Direct) && depth > 1 {
+            lines.push(self.line(Path::Direct, depth, target_bytes));
+        }
+        lines
+    }
+}
+
+/// The cases, with their scratch file.
+pub(super) fn cases(choice: &Choice) -> Result<Vec<Case>> {
+    if !choice.targets.is_empty() {
+        return Ok(vec![named(choice)?]);
+    }
+    let disk_bytes = if choice.quick { 16 * MIB } else { 128 * MIB };
+    let file_bytes = if choice.quick { 256 * MIB } else { 1024 * MIB };
+    let disks = |count: u64| -> Result<Vec<Maker>> {
+        let parameters = Parameters::preset(DISK)
+            .ok_or_else(|| Error::Wrong(format!("no device model '{DISK}'")))?;
+        let make = |seed| Maker::Model {
+            parameters: parameters.clone(),
+            length_bytes: disk_bytes,
+            seed,
+        };
+        Ok((1..=count).map(make).collect())
+    };
+    let scratch = Arc::new(
+        Scratch::new(&choice.directory, file_bytes, 77)
+            .map_err(|error| system("a scratch file", error))?,
+    );
+    let case = |name: &str, kind, makers, bytes, depth| Case {
+        name: name.to_owned(),
+        kind,
+        makers,
+        piece_bytes: PIECE_BYTES,
+        lines: choice.lines(bytes, depth),
+        checked_bytes: 0,
+    };
+    Ok(vec![
+        case("1 modelled disk", Kind::Disk, disks(1)?, disk_bytes, 1),
+        case(
+            "8 modelled disks",
+            Kind::Disks,
+            disks(DISKS)?,
+            disk_bytes,
+            DISKS_DEPTH,
+        ),
+        case(
+            "a file",
+            Kind::File,
+            vec![Maker::Scratch(scratch)],
+            file_bytes,
+            FILE_DEPTH,
+        ),
+    ])
+}
+
+fn named(choice: &Choice) -> Result<Case> {
+    let makers = choice.targets.iter().zip(1..);
+    let makers = makers.map(|(name, number)| Maker::named(name, number));
+    let makers: Vec<Maker> = makers.collect();
+    let mut shortest = u64::MAX;
+    for maker in &makers {
+        shortest = shortest.min(maker.open()?.top.length_bytes());
+    }
+    // A modelled disk has no end of bytes, and takes its time.
+    let most = if choice.quick { 64 * MIB } else { 1024 * MIB };
+    let depth = 2 * makers.len().max(4);
+    Ok(Case {
+        name: format!("{} named", makers.len()),
+        kind: Kind::Named,
+        lines: choice.lines(shortest.min(most), depth),
+        makers,
+        piece_bytes: PIECE_BYTES,
+        checked_bytes: 0,
+    })
+}
+
+impl Case {
+    fn open(&self) -> Result<Vec<Target>> {
+        self.makers.iter().map(Maker::open).collect()
+    }
+
+    /// Names of the targets.
+    pub(super) fn targets(&self) -> Result<Vec<String>> {
+        let targets = self.open()?;
+        Ok(targets
+            .iter()
+            .map(|target| target.top.name().to_owned())
+            .collect())
+    }
+
+    /// Looks at what the targets are like.
+    fn learn(&mut self, targets: &[Target]) {
+        let blocks = targets.iter().map(Target::piece_bytes);
+        self.piece_bytes = blocks.max().unwrap_or(PIECE_BYTES);
+    }
+
+    /// Each path once over a few bytes of known value, all compared.
+    pub(super) fn check(&mut self) -> Result<()> {
+        for index in 0..self.lines.len() {
+            let targets = self.open()?;
+            self.learn(&targets);
+            if targets.iter().any(|target| target.pattern.is_none()) {
+                return Ok(());
+            }
+            let plan = self.lines[index].plan;
+            let block_bytes = plan.block_bytes.min(CHECKED_BLOCK_BYTES);
+            let some = (CHECKED_BYTES / block_bytes / targets.len() as u64).max(1);
+            let plan = Plan {
+                block_bytes,
+                blocks: some.min(plan.blocks * (plan.block_bytes / block_bytes)),
+                check: true,
+                ..plan
+            };
+            self.checked_bytes += read(&plan, &targets)?.bytes;
+        }
+        Ok(())
+    }
+
+    /// One more run of every line, in turn.
+    pub(super) fn round(&mut self) -> Result<()> {
+        for index in 0..self.lines.len() {
+            let targets = self.open()?;
+            let reading = read(&self.lines[index].plan, &targets)?;
+            self.lines[index].readings.push(reading);
+        }
+        Ok(())
+    }
+
+    /// The line of a path, one operation at a time or as many as it has.
+    pub(super) fn line(&self, path: Path, one: bool) -> Option<&Line> {
+        let mut lines = self.lines.iter();
+        lines.find(|line| line.path == path && (line.depth == 1) == one)
+    }
+}

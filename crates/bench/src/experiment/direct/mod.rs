@@ -1,0 +1,70 @@
+//! Direct, raw, buffered and lent reads of the same bytes.
+//!
+//! **Problem.** A mail of 2002 reads eight disks in four ways and finds direct I/O at half the
+//! rate of buffered reads, and the copy of buffered reads at a third of their time. Both are
+//! true and neither is a property of direct I/O: the tool has one request outstanding, so that
+//! disks take turns where read-ahead lets them work together.
+//!
+//! **Rule.** The same four paths over modelled disks and over a file: [`Path::Direct`],
+//! [`Path::Raw`], [`Path::Buffered`], [`Path::NoCopy`]; then direct reads with as many requests
+//! outstanding as there are disks, and more. Counted are requests and bytes at the device, bytes
+//! copied, processor time with and without the simulation of devices, and where the reader's time
+//! went. Before anything is timed each path reads some bytes of known value, and every one is
+//! compared.
+//!
+//! Lent pages cannot be wrong for those who want data: what a pin gives is a shared slice of the
+//! page, so the type system lets nobody write to it, and the page stays until the pin is dropped.
+
+mod case;
+mod meter;
+mod path;
+mod reading;
+mod report;
+mod rows;
+mod scratch;
+mod target;
+mod verdicts;
+
+pub use case::Choice;
+pub use path::{Path, Reference};
+pub use scratch::Scratch;
+pub use target::TargetName;
+
+use super::{Experiment, Result, Session};
+
+/// Fewer runs say nothing about chance.
+const REPEATS_MIN: usize = 3;
+
+/// Runs everything.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    measure(session, &Choice::everything(session.options().quick))
+}
+
+/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+pub fn run_choice(session: &mut Session, choice: &Choice) {
+    session.begin(Experiment::Direct.name());
+    if let Err(error) = measure(session, choice) {
+        session.stopped(&error);
+    }
+}
+
+fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
+    session.step("making a scratch file")?;
+    let repeats = session.options().repeat.max(REPEATS_MIN);
+    for mut case in case::cases(choice)? {
+        session.step(&format!("{}, every byte compared", case.name))?;
+        case.check()?;
+        for repeat in 1..=repeats {
+            session.step(&format!("{}, {repeat} of {repeats}", case.name))?;
+            case.round()?;
+        }
+        session.note(report::text(&case)?);
+        for row in rows::rows(&case) {
+            session.push(row);
+        }
+        for (pass, what) in verdicts::verdicts(&case) {
+            session.verdict(pass, what);
+        }
+    }
+    Ok(())
+}

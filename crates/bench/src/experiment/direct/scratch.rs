@@ -1,0 +1,94 @@
+//! A file with known bytes, made for an experiment and removed after it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pagewell_device::Pattern;
+
+const PIECE_BYTES: usize = 1 << 20;
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// The file. Dropping it removes it.
+pub struct Scratch {
+    path: PathBuf,
+    pattern: Pattern,
+}
+
+impl Scratch {
+    /// Makes a file of so many bytes of a [`Pattern`] in `directory` and has it written to
+    /// storage.
+    ///
+    /// # Errors
+    /// Those of the file system, with the path.
+    pub fn new(directory: &Path, length_bytes: u64, seed: u64) -> io::Result<Self> {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pagewell-bench-{}-{number}", std::process::id());
+        let path = directory.join(name);
+        let named =
+            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create_new(true).open(&path);
+        let file = file.map_err(named)?;
+        let scratch = Self {
+            pattern: Pattern::new(length_bytes, seed),
+            path: path.clone(),
+        };
+        scratch.write(&file, length_bytes).map_err(named)?;
+        Ok(scratch)
+    }
+
+    fn write(&self, mut file: &File, length_bytes: u64) -> io::Result<()> {
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut at = 0;
+        while at < length_bytes {
+            let rest = usize::try_from(length_bytes - at).unwrap_or(PIECE_BYTES);
+            let piece = &mut piece[..rest.min(PIECE_BYTES)];
+            self.pattern.fill(at, piece);
+            file.write_all(piece)?;
+            at += piece.len() as u64;
+        }
+        file.sync_all()
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn pattern(&self) -> &Pattern {
+        &self.pattern
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Nobody is left to be told.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_holds_its_pattern_and_goes_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let length = (PIECE_BYTES + 4097) as u64;
+        let scratch = Scratch::new(directory.path(), length, 5).unwrap();
+        let other = Scratch::new(directory.path(), 1, 5).unwrap();
+        assert_ne!(scratch.path(), other.path());
+        let bytes = fs::read(scratch.path()).unwrap();
+        assert_eq!(bytes.len() as u64, length);
+        assert_eq!(scratch.pattern().check(0, &bytes), Ok(()));
+        drop((scratch, other));
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        let missing = Scratch::new(Path::new("/nonexistent"), 1, 5).err().unwrap();
+        assert!(missing.to_string().contains("/nonexistent/pagewell-bench"));
+    }
+}

@@ -1,0 +1,129 @@
+//! What must hold.
+
+use super::case::{Case, Kind, Line};
+use super::path::Path;
+use super::reading::Reading;
+use crate::report::{bytes, rate};
+
+/// Read-ahead over eight disks against one direct request at a time; the report had 2.06.
+const OVERLAP_FACTOR: f64 = 1.8;
+/// Processor time per byte of direct reads against buffered ones.
+const CPU_FACTOR: f64 = 0.5;
+/// Two paths that are both at the disks' rate differ by the first request of one and the first
+/// batch of the other.
+const EQUAL: f64 = 0.99;
+
+/// What must hold of a case, and whether it does.
+pub(super) fn verdicts(case: &Case) -> Vec<(bool, String)> {
+    let mut verdicts = Vec::new();
+    for line in &case.lines {
+        verdicts.extend(requests(case, line));
+    }
+    verdicts.extend(copies(case));
+    if case.kind == Kind::Disks {
+        verdicts.extend(overlap(case));
+        verdicts.extend(depth(case));
+    }
+    verdicts
+}
+
+/// A direct read is one request; a raw one is as many as it has pieces.
+fn requests(case: &Case, line: &Line) -> Option<(bool, String)> {
+    if line.path.is_cached() {
+        return None;
+    }
+    let each = if line.path == Path::Raw {
+        line.plan.block_bytes.div_ceil(case.piece_bytes)
+    } else {
+        1
+    };
+    let right = |run: &Reading| run.device_requests == run.operations * each;
+    let pass = !line.readings.is_empty() && line.readings.iter().all(right);
+    let requests = line.mean(|run| run.device_requests as f64 / run.operations.max(1) as f64);
+    Some((
+        pass,
+        format!(
+            "{}, {}: {} device requests for a read of {}, must be {each}",
+            case.name,
+            line.name(),
+            rate(requests),
+            bytes(line.plan.block_bytes),
+        ),
+    ))
+}
+
+fn copies(case: &Case) -> Option<(bool, String)> {
+    let buffered = case.line(Path::Buffered, true)?;
+    let right = |line: &Line| {
+        let copied = |run: &Reading| {
+            if line.path == Path::Buffered {
+                run.bytes
+            } else {
+                0
+            }
+        };
+        line.readings
+            .iter()
+            .all(|run| run.copied_bytes == copied(run))
+    };
+    Some((
+        !buffered.readings.is_empty() && case.lines.iter().all(right),
+        format!(
+            "{}: each byte copied once when buffered, none otherwise",
+            case.name
+        ),
+    ))
+}
+
+fn overlap(case: &Case) -> Option<(bool, String)> {
+    let direct = case.line(Path::Direct, true)?;
+    let buffered = case.line(Path::Buffered, true)?;
+    let factor =
+        buffered.mean(Reading::megabytes_per_second) / direct.mean(Reading::megabytes_per_second);
+    Some((
+        factor >= OVERLAP_FACTOR,
+        format!(
+            "{}, one operation at a time: buffered >= {OVERLAP_FACTOR} x O_DIRECT: {} x \
+             (reference, other hardware: 2.06 x)",
+            case.name,
+            rate(factor),
+        ),
+    ))
+}
+
+fn depth(case: &Case) -> Vec<(bool, String)> {
+    let lines = (
+        case.line(Path::Direct, false),
+        case.line(Path::Buffered, true),
+    );
+    let (Some(direct), Some(buffered)) = lines else {
+        return Vec::new();
+    };
+    let rates =
+        direct.mean(Reading::megabytes_per_second) / buffered.mean(Reading::megabytes_per_second);
+    let cpu = direct.mean(Reading::engine_seconds_per_gib)
+        / buffered.mean(Reading::engine_seconds_per_gib);
+    vec![
+        (
+            rates >= EQUAL,
+            format!(
+                "{}, {} operations at a time: O_DIRECT >= buffered: {} x",
+                case.name,
+                direct.depth,
+                rate(rates),
+            ),
+        ),
+        (
+            cpu <= CPU_FACTOR,
+            format!(
+                "{}, {} operations at a time: processor time per byte of O_DIRECT <= {CPU_FACTOR} \
+                 x buffered: {} x ({} and {} s/GiB without the simulation of disks)",
+                case.name,
+                direct.depth,
+                rate(cpu),
+                rate(direct.mean(Reading::engine_seconds_per_gib)),
+                rate(buffered.mean(Reading::engine_seconds_per_gib)),
+            ),
+        ),
+    ]
+}

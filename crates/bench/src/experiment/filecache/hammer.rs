@@ -1,0 +1,197 @@
+//! Random reads by several threads, and what they took.
+//!
+//! As many reads as asked for, not as many as there is time for: both mappings read the same
+//! places in the same order, so that what the device and eviction cost is the same in both.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use pagewell_cache::{CachedDevice, ReadMode};
+use pagewell_counters::names::{
+    CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MISSES, CACHE_WINDOW_HITS, CACHE_WINDOW_MAPS,
+    CACHE_WINDOW_UNMAPS, COPIED_BYTES,
+};
+use pagewell_device::Pattern;
+
+use super::kernel::Shootdowns;
+use super::random::Offsets;
+use crate::experiment::{Error, Result};
+use crate::measure::{Latency, Usage, UsageSample};
+
+/// Bytes of a read.
+pub(super) const READ_BYTES: usize = 8192;
+/// One read in so many is timed.
+const BATCH: u64 = 64;
+
+/// What to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan {
+    pub(super) threads: usize,
+    /// Reads of all threads together.
+    pub(super) reads: u64,
+    pub(super) seed: u64,
+}
+
+/// What the reads took.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hammered {
+    pub(super) reads: u64,
+    pub(super) elapsed: Duration,
+    /// One read in [`BATCH`].
+    pub(super) latency: Latency,
+    pub(super) usage: Usage,
+    pub(super) misses: u64,
+    pub(super) device_requests: u64,
+    pub(super) device_bytes: u64,
+    pub(super) copied_bytes: u64,
+    pub(super) window_hits: u64,
+    pub(super) maps: u64,
+    pub(super) unmaps: u64,
+    pub(super) shootdowns: Shootdowns,
+}
+
+impl Hammered {
+    /// Processor time of a read, in microseconds.
+    pub(super) fn cpu_us(&self) -> f64 {
+        self.usage.cpu().as_secs_f64() * 1e6 / self.reads.max(1) as f64
+    }
+
+    pub(super) fn reads_per_second(&self) -> f64 {
+        self.reads as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Reads that found everything, of all.
+    pub(super) fn hit_ratio(&self) -> f64 {
+        1.0 - self.misses as f64 / self.reads.max(1) as f64
+    }
+
+    /// So many for each million of reads.
+    pub(super) fn per_million(&self, count: u64) -> f64 {
+        count as f64 * 1e6 / self.reads.max(1) as f64
+    }
+}
+
+/// Reads 8 KiB at random places.
+pub(super) fn hammer(device: &CachedDevice, plan: &Plan) -> Result<Hammered> {
+    let barrier = Barrier::new(plan.threads + 1);
+    let work = |thread: u64| {
+        let seed = plan.seed.wrapping_mul(1021).wrapping_add(thread);
+        let barrier = &barrier;
+        let threads = plan.threads.max(1) as u64;
+        // The first ones read what does not divide.
+        let reads = plan.reads / threads + u64::from(thread < plan.reads % threads);
+        move || one_thread(device, reads, seed, barrier)
+    };
+    std::thread::scope(|scope| {
+        let threads = (0..plan.threads as u64).map(|thread| scope.spawn(work(thread)));
+        let threads: Vec<_> = threads.collect();
+        barrier.wait();
+        let counts = Counts::now();
+        // The readers begin after the counters were read, and end before they are read again.
+        barrier.wait();
+        let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        let mut hammered = counts.until_now();
+        for result in results {
+            let panicked = |_| Error::Wrong("a reader ended in a defect".to_owned());
+            let (reads, latency) = result.map_err(panicked)??;
+            hammered.reads += reads;
+            hammered.latency.add(&latency);
+        }
+        Ok(hammered)
+    })
+}
+
+fn one_thread(
+    device: &CachedDevice,
+    reads: u64,
+    seed: u64,
+    barrier: &Barrier,
+) -> Result<(u64, Latency)> {
+    let mut target = vec![0; READ_BYTES];
+    let mut offsets = Offsets::new(seed, device.length_bytes(), READ_BYTES as u64);
+    let mut latency = Latency::default();
+    barrier.wait();
+    barrier.wait();
+    let mut done = 0;
+    while done < reads {
+        let start = Instant::now();
+        device.read_at(offsets.next(), &mut target, ReadMode::WAIT)?;
+        latency.record(start.elapsed());
+        let batch = BATCH.min(reads - done);
+        for _ in 1..batch {
+            device.read_at(offsets.next(), &mut target, ReadMode::WAIT)?;
+            black_box(&target);
+        }
+        done += batch;
+    }
+    Ok((reads, latency))
+}
+
+/// Reads some places and compares every byte.
+pub(super) fn check(device: &CachedDevice, pattern: &Pattern, reads: u64) -> Result<()> {
+    let mut target = vec![0; READ_BYTES];
+    let mut offsets = Offsets::new(11, device.length_bytes(), READ_BYTES as u64);
+    for _ in 0..reads {
+        let offset = offsets.next();
+        device.read_at(offset, &mut target, ReadMode::WAIT)?;
+        let checked = pattern.check(offset, &target);
+        checked.map_err(|offset| {
+            Error::Wrong(format!(
+                "{}: the byte at {offset} was read wrong",
+                device.name()
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Counters and clocks before a run.
+struct Counts {
+    misses: u64,
+    requests: u64,
+    fetched_bytes: u64,
+    copied_bytes: u64,
+    window_hits: u64,
+    maps: u64,
+    unmaps: u64,
+    shootdowns: Shootdowns,
+    usage: UsageSample,
+    start: Instant,
+}
+
+impl Counts {
+    fn now() -> Self {
+        Self {
+            misses: CACHE_MISSES.get(),
+            requests: CACHE_FETCH_REQUESTS.get(),
+            fetched_bytes: CACHE_FETCHED_BYTES.get(),
+            copied_bytes: COPIED_BYTES.get(),
+            window_hits: CACHE_WINDOW_HITS.get(),
+            maps: CACHE_WINDOW_MAPS.get(),
+            unmaps: CACHE_WINDOW_UNMAPS.get(),
+            shootdowns: Shootdowns::now(),
+            usage: UsageSample::now(),
+            start: Instant::now(),
+        }
+    }
+
+    fn until_now(&self) -> Hammered {
+        let elapsed = self.start.elapsed();
+        let usage = self.usage.used();
+        let now = Self::now();
+        Hammered {
+            elapsed,
+            usage,
+            misses: now.misses - self.misses,
+            device_requests: now.requests - self.requests,
+            device_bytes: now.fetched_bytes - self.fetched_bytes,
+            copied_bytes: now.copied_bytes - self.copied_bytes,
+            window_hits: now.window_hits - self.window_hits,
+            maps: now.maps - self.maps,
+            unmaps: now.unmaps - self.unmaps,
+            shootdowns: now.shootdowns.since(&self.shootdowns),
+            ..Hammered::default()
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! A read of what is in memory beside what it cannot beat: a bare copy out of huge pages.
+//!
+//! Random reads of 8 KiB over a working set, by turns: memcpy, [`pagewell_cache::CachedDevice::read_at`], pread(2)
+//! from the kernel's page cache, a pin without a copy, `read_at` by two threads at once, and the
+//! bare copy by two, which says how much of two processors there is. The
+//! bare copy pays for the processor's caches and address caches as the others do; what is above
+//! it is lookup.
+
+use std::fs::OpenOptions;
+use std::hint::black_box;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pagewell_cache::{Cache, CacheOptions, ReadMode};
+use pagewell_device::Pattern;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use super::hammer::READ_BYTES;
+use super::random::Offsets;
+use crate::experiment::direct::Scratch;
+use crate::experiment::{Result, system};
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// So many pins for a copy: else most of what is measured is the first touch of the page table.
+pub(super) const PINS: u64 = 10;
+
+/// Ways to read, in the order in which they take their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Copy,
+    ReadAt,
+    Pread,
+    Pin,
+    TwoThreads,
+    TwoCopies,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 6] = [
+        Self::Copy,
+        Self::ReadAt,
+        Self::Pread,
+        Self::Pin,
+        Self::TwoThreads,
+        Self::TwoCopies,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Copy => "memcpy, huge pages",
+            Self::ReadAt => "read_at",
+            Self::Pread => "pread(2)",
+            Self::Pin => "pin",
+            Self::TwoThreads => "read_at, 2 threads",
+            Self::TwoCopies => "memcpy, 2 threads",
+        }
+    }
+}
+
+/// Nanoseconds of a read, one for each round, in the order of [`Way::ALL`].
+#[derive(Clone, Debug, Default)]
+pub(super) struct Times {
+    pub(super) bytes: u64,
+    pub(super) reads: u64,
+    pub(super) page_size: String,
+    pub(super) rounds: [Vec<f64>; Way::ALL.len()],
+}
+
+impl Times {
+    /// The median of a way.
+    pub(super) fn median(&self, way: Way) -> f64 {
+        let mut values = self.rounds[way as usize].clone();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+
+    /// The median over rounds of one way's time as a part of another's of the same round: what
+    /// slows both is in neither.
+    pub(super) fn ratio(&self, way: Way, of: Way) -> f64 {
+        let both = self.rounds[way as usize]
+            .iter()
+            .zip(&self.rounds[of as usize]);
+        let mut ratios: Vec<f64> = both.map(|(one, other)| one / other).collect();
+        ratios.sort_by(f64::total_cmp);
+        ratios.get(ratios.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Measures all ways over so many bytes.
+pub(super) fn measure(bytes: u64, reads: u64, rounds: u32, directory: &Path) -> Result<Times> {
+    // Room for what the page table's sets cannot hold.
+    let cache = Cache::new(CacheOptions::new(bytes + bytes / 8 + (64 << 20)))?;
+    let device = cache.open(Arc::new(Pattern::new(bytes, 1)));
+    let mut target = vec![0; READ_BYTES];
+    for offset in (0..bytes).step_by(READ_BYTES) {
+        device.read_at(offset, &mut target, ReadMode::WAIT)?;
+    }
+    let memory = HugeMemory::new(bytes).map_err(|error| system("memory", error))?;
+    let scratch =
+        Scratch::new(directory, bytes, 2).map_err(|error| system("a scratch file", error))?;
+    let file = OpenOptions::new().read(true).open(scratch.path());
+    let file = file.map_err(|error| system("a scratch file", error))?;
+    let mut times = Times {
+        bytes,
+        reads,
+        page_size: cache.page_size().to_string(),
+        ..Times::default()
+    };
+    for round in 0..rounds {
+        let seed = u64::from(round) + 99;
+        for way in Way::ALL {
+            let offsets = Offsets::new(seed, bytes, READ_BYTES as u64);
+            let time = match way {
+                Way::Copy => time(offsets, reads, |offset| {
+                    target.copy_from_slice(memory.bytes(offset, READ_BYTES));
+                    black_box(&target);
+                    Ok(())
+                })?,
+                Way::ReadAt => time(offsets, reads, |offset| {
+                    device.read_at(offset, &mut target, ReadMode::WAIT)?;
+                    black_box(&target);
+                    Ok(())
+                })?,
+                Way::Pread => time(offsets, reads, |offset| {
+                    file.read_exact_at(&mut target, offset)
+                        .map_err(|error| system("pread", error))?;
+                    black_box(&target);
+                    Ok(())
+                })?,
+                Way::Pin => time(offsets, PINS * reads, |offset| {
+                    black_box(&*device.pin(offset, READ_BYTES, ReadMode::WAIT)?);
+                    Ok(())
+                })?,
+                Way::TwoThreads => two_threads(bytes, reads, seed, |offset, target| {
+                    Ok(device.read_at(offset, target, ReadMode::WAIT)?)
+                })?,
+                Way::TwoCopies => two_threads(bytes, reads, seed, |offset, target| {
+                    target.copy_from_slice(memory.bytes(offset, READ_BYTES));
+                    Ok(())
+                })?,
+            };
+            times.rounds[way as usize].push(time);
+        }
+    }
+    Ok(times)
+}
+
+/// Nanoseconds of one of `reads`.
+fn time(mut offsets: Offsets, reads: u64, mut read: impl FnMut(u64) -> Result<()>) -> Result<f64> {
+    let start = Instant::now();
+    for _ in 0..reads {
+        read(offsets.next())?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e9 / reads.max(1) as f64)
+}
+
+/// Nanoseconds of a read of the slower of two threads.
+fn two_threads(
+    bytes: u64,
+    reads: u64,
+    seed: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
+) -> Result<f64> {
+    let read = &read;
+    let work = |seed| {
+        move || {
+            let mut target = vec![0; READ_BYTES];
+            let offsets = Offsets::new(seed, bytes, READ_BYTES as u64);
+            time(offsets, reads, |offset| {
+                read(offset, &mut target)?;
+                black_box(&target);
+                Ok(())
+            })
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(work(2 * seed + 1));
+        let here = work(2 * seed)()?;
+        let there = other.join().unwrap_or(Ok(f64::NAN))?;
+        Ok(here.max(there))
+    })
+}
+
+/// Memory in huge pages, where the system has them, filled with something.
+struct HugeMemory {
+    base: NonNull<u8>,
+    base_bytes: usize,
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: memory that is only read once `new` has filled it.
+unsafe impl Sync for HugeMemory {}
+
+impl HugeMemory {
+    fn new(bytes: u64) -> io::Result<Self> {
+        let length = usize::try_from(bytes).map_err(io::Error::other)?;
+        let base_bytes = length + HUGE_PAGE_BYTES;
+        let (protection, null) = (ProtFlags::READ | ProtFlags::WRITE, std::ptr::null_mut());
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new private mapping at an address the system chooses.
+        let base = unsafe { rustix::mm::mmap_anonymous(null, base_bytes, protection, flags)? };
+        let base =
+            NonNull::new(base.cast::<u8>()).ok_or_else(|| io::Error::other("mapped at 0"))?;
+        let skipped = base.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        // SAFETY: the mapping has a huge page more than is used, so the start is inside.
+        let start = unsafe { base.add(skipped) };
+        let memory = Self {
+            base,
+            base_bytes,
+            start,
+            length,
+        };
+        // SAFETY: inside the mapping; it says which pages are preferred. Without huge pages the
+        // comparison is one with ordinary ones.
+        let _ =
+            unsafe { rustix::mm::madvise(start.as_ptr().cast(), length, Advice::LinuxHugepage) };
+        // SAFETY: inside the mapping, which nobody else knows yet.
+        unsafe { start.as_ptr().write_bytes(0xa5, length) };
+        Ok(memory)
+    }
+
+    fn bytes(&self, offset: u64, length: usize) -> &[u8] {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        assert!(start <= self.length && length <= self.length - start);
+        // SAFETY: inside the mapping, by the assertion; initialised by `new`, and only read since.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(start), length) }
+    }
+}
+
+impl Drop for HugeMemory {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length; slices of it borrow `self`.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.base_bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_way_has_a_time_in_every_round() {
+        let directory = tempfile::tempdir().unwrap();
+        let times = measure(1 << 20, 100, 3, directory.path()).unwrap();
+        for way in Way::ALL {
+            assert_eq!(times.rounds[way as usize].len(), 3);
+            assert!(times.median(way) > 0.0);
+        }
+        assert!((times.ratio(Way::Pin, Way::Pin) - 1.0).abs() < 1e-9);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn huge_memory_is_all_there() {
+        let memory = HugeMemory::new((3 << 20) + 5).unwrap();
+        assert_eq!(memory.start.as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+        assert_eq!(memory.bytes(3 << 20, 5), [0xa5; 5]);
+    }
+}

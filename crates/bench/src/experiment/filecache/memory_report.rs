@@ -1,0 +1,170 @@
+//! Reads of what is in memory, as rows, a table and requirements.
+
+use std::fs;
+
+use super::hammer::READ_BYTES;
+use super::memory_copy::{PINS, Times, Way};
+use crate::experiment::grid::grid;
+use crate::experiment::{Figure, Mode, Phase, Row};
+use crate::report::{bytes, rate};
+
+/// A copying read against a bare copy.
+const COPY_FACTOR: f64 = 1.15;
+/// pread(2) against a copying read.
+const PREAD_FACTOR: f64 = 1.4;
+/// A pin, in nanoseconds.
+const PIN_NS: f64 = 100.0;
+/// Two threads together against one.
+const THREADS_FACTOR: f64 = 1.8;
+/// Where two processors share a core, or another program has one, no copy gains so much.
+const BARE_SHARE: f64 = 0.9;
+
+/// The median times.
+pub(super) fn text(times: &Times) -> String {
+    let line = |way: Way| {
+        let each = times.median(way);
+        vec![
+            way.name().to_owned(),
+            rate(each),
+            rate(READ_BYTES as f64 / each),
+            rate(times.ratio(way, Way::Copy)),
+        ]
+    };
+    format!(
+        "random reads of 8 KiB in memory, working set {}, {}, medians of {} rounds of {} reads\n{}",
+        bytes(times.bytes),
+        times.page_size,
+        times.rounds[0].len(),
+        times.reads,
+        grid(
+            &[
+                "way",
+                "ns/op (each thread)",
+                "GB/s (each thread)",
+                "of memcpy"
+            ],
+            1,
+            &Way::ALL.map(line)
+        )
+    )
+}
+
+/// A row for each way; pread(2) is what is replaced.
+pub(super) fn rows(times: &Times) -> Vec<Row> {
+    let row = |way: Way| {
+        let mode = if way == Way::Pread {
+            Mode::Baseline
+        } else {
+            Mode::Enhanced
+        };
+        let case = format!("in memory, {}", bytes(times.bytes));
+        let mut row = Row::new(case, mode, Phase::Warm);
+        if way != Way::Pread {
+            row.variant = Some(way.name().to_owned());
+        }
+        let each = &times.rounds[way as usize];
+        let reads = match way {
+            Way::Pin => PINS * times.reads,
+            _ => times.reads,
+        };
+        let seconds = each.iter().map(|time| time * reads as f64 / 1e9);
+        row.seconds = seconds.collect();
+        row.figure = Some(Figure::cost("ns/op", each.clone()));
+        let threads = match way {
+            Way::TwoThreads | Way::TwoCopies => 2,
+            _ => 1,
+        };
+        row.operations = Some(threads * reads);
+        row.bytes = Some(threads * reads * READ_BYTES as u64);
+        row.put("way", way.name());
+        row.put("page_size", times.page_size.as_str());
+        row
+    };
+    Way::ALL.map(row).into()
+}
+
+/// What must hold, and whether it does.
+pub(super) fn verdicts(times: &Times) -> Vec<(bool, String)> {
+    let set = bytes(times.bytes);
+    let copy = times.ratio(Way::ReadAt, Way::Copy);
+    let pread = times.ratio(Way::Pread, Way::ReadAt);
+    let pin = times.median(Way::Pin);
+    let threads = 2.0 * times.ratio(Way::ReadAt, Way::TwoThreads);
+    let bare = 2.0 * times.ratio(Way::Copy, Way::TwoCopies);
+    let wanted = THREADS_FACTOR.min(bare * BARE_SHARE);
+    vec![
+        (
+            copy <= COPY_FACTOR,
+            format!("{set}: read_at <= {COPY_FACTOR} x memcpy: {copy:.3} x"),
+        ),
+        (
+            pread >= PREAD_FACTOR,
+            format!("{set}: read_at >= {PREAD_FACTOR} x faster than pread(2): {pread:.3} x"),
+        ),
+        (
+            pin <= PIN_NS,
+            format!("{set}: a pin <= {PIN_NS} ns: {} ns", rate(pin)),
+        ),
+        (
+            threads >= wanted,
+            format!(
+                "{set}: two threads >= {THREADS_FACTOR} x one, or {BARE_SHARE} of what a bare copy \
+                 gains by them ({bare:.3} x): {threads:.3} x"
+            ),
+        ),
+    ]
+}
+
+/// Memory that can be had without taking it from anybody; everything when it cannot be told.
+pub(super) fn available_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    available(&text).unwrap_or(u64::MAX)
+}
+
+fn available(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requirements_are_met_or_not() {
+        let times = |rounds: [f64; 6]| Times {
+            bytes: 64 << 20,
+            reads: 10,
+            page_size: String::new(),
+            rounds: rounds.map(|time| vec![time; 3]),
+        };
+        let passes = |rounds| {
+            let verdicts = verdicts(&times(rounds));
+            verdicts.iter().map(|(pass, _)| *pass).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            passes([1000.0, 1100.0, 2000.0, 50.0, 1150.0, 1000.0]),
+            [true; 4]
+        );
+        assert_eq!(
+            passes([1000.0, 1200.0, 1300.0, 101.0, 1400.0, 1000.0]),
+            [false; 4]
+        );
+        // Two processors that are one: nothing gains by threads.
+        let shared = [1000.0, 1100.0, 2000.0, 50.0, 2200.0, 2000.0];
+        assert_eq!(passes(shared), [true; 4]);
+    }
+
+    #[test]
+    fn available_memory_is_found() {
+        assert_eq!(
+            available("MemTotal: 5 kB\nMemAvailable:   12 kB\n"),
+            Some(12_288)
+        );
+        assert_eq!(available(""), None);
+        assert!(available_bytes() > 0);
+    }
+}

@@ -1,0 +1,148 @@
+//! Random reads through windows of mapped memory, and with all memory mapped.
+//!
+//! **Problem.** Solaris before segkpm reached its page cache through segmap: a region of windows,
+//! 12 % of memory, into which pieces of files were mapped and from which they were unmapped. A
+//! file larger than the region cost two changes of mappings for each read, and an interrupt on
+//! every other processor for each change. **Rule.** Mapping all memory once makes a read's cost
+//! independent of which page it reads.
+//!
+//! The cache has both: [`pagewell_cache::MappingMode`]. Random reads of 8 KiB over files of three
+//! sizes ([`Regime`]), the mappings by turns, by 1 to 16 threads: processor time of a read,
+//! windows mapped and unmapped, page faults, shoot-downs. The device is a computed pattern and
+//! costs both the same. At the end reads of what is in memory stand beside a bare copy.
+
+mod hammer;
+mod kernel;
+mod memory_copy;
+mod memory_report;
+mod random;
+mod regime;
+mod report;
+mod runs;
+mod verdicts;
+
+use std::path::PathBuf;
+
+pub use regime::{Regime, window_slots};
+pub use runs::Settings;
+
+use super::{Experiment, Result, Session};
+
+const MIB: u64 = 1 << 20;
+/// Fewer runs say nothing about chance.
+const REPEATS_MIN: usize = 3;
+/// Threads of the table; the report expects the gain to grow with processors.
+const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
+
+/// Reads of a quick run: a quarter to half of a second in each regime.
+const READS: [u64; 3] = [200_000, 40_000, 16_000];
+/// A full run has so many times as many.
+const FULL: u64 = 5;
+
+/// How much to do.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Of the runs through the cache.
+    pub settings: Settings,
+    /// Working sets of the comparison with a bare copy, in bytes.
+    pub working_sets: Vec<u64>,
+    /// Reads of one of its rounds.
+    pub reads: u64,
+    /// Its rounds.
+    pub rounds: u32,
+    /// Where its file is made.
+    pub directory: PathBuf,
+}
+
+impl Choice {
+    /// All of it, each case so often, or a little more.
+    #[must_use]
+    pub fn everything(quick: bool, repeat: usize) -> Self {
+        let repeats = u32::try_from(repeat.max(REPEATS_MIN)).unwrap_or(u32::MAX);
+        Self {
+            settings: Settings {
+                cache_bytes: if quick { 256 * MIB } else { 1024 * MIB },
+                threads: THREADS.to_vec(),
+                repeats,
+                reads: READS.map(|reads| if quick { reads } else { FULL * reads }),
+            },
+            working_sets: if quick {
+                vec![64 * MIB, 512 * MIB]
+            } else {
+                vec![64 * MIB, 4096 * MIB]
+            },
+            reads: if quick { 50_000 } else { 200_000 },
+            rounds: if quick { 5 } else { 9 },
+            directory: std::env::temp_dir(),
+        }
+    }
+}
+
+/// Runs everything.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    let options = session.options();
+    let choice = Choice::everything(options.quick, options.repeat);
+    measure(session, &choice)
+}
+
+/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+pub fn run_choice(session: &mut Session, choice: &Choice) {
+    session.begin(Experiment::FileCache.name());
+    if let Err(error) = measure(session, choice) {
+        session.stopped(&error);
+    }
+}
+
+fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
+    let settings = &choice.settings;
+    let mut cells = Vec::new();
+    for regime in Regime::ALL {
+        let what = |what: &str| format!("{}: {what}", regime.name());
+        session.step(&what("filling"))?;
+        let mut pair = runs::prepare_both(regime, settings.cache_bytes)?;
+        for threads in &settings.threads {
+            session.step(&what(&format!("{threads} threads")))?;
+            cells.push(pair.measure(*threads, settings)?);
+        }
+    }
+    session.note(report::text(&cells, settings));
+    for cell in &cells {
+        for row in report::rows(cell) {
+            session.push(row);
+        }
+    }
+    for (pass, what) in verdicts::verdicts(&cells) {
+        session.verdict(pass, what);
+    }
+    for bytes in &choice.working_sets {
+        copies(session, choice, *bytes)?;
+    }
+    Ok(())
+}
+
+/// Reads of one working set beside a bare copy.
+fn copies(session: &mut Session, choice: &Choice, bytes: u64) -> Result<()> {
+    let name = crate::report::bytes(bytes);
+    session.step(&format!("reads and copies, {name}"))?;
+    // The cache, the bare memory and the file in the kernel's cache.
+    let wanted = bytes.saturating_mul(7) / 2;
+    let available = memory_report::available_bytes();
+    if available < wanted {
+        session.note(format!(
+            "{name} were left out: that takes {} of memory, and {} are free\n",
+            crate::report::bytes(wanted),
+            crate::report::bytes(available)
+        ));
+        return Ok(());
+    }
+    let (reads, rounds) = (choice.reads, choice.rounds);
+    let times = memory_copy::measure(bytes, reads, rounds, &choice.directory)?;
+    session.note(memory_report::text(&times));
+    for row in memory_report::rows(&times) {
+        session.push(row);
+    }
+    for (pass, what) in memory_report::verdicts(&times) {
+        session.verdict(pass, what);
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! How large a file is against the windows and the cache.
+
+use pagewell_cache::PAGE_BYTES;
+
+/// One of the three situations of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Regime {
+    /// The file is smaller than all windows together.
+    Small,
+    /// It is larger than the windows and smaller than the cache: the common case.
+    Large,
+    /// It is larger than the cache.
+    NotCached,
+}
+
+/// The part of memory that segmap had on SPARC, in percent.
+const WINDOW_PERCENT: u64 = 12;
+/// Bytes of a window.
+const WINDOW_BYTES: u64 = 8192;
+
+impl Regime {
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Small, Self::Large, Self::NotCached];
+
+    /// The name that the report uses.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small in-memory",
+            Self::Large => "large in-memory",
+            Self::NotCached => "large non-cached",
+        }
+    }
+
+    /// Bytes of the file. A third of the windows, so that no set of them overflows; nearly all of
+    /// the cache, so that as few reads find their window mapped as when the file is larger than
+    /// the cache, and the two differ in the reads of the device alone; twice the cache.
+    #[must_use]
+    pub fn file_bytes(self, cache_bytes: u64) -> u64 {
+        let bytes = match self {
+            Self::Small => u64::from(window_slots(cache_bytes)) * WINDOW_BYTES / 3,
+            Self::Large => cache_bytes / 16 * 15,
+            Self::NotCached => 2 * cache_bytes,
+        };
+        (bytes / PAGE_BYTES as u64).max(1) * PAGE_BYTES as u64
+    }
+
+    /// Processor time of a read in the report, in microseconds: through windows, and with all
+    /// memory mapped. Other hardware.
+    #[must_use]
+    pub const fn reference(self) -> (f64, f64) {
+        match self {
+            Self::Small => (89.0, 83.0),
+            Self::Large => (181.0, 98.0),
+            Self::NotCached => (236.0, 153.0),
+        }
+    }
+}
+
+/// Windows of a cache of this size.
+#[must_use]
+pub fn window_slots(cache_bytes: u64) -> u32 {
+    let slots = cache_bytes * WINDOW_PERCENT / 100 / WINDOW_BYTES;
+    u32::try_from(slots).unwrap_or(u32::MAX).max(16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_lie_between_windows_and_cache() {
+        for cache_bytes in [4 << 20, 256 << 20, 1 << 30] {
+            let windows = u64::from(window_slots(cache_bytes)) * WINDOW_BYTES;
+            let [small, large, more] = Regime::ALL.map(|regime| regime.file_bytes(cache_bytes));
+            assert!(small < windows && windows < large);
+            assert!(large < cache_bytes && cache_bytes < more);
+            assert!(small.is_multiple_of(WINDOW_BYTES) && large.is_multiple_of(WINDOW_BYTES));
+        }
+        assert_eq!(window_slots(1 << 30), 15_728);
+    }
+}

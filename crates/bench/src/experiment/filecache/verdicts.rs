@@ -1,0 +1,193 @@
+//! What must hold.
+
+use super::hammer::Hammered;
+use super::regime::Regime;
+use super::runs::{Cell, Mapping};
+use crate::measure::difference;
+use crate::report::rate;
+
+/// Processor time saved where the file lies between windows and cache.
+const SAVED_MIN: f64 = 0.3;
+/// What counts as noise where both do nearly the same.
+const NOISE: f64 = 0.05;
+
+/// What must hold of all cells, and whether it does.
+pub(super) fn verdicts(cells: &[Cell]) -> Vec<(bool, String)> {
+    let mut verdicts: Vec<_> = cells.iter().map(not_dearer).collect();
+    let large = || cells.iter().filter(|cell| cell.regime == Regime::Large);
+    verdicts.extend(large().map(saved));
+    verdicts.push(unmaps(cells));
+    let alone = |cell: &&Cell| cell.threads == 1;
+    let other = cells
+        .iter()
+        .filter(alone)
+        .find(|cell| cell.regime == Regime::NotCached);
+    verdicts.extend(
+        large()
+            .find(alone)
+            .zip(other)
+            .map(|(cell, other)| same_device(cell, other)),
+    );
+    verdicts.extend(grows(&large().collect::<Vec<_>>()));
+    verdicts
+}
+
+fn cpu(cell: &Cell, mapping: Mapping) -> f64 {
+    cell.mean(mapping, Hammered::cpu_us)
+}
+
+fn each(cell: &Cell, mapping: Mapping) -> Vec<f64> {
+    cell.of(mapping).iter().map(Hammered::cpu_us).collect()
+}
+
+fn name(cell: &Cell) -> String {
+    format!("{}, {} threads", cell.regime.name(), cell.threads)
+}
+
+/// Mapping once costs no more, or no more than chance explains.
+fn not_dearer(cell: &Cell) -> (bool, String) {
+    let (window, direct) = (cpu(cell, Mapping::Window), cpu(cell, Mapping::Direct));
+    let found = difference(&each(cell, Mapping::Window), &each(cell, Mapping::Direct));
+    let proven = found.is_some_and(|found| found.is_proven());
+    (
+        direct <= window || !proven || direct <= window * (1.0 + NOISE),
+        format!(
+            "{}: direct <= window, CPU us/op: {} <= {}",
+            name(cell),
+            rate(direct),
+            rate(window)
+        ),
+    )
+}
+
+fn saved(cell: &Cell) -> (bool, String) {
+    let part = 1.0 - cpu(cell, Mapping::Direct) / cpu(cell, Mapping::Window);
+    (
+        part >= SAVED_MIN,
+        format!(
+            "{}: processor time saved >= {:.0} %: {:.1} % (reference, other hardware: 45.9 %)",
+            name(cell),
+            SAVED_MIN * 100.0,
+            part * 100.0
+        ),
+    )
+}
+
+fn unmaps(cells: &[Cell]) -> (bool, String) {
+    let of = |count: &dyn Fn(&Hammered) -> u64| -> u64 {
+        let runs = cells.iter().flat_map(|cell| cell.of(Mapping::Direct));
+        runs.map(count).sum()
+    };
+    let (maps, unmaps) = (of(&|run| run.maps), of(&|run| run.unmaps));
+    (
+        maps == 0 && unmaps == 0,
+        format!("direct: 0 windows mapped and unmapped: {maps} and {unmaps}"),
+    )
+}
+
+/// What a read of the device adds is the same with both mappings: the gain is mapping alone.
+/// The noise is that of the four means, each taken as the spread of its runs. With one thread: of
+/// several, those that wait for the device leave fewer processors to be interrupted, so that a
+/// change of mappings costs less where there are misses.
+fn same_device(large: &Cell, other: &Cell) -> (bool, String) {
+    let added = |mapping| cpu(other, mapping) - cpu(large, mapping);
+    let (window, direct) = (added(Mapping::Window), added(Mapping::Direct));
+    let noise: f64 = [large, other]
+        .iter()
+        .flat_map(|cell| Mapping::ALL.map(|mapping| spread(&each(cell, mapping))))
+        .sum::<f64>()
+        + NOISE * cpu(other, Mapping::Window);
+    (
+        (window - direct).abs() <= noise,
+        format!(
+            "{} threads: what the device adds to a read, CPU us/op, is equal within noise ({}): \
+             window {}, direct {} (reference, other hardware: 55 and 55)",
+            large.threads,
+            rate(noise),
+            rate(window),
+            rate(direct)
+        ),
+    )
+}
+
+/// Half of the way from the lowest to the highest.
+fn spread(values: &[f64]) -> f64 {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if low <= high { (high - low) / 2.0 } else { 0.0 }
+}
+
+/// The time saved with one thread against the most that is saved with more.
+fn grows(large: &[&Cell]) -> Option<(bool, String)> {
+    let gain = |cell: &Cell| cpu(cell, Mapping::Window) - cpu(cell, Mapping::Direct);
+    let one = gain(large.iter().find(|cell| cell.threads == 1)?);
+    let more = large.iter().filter(|cell| cell.threads > 1);
+    let most = more.map(|cell| gain(cell)).reduce(f64::max)?;
+    Some((
+        most > one,
+        format!(
+            "{}: the gain grows with threads: {} us/op saved with one, up to {} with more",
+            Regime::Large.name(),
+            rate(one),
+            rate(most)
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Usage;
+    use std::time::Duration;
+
+    fn cell(regime: Regime, threads: usize, window: u64, direct: u64) -> Cell {
+        let run = |micro: u64, unmaps: u64| Hammered {
+            reads: 1000,
+            unmaps,
+            usage: Usage {
+                user: Duration::from_millis(micro),
+                ..Usage::default()
+            },
+            ..Hammered::default()
+        };
+        Cell {
+            regime,
+            threads,
+            runs: [vec![run(window, 9); 3], vec![run(direct, 0); 3]],
+        }
+    }
+
+    fn passes(cells: &[Cell]) -> Vec<bool> {
+        verdicts(cells).iter().map(|(pass, _)| *pass).collect()
+    }
+
+    #[test]
+    fn the_numbers_of_the_report_pass() {
+        let cells = [
+            cell(Regime::Small, 1, 89, 83),
+            cell(Regime::Large, 1, 181, 98),
+            cell(Regime::Large, 2, 191, 98),
+            cell(Regime::NotCached, 1, 236, 153),
+        ];
+        assert_eq!(passes(&cells), [true; 9]);
+    }
+
+    #[test]
+    fn each_broken_promise_is_found() {
+        assert_eq!(passes(&[cell(Regime::Small, 1, 80, 90)]), [false, true]);
+        let mut leaks = cell(Regime::Small, 1, 89, 83);
+        leaks.runs[1][2].unmaps = 1;
+        assert_eq!(passes(&[leaks]), [true, false]);
+        // Too little saved; then more threads save less than one.
+        let cells = [
+            cell(Regime::Large, 1, 100, 60),
+            cell(Regime::Large, 2, 100, 71),
+        ];
+        assert_eq!(passes(&cells), [true, true, true, false, true, false]);
+        let cells = [
+            cell(Regime::Large, 1, 181, 98),
+            cell(Regime::NotCached, 1, 266, 153),
+        ];
+        assert_eq!(passes(&cells), [true, true, true, true, false]);
+    }
+}
