@@ -3,9 +3,10 @@
 //!
 //! Solaris before segkpm reached its page cache through segmap: a region of windows of 8 KiB into
 //! which a piece of a file was mapped, and from which it was unmapped when another piece needed
-//! the window. Each change costs two system calls, page faults, and an interrupt on every
-//! processor that may remember the old mapping. Here the memory of the cache is a file and the
-//! windows are places of one reserved region of addresses.
+//! the window. Each change costs a system call and an interrupt on every processor that may
+//! remember the old mapping. Here the memory of the cache is a file and the windows are places of
+//! one reserved region of addresses; one call takes the old mapping away, makes the new one and
+//! fills its page table entries, which the kernel counts as a page fault but which costs no trap.
 //!
 //! A window is chosen among a set of [`WAYS`] by the place it is to show, oldest use first; it is
 //! held by a count while bytes are copied out of it. Known weakness: none that matters, as it is
@@ -162,23 +163,21 @@ impl Windows {
         let address = self.address(index, way).as_ptr().cast();
         let shows = window.shows;
         set.windows[way].shows = 0;
-        let (none, flags) = (ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE);
-        if shows != 0 {
-            CACHE_WINDOW_UNMAPS.add(1);
-            // SAFETY: the window is ours, inside the region, and nobody uses it; the addresses
-            // stay reserved.
-            unsafe {
-                rustix::mm::mmap_anonymous(address, WINDOW_BYTES, none, flags | MapFlags::FIXED)?;
-            }
-        }
+        CACHE_WINDOW_UNMAPS.add(u64::from(shows != 0));
         CACHE_WINDOW_MAPS.add(1);
-        let (flags, offset) = (
-            MapFlags::SHARED | MapFlags::FIXED,
-            piece * WINDOW_BYTES as u64,
-        );
-        // SAFETY: as above; the file is as long as the arena.
-        unsafe {
-            rustix::mm::mmap(address, WINDOW_BYTES, ProtFlags::READ, flags, file, offset)?;
+        let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
+        let offset = piece * WINDOW_BYTES as u64;
+        // SAFETY: the window is ours, inside the region, and nobody uses it; what it showed is
+        // unmapped by the same call. The file is as long as the arena.
+        let mapped = unsafe {
+            rustix::mm::mmap(address, WINDOW_BYTES, ProtFlags::READ, flags, file, offset)
+        };
+        if let Err(errno) = mapped {
+            let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+            let none = ProtFlags::empty();
+            // SAFETY: as above. The old mapping may be gone and the addresses must stay reserved.
+            unsafe { rustix::mm::mmap_anonymous(address, WINDOW_BYTES, none, flags)? };
+            return Err(errno);
         }
         set.windows[way].shows = piece + 1;
         Ok(Some(way))
