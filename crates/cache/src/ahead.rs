@@ -11,8 +11,9 @@ use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::{Access, AccessKind, Feedback, Plan};
 
 use crate::PAGE_BYTES;
-use crate::fetch::{Claims, Wanted};
+use crate::fetch::Wanted;
 use crate::object::Object;
+use crate::run::Claims;
 use crate::state::{AHEAD, FULL, MARKER, STREAM};
 use crate::sync::lock;
 use crate::table::SlotIndex;

@@ -54,7 +54,7 @@ pub(crate) struct Arena {
     file: Option<OwnedFd>,
 }
 
-struct Mapping {
+pub(crate) struct Mapping {
     /// As the system gave it.
     base: NonNull<u8>,
     base_bytes: usize,
@@ -177,7 +177,15 @@ fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
     })
 }
 
-fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
+impl Mapping {
+    /// First byte, at a multiple of a huge page.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+/// Maps zeros, in transparent huge pages where the system has them.
+pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
     let base_bytes = bytes + HUGE_PAGE_BYTES;
     let base = map(base_bytes, MapFlags::NORESERVE)?;
     let skipped = base.as_ptr().align_offset(HUGE_PAGE_BYTES);

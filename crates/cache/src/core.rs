@@ -98,7 +98,7 @@ impl Core {
         Ok(Self {
             options,
             arena,
-            table: PageTable::new(frames as usize),
+            table: PageTable::new(frames as usize)?,
             windows,
             free: FreeList::new(frames),
             eviction: Mutex::new(Box::new(S3Fifo::new(frames))),

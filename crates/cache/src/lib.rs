@@ -40,6 +40,7 @@ mod free_list;
 mod object;
 mod options;
 mod queue;
+mod run;
 mod state;
 mod sync;
 mod table;

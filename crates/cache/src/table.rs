@@ -27,6 +27,7 @@
 //! outside. A page can be pinned 32,767 times at most.
 
 use pagewell_policy::eviction::FrameIndex;
+use rustix::io::Errno;
 
 use crate::state::{PIN, PINS_MAX, PRESENT, State};
 use crate::sync::{AtomicU64, Ordering};
@@ -61,25 +62,70 @@ pub(crate) enum Pinned {
 
 /// The page table.
 pub(crate) struct PageTable {
-    buckets: Box<[Bucket]>,
+    buckets: Buckets,
     mask: usize,
 }
 
-impl PageTable {
-    /// A table for `pages` pages.
-    pub(crate) fn new(pages: usize) -> Self {
-        let buckets = (pages * 2).div_ceil(SLOTS_PER_BUCKET);
-        let buckets = buckets.next_power_of_two().max(BUCKETS_MIN);
+/// Buckets in huge pages: a lookup misses the processor's caches for a large table, and should not
+/// miss its address cache too.
+#[cfg(not(feature = "loom"))]
+struct Buckets {
+    mapping: crate::arena::Mapping,
+    count: usize,
+}
+
+#[cfg(not(feature = "loom"))]
+impl Buckets {
+    fn new(count: usize) -> Result<Self, Errno> {
+        let bytes = count * size_of::<Bucket>();
+        let (mapping, _) = crate::arena::map_transparent(bytes)?;
+        Ok(Self { mapping, count })
+    }
+}
+
+#[cfg(not(feature = "loom"))]
+impl std::ops::Deref for Buckets {
+    type Target = [Bucket];
+    fn deref(&self) -> &[Bucket] {
+        let start = self.mapping.start().as_ptr().cast();
+        // SAFETY: mapped with room for them, aligned to more than a bucket, and zeroed, which is
+        // an empty bucket; they are changed through atomics only.
+        unsafe { std::slice::from_raw_parts(start, self.count) }
+    }
+}
+
+#[cfg(feature = "loom")]
+struct Buckets(Box<[Bucket]>);
+
+#[cfg(feature = "loom")]
+impl Buckets {
+    fn new(count: usize) -> Result<Self, Errno> {
         let slot = || Slot {
             key: AtomicU64::new(EMPTY),
             state: AtomicU64::new(0),
         };
-        Self {
-            buckets: (0..buckets)
-                .map(|_| Bucket(std::array::from_fn(|_| slot())))
-                .collect(),
+        let bucket = |_| Bucket(std::array::from_fn(|_| slot()));
+        Ok(Self((0..count).map(bucket).collect()))
+    }
+}
+
+#[cfg(feature = "loom")]
+impl std::ops::Deref for Buckets {
+    type Target = [Bucket];
+    fn deref(&self) -> &[Bucket] {
+        &self.0
+    }
+}
+
+impl PageTable {
+    /// A table for `pages` pages.
+    pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
+        let buckets = (pages * 2).div_ceil(SLOTS_PER_BUCKET);
+        let buckets = buckets.next_power_of_two().max(BUCKETS_MIN);
+        Ok(Self {
+            buckets: Buckets::new(buckets)?,
             mask: buckets - 1,
-        }
+        })
     }
 
     /// The buckets of a key: one and its neighbour, another and its neighbour.

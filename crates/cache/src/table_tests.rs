@@ -15,7 +15,7 @@ mod threads {
 
     #[test]
     fn a_page_is_found_until_it_is_removed_and_not_removed_while_pinned() {
-        let table = PageTable::new(8);
+        let table = PageTable::new(8).unwrap();
         let slot = table.insert(7, FrameIndex(3), FULL).unwrap();
         assert!(table.remove(slot, FrameIndex(3)).is_none(), "pinned");
         table.unpin(slot);
@@ -30,7 +30,7 @@ mod threads {
 
     #[test]
     fn a_half_full_table_takes_every_key() {
-        let table = PageTable::new(4096);
+        let table = PageTable::new(4096).unwrap();
         let mut refused: u32 = 0;
         for key in 1..=4096 {
             match table.insert(key, FrameIndex(u32::try_from(key).unwrap()), 0) {
@@ -51,7 +51,7 @@ mod threads {
 
     #[test]
     fn too_many_pins_are_refused_and_taken_back() {
-        let table = PageTable::new(2);
+        let table = PageTable::new(2).unwrap();
         let slot = table.insert(1, FrameIndex(0), FULL).unwrap();
         let mut held = 1;
         while pin(&table, 1).is_some() {
@@ -69,7 +69,7 @@ mod threads {
     /// the same few slots.
     #[test]
     fn a_pinned_page_is_the_one_that_was_asked_for() {
-        let table = PageTable::new(4);
+        let table = PageTable::new(4).unwrap();
         let frame_of = |key: u64| FrameIndex(u32::try_from(key).unwrap() * 10);
         std::thread::scope(|scope| {
             for lane in 0..2u64 {
@@ -111,7 +111,7 @@ mod orders {
     #[test]
     fn a_pin_is_of_the_page_that_was_asked_for_or_of_none() {
         loom::model(|| {
-            let table = Arc::new(PageTable::new(2));
+            let table = Arc::new(PageTable::new(2).unwrap());
             let slot = table.insert(1, FrameIndex(10), 0).unwrap();
             table.unpin(slot);
             let other = table.clone();
@@ -146,7 +146,7 @@ mod orders {
     #[test]
     fn a_page_is_removed_once() {
         loom::model(|| {
-            let table = Arc::new(PageTable::new(2));
+            let table = Arc::new(PageTable::new(2).unwrap());
             let slot = table.insert(1, FrameIndex(10), 0).unwrap();
             table.unpin(slot);
             let other = table.clone();

@@ -1,5 +1,5 @@
 //! A device whose answers the test decides.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part of what is shared
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,0 +1,278 @@
+//! Runs: pieces of pages that one reader has taken upon himself to fetch.
+//!
+//! A page is claimed under the lock of its flights, so a unit is fetched by one request. Adjacent
+//! runs travel together. When the request ends, the units that came become valid, then the flight
+//! leaves the map, then those who wait are told; a run that is given up ends all the same.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_JOINED};
+use pagewell_device::{Error as DeviceError, Issuer, Segment};
+use pagewell_policy::elevator::Extent;
+
+use crate::PAGE_BYTES;
+use crate::fetch::Wanted;
+use crate::flight::{Flight, Units};
+use crate::object::{Held, Object};
+use crate::queue::Fetch;
+use crate::state::{FULL, State};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// A run of units of one page that is ours to fetch.
+pub(crate) struct Run {
+    offset: u64,
+    length: u64,
+    held: Held,
+    page: u64,
+    pub(crate) flight: Arc<Flight>,
+}
+
+/// What has to be done for some pages.
+#[derive(Default)]
+pub(crate) struct Claims {
+    pub(crate) runs: Vec<Run>,
+    pub(crate) joined: Vec<Arc<Flight>>,
+}
+
+impl Object {
+    /// Finds out, for the wanted units of a page, which are on their way and which are ours.
+    /// With `widen`, a page that is met again is fetched to its ends.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        ahead: bool,
+        widen: bool,
+        claims: &mut Claims,
+    ) {
+        let frame = wanted.held.frame;
+        let mut flights = self.core.flights(frame);
+        let valid = self.core.valid(frame);
+        let mut missing = wanted.units & !valid;
+        if missing == 0 {
+            return;
+        }
+        let here = flights.entry(frame.0).or_default();
+        let mut flying = 0;
+        for flight in here.iter() {
+            flying |= flight.units;
+            if flight.units & missing != 0 {
+                CACHE_JOINED.add(u64::from(!ahead));
+                claims.joined.push(flight.clone());
+            }
+        }
+        missing &= !flying;
+        if missing != 0 && widen && (valid | flying) != 0 {
+            missing = self.all_units(wanted.page) & !valid & !flying;
+        }
+        for units in runs_of(missing, self.request_bytes_max / self.unit_bytes) {
+            let flight = Arc::new(Flight::new(units, ahead));
+            here.push(flight.clone());
+            claims.runs.push(self.run(wanted, units, flight));
+        }
+        if here.is_empty() {
+            flights.remove(&frame.0);
+        }
+    }
+
+    fn run(self: &Arc<Self>, wanted: &Wanted, units: Units, flight: Arc<Flight>) -> Run {
+        let base = wanted.page * PAGE;
+        let first = u64::from(units.trailing_zeros()) * self.unit_bytes;
+        let offset = base + first;
+        let end = offset + u64::from(units.count_ones()) * self.unit_bytes;
+        let last = self.length_bytes.next_multiple_of(self.block_bytes);
+        let length = end.min(last) - offset;
+        if flight.ahead {
+            self.core.ahead_bytes.fetch_add(length, Ordering::Relaxed);
+        }
+        Run {
+            offset,
+            length,
+            held: self.hold_again(&wanted.held),
+            page: wanted.page,
+            flight,
+        }
+    }
+
+    /// One more hold on a page that is held.
+    fn hold_again(self: &Arc<Self>, held: &Held) -> Held {
+        self.core.table.pin_again(held.slot);
+        self.hold(crate::core::Page {
+            slot: held.slot,
+            frame: held.frame,
+            state: State(0),
+        })
+    }
+
+    /// Makes requests of runs, adjacent ones together, and sends them.
+    pub(crate) fn send(self: &Arc<Self>, runs: Vec<Run>, issuer: Issuer) {
+        let mut groups: Vec<Vec<Run>> = Vec::new();
+        let mut group_bytes = 0;
+        for run in runs {
+            let adjacent = groups.last().and_then(|group| group.last());
+            let adjacent = adjacent.is_some_and(|last| last.offset + last.length == run.offset);
+            let fits = group_bytes + run.length <= self.request_bytes_max;
+            match groups.last_mut() {
+                Some(group) if adjacent && fits => {
+                    group_bytes += run.length;
+                    group.push(run);
+                }
+                _ => {
+                    group_bytes = run.length;
+                    groups.push(vec![run]);
+                }
+            }
+        }
+        if groups.is_empty() {
+            return;
+        }
+        self.requests
+            .fetch_add(groups.len() as u64, Ordering::Relaxed);
+        let mut guesses = Vec::new();
+        let fetches = groups.into_iter().map(|group| {
+            let id = self.queue.name_request();
+            for run in &group {
+                run.flight.name(id);
+                if run.flight.ahead {
+                    guesses.push((id, run.flight.clone()));
+                }
+            }
+            (id, self.fetch(group, issuer))
+        });
+        let fetches = fetches.collect();
+        // SAFETY: every segment is a run of units of a page that its `Run` holds until the
+        // completion has run, and that only this request may write: they were claimed.
+        unsafe { self.queue.submit(fetches) };
+        // Readers may have joined before the queue knew the requests.
+        let wanted = guesses.iter().filter(|(_, flight)| flight.is_wanted());
+        let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
+        self.queue.promote(&wanted);
+    }
+
+    fn fetch(self: &Arc<Self>, group: Vec<Run>, issuer: Issuer) -> Fetch {
+        let offset = group.first().map_or(0, |run| run.offset);
+        let length = group.iter().map(|run| run.length).sum();
+        let segments = group.iter().map(|run| self.segment(run)).collect();
+        let this = self.clone();
+        Fetch {
+            extent: Extent { offset, length },
+            segments,
+            issuer,
+            completion: Box::new(move |transferred, result| {
+                this.arrived(group, offset + transferred as u64, result);
+            }),
+        }
+    }
+
+    fn segment(&self, run: &Run) -> Segment {
+        #[allow(clippy::cast_possible_truncation)] // inside a page
+        let (start, length) = ((run.offset % PAGE) as usize, run.length as usize);
+        assert!(start + length <= PAGE_BYTES);
+        // SAFETY: inside the page.
+        let start = unsafe { self.core.arena.address(run.held.frame).add(start) };
+        Segment::new(start, length)
+    }
+
+    /// Everything before `end` has come.
+    fn arrived(&self, group: Vec<Run>, end: u64, result: Result<(), DeviceError>) {
+        for mut run in group {
+            // The last block may reach past the end.
+            let needed = (run.offset + run.length).min(self.length_bytes);
+            let complete = end >= needed;
+            let whole = (end.saturating_sub(run.offset) / self.unit_bytes).min(32);
+            let (units, outcome) = if complete {
+                (run.flight.units, Ok(()))
+            } else {
+                CACHE_FETCH_ERRORS.add(1);
+                let units = units_from(run.flight.units.trailing_zeros(), whole);
+                let error = result.clone().err().unwrap_or_else(|| self.short(end));
+                (run.flight.units & units, Err(error))
+            };
+            run.end(units, outcome);
+        }
+    }
+}
+
+impl Run {
+    /// Bytes.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Ends it: these units have come.
+    fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
+        let (object, frame) = (self.held.object(), self.held.frame);
+        let valid = object.core.validate(frame, units);
+        if valid == object.all_units(self.page) {
+            object.core.table.set(self.held.slot, FULL);
+        }
+        let mut flights = object.core.flights(frame);
+        if let Some(here) = flights.get_mut(&frame.0) {
+            here.retain(|flight| !Arc::ptr_eq(flight, &self.flight));
+            if here.is_empty() {
+                flights.remove(&frame.0);
+            }
+        }
+        drop(flights);
+        if self.flight.ahead {
+            let bytes = &object.core.ahead_bytes;
+            bytes.fetch_sub(self.length, Ordering::Relaxed);
+        }
+        self.flight.land(outcome);
+    }
+}
+
+/// Nobody waits for ever for a run that was given up, whatever the reason.
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.flight.has_landed() {
+            let offset = self.offset;
+            self.end(0, Err(DeviceError::Abandoned { offset }));
+        }
+    }
+}
+
+/// `count` units from `first`.
+fn units_from(first: u32, count: u64) -> Units {
+    let all = (u64::from(Units::MAX) << first) & u64::from(Units::MAX);
+    let end = u64::from(first) + count;
+    let below = if end >= 32 {
+        u64::from(Units::MAX)
+    } else {
+        (1 << end) - 1
+    };
+    #[allow(clippy::cast_possible_truncation)] // masked
+    {
+        (all & below) as Units
+    }
+}
+
+/// The runs of adjacent units, none longer than `longest`.
+fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
+    let mut runs = Vec::new();
+    while units != 0 {
+        let first = units.trailing_zeros();
+        let length = u64::from((units >> first).trailing_ones()).min(longest.max(1));
+        let run = units_from(first, length);
+        runs.push(run);
+        units &= !run;
+    }
+    runs
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_adjacent_units() {
+        assert_eq!(runs_of(0, 32), []);
+        assert_eq!(runs_of(0b1101_1000, 32), [0b1_1000, 0b1100_0000]);
+        assert_eq!(runs_of(0b111, 1), [1, 2, 4]);
+        assert_eq!(runs_of(u32::MAX, 32), [u32::MAX]);
+        assert_eq!(runs_of(u32::MAX, 16), [0xffff, 0xffff_0000]);
+        assert_eq!(units_from(31, 1), 1 << 31);
+        assert_eq!(units_from(4, 0), 0);
+    }
+}
