@@ -22,6 +22,9 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use crate::PAGE_BYTES;
 
+/// Where the processor sees a stream, it goes on by itself.
+#[cfg(target_arch = "x86_64")]
+const PREFETCHED_LINES: usize = 4;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// Which pages the system gave.
@@ -150,6 +153,28 @@ impl Arena {
         assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
         // SAFETY: inside the mapping, by the assertion.
         unsafe { self.mapping.start.add(frame.0 as usize * PAGE_BYTES) }
+    }
+
+    /// Asks the processor to bring a part of a page nearer: where it begins, and where it enters
+    /// the next 4 KiB, which hardware does not look across. Any frame is fine.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: FrameIndex, start: usize, length: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let offset = frame.0 as usize * PAGE_BYTES + start;
+            let address = self.mapping.start.as_ptr().wrapping_add(offset);
+            let ask = |offset: usize| {
+                // SAFETY: a hint; it reads nothing and cannot fault, whatever the address.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(offset).cast()) };
+            };
+            (0..PREFETCHED_LINES).for_each(|line| ask(line * 64));
+            if length > 4096 {
+                (0..PREFETCHED_LINES).for_each(|line| ask(4096 - start % 4096 + line * 64));
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (frame, start, length);
     }
 
     /// All of it, for devices that prepare memory.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES};
 use pagewell_device::{Device, Error as DeviceError, Issuer};
-use pagewell_policy::eviction::HEAT_MAX;
+use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use pagewell_policy::readahead::{AccessKind, Counts, Plan};
 
 use crate::core::{Core, Page};
@@ -52,24 +52,51 @@ pub struct CachedDevice {
 /// Bytes of one page, lent for as long as this lives and only to be read.
 pub struct PinnedPage<'a> {
     core: &'a Core,
-    page: Page,
-    start: usize,
-    length: usize,
+    slot: SlotIndex,
+    frame: FrameIndex,
+    start: u32,
+    length: u32,
+}
+
+impl<'a> PinnedPage<'a> {
+    /// Some bytes of a pinned page: where they begin, and how many.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // inside a page
+    fn new(
+        core: &'a Core,
+        slot: SlotIndex,
+        frame: FrameIndex,
+        (start, length): (u64, usize),
+    ) -> Self {
+        debug_assert!(start as usize + length <= PAGE_BYTES);
+        Self {
+            core,
+            slot,
+            frame,
+            start: start as u32,
+            length: length as u32,
+        }
+    }
 }
 
 impl std::ops::Deref for PinnedPage<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        let address = self.core.arena.address(self.page.frame);
+        let address = self.core.arena.address(self.frame);
         // SAFETY: inside a page that is pinned, so it stays; these bytes have been fetched, so
         // nobody writes to them.
-        unsafe { std::slice::from_raw_parts(address.as_ptr().add(self.start), self.length) }
+        unsafe {
+            std::slice::from_raw_parts(
+                address.as_ptr().add(self.start as usize),
+                self.length as usize,
+            )
+        }
     }
 }
 
 impl Drop for PinnedPage<'_> {
     fn drop(&mut self) {
-        self.core.table.unpin(self.page.slot);
+        self.core.table.unpin(self.slot);
     }
 }
 
@@ -96,12 +123,9 @@ impl Drop for LentPage {
 
 impl CachedDevice {
     pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Self {
-        // A device takes all of the memory that it prepares: not when it is to come with use.
+        // Preparing memory takes it, so that is only done where it was to be taken at once.
         if core.options.populate {
-            // Preparing memory takes it, so that is only done where it was to be taken at once.
-            if core.options.populate {
-                device.register_memory(&core.arena.memory());
-            }
+            device.register_memory(&core.arena.memory());
         }
         Self {
             object: Object::new(core, device),
@@ -154,7 +178,7 @@ impl CachedDevice {
                 done += count;
                 continue;
             }
-            if let Some(pinned) = self.object.pin_ready(page, start, count) {
+            if let Some(pinned) = self.object.pin_to_copy(page, start, count) {
                 self.object.copy(&pinned, &mut target[done..done + count])?;
                 hits += 1;
                 done += count;
@@ -248,17 +272,12 @@ impl CachedDevice {
             return Err(Error::WouldBlock);
         };
         self.object.core.table.pin_again(held.slot);
-        Ok(PinnedPage {
-            core: &self.object.core,
-            page: Page {
-                slot: held.slot,
-                frame: held.frame,
-                state: State(0),
-            },
-            #[allow(clippy::cast_possible_truncation)] // inside a page
-            start: start as usize,
-            length: count,
-        })
+        Ok(PinnedPage::new(
+            &self.object.core,
+            held.slot,
+            held.frame,
+            (start, count),
+        ))
     }
 
     /// Lends the bytes from `offset`, page by page and in order. `None` when too many pages are
@@ -323,8 +342,14 @@ impl CachedDevice {
             let count = (end - at).min(PAGE - start) as usize;
             if let Some(pinned) = self.object.pin_ready(page, start, count) {
                 CACHE_HITS.add(1);
-                self.object.core.table.pin_again(pinned.page.slot);
-                self.push_lent(self.object.hold(pinned.page), at, end, lent);
+                let page = Page {
+                    slot: pinned.slot,
+                    frame: pinned.frame,
+                    state: State(0),
+                };
+                // Its pin goes on as the hold.
+                std::mem::forget(pinned);
+                self.push_lent(self.object.hold(page), at, end, lent);
                 at += count as u64;
                 continue;
             }
@@ -368,17 +393,35 @@ impl Object {
         let Pinned::Yes(slot, state) = self.core.table.pin(self.key(page)) else {
             return None;
         };
-        let pinned = PinnedPage {
-            core: &self.core,
-            page: Page {
-                slot,
-                frame: state.frame(),
-                state,
-            },
-            #[allow(clippy::cast_possible_truncation)] // inside a page
-            start: start as usize,
-            length,
+        self.accept_ready(slot, state, (page, start, length))
+    }
+
+    /// [`Self::pin_ready`] for who will read all the bytes at once.
+    #[inline]
+    fn pin_to_copy(
+        self: &Arc<Self>,
+        page: u64,
+        start: u64,
+        length: usize,
+    ) -> Option<PinnedPage<'_>> {
+        let arena = &self.core.arena;
+        #[allow(clippy::cast_possible_truncation)] // inside a page
+        let hint = |state: State| arena.prefetch(state.frame(), start as usize, length);
+        let Pinned::Yes(slot, state) = self.core.table.pin_with_hint(self.key(page), hint) else {
+            return None;
         };
+        self.accept_ready(slot, state, (page, start, length))
+    }
+
+    /// Takes a pinned page if the bytes are there, else lets go of it.
+    #[inline]
+    fn accept_ready(
+        self: &Arc<Self>,
+        slot: SlotIndex,
+        state: State,
+        (page, start, length): (u64, u64, usize),
+    ) -> Option<PinnedPage<'_>> {
+        let pinned = PinnedPage::new(&self.core, slot, state.frame(), (start, length));
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
             let units = self.units(start, length as u64);
             if !state.has(FULL) && self.core.valid(state.frame()) & units != units {
@@ -407,7 +450,7 @@ impl Object {
     fn copy(&self, pinned: &PinnedPage<'_>, target: &mut [u8]) -> Result<()> {
         match (&self.core.windows, self.core.arena.file()) {
             (Some(windows), Some(file)) => windows
-                .copy(file, pinned.page.frame, pinned.start, target)
+                .copy(file, pinned.frame, pinned.start as usize, target)
                 .map_err(|errno| self.window_failed(errno)),
             _ => {
                 target.copy_from_slice(pinned);

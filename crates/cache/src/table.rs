@@ -33,8 +33,8 @@ use crate::state::{PIN, PINS_MAX, PRESENT, State};
 use crate::sync::{AtomicU64, Ordering};
 
 const SLOTS_PER_BUCKET: usize = 4;
-/// Two pairs.
-const BUCKETS_MIN: usize = 4;
+/// For two different choices.
+const PAIRS_MIN: usize = 2;
 /// No page has this name.
 const EMPTY: u64 = 0;
 
@@ -50,6 +50,21 @@ struct Bucket([Slot; SLOTS_PER_BUCKET]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotIndex(pub(crate) u32);
 
+impl SlotIndex {
+    #[allow(clippy::cast_possible_truncation)] // a table has at most 2^32 slots
+    fn new(bucket: usize, at: usize) -> Self {
+        Self((bucket * SLOTS_PER_BUCKET + at) as u32)
+    }
+}
+
+/// How a pin of one slot went.
+enum Attempt {
+    Pinned(State),
+    Leaving,
+    Another,
+    Refused,
+}
+
 /// How a pin went.
 pub(crate) enum Pinned {
     /// Pinned; the state before that.
@@ -63,7 +78,8 @@ pub(crate) enum Pinned {
 /// The page table.
 pub(crate) struct PageTable {
     buckets: Buckets,
-    mask: usize,
+    /// Buckets and their neighbours.
+    pairs: u64,
 }
 
 /// Buckets in huge pages: a lookup misses the processor's caches for a large table, and should not
@@ -120,11 +136,10 @@ impl std::ops::Deref for Buckets {
 impl PageTable {
     /// A table for `pages` pages.
     pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
-        let buckets = (pages * 2).div_ceil(SLOTS_PER_BUCKET);
-        let buckets = buckets.next_power_of_two().max(BUCKETS_MIN);
+        let pairs = (pages * 2).div_ceil(2 * SLOTS_PER_BUCKET).max(PAIRS_MIN);
         Ok(Self {
-            buckets: Buckets::new(buckets)?,
-            mask: buckets - 1,
+            buckets: Buckets::new(2 * pairs)?,
+            pairs: pairs as u64,
         })
     }
 
@@ -132,14 +147,15 @@ impl PageTable {
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     fn choices(&self, key: u64) -> [usize; 4] {
         let hash = mix(key);
-        let first = hash as usize & self.mask;
-        let second = (hash >> 32) as usize & self.mask;
-        // A pair that is met twice would make a slot appear twice.
-        let second = if second | 1 == first | 1 {
-            second ^ 2
-        } else {
-            second
-        };
+        // A share of the pairs, as large as each half of the hash is of 2^32.
+        let pair = |half: u64| (half * self.pairs) >> 32;
+        let (first, mut second) = (pair(hash & u64::from(u32::MAX)), pair(hash >> 32));
+        if second == first {
+            // A pair that is met twice would make a slot appear twice.
+            second = first.checked_sub(1).unwrap_or(self.pairs - 1);
+        }
+        let first = (2 * first + (hash & 1)) as usize;
+        let second = 2 * second as usize;
         [first, first ^ 1, second, second ^ 1]
     }
 
@@ -148,42 +164,60 @@ impl PageTable {
         &self.buckets[index / SLOTS_PER_BUCKET].0[index % SLOTS_PER_BUCKET]
     }
 
-    #[allow(clippy::cast_possible_truncation)] // a table has at most 2^32 slots
     fn candidates(&self, key: u64) -> impl Iterator<Item = (SlotIndex, &Slot)> {
         self.choices(key).into_iter().flat_map(move |bucket| {
             let slots = &self.buckets[bucket].0;
-            slots.iter().enumerate().map(move |(at, slot)| {
-                let index = SlotIndex((bucket * SLOTS_PER_BUCKET + at) as u32);
-                (index, slot)
-            })
+            let slots = slots.iter().enumerate();
+            slots.map(move |(at, slot)| (SlotIndex::new(bucket, at), slot))
         })
     }
 
     /// Finds a page and pins it.
     pub(crate) fn pin(&self, key: u64) -> Pinned {
+        self.pin_with_hint(key, |_| {})
+    }
+
+    /// [`Self::pin`]; `hint` learns the state a little earlier, when it may still be of another
+    /// page. A pin is a locked instruction, which what follows it has to wait for: memory that is
+    /// asked for before it comes while it is made.
+    #[inline]
+    pub(crate) fn pin_with_hint(&self, key: u64, hint: impl Fn(State)) -> Pinned {
         'again: loop {
-            for (index, slot) in self.candidates(key) {
-                if slot.key.load(Ordering::Relaxed) != key {
-                    continue;
+            for bucket in self.choices(key) {
+                for (at, slot) in self.buckets[bucket].0.iter().enumerate() {
+                    if slot.key.load(Ordering::Relaxed) != key {
+                        continue;
+                    }
+                    hint(State(slot.state.load(Ordering::Relaxed)));
+                    match Self::pin_slot(slot, key) {
+                        Attempt::Pinned(state) => {
+                            return Pinned::Yes(SlotIndex::new(bucket, at), state);
+                        }
+                        Attempt::Leaving => {}
+                        Attempt::Another => continue 'again,
+                        Attempt::Refused => return Pinned::Refused,
+                    }
                 }
-                let before = State(slot.state.fetch_add(PIN, Ordering::AcqRel));
-                if !before.has(PRESENT) {
-                    // It is leaving, or not quite there; another slot may have it.
-                    slot.state.fetch_sub(PIN, Ordering::Release);
-                    continue;
-                }
-                if slot.key.load(Ordering::Acquire) != key {
-                    slot.state.fetch_sub(PIN, Ordering::Release);
-                    continue 'again;
-                }
-                if before.pins() >= PINS_MAX {
-                    slot.state.fetch_sub(PIN, Ordering::Release);
-                    return Pinned::Refused;
-                }
-                return Pinned::Yes(index, before);
             }
             return Pinned::Absent;
         }
+    }
+
+    #[inline]
+    fn pin_slot(slot: &Slot, key: u64) -> Attempt {
+        let before = State(slot.state.fetch_add(PIN, Ordering::AcqRel));
+        let attempt = if !before.has(PRESENT) {
+            // It is leaving, or not quite there; another slot may have it.
+            Attempt::Leaving
+        } else if slot.key.load(Ordering::Acquire) != key {
+            Attempt::Another
+        } else if before.pins() >= PINS_MAX {
+            Attempt::Refused
+        } else {
+            return Attempt::Pinned(before);
+        };
+        slot.state.fetch_sub(PIN, Ordering::Release);
+        attempt
     }
 
     /// One more pin on a page that is pinned.

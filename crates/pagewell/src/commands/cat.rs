@@ -26,7 +26,7 @@ use crate::walk::{Next, Step, walk};
 Examples:
   pagewell cat debian.iso::/README.txt
   pagewell cat debian.iso::/live/filesystem.squashfs > filesystem.squashfs
-  pagewell cat -r debian.iso::/docs | grep -c TODO
+  pagewell cat -r debian.iso::/docs | grep -c serial
   pagewell cat image:debian.iso | wc -c       the image itself, through the page cache
   pagewell cat --device-model dvd,speed=20 --baseline debian.iso::/README.txt")]
 pub(crate) struct CatArguments {
