@@ -44,6 +44,8 @@ register! { COUNTERS, Counter:
         "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
     PANICS = "pagewell_panics_total",
         "Calls that ended in a defect of the program; each cost its client the connection.";
+    STORAGE_ERRORS = "pagewell_storage_errors_total",
+        "Calls that failed because storage did.";
     BAD_HANDLES = "pagewell_bad_handles_total",
         "Calls with a handle that this server never made.";
     RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",

@@ -23,6 +23,7 @@ pub mod server;
 pub mod service;
 pub mod slow;
 pub mod statistics;
+mod trouble;
 
 pub use config::{Config, Export, Network, Squash};
 pub use server::{Error, Server};

@@ -40,6 +40,8 @@ const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
 /// Bytes per request when a whole directory is read.
+/// A record says its length in one byte.
+const RECORD_BYTES_MAX: usize = 256;
 const LISTING_STEP_BYTES: usize = 32 << 10;
 /// The same for continuation areas, which need not be near each other.
 const CONTINUATION_STEP_BYTES: usize = 4096;
@@ -413,11 +415,13 @@ impl Tree {
         (length, offset): (u64, u64),
         may_block: bool,
     ) -> ObjectReader<'_> {
-        let window = || Window::new(&self.volume, may_block, SECTOR_BYTES);
+        let window = |bytes| Window::new(&self.volume, may_block, bytes);
+        let budget = 2 * CONTINUATION_BYTES;
         ObjectReader {
             volume: &self.volume,
-            cursor: RecordCursor::new(window(), position, length, offset),
-            continuation: Continuation::new(window(), 2 * CONTINUATION_BYTES),
+            // One record is read, and none is longer.
+            cursor: RecordCursor::new(window(RECORD_BYTES_MAX), position, length, offset),
+            continuation: Continuation::new(window(SECTOR_BYTES), budget),
             skip: self.skips.map(|skips| skips.others),
         }
     }

@@ -12,6 +12,7 @@ use super::{ServedExport, Service, identity};
 use crate::convert;
 use crate::handle::{Refused, WireHandle};
 use crate::reply::{Batch, Mark};
+use crate::trouble;
 
 /// Who makes a call, and whether this thread may wait for its result.
 pub(super) struct Caller {
@@ -97,6 +98,9 @@ pub(super) fn failed<T, F>(
 ) -> Result<nfs3::Reply<T, F>, Stop> {
     if *error == fs::Error::WouldBlock {
         return Err(Stop::WouldBlock);
+    }
+    if let fs::Error::Io(text) = error {
+        trouble::report(text);
     }
     Ok(Err(Failure {
         status: convert::status(error),

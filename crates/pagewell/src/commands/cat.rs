@@ -91,7 +91,7 @@ impl Writer {
             FileType::Regular => {
                 self.progress.begin(&place.shown());
                 self.progress.expect(Some(entry.attributes.size));
-                return self.file(&place.tree, &place.label, entry);
+                return self.file(&place.tree, &|| place.label.clone(), entry);
             }
             FileType::Directory if recursive => {}
             FileType::Directory => anyhow::bail!(
@@ -105,7 +105,7 @@ impl Writer {
         walk(&place.tree, entry, &mut |step| -> anyhow::Result<Next> {
             match step {
                 Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
-                    let written = self.file(&place.tree, &place.label_of(path), entry);
+                    let written = self.file(&place.tree, &|| place.label_of(path), entry);
                     self.settle(written)?;
                 }
                 Step::Failed(path, error) => {
@@ -118,8 +118,13 @@ impl Writer {
         })
     }
 
-    fn file(&mut self, tree: &Tree, label: &[u8], entry: &Entry) -> anyhow::Result<()> {
-        let shown = || escape::text(label);
+    fn file(
+        &mut self,
+        tree: &Tree,
+        label: &dyn Fn() -> Vec<u8>,
+        entry: &Entry,
+    ) -> anyhow::Result<()> {
+        let shown = || escape::text(&label());
         let mut offset = 0;
         loop {
             let reply = tree

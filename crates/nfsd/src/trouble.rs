@@ -1,0 +1,101 @@
+//! Telling the operator what storage did. A client is told "I/O error" and no more; where it was,
+//! the server says on standard error.
+//!
+//! A bad disk fails many calls, and clients ask again: no more than [`LINES_MAX`] lines are
+//! written in a [`PERIOD`], then one with the number of those that were not. All are counted.
+
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names::STORAGE_ERRORS;
+
+const LINES_MAX: u32 = 10;
+const PERIOD: Duration = Duration::from_secs(60);
+
+struct Period {
+    began: Option<Instant>,
+    lines: u32,
+    hidden: u64,
+}
+
+static PERIOD_NOW: Mutex<Period> = Mutex::new(Period {
+    began: None,
+    lines: 0,
+    hidden: 0,
+});
+
+impl Period {
+    /// Whether a line may be written now, and how many were not since the last one.
+    fn admit(&mut self, now: Instant) -> Option<u64> {
+        let is_over = self
+            .began
+            .is_none_or(|began| now.duration_since(began) >= PERIOD);
+        if is_over {
+            self.began = Some(now);
+            self.lines = 0;
+        }
+        if self.lines >= LINES_MAX {
+            self.hidden += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(std::mem::take(&mut self.hidden))
+    }
+}
+
+/// Tells of an I/O error of a file system.
+pub(crate) fn report(text: &str) {
+    STORAGE_ERRORS.add(1);
+    let mut period = PERIOD_NOW.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(hidden) = period.admit(Instant::now()) else {
+        return;
+    };
+    drop(period);
+    // There is nowhere left to say that it could not be said.
+    let _ = std::io::stderr().write_all(line(text, hidden).as_bytes());
+}
+
+fn line(text: &str, hidden: u64) -> String {
+    let mut line = String::from("pagewell: storage: ");
+    for character in text.chars() {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    if hidden > 0 {
+        line += &format!(" ({hidden} more were not shown)");
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bad_disk_does_not_fill_the_log() {
+        let mut period = Period {
+            began: None,
+            lines: 0,
+            hidden: 0,
+        };
+        let start = Instant::now();
+        let shown = (0..1000).filter(|_| period.admit(start).is_some()).count();
+        assert_eq!(shown, LINES_MAX as usize);
+        assert_eq!(period.admit(start + PERIOD), Some(990));
+        assert_eq!(period.admit(start + PERIOD), Some(0));
+    }
+
+    #[test]
+    fn a_report_is_one_line() {
+        assert_eq!(
+            line("disk: at byte 5:\nEIO", 0),
+            "pagewell: storage: disk: at byte 5:\\nEIO\n"
+        );
+        assert!(line("x", 3).ends_with("(3 more were not shown)\n"));
+    }
+}
