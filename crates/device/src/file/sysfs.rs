@@ -36,9 +36,22 @@ impl Queue {
         self.number("optimal_io_size").filter(|bytes| *bytes > 0)
     }
 
-    /// Whether going to another place costs time.
+    /// Whether going to another place costs time. A virtual disk of virtio says so whatever is
+    /// behind it, which only its host knows: what helps there is depth, and the host has an
+    /// elevator of its own.
     pub(super) fn rotational(&self) -> bool {
-        self.number("rotational") == Some(1)
+        self.number("rotational") == Some(1) && !self.is_virtual()
+    }
+
+    fn is_virtual(&self) -> bool {
+        let real = self
+            .folder
+            .as_ref()
+            .and_then(|folder| folder.canonicalize().ok());
+        real.is_some_and(|real| {
+            let mut names = real.iter().filter_map(|name| name.to_str());
+            names.any(|name| name.starts_with("virtio"))
+        })
     }
 }
 
@@ -67,6 +80,16 @@ mod tests {
         let none = Queue::new(folder.path(), 0, 42);
         assert_eq!(none.transfer_bytes_max(), None);
         assert!(!none.rotational());
+    }
+
+    #[test]
+    fn a_virtual_disk_does_not_turn() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = folder.path().join("pci0/virtio1/block/vda");
+        std::fs::create_dir_all(disk.join("queue")).unwrap();
+        std::fs::write(disk.join("queue/rotational"), "1\n").unwrap();
+        std::os::unix::fs::symlink(&disk, folder.path().join("253:0")).unwrap();
+        assert!(!Queue::new(folder.path(), 253, 0).rotational());
     }
 
     #[test]
