@@ -447,28 +447,36 @@ impl Object {
         self.core.table.heat(slot, State(state.0 + PIN), heat + 1);
     }
 
+    /// Copies all of what is pinned.
     fn copy(&self, pinned: &PinnedPage<'_>, target: &mut [u8]) -> Result<()> {
-        match (&self.core.windows, self.core.arena.file()) {
-            (Some(windows), Some(file)) => windows
-                .copy(file, pinned.frame, pinned.start as usize, target)
-                .map_err(|errno| self.window_failed(errno)),
-            _ => {
-                target.copy_from_slice(pinned);
-                Ok(())
-            }
-        }
+        self.copy_by(pinned.frame, pinned.start as usize, target, || pinned)
     }
 
     /// Copies bytes that have been fetched out of a page that is held.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     fn copy_held(&self, held: &Held, start: u64, target: &mut [u8]) -> Result<()> {
+        let (start, length) = (start as usize, target.len());
+        // SAFETY: `obtain` gives pages with the bytes that it was asked for.
+        self.copy_by(held.frame, start, target, || unsafe {
+            held.bytes(start, length)
+        })
+    }
+
+    /// Copies from where the bytes are, or through a window when that is the mode.
+    #[inline]
+    fn copy_by<'a>(
+        &self,
+        frame: FrameIndex,
+        start: usize,
+        target: &mut [u8],
+        source: impl FnOnce() -> &'a [u8],
+    ) -> Result<()> {
         match (&self.core.windows, self.core.arena.file()) {
             (Some(windows), Some(file)) => windows
-                .copy(file, held.frame, start as usize, target)
+                .copy(file, frame, start, target)
                 .map_err(|errno| self.window_failed(errno)),
             _ => {
-                // SAFETY: `obtain` gives pages with the bytes that it was asked for.
-                target.copy_from_slice(unsafe { held.bytes(start as usize, target.len()) });
+                target.copy_from_slice(source());
                 Ok(())
             }
         }

@@ -1,6 +1,5 @@
 //! One device behind the cache: what its reads share.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -48,8 +47,6 @@ pub(crate) struct Object {
     pub(crate) streams: Mutex<Box<dyn ReadAhead>>,
     pub(crate) wants_hits: bool,
     pub(crate) origin: Instant,
-    /// Requests in the life of the object, for those who compare.
-    pub(crate) requests: AtomicU64,
 }
 
 /// A page that somebody holds. Dropping it lets go.
@@ -121,7 +118,6 @@ impl Object {
             widens: !geometry.rotational && options.page_chunk && options.merge,
             streams: Mutex::new(streams),
             origin: Instant::now(),
-            requests: AtomicU64::new(0),
             queue: Arc::new(Queue::new(device, settings)),
             core,
         });

@@ -45,7 +45,7 @@ pub(crate) struct Queue {
     origin: Instant,
 }
 
-/// Lets others pump when a device panics.
+/// Lets others pump when something panics.
 struct Pumping<'a>(&'a Queue);
 
 impl Drop for Pumping<'_> {
@@ -62,7 +62,6 @@ struct State {
     next: u64,
     /// Somebody is sending requests; what comes meanwhile is theirs to send.
     pumping: bool,
-    again: bool,
 }
 
 impl Queue {
@@ -76,7 +75,6 @@ impl Queue {
                 waiting: HashMap::new(),
                 next: 0,
                 pumping: false,
-                again: false,
             }),
             origin: Instant::now(),
         }
@@ -138,27 +136,27 @@ impl Queue {
 
     fn pump(self: &Arc<Self>) {
         let mut state = lock(&self.state);
-        if state.pumping {
-            state.again = true;
+        // Whoever pumps looks again after each time that it has sent something.
+        if std::mem::replace(&mut state.pumping, true) {
             return;
         }
-        state.pumping = true;
+        drop(state);
         let _guard = Pumping(self);
-        loop {
-            state.again = false;
-            let mut requests = Vec::new();
-            while let Some(dispatch) = state.elevator.dispatch(self.origin.elapsed()) {
-                count(&dispatch);
-                requests.push(self.request(&mut state.waiting, dispatch));
-            }
-            if requests.is_empty() && !state.again {
-                state.pumping = false;
-                return;
-            }
-            drop(state);
+        while let Some(requests) = self.next_requests() {
             self.device.submit_many(requests);
-            state = lock(&self.state);
         }
+    }
+
+    /// All that may go now; when that is nothing, the pumping has ended.
+    fn next_requests(self: &Arc<Self>) -> Option<Vec<Request>> {
+        let mut state = lock(&self.state);
+        let mut requests = Vec::new();
+        while let Some(dispatch) = state.elevator.dispatch(self.origin.elapsed()) {
+            count(&dispatch);
+            requests.push(self.request(&mut state.waiting, dispatch));
+        }
+        state.pumping = !requests.is_empty();
+        state.pumping.then_some(requests)
     }
 
     /// Makes one request of a dispatch.

@@ -127,8 +127,6 @@ impl Object {
         if groups.is_empty() {
             return;
         }
-        self.requests
-            .fetch_add(groups.len() as u64, Ordering::Relaxed);
         let mut guesses = Vec::new();
         let fetches = groups.into_iter().map(|group| {
             let id = self.queue.name_request();
