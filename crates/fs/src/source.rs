@@ -80,7 +80,9 @@ pub fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     })
 }
 
-fn one_line(text: &str) -> String {
+/// A text for people on one line: control characters are escaped.
+#[must_use]
+pub fn one_line(text: &str) -> String {
     use fmt::Write;
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::STORAGE_ERRORS;
+use pagewell_fs::source::one_line;
 
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(60);
@@ -57,14 +58,7 @@ pub(crate) fn report(text: &str) {
 }
 
 fn line(text: &str, hidden: u64) -> String {
-    let mut line = String::from("pagewell: storage: ");
-    for character in text.chars() {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-    }
+    let mut line = format!("pagewell: storage: {}", one_line(text));
     if hidden > 0 {
         line += &format!(" ({hidden} more were not shown)");
     }
