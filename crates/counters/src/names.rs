@@ -111,12 +111,78 @@ register! { COUNTERS, Counter:
         "Reads that found their window mapped.";
     CACHE_WINDOW_MAPS = "pagewell_cache_window_maps_total", "Windows mapped.";
     CACHE_WINDOW_UNMAPS = "pagewell_cache_window_unmaps_total", "Windows unmapped.";
+    CACHE_WRITES = "pagewell_cache_writes_total", "Writes into the page cache.";
+    CACHE_WRITTEN_BYTES = "pagewell_cache_written_bytes_total",
+        "Bytes written into the page cache.";
+    CACHE_REWRITTEN_BYTES = "pagewell_cache_rewritten_bytes_total",
+        "Of them, bytes that were not on the device yet: writes saved.";
+    CACHE_DETACHED_PAGES = "pagewell_cache_detached_pages_total",
+        "Pages copied at a write because somebody held them.";
+    CACHE_WRITE_MOMENTS = "pagewell_cache_write_moments_total",
+        "Writes that waited a moment for somebody to let go of the page.";
+    CACHE_WRITE_FETCH_WAITS = "pagewell_cache_write_fetch_waits_total",
+        "Writes that waited for a fetch of the same bytes.";
+    CACHE_WRITE_BUSY_WAITS = "pagewell_cache_write_busy_waits_total",
+        "Writes that waited for a write-out of the same block, as rules for comparison want it.";
+    CACHE_WRITE_PAUSES = "pagewell_cache_write_pauses_total",
+        "Pauses of writers because much is not on the device yet.";
+    CACHE_WRITE_PAUSE_NANOSECONDS = "pagewell_cache_write_pause_nanoseconds_total",
+        "Time of those pauses, in nanoseconds.";
+    CACHE_WRITE_REFUSALS = "pagewell_cache_write_refusals_total",
+        "Writes that waited because as much as may be was not on the device.";
+    CACHE_WRITE_TIMEOUTS = "pagewell_cache_write_timeouts_total",
+        "Writes and commits given up because a device did not answer in time.";
+    CACHE_WRITE_WOULD_BLOCK = "pagewell_cache_write_would_block_total",
+        "Writes of callers that may not wait.";
+    CACHE_WRITE_FILLS = "pagewell_cache_write_fills_total",
+        "Writes that read first because too many small ranges had gathered.";
+    CACHE_FILLS = "pagewell_cache_fills_total",
+        "Reads from a device into the gaps between bytes that are newer.";
+    CACHE_STAGED_BYTES = "pagewell_cache_staged_bytes_total",
+        "Bytes copied out of pages to be written to devices.";
+    CACHE_WRITE_OUT_REQUESTS = "pagewell_cache_write_out_requests_total",
+        "Write requests sent to devices by the page cache.";
+    CACHE_WRITE_OUT_BYTES = "pagewell_cache_write_out_bytes_total",
+        "Bytes that the page cache wrote to devices.";
+    CACHE_WRITE_OUT_FILLS = "pagewell_cache_write_out_fills_total",
+        "Write requests that waited for the rest of a block to be read.";
+    CACHE_WRITES_POSTPONED = "pagewell_cache_writes_postponed_total",
+        "Write requests that waited for another of the same block.";
+    CACHE_WRITE_ERRORS = "pagewell_cache_write_errors_total",
+        "Write requests that failed; their bytes are tried again.";
+    CACHE_COMMITS = "pagewell_cache_commits_total", "Commits of something written.";
+    CACHE_COMMIT_ERRORS = "pagewell_cache_commit_errors_total", "Commits that failed.";
+    CACHE_FLUSHES = "pagewell_cache_flushes_total", "Flushes of devices.";
+    CACHE_FLUSHES_SHARED = "pagewell_cache_flushes_shared_total",
+        "Times that a commit waited for the flush of another.";
+    CACHE_FLUSH_ERRORS = "pagewell_cache_flush_errors_total",
+        "Flushes that failed: what was written before may be lost.";
+    CACHE_DURABLE_WRITES = "pagewell_cache_durable_writes_total",
+        "Write requests that were durable by themselves, without a flush.";
+    CACHE_FLUSHER_WAKES = "pagewell_cache_flusher_wakes_total",
+        "Times that the flusher looked for something to write.";
+    CACHE_FLUSHER_MISSING = "pagewell_cache_flusher_missing_total",
+        "Caches without a flusher because the system had no thread.";
+    CACHE_LOST_BYTES = "pagewell_cache_lost_bytes_total",
+        "Bytes that could not be written before their device was closed.";
     DEVICE_WRITES = "pagewell_device_writes_total",
         "Write requests made to files and block devices.";
     DEVICE_WRITE_BYTES = "pagewell_device_write_bytes_total",
         "Bytes written to files and block devices.";
     DEVICE_WRITE_ERRORS = "pagewell_device_write_errors_total",
         "Writes that a file or block device refused.";
+    DEVICE_DURABLE_WRITES = "pagewell_device_durable_writes_total",
+        "Writes to files and block devices that had to survive a power failure by themselves.";
+    DEVICE_DURABLE_FALLBACKS = "pagewell_device_durable_fallbacks_total",
+        "Durable writes made by a flush because the system has no durable write.";
+    DEVICE_FLUSHES = "pagewell_device_flushes_total",
+        "Times that files and block devices were told to make writes durable.";
+    DEVICE_FLUSH_ERRORS = "pagewell_device_flush_errors_total",
+        "Flushes that failed: what was written before may be lost.";
+    DEVICE_IN_USE = "pagewell_device_in_use_total",
+        "Devices not opened for writing because another program uses them.";
+    DEVICE_LOCKS_MISSING = "pagewell_device_locks_missing_total",
+        "Files opened for writing where the system has no locks to keep other programs away.";
     DEVICE_REFUSED = "pagewell_device_refused_total",
         "Requests refused because they were misaligned, out of bounds or not allowed.";
     DEVICE_TRUNCATED = "pagewell_device_truncated_total",
@@ -151,8 +217,20 @@ register! { COUNTERS, Counter:
         "Reads of mirrors that failed on every half.";
     MIRROR_WRITES_FAILED = "pagewell_mirror_writes_failed_total",
         "Writes of mirrors that failed on every half.";
+    MIRROR_READS_STALE = "pagewell_mirror_reads_stale_total",
+        "Reads of mirrors made again because their half had missed a write meanwhile.";
+    MIRROR_FLUSHES_FAILED = "pagewell_mirror_flushes_failed_total",
+        "Flushes of mirrors that failed on every half.";
     MIRROR_HALVES_FAILED = "pagewell_mirror_halves_failed_total",
-        "Halves of mirrors taken out of service because a write failed.";
+        "Halves of mirrors taken out of service because a write or a flush failed.";
+    MIRROR_HALVES_LEFT_OUT = "pagewell_mirror_halves_left_out_total",
+        "Halves not read when their mirror was opened because they missed writes or may have.";
+    MIRROR_RECORD_FAILURES = "pagewell_mirror_record_failures_total",
+        "Times that the record of a half of a mirror could not be stored.";
+    MIRROR_COMPARED_BYTES = "pagewell_mirror_compared_bytes_total",
+        "Bytes of halves compared with another half to make them equal.";
+    MIRROR_RESYNCHRONISED_BYTES = "pagewell_mirror_resynchronised_bytes_total",
+        "Bytes copied to halves of mirrors to make them equal.";
     ISO_DIRECTORY_HITS = "pagewell_iso_directory_cache_hits_total",
         "Directories of images found parsed.";
     ISO_DIRECTORY_MISSES = "pagewell_iso_directory_cache_misses_total",
@@ -242,6 +320,9 @@ register! { COUNTERS, Counter:
 register! { GAUGES, Gauge:
     CACHE_ARENA_BYTES = "pagewell_cache_arena_bytes", "Memory of page caches.";
     CACHE_PAGES = "pagewell_cache_pages", "Pages in page caches now.";
+    CACHE_DIRTY_PAGES = "pagewell_cache_dirty_pages",
+        "Pages with bytes that are not on their device.";
+    CACHE_DIRTY_BYTES = "pagewell_cache_dirty_bytes", "Bytes that are not on their device.";
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
         "Descriptors held for objects of served directories.";
     CONNECTIONS = "pagewell_connections", "Client connections open now.";

@@ -80,6 +80,7 @@ fn feed(policy: &mut dyn ReadAhead, length: u64, input: &[u8]) {
             kind,
             budget_bytes,
             now,
+            bound: (size % 3 == 0).then(|| offset.saturating_add(budget_bytes)),
         });
         last = offset.saturating_add(size);
         marker = plan.marker.unwrap_or(marker);

@@ -87,6 +87,7 @@ fn check(policy: &mut dyn ReadAhead, length: u64, events: &[Event]) -> Result<()
             kind,
             budget_bytes,
             now,
+            bound: (offset % 3 == 0).then(|| end.saturating_add(budget_bytes % MIB)),
         };
         let plan = policy.access(&told);
         prop_assert!(bytes_of(&plan) <= budget_bytes, "{plan:?} {told:?}");

@@ -101,6 +101,7 @@ impl Reader {
                 kind,
                 budget_bytes,
                 now,
+                bound: None,
             });
             self.check(&plan, until, policy.settings(), budget_bytes, seed);
         }
@@ -176,6 +177,7 @@ fn run(seed: u64) -> u64 {
                 kind: AccessKind::Miss,
                 budget_bytes,
                 now,
+                bound: None,
             });
             assert_eq!(
                 plan,

@@ -76,6 +76,8 @@ pub struct Adaptive {
     recent: RecentReads,
     vote: Vote,
     counts: Counts,
+    /// When the last access was told.
+    told: Duration,
 }
 
 impl Adaptive {
@@ -94,6 +96,7 @@ impl Adaptive {
             recent: RecentReads::default(),
             vote: Vote::default(),
             counts: Counts::default(),
+            told: Duration::ZERO,
         }
     }
 
@@ -108,6 +111,8 @@ impl Adaptive {
         Touch {
             offset: mirror - touch.end,
             end: mirror - touch.offset,
+            // A bound is where a file ends, not where it begins.
+            bound: None,
             ..*touch
         }
     }
@@ -209,7 +214,10 @@ impl Adaptive {
     /// The second read of a stream.
     fn second(&mut self, recent: &Recent, touch: &Touch) -> Plan {
         let skipped = self.skipped(recent, touch);
-        let place = self.forward(recent.start, touch.offset, touch, skipped);
+        let mut place = self.forward(recent.start, touch.offset, touch, skipped);
+        if let Place::Forward(stream) = &mut place {
+            stream.follow(recent.seen, recent.bound);
+        }
         self.settle(place, skipped, touch)
     }
 
@@ -375,6 +383,8 @@ impl ReadAhead for Adaptive {
             kind: access.kind,
             budget_bytes: access.budget_bytes,
             now: access.now,
+            previous: std::mem::replace(&mut self.told, access.now),
+            bound: access.bound,
         };
         let plan = match self.find(&touch) {
             Some((index, relation)) => match self.places.get(index) {

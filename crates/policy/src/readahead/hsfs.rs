@@ -175,6 +175,7 @@ mod tests {
             kind,
             budget_bytes,
             now,
+            bound: None,
         })
     }
 
@@ -263,6 +264,7 @@ mod tests {
             kind: AccessKind::Hit,
             budget_bytes,
             now: Duration::ZERO,
+            bound: None,
         };
         assert!(hsfs.clone().access(&access(4095)).fetch.is_empty());
         let plan = hsfs.access(&access(2 * PAGE_BYTES + 1));

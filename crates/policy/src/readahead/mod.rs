@@ -43,6 +43,9 @@ pub struct Access {
     /// The time, since any fixed moment; never goes back. Parts of one read carry the same time:
     /// they are one access, and two accesses are what proves a stream.
     pub now: Duration,
+    /// Where what the reader is in ends, when that is known: the end of a file on a device of many
+    /// files. Nothing past it is asked for until a reader has crossed it.
+    pub bound: Option<u64>,
 }
 
 /// What became of bytes that a plan asked for.
@@ -131,6 +134,11 @@ pub struct Counts {
     pub grown: u64,
     /// Distances shrunk because of waste.
     pub shrunk: u64,
+    /// Plans cut at the bound of what the reader is in.
+    pub bounded: u64,
+    /// Streams that were let past all bounds, because their readers went from one file into the
+    /// next.
+    pub unbound: u64,
 }
 
 impl Counts {

@@ -51,6 +51,7 @@ mod tests {
                 kind: AccessKind::Miss,
                 budget_bytes: u64::MAX,
                 now: Duration::from_millis(step),
+                bound: None,
             };
             assert_eq!(none.access(&access), Plan::default());
         }

@@ -36,6 +36,7 @@ pub(super) struct Recent {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) seen: Duration,
+    pub(super) bound: Option<u64>,
     descents: u8,
 }
 
@@ -81,6 +82,7 @@ impl RecentReads {
                 start: touch.offset,
                 end: touch.end,
                 seen: touch.now,
+                bound: touch.bound,
                 descents: 0,
             };
         }
@@ -105,6 +107,7 @@ impl RecentReads {
             return Some(Found::Same);
         }
         recent.end = touch.end;
+        recent.bound = touch.bound.or(recent.bound);
         Some(self.descend(place, settings).unwrap_or(Found::Same))
     }
 

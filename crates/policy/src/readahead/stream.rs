@@ -30,6 +30,11 @@
 //! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
 //!   position can be ahead of the true reader when some other reader touched the window; one step
 //!   later it is not. Nor does it ever reach the access at hand, which may have begun before.
+//! - A window ends at the bound of the file that the reader is in. A reader who goes straight on
+//!   into what follows takes files as they lie (cpio, a copy of a disc): from then on the stream
+//!   has no bound, and its distance begins small again. Straight on means that no other access was
+//!   told in between; where several readers take turns that cannot be seen, and the second crossing
+//!   counts.
 //! - A budget too small for half a batch puts the step off to the middle of what is left, unless
 //!   little is left.
 //!
@@ -39,6 +44,8 @@
 //!
 //! A device that is slower than its reader makes every batch late, so the distance reaches the
 //! maximum without use. What lies behind the last step at the end of a file is never released.
+//! A bound keeps out what other files need soon, too: where all that is read fits into the cache
+//! and a seek costs more than reading half a megabyte, a disc read out of order is faster without.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -56,6 +63,10 @@ pub(super) struct Touch {
     pub(super) kind: AccessKind,
     pub(super) budget_bytes: u64,
     pub(super) now: Duration,
+    /// When the access before this one was told, whosever it was.
+    pub(super) previous: Duration,
+    /// End of the file, if it is known.
+    pub(super) bound: Option<u64>,
 }
 
 /// What a stream wants after a touch.
@@ -93,7 +104,16 @@ pub(super) struct Stream {
     pressed: bool,
     useful: u64,
     wasted: u64,
+    bound: Option<u64>,
+    /// At [`CROSSINGS_MAX`] there are no bounds any more.
+    crossings: u8,
 }
+
+/// A reader who has crossed so many bounds takes files as they lie; going straight on is as good
+/// as two.
+const CROSSINGS_MAX: u8 = 2;
+/// Pages of the distance with which a stream without bounds begins; it doubles from there.
+const UNBOUND_PAGES: u64 = 4;
 
 impl Stream {
     /// A stream that began at `start`, is now at `position`, and reads `request` bytes at a time.
@@ -116,7 +136,15 @@ impl Stream {
             pressed: false,
             useful: 0,
             wasted: 0,
+            bound: None,
+            crossings: 0,
         }
+    }
+
+    /// The read before, of which this stream is the second.
+    pub(super) fn follow(&mut self, seen: Duration, bound: Option<u64>) {
+        self.last_used = seen;
+        self.bound = bound;
     }
 
     /// Goes on as fast as `other` did.
@@ -153,10 +181,12 @@ impl Stream {
         if touch.now.saturating_sub(self.last_used) > settings.idle_forget {
             self.distance = self.distance.min(settings.distance_bytes_grown());
         }
+        let straight = self.last_used >= touch.previous;
         self.last_used = touch.now;
         if touch.end <= self.position {
             return Step::default();
         }
+        self.cross(straight, touch, settings, counts);
         self.position = touch.end;
         let missed = touch.kind == AccessKind::Miss;
         let late = (missed && !self.pressed) || touch.kind == AccessKind::Late;
@@ -185,6 +215,34 @@ impl Stream {
             return Step::default();
         }
         self.step(touch, settings, counts)
+    }
+
+    /// Takes the bound of the file that the reader is in now. A touch without one was a hit in
+    /// what this stream has asked for, or of somebody who knows no files.
+    fn cross(&mut self, straight: bool, touch: &Touch, settings: &Settings, counts: &mut Counts) {
+        if self.crossings >= CROSSINGS_MAX {
+            return;
+        }
+        if self.bound.is_some_and(|bound| touch.end > bound) {
+            self.crossings += if straight { CROSSINGS_MAX } else { 1 };
+            self.bound = None;
+            if self.crossings >= CROSSINGS_MAX {
+                counts.unbound += 1;
+                // It may be chance. What was learnt inside files says nothing about this.
+                self.distance = self.distance.min(UNBOUND_PAGES * settings.page_bytes);
+                self.doubling = true;
+                return;
+            }
+        }
+        self.bound = touch.bound.or(self.bound);
+    }
+
+    /// Where the window has to end.
+    fn last(&self, settings: &Settings) -> u64 {
+        let bound = self.bound.map(|bound| up(bound, settings.unit_bytes));
+        bound.map_or(settings.length_bytes, |bound| {
+            bound.min(settings.length_bytes)
+        })
     }
 
     /// Whether anything was ever asked for: being late needs that.
@@ -217,7 +275,8 @@ impl Stream {
 
     fn step(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Step {
         let page = settings.page_bytes;
-        if self.window_end >= settings.length_bytes {
+        let last = self.last(settings);
+        if self.window_end >= last {
             self.marker = None;
             let release = self.release(touch.offset, settings);
             self.step_position = self.position;
@@ -238,9 +297,8 @@ impl Stream {
             self.doubling = self.distance < grown;
         }
         let target = up(self.position.saturating_add(self.distance), page);
-        let wanted = target
-            .min(settings.length_bytes)
-            .saturating_sub(self.window_end);
+        let wanted = target.min(last).saturating_sub(self.window_end);
+        counts.bounded += u64::from(last < target.min(settings.length_bytes));
         let allowed = wanted.min(touch.budget_bytes);
         counts.budget_cuts += u64::from(allowed < wanted);
         let left = self.window_end - self.position.min(self.window_end);
@@ -268,7 +326,7 @@ impl Stream {
         let release = self.release(touch.offset, settings);
         self.step_position = self.position;
         let marker = self.due(settings).max(untouched);
-        let more = end < settings.length_bytes && marker < end;
+        let more = end < last && marker < end;
         self.marker = more.then_some(marker);
         Step {
             fetch: Some(fetch),

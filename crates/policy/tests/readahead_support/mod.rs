@@ -24,6 +24,7 @@ pub fn access(offset: u64, length: u64, kind: AccessKind, milliseconds: u64) -> 
         kind,
         budget_bytes: u64::MAX,
         now: Duration::from_millis(milliseconds),
+        bound: None,
     }
 }
 
@@ -66,6 +67,8 @@ pub struct Seen {
 pub struct Model {
     pub policy: Box<dyn ReadAhead>,
     pub seen: Seen,
+    /// What the next reads say about the end of their file.
+    pub bound: Option<u64>,
     length: u64,
     capacity_units: usize,
     unread_bytes_max: u64,
@@ -84,6 +87,7 @@ impl Model {
         Self {
             policy,
             seen: Seen::default(),
+            bound: None,
             length,
             capacity_units: usize::try_from(capacity / UNIT).unwrap(),
             unread_bytes_max: capacity / 2,
@@ -162,6 +166,7 @@ impl Model {
                 kind,
                 budget_bytes,
                 now,
+                bound: self.bound,
             };
             let plan = self.policy.access(&told);
             self.carry_out(plan, now);

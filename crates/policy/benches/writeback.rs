@@ -1,0 +1,74 @@
+//! What write-back costs: nanoseconds for one call of a writer, with its write-out.
+//!
+//! `cargo bench -p pagewell-policy --bench writeback`
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use pagewell_policy::writeback::{Admission, Extent, FileNumber, Rule, Settings, WriteBack};
+
+const CALLS: u64 = 400_000;
+const FILE: FileNumber = FileNumber(1);
+
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 31)
+}
+
+/// Writes, and keeps eight writes at a device that has done them when the ninth comes.
+fn run(rule: Rule, length: u64, place: impl Fn(u64) -> u64) -> (Duration, u64) {
+    let mut policy = WriteBack::new(Settings::new(rule, 256 << 20));
+    let mut under_way = VecDeque::new();
+    let start = Instant::now();
+    for number in 0..CALLS {
+        let now = Duration::from_micros(20 * number);
+        let extent = Extent {
+            offset: place(number),
+            length,
+        };
+        while let Admission::Refused | Admission::Busy = policy.admit(FILE, extent, now) {
+            under_way.extend(std::iter::from_fn(|| policy.next(now)).map(|write| write.id));
+            if let Some(id) = under_way.pop_front() {
+                policy.finished(id, true, now);
+            }
+        }
+        black_box(policy.wrote(FILE, extent, now));
+        while let Some(write) = policy.next(now) {
+            under_way.push_back(write.id);
+            if under_way.len() > 8
+                && let Some(id) = under_way.pop_front()
+            {
+                policy.finished(id, true, now);
+            }
+        }
+    }
+    (start.elapsed(), policy.counts().writes)
+}
+
+fn main() {
+    println!(
+        "{:<12} {:<16} {:>8} {:>10} {:>10}",
+        "rule", "places", "bytes", "ns/call", "writes"
+    );
+    for rule in [Rule::Delayed, Rule::BlockEnd] {
+        for length in [4096, 8192, 64 << 10] {
+            let rows: [(&str, &dyn Fn(u64) -> u64); 3] = [
+                ("eight blocks", &|number| number * 5 % 8 * length),
+                ("sequential", &|number| number * length),
+                ("random in 1 GiB", &|number| {
+                    mixed(number) % ((1 << 30) / length) * length
+                }),
+            ];
+            for (places, place) in rows {
+                let (time, writes) = run(rule, length, place);
+                let nanoseconds = time.as_nanos() as f64 / CALLS as f64;
+                println!(
+                    "{:<12} {places:<16} {length:>8} {nanoseconds:>10.0} {writes:>10}",
+                    rule.name()
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What may be written now, over all files: kept up to date page by page, so that nothing has to
+//! be searched for when something is chosen.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::FileNumber;
+use super::file::{Due, File};
+use super::spans::Span;
+
+/// The index.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// Bytes of a page, a power of two.
+    pub(super) page_bytes: u64,
+    /// Bytes of a block where blocks are written one by one.
+    pub(super) block_bytes: Option<u64>,
+    /// Pages with a dirty byte or a byte under write-out.
+    pub(super) held_pages: u64,
+    /// Pages with a dirty byte.
+    pub(super) unwritten_pages: u64,
+    /// Pages that may be written and are not due, by the time since when they are dirty.
+    pub(super) ages: BTreeSet<(Duration, FileNumber, u64)>,
+    /// Pages that wait after a failure, by the time when they are tried again.
+    pub(super) retries: BTreeSet<(Duration, FileNumber, u64)>,
+    /// Files with pages that may be written.
+    pub(super) ready_files: BTreeSet<FileNumber>,
+    /// Files with pages that are due.
+    pub(super) due_files: BTreeSet<FileNumber>,
+}
+
+impl Index {
+    pub(super) fn new(page_bytes: u64, block_bytes: Option<u64>) -> Self {
+        Self {
+            page_bytes,
+            block_bytes,
+            held_pages: 0,
+            unwritten_pages: 0,
+            ages: BTreeSet::new(),
+            retries: BTreeSet::new(),
+            ready_files: BTreeSet::new(),
+            due_files: BTreeSet::new(),
+        }
+    }
+
+    /// The bytes of a page.
+    pub(super) fn span(&self, page: u64) -> Span {
+        let start = page.saturating_mul(self.page_bytes);
+        (start, start.saturating_add(self.page_bytes))
+    }
+
+    /// The pages of `start..end`.
+    pub(super) fn pages(&self, start: u64, end: u64) -> std::ops::Range<u64> {
+        if start >= end {
+            return 0..0;
+        }
+        start / self.page_bytes..end.div_ceil(self.page_bytes)
+    }
+
+    /// Takes a page out of what may be written.
+    pub(super) fn withdraw(&mut self, number: FileNumber, file: &mut File, page_number: u64) {
+        let Some(page) = file.pages.get_mut(&page_number) else {
+            return;
+        };
+        if !page.ready {
+            return;
+        }
+        page.ready = false;
+        self.ages.remove(&(page.since, number, page_number));
+        file.ready.remove(&page_number);
+        file.due.remove(&page_number);
+        if file.ready.is_empty() {
+            self.ready_files.remove(&number);
+        }
+        if file.due.is_empty() {
+            self.due_files.remove(&number);
+        }
+    }
+
+    /// Brings the index up to date with a page whose bytes changed; lets go of a clean page.
+    pub(super) fn refresh(&mut self, number: FileNumber, file: &mut File, page_number: u64) {
+        let (start, end) = self.span(page_number);
+        let dirty = file.dirty.overlaps(start, end);
+        let may_write = dirty && file.candidate(start, end, self.block_bytes).is_some();
+        let Some(page) = file.pages.get_mut(&page_number) else {
+            return;
+        };
+        if dirty != page.dirty {
+            page.dirty = dirty;
+            if dirty {
+                self.unwritten_pages += 1;
+            } else {
+                self.unwritten_pages -= 1;
+            }
+        }
+        let page = *page;
+        if may_write && !page.waiting {
+            if !page.ready
+                && let Some(page) = file.pages.get_mut(&page_number)
+            {
+                page.ready = true;
+                self.ages.insert((page.since, number, page_number));
+                file.ready.insert(page_number);
+                self.ready_files.insert(number);
+            }
+        } else {
+            self.withdraw(number, file, page_number);
+        }
+        if !dirty && page.flights == 0 {
+            if page.waiting {
+                self.retries.remove(&(page.retry_at, number, page_number));
+            }
+            file.pages.remove(&page_number);
+            self.held_pages -= 1;
+        }
+    }
+
+    /// Makes a page due that may be written.
+    pub(super) fn make_due(&mut self, number: FileNumber, file: &mut File, page: u64, due: Due) {
+        let Some(entry) = file.pages.get(&page).filter(|page| page.ready) else {
+            return;
+        };
+        self.ages.remove(&(entry.since, number, page));
+        file.due.insert(page, due);
+        self.due_files.insert(number);
+    }
+}

@@ -1,0 +1,319 @@
+//! How fast may writers go?
+//!
+//! Dirty memory is limited in *time*: what the device writes in two seconds, at most the share of
+//! the arena. A writer who finds less than three quarters of that dirty is never slowed. Above, he
+//! pauses before each new page, so that all writers together dirty memory as fast as the device
+//! cleans it:
+//!
+//! ```text
+//!   ratio 2 |.
+//!           | '.
+//!         1 |    '-...._____....-.          rate = bandwidth x ratio / files being written
+//!           |                     '.
+//!         0 |                       '.
+//!           +-----------+-------------+
+//!        free run    setpoint       hard    dirty memory
+//! ```
+//!
+//! The cubic is flat at the setpoint, so that noise there changes nothing, and steep at the ends.
+//! An error in the measured bandwidth only shifts the place where it settles.
+//!
+//! Each file has its own clock, which a new page moves on by what it costs; a writer pauses until
+//! its time. Short pauses are saved up, long ones are cut at 200 ms, and the rest stays on the
+//! clock (at most a second). So files get equal shares whatever the size of their calls.
+//!
+//! The bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s,
+//! in *memory that became clean*: one small range frees a page. A step in which the device had
+//! too little to do may raise the estimate, but not lower it. The hard limit rises at once, and
+//! falls by 1/32 per step, never below what is dirty: nobody is stopped because the device became
+//! slow. All other limits follow at once. While more is dirty than the hard limit should be,
+//! writers go at a quarter of the bandwidth, and one whose clock is more than a pause ahead is
+//! refused, so that what is too much is gone after some seconds.
+//!
+//! Known weaknesses: several writers of one file share its rate; a file is taken for one that is
+//! being written for a second after its last new page; a device that alternates between fast
+//! and slow within seconds is taken for one of the average speed.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::settings::{
+    CHUNK_BYTES_MIN, FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, Settings,
+};
+use super::{FileNumber, WriteBack};
+
+/// Length of a measurement.
+const STEP: Duration = Duration::from_millis(200);
+/// Time over which the bandwidth is averaged.
+const AVERAGE: Duration = Duration::from_secs(3);
+/// The limit falls by one part in this many per step.
+const FALL_DIVISOR: u64 = 32;
+/// Shorter pauses are saved up.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+/// Writers are never slowed to less than this part of the bandwidth.
+const RATIO_MIN: f64 = 0.25;
+/// A clock is never further ahead.
+const DEBT_MAX: Duration = Duration::from_secs(1);
+/// A file counts as being written for so long after its last new page.
+const WRITER_IDLE: Duration = Duration::from_secs(1);
+/// A device is never taken for slower, in bytes per second.
+const BANDWIDTH_MIN: f64 = 4096.0;
+
+/// The limits of dirty memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Above it the flusher writes, in bytes.
+    pub background_bytes: u64,
+    /// Below it writers are never slowed, in bytes.
+    pub free_run_bytes: u64,
+    /// Where writers go as fast as the device, in bytes.
+    pub setpoint_bytes: u64,
+    /// Never exceeded, in bytes.
+    pub hard_bytes: u64,
+    /// Most bytes under write-out.
+    pub flight_bytes_max: u64,
+    /// What the device is taken for, in bytes per second.
+    pub bandwidth: u64,
+}
+
+/// When a file may dirty its next page.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    time: Duration,
+    seen: Duration,
+}
+
+/// What a writer of new pages is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pause {
+    pub(super) length: Duration,
+    pub(super) capped: bool,
+    /// So much is dirty that the rest of a capped pause has to be waited for too.
+    pub(super) refused: bool,
+}
+
+/// What a measurement led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Measured {
+    pub(super) steps: u64,
+    pub(super) idle: u64,
+    pub(super) rises: u64,
+    pub(super) falls: u64,
+}
+
+/// The state of the pacing.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    page_bytes: u64,
+    dirty_bytes_max: u64,
+    device_time_max: Duration,
+    pause_max: Duration,
+    flight_bytes_max: u64,
+    bandwidth: f64,
+    hard_bytes: u64,
+    busy_since: Option<Duration>,
+    step_busy: Duration,
+    step_bytes: u64,
+    step_pressed: bool,
+    clocks: BTreeMap<FileNumber, Clock>,
+    clocks_checked: Duration,
+}
+
+impl Pacing {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let mut pacing = Self {
+            page_bytes: settings.page_bytes,
+            dirty_bytes_max: settings.dirty_bytes_max,
+            device_time_max: settings.device_time_max,
+            pause_max: settings.pause_max,
+            flight_bytes_max: settings.flight_bytes_max,
+            bandwidth: settings.bandwidth_initial as f64,
+            hard_bytes: 0,
+            busy_since: None,
+            step_busy: Duration::ZERO,
+            step_bytes: 0,
+            step_pressed: false,
+            clocks: BTreeMap::new(),
+            clocks_checked: Duration::ZERO,
+        };
+        pacing.hard_bytes = pacing.target();
+        pacing
+    }
+
+    /// Where the hard limit belongs.
+    fn target(&self) -> u64 {
+        // A float beyond the range becomes the last number there is.
+        let bytes = (self.bandwidth * self.device_time_max.as_secs_f64()) as u64;
+        let least = self.page_bytes.saturating_mul(HARD_PAGES_MIN);
+        bytes.max(least).min(self.dirty_bytes_max)
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let hard_bytes = self.hard_bytes;
+        let wanted_bytes = self.target().min(hard_bytes);
+        let background_bytes = wanted_bytes / 2;
+        let free_run_bytes = background_bytes.midpoint(wanted_bytes);
+        let bandwidth = self.bandwidth as u64;
+        let least = FLIGHT_BYTES_MIN.min(self.flight_bytes_max);
+        Limits {
+            background_bytes,
+            free_run_bytes,
+            setpoint_bytes: free_run_bytes.midpoint(wanted_bytes),
+            hard_bytes,
+            flight_bytes_max: (bandwidth / FLIGHT_SECOND_DIVISOR)
+                .clamp(least, self.flight_bytes_max),
+            bandwidth,
+        }
+    }
+
+    /// How much of a file is written before the next file has its turn.
+    pub(super) fn chunk_bytes(&self) -> u64 {
+        let half_second = self.bandwidth as u64 / 2;
+        half_second.min(self.hard_bytes / 8).max(CHUNK_BYTES_MIN)
+    }
+
+    /// The rate of all writers together, as a part of the bandwidth: 2 to 0.
+    fn ratio(&self, dirty_bytes: u64) -> f64 {
+        let limits = self.limits();
+        let room = (limits.setpoint_bytes - limits.free_run_bytes).max(1) as f64;
+        let distance = (limits.setpoint_bytes as f64 - dirty_bytes as f64) / room;
+        (1.0 + distance.clamp(-1.0, 1.0).powi(3)).max(RATIO_MIN)
+    }
+
+    /// How long a writer of new pages has to pause. One that may not is not charged for it.
+    pub(super) fn pause(
+        &mut self,
+        file: FileNumber,
+        new_bytes: u64,
+        dirty_bytes: u64,
+        may_pause: bool,
+        now: Duration,
+    ) -> Pause {
+        self.check_clocks(now);
+        let fresh = Clock {
+            time: now,
+            seen: now,
+        };
+        self.clocks.entry(file).or_insert(fresh).seen = now;
+        let after = dirty_bytes.saturating_add(new_bytes);
+        if after <= self.limits().free_run_bytes {
+            self.clocks.insert(file, fresh);
+            return Pause::default();
+        }
+        let before = self
+            .clocks
+            .get(&file)
+            .map_or(now, |clock| clock.time.max(now));
+        if dirty_bytes > self.target() && before > now.saturating_add(self.pause_max) {
+            return Pause {
+                refused: true,
+                ..Pause::default()
+            };
+        }
+        let writers = self.clocks.len().max(1) as f64;
+        let rate = (self.bandwidth * self.ratio(dirty_bytes) / writers).max(1.0);
+        let cost = (new_bytes as f64 / rate).min(DEBT_MAX.as_secs_f64());
+        let time = before.saturating_add(Duration::from_secs_f64(cost));
+        let time = time.min(now.saturating_add(DEBT_MAX));
+        let due = time.saturating_sub(now);
+        let length = if due < PAUSE_MIN { Duration::ZERO } else { due };
+        if may_pause || length.is_zero() {
+            self.clocks.insert(file, Clock { time, seen: now });
+        }
+        Pause {
+            length: length.min(self.pause_max),
+            capped: length > self.pause_max,
+            refused: false,
+        }
+    }
+
+    /// Forgets files that are not being written any more.
+    fn check_clocks(&mut self, now: Duration) {
+        if now.saturating_sub(self.clocks_checked) < STEP {
+            return;
+        }
+        self.clocks_checked = now;
+        self.clocks
+            .retain(|_, clock| now.saturating_sub(clock.seen) < WRITER_IDLE);
+    }
+
+    /// The device has something to do.
+    pub(super) fn began(&mut self, now: Duration) {
+        self.busy_since.get_or_insert(now);
+    }
+
+    /// It has as much to do as it can.
+    pub(super) fn pressed(&mut self) {
+        self.step_pressed = true;
+    }
+
+    /// A write failed: the time it took says nothing.
+    pub(super) fn failed(&mut self, flying: bool, now: Duration) {
+        self.busy_since = flying.then_some(now);
+    }
+
+    /// A write made memory clean; `flying` says whether the device has still something to do.
+    pub(super) fn cleaned(
+        &mut self,
+        bytes: u64,
+        dirty_bytes: u64,
+        flying: bool,
+        now: Duration,
+    ) -> Measured {
+        let mut measured = Measured::default();
+        let busy = now.saturating_sub(self.busy_since.unwrap_or(now));
+        self.busy_since = flying.then_some(now);
+        self.step_busy = self.step_busy.saturating_add(busy);
+        self.step_bytes = self.step_bytes.saturating_add(bytes);
+        self.step_pressed |= dirty_bytes > self.limits().background_bytes;
+        if self.step_busy < STEP {
+            return measured;
+        }
+        measured.steps = 1;
+        let sample = self.step_bytes as f64 / self.step_busy.as_secs_f64();
+        if sample >= self.bandwidth || self.step_pressed {
+            let weight = (self.step_busy.as_secs_f64() / AVERAGE.as_secs_f64()).min(1.0);
+            self.bandwidth += (sample - self.bandwidth) * weight;
+            self.bandwidth = self.bandwidth.max(BANDWIDTH_MIN);
+        } else {
+            measured.idle = 1;
+        }
+        self.step_busy = Duration::ZERO;
+        self.step_bytes = 0;
+        self.step_pressed = false;
+        self.follow(dirty_bytes, &mut measured);
+        measured
+    }
+
+    /// Moves the hard limit towards where it belongs.
+    fn follow(&mut self, dirty_bytes: u64, measured: &mut Measured) {
+        let target = self.target();
+        if target > self.hard_bytes {
+            self.hard_bytes = target;
+            measured.rises = 1;
+            return;
+        }
+        let target = target.max(dirty_bytes);
+        if target < self.hard_bytes {
+            self.hard_bytes -= (self.hard_bytes - target).div_ceil(FALL_DIVISOR);
+            measured.falls = 1;
+        }
+    }
+}
+
+impl WriteBack {
+    /// A write ended; `gained` bytes of memory are clean, 0 when it failed.
+    pub(super) fn measure(&mut self, gained: u64, now: Duration) {
+        let flying = !self.flying.is_empty();
+        if gained == 0 {
+            self.pacing.failed(flying, now);
+            return;
+        }
+        let dirty_bytes = self.dirty_memory_bytes();
+        let measured = self.pacing.cleaned(gained, dirty_bytes, flying, now);
+        self.counts.bandwidth_steps += measured.steps;
+        self.counts.bandwidth_steps_idle += measured.idle;
+        self.counts.limit_rises += measured.rises;
+        self.counts.limit_falls += measured.falls;
+    }
+}

@@ -1,0 +1,186 @@
+//! The constants of write-back, and the reasons for them.
+//!
+//! ```text
+//!  0        background       free run    setpoint      hard
+//!  +------------+---------------+-----------+-----------+--> dirty memory
+//!   nothing      the flusher     writers pause,          writers
+//!   written      writes          the longer the          wait
+//!                                further right
+//! ```
+//!
+//! | constant | value | reason |
+//! |---|---|---|
+//! | hard limit | 2 s of the device | how long a commit may take, in time and not in bytes |
+//! | background | half of it | room for a burst on one side, work to sort on the other |
+//! | pause | at most 200 ms | longer ones are felt as a hang (Linux) |
+//! | expire, tick | 30 s, 5 s | what a crash may cost, how often one looks (4.xBSD, Linux) |
+//! | under write-out | 1 to 16 MiB, low mark 2/3 | busy device, short queue (FreeBSD) |
+//! | chunk | 0.5 s, limit/8, >= 4 MiB | few seeks, nobody waits long (Linux) |
+//! | retry | 1 s, doubling to 30 s | a device that is away is not hammered |
+
+use std::time::Duration;
+
+use super::Rule;
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+/// Bytes of a cache page.
+pub const PAGE_BYTES: u64 = 64 * KIB;
+/// Bytes of a block of the rules of the report.
+pub const BLOCK_BYTES: u64 = 8 * KIB;
+/// Longest write where the device does not say what it likes.
+pub const CLUSTER_BYTES_MAX: u64 = MIB;
+/// Dirty memory, in time that the device needs for it.
+pub const DEVICE_TIME_MAX: Duration = Duration::from_secs(2);
+/// Longest pause of a writer.
+pub const PAUSE_MAX: Duration = Duration::from_millis(200);
+/// Bytes dirty for so long are written.
+pub const EXPIRE: Duration = Duration::from_secs(30);
+/// How often expired bytes are looked for.
+pub const TICK: Duration = Duration::from_secs(5);
+/// Most bytes under write-out.
+pub const FLIGHT_BYTES_MAX: u64 = 16 * MIB;
+/// What a device is taken for until it was measured, in bytes per second.
+pub const BANDWIDTH_INITIAL: u64 = 100 * MIB;
+/// Wait after a first failure.
+pub const RETRY_MIN: Duration = Duration::from_secs(1);
+/// Longest wait after failures.
+pub const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// Bytes under write-out, however slow the device is.
+pub(super) const FLIGHT_BYTES_MIN: u64 = MIB;
+/// Bytes under write-out are at most this part of a second of the device.
+pub(super) const FLIGHT_SECOND_DIVISOR: u64 = 4;
+/// The least a file gets before the next.
+pub(super) const CHUNK_BYTES_MIN: u64 = 4 * MIB;
+/// Pages of dirty memory, however slow the device is.
+pub(super) const HARD_PAGES_MIN: u64 = 16;
+
+const PAGE_BYTES_LIMIT: u64 = 1 << 30;
+const BYTES_LIMIT: u64 = 1 << 50;
+
+const _: () = assert!(PAGE_BYTES.is_power_of_two() && BLOCK_BYTES.is_power_of_two());
+const _: () = assert!(BLOCK_BYTES <= PAGE_BYTES);
+const _: () = assert!(FLIGHT_BYTES_MIN <= FLIGHT_BYTES_MAX);
+const _: () = assert!(CLUSTER_BYTES_MAX <= FLIGHT_BYTES_MAX);
+const _: () = assert!(TICK.as_nanos() < EXPIRE.as_nanos());
+const _: () = assert!(RETRY_MIN.as_nanos() <= RETRY_MAX.as_nanos());
+
+/// What [`super::WriteBack`] goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// When bytes are written.
+    pub rule: Rule,
+    /// Bytes of a cache page, a power of two: the unit in which dirty memory is counted.
+    pub page_bytes: u64,
+    /// Bytes of a block of the rules of the report, a power of two, at most a page.
+    pub block_bytes: u64,
+    /// Longest write, in bytes: what the device likes.
+    pub cluster_bytes_max: u64,
+    /// Most dirty memory, in bytes: the share of the arena.
+    pub dirty_bytes_max: u64,
+    /// Most dirty memory, in time that the device needs to write it.
+    pub device_time_max: Duration,
+    /// Longest pause of a writer.
+    pub pause_max: Duration,
+    /// Bytes dirty for so long are written.
+    pub expire: Duration,
+    /// How often expired bytes are looked for.
+    pub tick: Duration,
+    /// Most bytes under write-out; less on slow devices.
+    pub flight_bytes_max: u64,
+    /// What the device is taken for until it was measured, in bytes per second.
+    pub bandwidth_initial: u64,
+    /// Wait after a first failure.
+    pub retry_min: Duration,
+    /// Longest wait after failures.
+    pub retry_max: Duration,
+}
+
+impl Settings {
+    /// The documented constants, with a share of the arena for dirty memory.
+    #[must_use]
+    pub const fn new(rule: Rule, dirty_bytes_max: u64) -> Self {
+        Self {
+            rule,
+            page_bytes: PAGE_BYTES,
+            block_bytes: BLOCK_BYTES,
+            cluster_bytes_max: CLUSTER_BYTES_MAX,
+            dirty_bytes_max,
+            device_time_max: DEVICE_TIME_MAX,
+            pause_max: PAUSE_MAX,
+            expire: EXPIRE,
+            tick: TICK,
+            flight_bytes_max: FLIGHT_BYTES_MAX,
+            bandwidth_initial: BANDWIDTH_INITIAL,
+            retry_min: RETRY_MIN,
+            retry_max: RETRY_MAX,
+        }
+    }
+
+    /// The nearest settings that fit together.
+    pub(super) fn normalised(mut self) -> Self {
+        let power = |bytes: u64| bytes.clamp(1, PAGE_BYTES_LIMIT).next_power_of_two();
+        self.page_bytes = power(self.page_bytes);
+        self.block_bytes = power(self.block_bytes).min(self.page_bytes);
+        self.dirty_bytes_max = self.dirty_bytes_max.clamp(self.page_bytes, BYTES_LIMIT);
+        self.flight_bytes_max = self.flight_bytes_max.clamp(self.page_bytes, BYTES_LIMIT);
+        self.cluster_bytes_max = self.cluster_bytes_max.clamp(1, self.flight_bytes_max);
+        self.bandwidth_initial = self.bandwidth_initial.clamp(1, BYTES_LIMIT);
+        self.tick = self.tick.max(Duration::from_millis(1));
+        self.retry_min = self.retry_min.max(Duration::from_millis(1));
+        self.retry_max = self.retry_max.max(self.retry_min);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_are_the_documented_ones() {
+        let settings = Settings::new(Rule::Delayed, 1 << 30);
+        assert_eq!(settings.page_bytes, 65_536);
+        assert_eq!(settings.block_bytes, 8192);
+        assert_eq!(settings.device_time_max, Duration::from_secs(2));
+        assert_eq!(settings.pause_max, Duration::from_millis(200));
+        assert_eq!(settings.expire, Duration::from_secs(30));
+        assert_eq!(settings.tick, Duration::from_secs(5));
+        assert_eq!(settings.flight_bytes_max, 16 << 20);
+        assert_eq!(settings.retry_min, Duration::from_secs(1));
+        assert_eq!(settings.retry_max, Duration::from_secs(30));
+        assert_eq!(settings, settings.normalised());
+    }
+
+    #[test]
+    fn any_settings_become_consistent() {
+        for value in [0, 1, 3, 4096, 65_537, u64::MAX] {
+            let settings = Settings {
+                page_bytes: value,
+                block_bytes: value,
+                cluster_bytes_max: value,
+                device_time_max: Duration::ZERO,
+                pause_max: Duration::ZERO,
+                expire: Duration::ZERO,
+                tick: Duration::ZERO,
+                flight_bytes_max: value,
+                bandwidth_initial: value,
+                retry_min: Duration::from_secs(value),
+                retry_max: Duration::ZERO,
+                ..Settings::new(Rule::Sync, value)
+            }
+            .normalised();
+            assert!(settings.page_bytes.is_power_of_two());
+            assert!(settings.block_bytes.is_power_of_two());
+            assert!(settings.block_bytes <= settings.page_bytes);
+            assert!(settings.dirty_bytes_max >= settings.page_bytes);
+            assert!(settings.flight_bytes_max >= settings.page_bytes);
+            assert!(settings.cluster_bytes_max <= settings.flight_bytes_max);
+            assert!(settings.cluster_bytes_max >= 1 && settings.bandwidth_initial >= 1);
+            assert!(settings.retry_min <= settings.retry_max && settings.tick > Duration::ZERO);
+            assert_eq!(settings, settings.normalised());
+        }
+    }
+}

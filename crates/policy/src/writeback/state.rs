@@ -1,0 +1,207 @@
+//! What write-back knows.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::file::{File, Flight};
+use super::index::Index;
+use super::pacing::Pacing;
+use super::selection::Turn;
+use super::spans::{Span, Spans};
+use super::stream::Habits;
+use super::tags::Tags;
+use super::{Counts, Extent, FileNumber, Limits, Rule, Settings, WriteId};
+
+/// A write that was handed out.
+#[derive(Debug)]
+pub(super) struct Flying {
+    pub(super) file: FileNumber,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// What of it was dirty.
+    pub(super) parts: Vec<Span>,
+    /// When the oldest of its pages became dirty.
+    pub(super) since: Duration,
+}
+
+/// Write-back of one device.
+#[derive(Debug)]
+pub struct WriteBack {
+    pub(super) settings: Settings,
+    pub(super) now: Duration,
+    pub(super) files: BTreeMap<FileNumber, File>,
+    pub(super) index: Index,
+    pub(super) flying: BTreeMap<WriteId, Flying>,
+    pub(super) next_id: u64,
+    pub(super) flight_bytes: u64,
+    /// Enough is under write-out; until it is 2/3 of that.
+    pub(super) flight_stopped: bool,
+    pub(super) due_blocks: VecDeque<(FileNumber, u64)>,
+    pub(super) tags: Tags,
+    pub(super) turn: Turn,
+    pub(super) pacing: Pacing,
+    pub(super) habits: Habits,
+    pub(super) counts: Counts,
+}
+
+impl WriteBack {
+    /// Nothing is dirty.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let settings = settings.normalised();
+        let block_bytes = settings.rule.by_block().then_some(settings.block_bytes);
+        Self {
+            settings,
+            now: Duration::ZERO,
+            files: BTreeMap::new(),
+            index: Index::new(settings.page_bytes, block_bytes),
+            flying: BTreeMap::new(),
+            next_id: 0,
+            flight_bytes: 0,
+            flight_stopped: false,
+            due_blocks: VecDeque::new(),
+            tags: Tags::default(),
+            turn: Turn::default(),
+            pacing: Pacing::new(&settings),
+            habits: Habits::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The rule it goes by.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        self.settings.rule
+    }
+
+    /// What of a range is dirty or under write-out, ascending, not touching.
+    pub fn dirty_in(
+        &self,
+        file: FileNumber,
+        extent: Extent,
+    ) -> impl Iterator<Item = Extent> + use<> {
+        let (start, end) = (extent.offset, extent.end());
+        let mut spans = Spans::default();
+        if let Some(file) = self.files.get(&file) {
+            for (from, to) in file.dirty.within(start, end) {
+                spans.insert(from, to);
+            }
+            let flights = file.flying(start, end).map(|(_, flight)| flight);
+            let flights = flights.filter(|flight| !flight.forgotten);
+            // A write of a block may have clean bytes between its dirty ones.
+            let parts = flights.filter_map(|flight| self.flying.get(&flight.id));
+            for &(from, to) in parts.flat_map(|flying| &flying.parts) {
+                spans.insert(from.max(start), to.min(end));
+            }
+        }
+        let spans: Vec<Span> = spans.within(0, u64::MAX).collect();
+        spans.into_iter().map(|(start, end)| Extent {
+            offset: start,
+            length: end - start,
+        })
+    }
+
+    /// Whether any byte of a range is dirty or under write-out.
+    #[must_use]
+    pub fn is_dirty(&self, file: FileNumber, extent: Extent) -> bool {
+        let (start, end) = (extent.offset, extent.end());
+        self.files.get(&file).is_some_and(|file| {
+            file.dirty.overlaps(start, end)
+                || file.flying(start, end).any(|(_, flight)| !flight.forgotten)
+        })
+    }
+
+    /// Files with a dirty byte or a byte under write-out, ascending.
+    pub fn files(&self) -> impl Iterator<Item = FileNumber> {
+        self.files
+            .iter()
+            .filter(|(_, file)| !file.pages.is_empty())
+            .map(|(number, _)| *number)
+    }
+
+    /// Drops what is dirty in a file: it will not be written, unless it is under write-out
+    /// already. Pending tags of the file fail. Says how many bytes were dirty or under write-out.
+    pub fn forget(&mut self, number: FileNumber) -> u64 {
+        let Some(file) = self.files.get_mut(&number) else {
+            return 0;
+        };
+        let bytes = file.unclean(0, u64::MAX).bytes();
+        file.dirty.clear();
+        file.due_blocks.clear();
+        let pages: Vec<u64> = file.pages.keys().copied().collect();
+        for Flight { forgotten, .. } in file.flights.values_mut() {
+            *forgotten = true;
+        }
+        for page in pages {
+            if let Some(page) = file.pages.get_mut(&page) {
+                page.flights = 0;
+            }
+            self.index.refresh(number, file, page);
+        }
+        if file.is_gone() {
+            self.files.remove(&number);
+        }
+        self.due_blocks.retain(|(file, _)| *file != number);
+        let (_, failed) = self.tags.forget(number);
+        self.counts.tags_failed += failed;
+        self.counts.forgotten_bytes += bytes;
+        bytes
+    }
+
+    /// Bytes that are dirty, without those that are only under write-out.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        self.files.values().map(|file| file.dirty.bytes()).sum()
+    }
+
+    /// Bytes under write-out.
+    #[must_use]
+    pub fn flight_bytes(&self) -> u64 {
+        self.flight_bytes
+    }
+
+    /// Pages with a dirty byte or a byte under write-out: what the limits are about.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.index.held_pages
+    }
+
+    /// The memory of those pages, in bytes.
+    #[must_use]
+    pub fn dirty_memory_bytes(&self) -> u64 {
+        self.index
+            .held_pages
+            .saturating_mul(self.settings.page_bytes)
+    }
+
+    /// Spans of dirty bytes in the page that holds a byte. Many small ones cost time: a cache
+    /// fills the gaps between them, and calls [`WriteBack::wrote`] for the whole.
+    #[must_use]
+    pub fn dirty_spans_in_page(&self, file: FileNumber, offset: u64) -> usize {
+        let (start, end) = self.index.span(offset / self.settings.page_bytes);
+        self.files
+            .get(&file)
+            .map_or(0, |file| file.dirty.within(start, end).count())
+    }
+
+    /// The limits of dirty memory now.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.pacing.limits()
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        Counts {
+            recent_overflows: self.habits.overflows,
+            ..self.counts
+        }
+    }
+
+    /// Time never goes back.
+    pub(super) fn advance(&mut self, now: Duration) -> Duration {
+        self.now = self.now.max(now);
+        self.now
+    }
+}

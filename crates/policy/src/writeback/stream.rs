@@ -1,0 +1,238 @@
+//! Who writes a file from one end to the other, and will not come back?
+//!
+//! Write-behind keeps a copy of a large file from filling memory with pages that nobody will change
+//! again, and the device idle meanwhile. The guess "this block was written to its end, so it is
+//! finished" cost 8,750 waits in 10,000, so here four things have to come together:
+//!
+//! - a stream: at least three calls, each of them near the end of the one before (near, because
+//!   the requests of a client over a network overtake each other);
+//! - a page that is full of dirty bytes, each written once;
+//! - which was not written to the device within the last expiry interval;
+//! - and a whole write (1 MiB, or what the device likes if that is more) of such pages in a row.
+//!
+//! ```text
+//!             behind            checked            end
+//!   ----------+-----------------+------------------+----------> pages
+//!    due, or    full and fresh,   not full yet      highest byte
+//!    left alone not yet enough                      of the stream
+//! ```
+//!
+//! A page that is not full when the stream is 16 MiB further, or is not fresh, is left to the
+//! other reasons, and what was gathered before it too when it is less than a write.
+//!
+//! Known weaknesses: eight streams a file; a call that overlaps dirty bytes spoils all pages it
+//! touches; of more than 1024 files written within one interval the write-behind rests.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::FileNumber;
+use super::file::File;
+use super::index::Index;
+use super::recent::Recent;
+
+/// Streams of one file.
+const STREAMS_MAX: usize = 8;
+/// How far from the end of a stream a call may begin and still belong to it.
+const REORDER_BYTES: u64 = 16 << 20;
+/// After this silence a stream is over.
+const IDLE_FORGET: Duration = Duration::from_secs(5);
+/// Calls after the first that prove a stream.
+const PROOF_CALLS: u32 = 2;
+/// What is written behind a stream at a time, at least.
+pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
+/// Files whose writers are remembered.
+const HABITS_MAX: usize = 1024;
+
+/// One stream.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// First page that was not dealt with.
+    behind: u64,
+    /// First page that is not known to be full and fresh.
+    checked: u64,
+    /// After the highest byte.
+    end: u64,
+    /// Calls that went on with it.
+    calls: u32,
+    /// Pages of it were made due.
+    pushed: bool,
+    seen: Duration,
+}
+
+/// What a call did to the streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    /// Pages that are to be written.
+    pub(super) due: Vec<std::ops::Range<u64>>,
+    pub(super) sequential: bool,
+    pub(super) spared: u64,
+    pub(super) skipped: u64,
+}
+
+/// How a file was written lately.
+#[derive(Debug, Default)]
+pub(super) struct Habit {
+    streams: Vec<Stream>,
+    pub(super) recent: Recent,
+    seen: Duration,
+}
+
+impl Habit {
+    /// A call wrote `start..end`, at least partly for the first time.
+    pub(super) fn step(
+        &mut self,
+        (start, end): (u64, u64),
+        behind_bytes: u64,
+        file: &File,
+        index: &Index,
+        now: Duration,
+    ) -> Step {
+        let near = |stream: &Stream| stream.end.abs_diff(start);
+        let first = start / index.page_bytes;
+        let candidates = self.streams.iter_mut().filter(|stream| {
+            let passed = stream.pushed && first < stream.behind.saturating_sub(1);
+            let idle = now.saturating_sub(stream.seen) >= IDLE_FORGET;
+            near(stream) <= REORDER_BYTES && !passed && !idle
+        });
+        let Some(stream) = candidates.min_by_key(|stream| near(stream)) else {
+            self.begin(start, end, index.page_bytes, now);
+            return Step::default();
+        };
+        let first = start.div_ceil(index.page_bytes);
+        if !stream.pushed && first < stream.behind {
+            // The first calls came in the wrong order.
+            stream.behind = first;
+            stream.checked = first;
+        }
+        stream.seen = now;
+        stream.calls = stream.calls.saturating_add(1);
+        stream.end = stream.end.max(end);
+        let mut step = Step {
+            sequential: true,
+            ..Step::default()
+        };
+        if stream.calls >= PROOF_CALLS {
+            stream.check(behind_bytes, file, index, &mut step);
+        }
+        step
+    }
+
+    fn begin(&mut self, start: u64, end: u64, page_bytes: u64, now: Duration) {
+        let first = start.div_ceil(page_bytes);
+        let stream = Stream {
+            behind: first,
+            checked: first,
+            end,
+            calls: 0,
+            pushed: false,
+            seen: now,
+        };
+        if self.streams.len() < STREAMS_MAX {
+            self.streams.push(stream);
+        } else if let Some(oldest) = self.streams.iter_mut().min_by_key(|stream| stream.seen) {
+            *oldest = stream;
+        }
+    }
+}
+
+impl Stream {
+    /// There is a whole write, unless a page was written again since it was found full.
+    fn push(&mut self, file: &File, step: &mut Step) {
+        let pages = self.behind..self.checked;
+        let stale = |page: &u64| file.pages.get(page).is_none_or(|page| !page.fresh);
+        if let Some(last) = pages.clone().rev().find(stale) {
+            step.spared += last + 1 - self.behind;
+            self.behind = last + 1;
+            return;
+        }
+        step.due.push(pages);
+        self.behind = self.checked;
+        self.pushed = true;
+    }
+
+    fn check(&mut self, behind_bytes: u64, file: &File, index: &Index, step: &mut Step) {
+        loop {
+            let (start, end) = index.span(self.checked);
+            if end > self.end || start == end {
+                return;
+            }
+            let page = file.pages.get(&self.checked);
+            if page.is_some_and(|page| page.fresh && page.ready) {
+                if file.dirty.covers(start, end) {
+                    self.checked += 1;
+                    if (self.checked - self.behind) * index.page_bytes >= behind_bytes {
+                        self.push(file, step);
+                    }
+                    continue;
+                }
+                if self.end - end < REORDER_BYTES {
+                    return;
+                }
+                step.skipped += 1;
+            } else if page.is_none() {
+                // Nothing of it came yet; a stream that jumped is not followed page by page.
+                if self.end - end < REORDER_BYTES {
+                    return;
+                }
+                let next = file.pages.range(self.checked..).next();
+                let last = self.end / index.page_bytes;
+                let next = next.map_or(last, |(&page, _)| page.min(last));
+                step.skipped += next - self.checked;
+                self.checked = next;
+                self.behind = next;
+                continue;
+            } else {
+                step.spared += 1;
+            }
+            self.checked += 1;
+            self.behind = self.checked;
+        }
+    }
+}
+
+/// The habits of all files.
+#[derive(Debug, Default)]
+pub(super) struct Habits {
+    files: BTreeMap<FileNumber, Habit>,
+    /// A file that is not known is taken for one that was written lately, until then.
+    blind_until: Duration,
+    /// How often something was forgotten too early.
+    pub(super) overflows: u64,
+}
+
+impl Habits {
+    /// The habit of a file.
+    pub(super) fn of(&mut self, file: FileNumber, now: Duration, interval: Duration) -> &mut Habit {
+        if self.files.len() >= HABITS_MAX && !self.files.contains_key(&file) {
+            self.files
+                .retain(|_, habit| now.saturating_sub(habit.seen) < interval.saturating_mul(2));
+            if self.files.len() >= HABITS_MAX {
+                self.files.clear();
+                self.blind_until = now.saturating_add(interval);
+                self.overflows += 1;
+            }
+        }
+        let blind_until = self.blind_until;
+        let habit = self.files.entry(file).or_insert_with(|| Habit {
+            recent: Recent::blind(blind_until),
+            ..Habit::default()
+        });
+        habit.seen = now;
+        habit
+    }
+
+    /// The pages `first..end` of a file are being written.
+    pub(super) fn note(
+        &mut self,
+        file: FileNumber,
+        pages: std::ops::Range<u64>,
+        now: Duration,
+        interval: Duration,
+    ) {
+        let recent = &mut self.of(file, now, interval).recent;
+        if recent.note(pages.start, pages.end, now, interval) {
+            self.overflows += 1;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+use std::time::Duration;
+
+use super::*;
+
+const FILE: FileNumber = FileNumber(1);
+
+fn extent(offset: u64, length: u64) -> Extent {
+    Extent { offset, length }
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn everything() -> Extent {
+    extent(0, u64::MAX)
+}
+
+fn drain(policy: &mut WriteBack, now: Duration) -> Vec<Write> {
+    std::iter::from_fn(|| policy.next(now)).collect()
+}
+
+#[test]
+fn rules_have_names() {
+    for rule in Rule::ALL {
+        assert_eq!(Rule::parse(rule.name()), Some(rule));
+        assert_eq!(rule.to_string(), rule.name());
+        assert_eq!(rule.reads_again(), rule == Rule::BugReplica);
+    }
+    assert_eq!(Rule::parse("Delayed"), None);
+}
+
+#[test]
+fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
+    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let now = seconds(1);
+    for block in [0, 5, 2, 7, 4, 1, 6, 3, 0, 5] {
+        let bytes = extent(block * 8192, 8192);
+        assert_eq!(policy.admit(FILE, bytes, now), Admission::Granted);
+        assert_eq!(policy.wrote(FILE, bytes, now), Urgency::Later);
+    }
+    assert_eq!(policy.next(now), None);
+    assert_eq!(policy.next_at(now), Some(seconds(35)));
+    assert_eq!(
+        policy.dirty_in(FILE, everything()).collect::<Vec<_>>(),
+        [extent(0, 65_536)]
+    );
+    let tag = policy.tag(FILE, everything(), now);
+    assert_eq!(policy.tag_state(tag), TagState::Pending);
+    let writes = drain(&mut policy, now);
+    assert_eq!(writes.len(), 1);
+    assert_eq!(writes[0].extent, extent(0, 65_536));
+    assert!(policy.is_dirty(FILE, extent(8192, 1)));
+    policy.finished(writes[0].id, true, now);
+    assert_eq!(policy.tag_state(tag), TagState::Written);
+    assert_eq!(policy.tag_state(tag), TagState::Failed, "forgotten");
+    assert!(!policy.is_dirty(FILE, everything()));
+    assert_eq!((policy.dirty_pages(), policy.dirty_bytes()), (0, 0));
+    let counts = policy.counts();
+    assert_eq!(
+        (counts.tagged_writes, counts.rewritten_bytes),
+        (1, 2 * 8192)
+    );
+}
+
+#[test]
+fn bytes_under_write_out_may_become_dirty_again() {
+    let mut policy = WriteBack::new(Settings::new(Rule::Delayed, 1 << 30));
+    let now = seconds(1);
+    policy.wrote(FILE, extent(0, 8192), now);
+    let first = policy.tag(FILE, everything(), now);
+    let write = policy.next(now).unwrap();
+    policy.wrote(FILE, extent(4096, 100), now);
+    let second = policy.tag(FILE, everything(), now);
+    assert_eq!(policy.next(now), None, "under write-out");
+    policy.finished(write.id, true, now);
+    assert_eq!(policy.tag_state(first), TagState::Written);
+    assert_eq!(policy.tag_state(second), TagState::Pending);
+    let again = policy.next(now).unwrap();
+    assert_eq!(again.extent, extent(4096, 100));
+    policy.finished(again.id, true, now);
+    assert_eq!(policy.tag_state(second), TagState::Written);
+    assert_eq!(policy.counts().redirtied_bytes, 100);
+}

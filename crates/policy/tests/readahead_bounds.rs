@@ -1,0 +1,149 @@
+//! Read-ahead among files that lie side by side: where it stops, and where it does not.
+
+#![allow(clippy::unwrap_used)]
+
+mod readahead_support;
+
+use std::time::Duration;
+
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Counts, Plan, ReadAhead, Settings};
+use readahead_support::{Device, KIB, MIB, Model, Random, Seen, access, bytes_of};
+
+const LENGTH: u64 = 1 << 30;
+const BLOCK: u64 = 8 * KIB;
+const FILES: u64 = 400;
+const START: u64 = MIB;
+
+/// A drive of the year 2000: 8.5 MB/s, 67 ms a seek.
+const DVD: Device = Device {
+    latency: Duration::from_micros(430),
+    seek: Duration::from_millis(67),
+    bytes_per_second: 8_500_000,
+    depth: 1,
+};
+
+fn miss(policy: &mut Adaptive, offset: u64, bound: u64, milliseconds: u64) -> Plan {
+    policy.access(&Access {
+        bound: Some(bound),
+        ..access(offset, BLOCK, AccessKind::Miss, milliseconds)
+    })
+}
+
+/// A reader in the middle of a file, and the end of it.
+fn begun() -> (Adaptive, u64) {
+    let mut policy = Adaptive::new(Settings::rotating(LENGTH));
+    let bound = START + 100 * KIB;
+    assert_eq!(miss(&mut policy, START, bound, 1), Plan::default());
+    let mut plan = miss(&mut policy, START + BLOCK, bound, 2);
+    for step in 3..10 {
+        assert!(
+            plan.fetch.iter().all(|range| range.end <= bound),
+            "{plan:?}"
+        );
+        let Some(marker) = plan.marker else { break };
+        plan = policy.access(&access(marker, BLOCK, AccessKind::Marker, step));
+    }
+    assert!(policy.counts().planned_bytes <= bound - START);
+    (policy, bound)
+}
+
+#[test]
+fn a_window_ends_with_its_file() {
+    let (policy, bound) = begun();
+    let counts = policy.counts();
+    assert_eq!(
+        counts.planned_bytes,
+        bound - START - 2 * BLOCK,
+        "{counts:?}"
+    );
+    assert!(counts.bounded > 0 && counts.unbound == 0, "{counts:?}");
+}
+
+#[test]
+fn who_goes_straight_on_has_no_bound_any_more() {
+    let (mut policy, bound) = begun();
+    let plan = miss(&mut policy, bound, bound + 10 * KIB, 20);
+    assert!(bytes_of(&plan) > 10 * KIB, "{plan:?}");
+    assert_eq!(policy.counts().unbound, 1);
+    assert_eq!(policy.counts().streams, 1);
+}
+
+#[test]
+fn who_comes_by_after_others_keeps_to_one_more_file() {
+    let (mut policy, bound) = begun();
+    let next = bound + 40 * KIB;
+    miss(&mut policy, 500 * MIB, 501 * MIB, 20);
+    let plan = miss(&mut policy, bound, next, 21);
+    let end = plan.fetch.last().unwrap().end;
+    assert_eq!((end, policy.counts().unbound), (next, 0), "{plan:?}");
+    miss(&mut policy, 600 * MIB, 601 * MIB, 22);
+    let plan = miss(&mut policy, next, next + 10 * KIB, 23);
+    assert!(plan.fetch.last().unwrap().end > next + 10 * KIB, "{plan:?}");
+    assert_eq!(policy.counts().unbound, 1);
+}
+
+/// Files of 2 to 256 KiB side by side.
+fn files() -> Vec<(u64, u64)> {
+    let mut random = Random(7);
+    let mut at = START;
+    let file = |_| {
+        let length = (1 + random.below(128)) * 2 * KIB;
+        at += length;
+        (at - length, at)
+    };
+    (0..FILES).map(file).collect()
+}
+
+/// Reads files in blocks, and says what it took.
+fn walk(files: &[(u64, u64)], is_told: bool) -> (Seen, Counts, Duration) {
+    let policy = Box::new(Adaptive::new(Settings::rotating(LENGTH)));
+    let mut model = Model::new(policy, LENGTH, 32 * MIB, DVD);
+    let mut now = Duration::from_millis(1);
+    for (start, end) in files {
+        model.bound = is_told.then_some(*end);
+        for offset in (*start..*end).step_by(usize::try_from(BLOCK).unwrap()) {
+            now = model.read(offset, BLOCK.min(end - offset), now) + Duration::from_micros(20);
+        }
+    }
+    (model.seen, model.counts(), now)
+}
+
+#[test]
+fn files_out_of_order_cost_little_more_than_their_bytes() {
+    let mut files = files();
+    let mut random = Random(9);
+    files.sort_by_cached_key(|_| random.next());
+    let bytes: u64 = files.iter().map(|(start, end)| end - start).sum();
+    let (told, counts, _) = walk(&files, true);
+    let (blind, _, _) = walk(&files, false);
+    assert!(
+        told.ahead_bytes <= bytes * 11 / 10,
+        "{told:?} {counts:?} of {bytes}"
+    );
+    assert!(told.wasted_bytes * 10 <= bytes, "{told:?} {counts:?}");
+    assert!(
+        blind.ahead_bytes > told.ahead_bytes * 3 / 2,
+        "{blind:?} {told:?}"
+    );
+}
+
+#[test]
+fn files_as_they_lie_are_read_as_without_bounds() {
+    let files = files();
+    let (told, counts, time) = walk(&files, true);
+    let (blind, _, blind_time) = walk(&files, false);
+    assert_eq!((counts.streams, counts.unbound), (1, 1), "{counts:?}");
+    // The first file is the only one whose end is minded.
+    assert!(
+        told.demand_requests <= blind.demand_requests + 1,
+        "{told:?} {blind:?}"
+    );
+    assert!(
+        told.ahead_requests <= blind.ahead_requests + 4,
+        "{told:?} {blind:?}"
+    );
+    assert!(
+        time <= blind_time + 2 * (DVD.seek + DVD.latency),
+        "{time:?} {blind_time:?}"
+    );
+}

@@ -1,0 +1,355 @@
+//! Each reason to write, each reason not to, and the turns of files and tags.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use pagewell_policy::writeback::{
+    Admission, Extent, FileNumber, Rule, Settings, TagState, Urgency, Write, WriteBack,
+};
+
+pub(crate) const FILE: FileNumber = FileNumber(1);
+pub(crate) const PAGE: u64 = 64 << 10;
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const EVERYTHING: Extent = Extent {
+    offset: 0,
+    length: u64::MAX,
+};
+
+pub(crate) fn extent(offset: u64, length: u64) -> Extent {
+    Extent { offset, length }
+}
+
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) fn delayed() -> WriteBack {
+    WriteBack::new(Settings::new(Rule::Delayed, 1 << 30))
+}
+
+/// Writes one after the other until nothing is due, and says what was written.
+pub(crate) fn drain(policy: &mut WriteBack, now: Duration) -> Vec<Write> {
+    let mut writes = Vec::new();
+    while let Some(write) = policy.next(now) {
+        policy.finished(write.id, true, now);
+        writes.push(write);
+    }
+    writes
+}
+
+/// Dirties the first 4 KiB of a page, so that nothing is adjacent.
+fn touch(policy: &mut WriteBack, file: FileNumber, page: u64, now: Duration) -> Urgency {
+    policy.wrote(file, extent(page * PAGE, 4096), now)
+}
+
+#[test]
+fn expired_pages_are_written_at_the_tick_in_ascending_order_and_older_ones_go_along() {
+    let mut policy = delayed();
+    touch(&mut policy, FILE, 9, seconds(1));
+    touch(&mut policy, FILE, 3, seconds(19));
+    touch(&mut policy, FILE, 5, seconds(21));
+    touch(&mut policy, FILE, 9, seconds(30));
+    assert_eq!(policy.next(seconds(34)), None);
+    assert_eq!(policy.next_at(seconds(34)), Some(seconds(35)));
+    let pages = drain(&mut policy, seconds(35));
+    let pages: Vec<u64> = pages
+        .iter()
+        .map(|write| write.extent.offset / PAGE)
+        .collect();
+    assert_eq!(pages, [3, 9], "5 is younger than half of the time");
+    assert_eq!(policy.next_at(seconds(35)), Some(seconds(55)));
+    assert_eq!(policy.counts().expired_writes, 2);
+}
+
+#[test]
+fn above_the_background_limit_writing_begins_and_ends_there() {
+    let mut policy = delayed();
+    let background = policy.limits().background_bytes / PAGE;
+    for page in 0..background {
+        assert_eq!(
+            touch(&mut policy, FILE, 2 * page, seconds(1)),
+            Urgency::Later
+        );
+    }
+    assert_eq!(policy.next(seconds(1)), None);
+    assert_eq!(
+        touch(&mut policy, FILE, 2 * background, seconds(1)),
+        Urgency::Now
+    );
+    assert_eq!(drain(&mut policy, seconds(1)).len(), 1);
+    assert_eq!(policy.dirty_pages(), background);
+    assert_eq!(policy.counts().background_writes, 1);
+    // The next goes on from there.
+    touch(&mut policy, FILE, 0, seconds(1));
+    touch(&mut policy, FILE, 1, seconds(1));
+    let next = drain(&mut policy, seconds(1));
+    let next: Vec<u64> = next.iter().map(|write| write.extent.offset).collect();
+    assert_eq!(next, [PAGE, 2 * PAGE], "page 0, just written, is not next");
+}
+
+#[test]
+fn adjacent_pages_are_one_write_of_the_length_the_device_likes() {
+    let mut policy = delayed();
+    for page in (0..40).rev() {
+        policy.wrote(FILE, extent(100 + page * PAGE, PAGE), seconds(1));
+    }
+    let tag = policy.tag(FILE, EVERYTHING, seconds(1));
+    let writes = drain(&mut policy, seconds(1));
+    let extents: Vec<Extent> = writes.iter().map(|write| write.extent).collect();
+    let rest = 40 * PAGE - 2 * MIB;
+    assert_eq!(
+        extents,
+        [
+            extent(100, MIB),
+            extent(100 + MIB, MIB),
+            extent(100 + 2 * MIB, rest)
+        ]
+    );
+    assert_eq!(policy.tag_state(tag), TagState::Written);
+}
+
+#[test]
+fn background_writes_grow_over_adjacent_pages() {
+    let mut policy = delayed();
+    let pages = policy.limits().background_bytes / PAGE + 1;
+    // From the end, which no stream follows.
+    for page in (0..pages).rev() {
+        policy.wrote(FILE, extent(page * PAGE, PAGE), seconds(1));
+        policy.wrote(FILE, extent(page * PAGE, 1), seconds(1));
+    }
+    let write = policy.next(seconds(1)).unwrap();
+    assert_eq!(write.extent, extent(0, MIB));
+}
+
+#[test]
+fn so_much_is_under_write_out_and_no_more_until_two_thirds() {
+    let mut policy = delayed();
+    policy.wrote(FILE, extent(0, 64 * MIB), seconds(1));
+    policy.tag(FILE, EVERYTHING, seconds(1));
+    let mut writes = Vec::new();
+    while let Some(write) = policy.next(seconds(1)) {
+        writes.push(write);
+    }
+    assert_eq!((writes.len(), policy.flight_bytes()), (16, 16 * MIB));
+    assert_eq!(policy.next_at(seconds(1)), None);
+    for write in &writes[..5] {
+        policy.finished(write.id, true, seconds(1));
+        assert_eq!(policy.next(seconds(1)), None);
+    }
+    policy.finished(writes[5].id, true, seconds(1));
+    assert!(policy.next(seconds(1)).is_some());
+    assert_eq!(policy.counts().flight_stops, 1);
+}
+
+#[test]
+fn the_end_of_a_write_says_that_more_may_go() {
+    let mut settings = Settings::new(Rule::Delayed, 1 << 30);
+    settings.flight_bytes_max = MIB;
+    let mut policy = WriteBack::new(settings);
+    policy.wrote(FILE, extent(0, 8 * MIB), seconds(1));
+    policy.tag(FILE, EVERYTHING, seconds(1));
+    let mut last = None;
+    while let Some(write) = policy.next(seconds(1)) {
+        last = Some(write);
+    }
+    assert_eq!(policy.next_at(seconds(1)), None);
+    policy.finished(last.unwrap().id, true, seconds(1));
+    // Nobody has asked for more in between.
+    assert_eq!(policy.next_at(seconds(1)), Some(seconds(1)));
+}
+
+#[test]
+fn failed_bytes_wait_a_second_then_two_up_to_thirty() {
+    let mut policy = delayed();
+    let mut now = seconds(100);
+    touch(&mut policy, FILE, 0, now);
+    let tag = policy.tag(FILE, EVERYTHING, now);
+    let mut write = policy.next(now).unwrap();
+    for wait in [1, 2, 4, 8, 16, 30, 30] {
+        policy.finished(write.id, false, now);
+        assert!(policy.is_dirty(FILE, EVERYTHING));
+        assert_eq!(policy.next(now), None);
+        assert_eq!(policy.next_at(now), Some(now + seconds(wait)));
+        now += seconds(wait);
+        write = policy.next(now).unwrap();
+    }
+    assert_eq!(policy.tag_state(tag), TagState::Failed);
+    policy.finished(write.id, true, now);
+    // A success makes the next failure a first one.
+    touch(&mut policy, FILE, 0, now);
+    policy.tag(FILE, EVERYTHING, now);
+    let write = policy.next(now).unwrap();
+    policy.finished(write.id, false, now);
+    assert_eq!(policy.next_at(now), Some(now + seconds(1)));
+    assert_eq!(policy.counts().retry_writes, 7);
+}
+
+#[test]
+fn a_commit_does_not_wait_for_the_end_of_a_pause_and_other_files_go_on() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    touch(&mut policy, FILE, 0, now);
+    policy.tag(FILE, EVERYTHING, now);
+    let write = policy.next(now).unwrap();
+    policy.finished(write.id, false, now);
+    let other = FileNumber(2);
+    touch(&mut policy, other, 0, now);
+    let others = policy.tag(other, EVERYTHING, now);
+    assert_eq!(drain(&mut policy, now).len(), 1);
+    assert_eq!(policy.tag_state(others), TagState::Written);
+    let again = policy.tag(FILE, EVERYTHING, now);
+    assert_eq!(drain(&mut policy, now).len(), 1);
+    assert_eq!(policy.tag_state(again), TagState::Written);
+    assert_eq!(policy.next_at(now), None);
+}
+
+#[test]
+fn a_tag_ends_while_its_bytes_are_written_again_and_again() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    policy.wrote(FILE, extent(0, 8 * MIB), now);
+    let tag = policy.tag(FILE, EVERYTHING, now);
+    let mut writes = 0;
+    while policy.tag_state(tag) == TagState::Pending {
+        let write = policy.next(now).unwrap();
+        policy.wrote(FILE, extent(0, 9 * MIB), now);
+        policy.finished(write.id, true, now);
+        policy.wrote(FILE, extent(0, 9 * MIB), now);
+        writes += 1;
+        assert!(writes <= 8, "a sync without end");
+    }
+    assert_eq!(writes, 8);
+    assert_eq!(policy.dirty_bytes(), 9 * MIB);
+}
+
+#[test]
+fn endless_commits_starve_nobody() {
+    let mut policy = delayed();
+    let other = FileNumber(2);
+    let pages = policy.limits().background_bytes / PAGE + 1000;
+    for page in 0..pages {
+        touch(&mut policy, other, 2 * page, seconds(1));
+    }
+    let mut others = 0;
+    for round in 0..400 {
+        policy.wrote(FILE, extent(0, MIB), seconds(1));
+        policy.tag(FILE, EVERYTHING, seconds(1));
+        let write = policy.next(seconds(1)).unwrap();
+        others += u64::from(write.file == other);
+        policy.finished(write.id, true, seconds(1));
+        assert!(others > 0 || round < 50);
+    }
+    assert!(others >= 10, "{others}");
+    assert_eq!(policy.counts().tags_yielded, others);
+}
+
+#[test]
+fn tags_take_turns() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    policy.wrote(FileNumber(1), extent(0, 15 * MIB), now);
+    policy.wrote(FileNumber(2), extent(0, 4096), now);
+    policy.tag(FileNumber(1), EVERYTHING, now);
+    policy.tag(FileNumber(2), EVERYTHING, now);
+    let files: Vec<u64> = drain(&mut policy, now)
+        .iter()
+        .map(|write| write.file.0)
+        .collect();
+    assert_eq!(files[..3], [1, 2, 1]);
+    assert_eq!(files.len(), 16);
+}
+
+#[test]
+fn files_take_turns_after_a_chunk() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    for file in 0..4 {
+        policy.wrote(FileNumber(file), extent(0, 64 * MIB), now);
+    }
+    // Above the background limit of 100 MiB lie 156 MiB; a chunk is 1/8 of 200 MiB.
+    let mut bytes: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut longest = 0;
+    let (mut last, mut in_row) = (u64::MAX, 0);
+    for write in drain(&mut policy, now) {
+        let file = write.file.0;
+        in_row = if file == last { in_row } else { 0 } + write.extent.length;
+        last = file;
+        longest = longest.max(in_row);
+        *bytes.entry(file).or_default() += write.extent.length;
+    }
+    assert_eq!(longest, 25 * MIB);
+    let (least, most) = (bytes.values().min().unwrap(), bytes.values().max().unwrap());
+    assert!(bytes.len() == 4 && most - least <= 26 * MIB, "{bytes:?}");
+    assert!(policy.counts().chunks_used_up >= 5);
+}
+
+#[test]
+fn at_the_hard_limit_writers_are_refused_and_rewriting_is_free() {
+    let settings = Settings::new(Rule::Delayed, 16 * PAGE);
+    let mut policy = WriteBack::new(settings);
+    let now = seconds(1);
+    let (mut page, mut pauses) = (0, 0);
+    loop {
+        match policy.admit(FILE, extent(page * PAGE, 4096), now) {
+            Admission::Granted => (),
+            Admission::Paused(pause) => {
+                assert!(pause <= Duration::from_millis(200));
+                pauses += 1;
+            }
+            refused => {
+                assert_eq!(refused, Admission::Refused);
+                break;
+            }
+        }
+        touch(&mut policy, FILE, page, now);
+        page += 1;
+    }
+    assert_eq!((page, policy.dirty_memory_bytes()), (16, 16 * PAGE));
+    assert!(pauses > 0);
+    assert_eq!(policy.admit(FILE, extent(0, PAGE), now), Admission::Granted);
+    let write = policy.next(now).unwrap();
+    policy.finished(write.id, true, now);
+    assert_ne!(
+        policy.admit(FILE, extent(99 * PAGE, 1), now),
+        Admission::Refused
+    );
+}
+
+#[test]
+fn one_who_may_not_pause_is_charged_only_when_he_is_let_in() {
+    let now = seconds(1);
+    let paused = |tries: u32| {
+        let mut policy = delayed();
+        let pages = policy.limits().setpoint_bytes / PAGE;
+        for page in 0..pages {
+            touch(&mut policy, FILE, page, now);
+        }
+        let new = extent(pages * PAGE, 4 * MIB);
+        for _ in 0..tries {
+            let told = policy.try_admit(FILE, new, now);
+            assert!(matches!(told, Admission::Paused(_)), "{told:?}");
+        }
+        assert_eq!(policy.counts().would_pause, u64::from(tries));
+        policy.admit(FILE, new, now)
+    };
+    assert!(matches!(paused(0), Admission::Paused(_)));
+    assert_eq!(paused(10), paused(0));
+}
+
+#[test]
+fn a_forgotten_file_is_not_written_and_its_tags_fail() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    policy.wrote(FILE, extent(0, 2 * MIB), now);
+    let tag = policy.tag(FILE, EVERYTHING, now);
+    let write = policy.next(now).unwrap();
+    assert_eq!(policy.forget(FILE), 2 * MIB);
+    assert_eq!(policy.tag_state(tag), TagState::Failed);
+    assert_eq!((policy.next(now), policy.dirty_pages()), (None, 0));
+    // What is under write-out is waited for all the same, should the bytes come again.
+    policy.wrote(FILE, extent(0, 10), now);
+    policy.tag(FILE, EVERYTHING, now);
+    assert_eq!(policy.next(now), None);
+    policy.finished(write.id, false, now);
+    assert_eq!(policy.next(now).unwrap().extent, extent(0, 10));
+}

@@ -1,0 +1,156 @@
+//! Random schedules against the model, for every rule, and what each of them must have met.
+
+use std::time::Duration;
+
+use pagewell_policy::writeback::{Counts, Rule, Settings};
+
+use crate::model::{Action, BYTES, FILES, Model};
+
+/// A generator of numbers; a schedule is replayed by its seed.
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound.max(1)
+    }
+}
+
+pub(crate) fn small(rule: Rule, numbers: &mut Numbers) -> Settings {
+    let page_bytes = 1 << (4 + numbers.below(4));
+    Settings {
+        page_bytes,
+        block_bytes: page_bytes >> numbers.below(3),
+        cluster_bytes_max: 1 + numbers.below(400),
+        flight_bytes_max: 128 + numbers.below(1000),
+        bandwidth_initial: 300 + numbers.below(3000),
+        expire: Duration::from_secs(1 + numbers.below(30)),
+        ..Settings::new(rule, page_bytes * (2 + numbers.below(30)))
+    }
+}
+
+fn range(numbers: &mut Numbers, longest: u64) -> (u64, u64) {
+    let length = 1 + numbers.below(longest);
+    (numbers.below(BYTES as u64 - length + 1), length)
+}
+
+fn action(numbers: &mut Numbers) -> Action {
+    let file = numbers.below(FILES as u64) as usize;
+    match numbers.below(100) {
+        0..45 => {
+            let (start, length) = range(numbers, 120);
+            Action::Write {
+                file,
+                start,
+                length,
+            }
+        }
+        45..70 => Action::Next,
+        70..88 => Action::Finish {
+            which: numbers.below(8) as usize,
+            written: numbers.below(10) > 0,
+        },
+        88..93 => {
+            let (start, length) = range(numbers, BYTES as u64);
+            Action::Tag {
+                file,
+                start,
+                length,
+            }
+        }
+        93..99 => Action::Wait(Duration::from_millis(1 << numbers.below(15))),
+        _ => match numbers.below(4) {
+            0 => Action::Forget(file),
+            _ => Action::Next,
+        },
+    }
+}
+
+fn run(rule: Rule, seed: u64, actions: u64) -> Counts {
+    let mut numbers = Numbers(seed);
+    let mut model = Model::new(small(rule, &mut numbers));
+    for _ in 0..actions {
+        model.act(action(&mut numbers));
+    }
+    model.drain();
+    model.policy.counts()
+}
+
+/// Runs many, and adds up what they met.
+fn run_all(rule: Rule) -> Counts {
+    let mut sum = Counts::default();
+    for seed in 0..100 {
+        let counts = run(rule, seed, 200);
+        sum.refused += counts.refused;
+        sum.paused += counts.paused;
+        sum.busy += counts.busy;
+        sum.redirtied_bytes += counts.redirtied_bytes;
+        sum.expired_writes += counts.expired_writes;
+        sum.retry_writes += counts.retry_writes;
+        sum.background_writes += counts.background_writes;
+        sum.block_writes += counts.block_writes;
+        sum.tagged_writes += counts.tagged_writes;
+        sum.flight_stops += counts.flight_stops;
+        sum.tags_failed += counts.tags_failed;
+        sum.tags_written += counts.tags_written;
+        sum.forgotten_bytes += counts.forgotten_bytes;
+        let by_reason = counts.tagged_writes
+            + counts.expired_writes
+            + counts.retry_writes
+            + counts.behind_writes
+            + counts.background_writes
+            + counts.block_writes;
+        assert_eq!(counts.writes, by_reason);
+        assert_eq!(counts.writes, counts.written + counts.failed);
+        assert_eq!(counts.tags, counts.tags_written + counts.tags_failed);
+    }
+    sum
+}
+
+fn met_by_all(sum: &Counts) {
+    assert!(
+        sum.refused > 0 && sum.expired_writes > 0 && sum.retry_writes > 0,
+        "{sum:?}"
+    );
+    assert!(
+        sum.background_writes > 0 && sum.tagged_writes > 0,
+        "{sum:?}"
+    );
+    assert!(
+        sum.tags_failed > 0 && sum.tags_written > 0 && sum.forgotten_bytes > 0,
+        "{sum:?}"
+    );
+}
+
+#[test]
+fn delayed() {
+    let sum = run_all(Rule::Delayed);
+    met_by_all(&sum);
+    assert!(
+        sum.redirtied_bytes > 0 && sum.flight_stops > 0 && sum.paused > 0,
+        "{sum:?}"
+    );
+    assert_eq!((sum.busy, sum.block_writes), (0, 0));
+}
+
+#[test]
+fn block_end_and_no_cluster() {
+    for rule in [Rule::BlockEnd, Rule::NoCluster] {
+        let sum = run_all(rule);
+        met_by_all(&sum);
+        assert!(sum.busy > 0 && sum.block_writes > 0, "{sum:?}");
+        assert_eq!(sum.redirtied_bytes, 0, "writers wait");
+    }
+}
+
+#[test]
+fn sync_and_bug_replica() {
+    for rule in [Rule::Sync, Rule::BugReplica] {
+        let sum = run_all(rule);
+        assert!(sum.tagged_writes > 0 && sum.retry_writes > 0, "{sum:?}");
+        assert_eq!((sum.busy, sum.paused), (0, 0));
+    }
+}

@@ -1,0 +1,123 @@
+//! Write-behind: for a first sequential write, and for nothing else.
+
+use std::time::Duration;
+
+use pagewell_policy::writeback::{FileNumber, WriteBack};
+
+use crate::reasons::{FILE, MIB, PAGE, delayed, drain, extent, seconds};
+
+/// Writes pieces one after the other, and lets the flusher work.
+fn copy(policy: &mut WriteBack, start: u64, end: u64, piece: u64, now: Duration) -> u64 {
+    let before = policy.counts().behind_writes;
+    for offset in (start..end).step_by(piece as usize) {
+        policy.wrote(FILE, extent(offset, piece), now);
+        drain(policy, now);
+    }
+    policy.counts().behind_writes - before
+}
+
+#[test]
+fn a_first_sequential_write_is_written_behind_in_whole_writes() {
+    for piece in [4096, 10_000, PAGE, MIB] {
+        let mut policy = delayed();
+        let end = 32 * MIB / piece * piece;
+        let writes = copy(&mut policy, 0, end, piece, seconds(1));
+        assert!((30..=32).contains(&writes), "{piece}: {writes}");
+        assert!(policy.dirty_bytes() <= 2 * MIB, "{piece}");
+        assert_eq!(policy.counts().streams, 1);
+    }
+}
+
+#[test]
+fn two_calls_prove_nothing() {
+    let mut policy = delayed();
+    assert_eq!(copy(&mut policy, 0, 8 * MIB, 4 * MIB, seconds(1)), 0);
+    assert_eq!(
+        copy(&mut policy, 8 * MIB, 12 * MIB, 4 * MIB, seconds(1)),
+        12
+    );
+}
+
+#[test]
+fn a_second_pass_is_not_written_behind_within_the_expiry_time() {
+    let mut policy = delayed();
+    assert_eq!(copy(&mut policy, 0, 8 * MIB, PAGE, seconds(1)), 8);
+    assert_eq!(copy(&mut policy, 0, 8 * MIB, PAGE, seconds(3)), 0);
+    assert_eq!(policy.dirty_bytes(), 8 * MIB);
+    assert!(policy.counts().behind_spared_pages >= 100);
+    drain(&mut policy, seconds(100));
+    // Long after, it is a first one again.
+    assert_eq!(copy(&mut policy, 0, 8 * MIB, PAGE, seconds(300)), 8);
+}
+
+#[test]
+fn rewritten_pages_are_not_written_behind() {
+    let mut policy = delayed();
+    for page in 0..64 {
+        for _ in 0..2 {
+            policy.wrote(FILE, extent(page * PAGE, PAGE), seconds(1));
+        }
+    }
+    assert!(drain(&mut policy, seconds(1)).is_empty());
+}
+
+#[test]
+fn scattered_writes_are_not_written_behind() {
+    let mut policy = delayed();
+    for number in 0..2000 {
+        let offset = number * 7919 % 4096 * 4096;
+        policy.wrote(FILE, extent(offset, 4096), seconds(1));
+    }
+    assert_eq!(drain(&mut policy, seconds(1)).len(), 0);
+}
+
+#[test]
+fn requests_that_overtake_each_other_are_one_stream() {
+    let mut policy = delayed();
+    let mut writes = 0;
+    for group in 0..32 {
+        // Eight pieces of 128 KiB, as eight threads send them.
+        for place in [3, 0, 5, 1, 2, 7, 4, 6] {
+            let offset = (group * 8 + place) * 2 * PAGE;
+            policy.wrote(FILE, extent(offset, 2 * PAGE), seconds(1));
+            writes += drain(&mut policy, seconds(1)).len();
+        }
+    }
+    assert!((28..=33).contains(&writes), "{writes}");
+    assert_eq!(policy.counts().streams, 1);
+}
+
+#[test]
+fn several_streams_in_one_file() {
+    let mut policy = delayed();
+    for step in 0..128 {
+        for stream in 0..4 {
+            let offset = (stream << 30) + step * PAGE;
+            policy.wrote(FILE, extent(offset, PAGE), seconds(1));
+            drain(&mut policy, seconds(1));
+        }
+    }
+    let counts = policy.counts();
+    assert_eq!((counts.streams, counts.behind_writes), (4, 32));
+}
+
+#[test]
+fn a_hole_is_left_behind_after_a_while() {
+    let mut policy = delayed();
+    copy(&mut policy, 0, 2 * MIB, PAGE, seconds(1));
+    policy.wrote(FILE, extent(2 * MIB, 100), seconds(1));
+    let writes = copy(&mut policy, 2 * MIB + PAGE, 40 * MIB, PAGE, seconds(1));
+    assert!(writes >= 35, "{writes}");
+    assert_eq!(policy.counts().behind_skipped_pages, 1);
+}
+
+#[test]
+fn many_files_make_write_behind_rest_and_not_wrong() {
+    let mut policy = delayed();
+    copy(&mut policy, 0, 4 * MIB, PAGE, seconds(1));
+    for file in 2..3000 {
+        policy.wrote(FileNumber(file), extent(0, 1), seconds(2));
+    }
+    assert_eq!(policy.counts().recent_overflows, 2);
+    assert_eq!(copy(&mut policy, 0, 4 * MIB, PAGE, seconds(3)), 0);
+}
