@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use crate::{Device, Error, Request, Result};
 
 /// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
-/// length, rounded up to a block ([`Error::PastEnd`]).
+/// length, rounded up to a block ([`Error::PastEnd`]). A flush always does.
 pub(crate) fn check(device: &dyn Device, request: &Request) -> Result<()> {
     let geometry = device.geometry();
     let block = u64::from(geometry.logical_block_bytes.max(1));

@@ -21,6 +21,13 @@ pub enum Error {
         /// The system's reason.
         errno: Errno,
     },
+    /// It was to be opened for writing, and somebody else has it open for writing, or it is
+    /// mounted. Two caches of the same bytes would overwrite each other's.
+    #[error("{device}: in use: somebody else writes to it, or it is mounted")]
+    InUse {
+        /// The path.
+        device: String,
+    },
     /// The request reaches past the last byte of the device.
     #[error("{device}: {length} bytes at byte {offset} reach past the end")]
     PastEnd {
@@ -52,7 +59,7 @@ pub enum Error {
     Failed {
         /// [`Device::name`].
         device: String,
-        /// First byte that could not be read.
+        /// First byte that could not be transferred; 0 of a flush.
         offset: u64,
         /// The system's reason.
         errno: Errno,
@@ -151,6 +158,8 @@ pub trait Device: Send + Sync {
     /// [`Device::geometry`] or reaches past the end (rounded up to a block) fails. One that
     /// reaches past the end within the last block transfers what is there and then ends with
     /// [`Error::PastEnd`]: it was whole when `transferred_bytes` reaches the end of the device.
+    ///
+    /// A device without storage that could lose anything answers a flush at once.
     fn submit(&self, request: Request);
 
     /// [`Device::submit`] for each, in this order; a device that can takes them with one system

@@ -28,7 +28,10 @@ pub use combined::CombineError;
 pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;
-pub use mirror::Mirror;
+pub use mirror::{
+    Assessment, Condition, HalfState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
+    Refusal, Resync, ResyncReport, Standing,
+};
 pub use model::Model;
 pub use pattern::Pattern;
 pub use ram::RamDevice;

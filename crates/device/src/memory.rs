@@ -1,8 +1,10 @@
 //! Bytes in memory as a device: what tests and small sources stand on.
 
+use rustix::io::Errno;
+
 use crate::{Device, Error, Geometry, Operation, Request};
 
-/// A device whose bytes are a vector.
+/// A device whose bytes are a vector. It refuses writes with `EROFS`.
 pub struct MemoryDevice {
     name: String,
     bytes: Vec<u8>,
@@ -33,10 +35,21 @@ impl Device for MemoryDevice {
     }
 
     fn submit(&self, mut request: Request) {
+        match request.operation() {
+            Operation::Read => {}
+            Operation::Write => {
+                let error = Error::Failed {
+                    device: self.name.clone(),
+                    offset: request.offset(),
+                    errno: Errno::ROFS,
+                };
+                return request.fail(0, error);
+            }
+            Operation::Flush => return request.succeed(),
+        }
         let start = usize::try_from(request.offset()).unwrap_or(usize::MAX);
         let source = self.bytes.get(start..).unwrap_or(&[]);
-        let source = source.get(..request.len());
-        let Some(mut source) = source.filter(|_| request.operation() == Operation::Read) else {
+        let Some(mut source) = source.get(..request.len()) else {
             let error = Error::PastEnd {
                 device: self.name.clone(),
                 offset: request.offset(),
@@ -58,6 +71,7 @@ impl Device for MemoryDevice {
 mod tests {
     use super::*;
     use crate::read_exact;
+    use crate::testing::{flush, write};
 
     #[test]
     fn reads_all_or_nothing() {
@@ -71,5 +85,12 @@ mod tests {
             assert!(error.to_string().contains("memory"), "{error}");
         }
         assert_eq!(read_exact(&device, 10, &mut []), Ok(()));
+    }
+    #[test]
+    fn it_takes_no_writes_and_has_nothing_to_flush() {
+        let device = MemoryDevice::new("memory", vec![0; 10]);
+        let error = write(&device, 3, &[1; 4]).result.unwrap_err().to_string();
+        assert!(error.contains("memory: at byte 3"), "{error}");
+        assert_eq!(flush(&device).result, Ok(()));
     }
 }

@@ -8,9 +8,15 @@
 //! - A write goes to all halves in service and is complete when all have answered. A half whose
 //!   write fails while another's succeeds no longer has the right bytes: it is taken out of
 //!   service, for good, before the write completes. Nothing is read from it again.
+//! - A flush goes to all halves in service, too. A half that cannot flush while another can may
+//!   have lost what the other has: it is taken out of service like one that missed a write.
+//! - What a half brings after it was taken out of service is thrown away, and read again from
+//!   another half: the read may have been chosen for it before, but be given to somebody who came
+//!   after the write that it missed.
 //! - A write that fails on every half is an error and changes nobody's service: the last half is
 //!   never given up. As after any failed write, the bytes of its range are undefined until they
-//!   are written again.
+//!   are written again. The same holds for a flush, and for all that was written since the last
+//!   good one.
 //!
 //! ```text
 //!               ┌──> half 0   2 on their way
@@ -18,21 +24,44 @@
 //!      fewest └─┴──> half 1   1 on its way   <── this one; half 0 if it fails
 //! ```
 //!
-//! Known weaknesses: the marks are in memory; a half that failed is in service again when the
-//! mirror is made anew, so whoever makes it has to know. Writes that overlap and are on their way
-//! at the same time may reach the halves in different orders: the caller must not issue such.
+//! **Across restarts** each half has a record (`mirror/record.rs`) with a generation. It is raised
+//! for those in service before a write that another half missed completes (`mirror/keeper.rs`),
+//! so that a half that was left behind is known when the mirror is opened again
+//! (`mirror/assess.rs`) and is not read until it has been made equal (`mirror/resync.rs`).
+//!
+//! Known weaknesses: after an unclean end all bytes of the halves have to be compared, for nobody
+//! notes where writes were on their way. Whoever changes a half behind the mirror's back is not
+//! noticed. Writes that overlap and are on their way at the same time may reach the halves in
+//! different orders: the caller must not issue such. While a write is on its way, two reads one
+//! after the other may see it and then not see it. A half that hangs and does not fail holds up
+//! the writes and flushes of all. A mirror that is only read learns from the records when it is
+//! opened, and does not notice that a half missed a write of another process later.
+
+mod assess;
+mod keeper;
+mod record;
+mod resync;
+#[cfg(test)]
+mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use pagewell_counters::names::{
-    MIRROR_HALVES_FAILED, MIRROR_READS_FAILED, MIRROR_READS_RETRIED, MIRROR_WRITES_FAILED,
+    MIRROR_FLUSHES_FAILED, MIRROR_HALVES_FAILED, MIRROR_HALVES_LEFT_OUT, MIRROR_READS_FAILED,
+    MIRROR_READS_RETRIED, MIRROR_READS_STALE, MIRROR_WRITES_FAILED,
 };
+use rustix::io::Errno;
+
+pub use assess::{Assessment, Condition, MirrorError, Refusal};
+pub use record::{HalfState, MemoryRecord, MirrorRecord, RecordError, Standing};
+pub use resync::{Resync, ResyncReport};
 
 use crate::bounds::{bytes_there, check};
 use crate::combined::{CombineError, check_count, geometry_of};
 use crate::warning::warn_once;
-use crate::{Device, Geometry, Memory, Operation, Outcome, Request};
+use crate::{Device, Error, Geometry, Memory, Operation, Outcome, Request};
+use keeper::Keeper;
 
 /// Devices with the same bytes.
 pub struct Mirror {
@@ -47,6 +76,23 @@ struct Shared {
     turn: AtomicUsize,
     geometry: Geometry,
     length_bytes: u64,
+    keeping: Keeping,
+    /// Writes that are complete and not durable by themselves.
+    written: AtomicU64,
+    /// As many of these are durable.
+    flushed: AtomicU64,
+    /// A write or a flush has failed on all halves: they may differ.
+    torn: AtomicBool,
+}
+
+/// What is kept about the halves.
+enum Keeping {
+    /// Nothing: the mirror ends with the program.
+    Nothing,
+    /// It was read at opening, and nothing may be written.
+    ReadOnly,
+    /// Everything.
+    Record(Box<Keeper>),
 }
 
 struct Half {
@@ -58,59 +104,127 @@ struct Half {
 }
 
 impl Mirror {
-    /// A mirror of 1 to 64 devices of equal length. When the last block is a part, their blocks
-    /// must be equal too: a request for it would be too long for the half with smaller ones.
+    /// A mirror of 1 to 64 devices of equal length and content, of which nothing is kept. When the
+    /// last block is a part, their blocks must be equal too: a request for it would be too long
+    /// for the half with smaller ones.
     pub fn new(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Self, CombineError> {
-        check_count(name, children.len())?;
-        let geometry = geometry_of(&children);
-        let length_bytes = children.first().map_or(0, |child| child.length_bytes());
-        for child in &children {
-            if child.length_bytes() != length_bytes {
-                return Err(CombineError::Unequal {
-                    device: name.to_owned(),
-                    other: child.name().to_owned(),
-                    other_bytes: child.length_bytes(),
-                    length_bytes,
-                });
-            }
-        }
-        let block_bytes = geometry.logical_block_bytes;
-        let differs = |child: &Arc<dyn Device>| child.geometry().logical_block_bytes != block_bytes;
-        if !length_bytes.is_multiple_of(u64::from(block_bytes)) && children.iter().any(differs) {
-            return Err(CombineError::Tail {
-                device: name.to_owned(),
-                length_bytes,
-                block_bytes,
-            });
-        }
-        let half = |device| Half {
-            device,
-            on_their_way: AtomicUsize::new(0),
-            last_end: AtomicU64::new(0),
-            failed: AtomicBool::new(false),
-            warned: Once::new(),
-        };
+        let shared = build(name, children)?;
         Ok(Self {
-            shared: Arc::new(Shared {
-                name: name.to_owned(),
-                halves: children.into_iter().map(half).collect(),
-                service: Mutex::new(()),
-                turn: AtomicUsize::new(0),
-                geometry,
-                length_bytes,
-            }),
+            shared: Arc::new(shared),
         })
+    }
+
+    /// A mirror as its record says it is: [`Self::new`] without the halves that may not be read,
+    /// which are counted and told in the assessment.
+    ///
+    /// For writing the halves must have a record ([`Resync`] makes the first), and it must be
+    /// possible to store those of halves that are good: they are stored once more, unchanged.
+    /// Without a record all halves are
+    /// taken for equal. Writes to a mirror that was not opened for writing fail (`EROFS`).
+    pub fn open(
+        name: &str,
+        children: Vec<Arc<dyn Device>>,
+        record: Arc<dyn MirrorRecord>,
+        writable: bool,
+    ) -> Result<(Self, Assessment), MirrorError> {
+        let mut shared = build(name, children)?;
+        let halves: Vec<(&str, u64)> = shared.halves.iter().map(Half::told).collect();
+        let assessment = Assessment::of(&*record, &halves)?;
+        if writable && assessment.is_unknown() {
+            return Err(Refusal::NeverCompared.into());
+        }
+        for (half, condition) in shared.halves.iter().zip(&assessment.conditions) {
+            half.failed.store(!condition.is_good(), Ordering::Release);
+        }
+        MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
+        shared.keeping = Keeping::ReadOnly;
+        if writable {
+            let standings: Vec<Standing> = assessment.standings.iter().flatten().copied().collect();
+            let mut recorded = 0;
+            for (half, standing) in standings.iter().enumerate() {
+                if assessment
+                    .conditions
+                    .get(half)
+                    .is_some_and(|one| one.is_good())
+                {
+                    record.store(half, standing)?;
+                }
+                let is_newest = standing.generation == assessment.generation
+                    && standing.state != HalfState::Resynchronising;
+                recorded |= u64::from(is_newest) << half;
+            }
+            let keeper = Keeper::new(record, standings, assessment.generation, recorded);
+            shared.keeping = Keeping::Record(Box::new(keeper));
+        }
+        let shared = Arc::new(shared);
+        Ok((Self { shared }, assessment))
     }
 
     /// How many halves are in service.
     #[must_use]
     pub fn halves_in_service(&self) -> usize {
-        let halves = self.shared.halves.iter();
-        halves.filter(|half| half.in_service()).count()
+        self.shared.in_service().count_ones() as usize
     }
 }
 
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        if let Some(keeper) = self.shared.keeper() {
+            keeper.join();
+        }
+    }
+}
+
+/// Puts halves together, all of them in service, and keeps nothing about them.
+fn build(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Shared, CombineError> {
+    check_count(name, children.len())?;
+    let geometry = geometry_of(&children);
+    let length_bytes = children.first().map_or(0, |child| child.length_bytes());
+    for child in &children {
+        if child.length_bytes() != length_bytes {
+            return Err(CombineError::Unequal {
+                device: name.to_owned(),
+                other: child.name().to_owned(),
+                other_bytes: child.length_bytes(),
+                length_bytes,
+            });
+        }
+    }
+    let block_bytes = geometry.logical_block_bytes;
+    let differs = |child: &Arc<dyn Device>| child.geometry().logical_block_bytes != block_bytes;
+    if !length_bytes.is_multiple_of(u64::from(block_bytes)) && children.iter().any(differs) {
+        return Err(CombineError::Tail {
+            device: name.to_owned(),
+            length_bytes,
+            block_bytes,
+        });
+    }
+    let half = |device| Half {
+        device,
+        on_their_way: AtomicUsize::new(0),
+        last_end: AtomicU64::new(0),
+        failed: AtomicBool::new(false),
+        warned: Once::new(),
+    };
+    Ok(Shared {
+        name: name.to_owned(),
+        halves: children.into_iter().map(half).collect(),
+        service: Mutex::new(()),
+        turn: AtomicUsize::new(0),
+        geometry,
+        length_bytes,
+        keeping: Keeping::Nothing,
+        written: AtomicU64::new(0),
+        flushed: AtomicU64::new(0),
+        torn: AtomicBool::new(false),
+    })
+}
+
 impl Half {
+    fn told(&self) -> (&str, u64) {
+        (self.device.name(), self.device.length_bytes())
+    }
+
     fn in_service(&self) -> bool {
         !self.failed.load(Ordering::Acquire)
     }
@@ -164,82 +278,165 @@ impl Shared {
         }
         let shared = self.clone();
         let copy = request.relay(move |request, outcome| {
-            // The last block may be a part: an error, and yet all that there is.
-            if outcome.transferred_bytes >= bytes_there(shared.length_bytes, &request) {
-                return request.complete(outcome);
+            let tried = tried | 1 << index;
+            let in_service = shared.halves.get(index).is_some_and(Half::in_service);
+            if !in_service {
+                // It missed a write meanwhile, which may be complete: the bytes may be too old.
+                MIRROR_READS_STALE.add(1);
+                shared.read(request, tried, last);
+            } else if shared.is_good(&request, &outcome) {
+                // Whoever waits for it may end the mirror, and wants it to have ended.
+                drop(shared);
+                request.complete(outcome);
+            } else {
+                shared.read(request, tried, Some(outcome));
             }
-            shared.read(request, tried | 1 << index, Some(outcome));
         });
         if let Some(half) = self.halves.get(index) {
             half.submit(self, index, copy);
         }
     }
 
-    fn write(self: &Arc<Self>, request: Request) {
+    /// Sends a write or a flush to all halves in service.
+    fn spread(self: &Arc<Self>, request: Request) {
+        let flushed = self.written.load(Ordering::SeqCst);
         let indexes = 0..self.halves.len();
         let in_service = |index: &usize| self.halves.get(*index).is_some_and(Half::in_service);
-        let written: Vec<usize> = indexes.filter(in_service).collect();
+        let asked: Vec<usize> = indexes.filter(in_service).collect();
         let shared = self.clone();
-        let indexes = written.clone();
-        let copies = request.fan_out(written.len(), move |request, outcomes| {
-            let outcome = shared.judge(&request, &indexes, outcomes);
-            request.complete(outcome);
+        let indexes = asked.clone();
+        let copies = request.fan_out(asked.len(), move |request, outcomes| {
+            let (outcome, good) = shared.judge(&request, &indexes, outcomes);
+            if good == 0 {
+                shared.torn.store(true, Ordering::SeqCst);
+            } else if request.operation() == Operation::Flush {
+                shared.flushed.fetch_max(flushed, Ordering::SeqCst);
+            } else if !request.is_durable() {
+                shared.written.fetch_add(1, Ordering::SeqCst);
+            }
+            shared.finish(request, outcome, good);
         });
-        for (index, copy) in written.into_iter().zip(copies) {
+        for (index, copy) in asked.into_iter().zip(copies) {
             if let Some(half) = self.halves.get(index) {
                 half.submit(self, index, copy);
             }
         }
     }
 
-    /// The outcome of a write on these halves; takes those out of service that missed it.
-    fn judge(&self, request: &Request, written: &[usize], outcomes: Vec<Outcome>) -> Outcome {
-        let there = bytes_there(self.length_bytes, request);
+    /// Whether a half has done all that can be done. The last block may be a part: an error, and
+    /// yet all that there is. A flush has no bytes that could tell.
+    fn is_good(&self, request: &Request, outcome: &Outcome) -> bool {
+        match request.operation() {
+            Operation::Flush => outcome.result.is_ok(),
+            Operation::Read | Operation::Write => {
+                outcome.transferred_bytes >= bytes_there(self.length_bytes, request)
+            }
+        }
+    }
+
+    /// The outcome of a write or flush that these halves were asked for, and the halves that have
+    /// it; takes those out of service that missed it.
+    fn judge(&self, request: &Request, asked: &[usize], outcomes: Vec<Outcome>) -> (Outcome, u64) {
         let guard = self.service.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut good, mut bad) = (None, Vec::new());
+        let (mut good, mut best, mut bad) = (0u64, None, Vec::new());
         let mut worst: Option<Outcome> = None;
-        for (index, outcome) in written.iter().zip(outcomes) {
+        for (index, outcome) in asked.iter().zip(outcomes) {
             let Some(half) = self.halves.get(*index).filter(|half| half.in_service()) else {
                 continue;
             };
-            if outcome.transferred_bytes >= there {
-                good = Some(outcome);
-            } else {
-                let bytes = outcome.transferred_bytes;
-                if worst
-                    .as_ref()
-                    .is_none_or(|worst| bytes < worst.transferred_bytes)
-                {
-                    worst = Some(outcome.clone());
-                }
-                bad.push((half, outcome));
+            if self.is_good(request, &outcome) {
+                good |= 1 << index;
+                best = Some(outcome);
+                continue;
             }
+            let bytes = outcome.transferred_bytes;
+            if worst
+                .as_ref()
+                .is_none_or(|worst| bytes < worst.transferred_bytes)
+            {
+                worst = Some(outcome.clone());
+            }
+            bad.push((half, outcome));
         }
-        if let Some(outcome) = good {
+        if let Some(outcome) = best {
             for (half, failure) in bad {
-                half.fail(&self.name, &failure);
+                let error = failure.result.as_ref().err();
+                let reason = error.map_or_else(|| "a short write".to_owned(), ToString::to_string);
+                half.leave(&self.name, &reason);
             }
-            return outcome;
+            return (outcome, good);
         }
         drop(guard);
-        MIRROR_WRITES_FAILED.add(1);
-        worst.unwrap_or_else(|| Outcome {
+        match request.operation() {
+            Operation::Flush => MIRROR_FLUSHES_FAILED.add(1),
+            Operation::Read | Operation::Write => MIRROR_WRITES_FAILED.add(1),
+        }
+        let outcome = worst.unwrap_or_else(|| Outcome {
             transferred_bytes: 0,
-            // Every half that was written to has failed since; those left did not get it.
-            result: Err(crate::Error::Abandoned {
+            // Every half that was asked has failed since; those left did not get it.
+            result: Err(Error::Abandoned {
                 offset: request.offset(),
             }),
+        });
+        (outcome, 0)
+    }
+
+    /// The halves in service, a bit for each.
+    fn in_service(&self) -> u64 {
+        let halves = self.halves.iter().enumerate();
+        halves.fold(0, |all, (index, half)| {
+            all | u64::from(half.in_service()) << index
         })
+    }
+
+    /// Whether all halves in service hold the same bytes, durably.
+    fn is_flushed(&self) -> bool {
+        !self.torn.load(Ordering::SeqCst)
+            && self.flushed.load(Ordering::SeqCst) == self.written.load(Ordering::SeqCst)
+    }
+
+    fn keeper(&self) -> Option<&Keeper> {
+        match &self.keeping {
+            Keeping::Record(keeper) => Some(keeper),
+            Keeping::Nothing | Keeping::ReadOnly => None,
+        }
+    }
+
+    fn write(self: &Arc<Self>, request: Request) {
+        match &self.keeping {
+            Keeping::Nothing => self.spread(request),
+            Keeping::Record(keeper) => self.write_recorded(keeper, request),
+            Keeping::ReadOnly => {
+                let error = Error::Failed {
+                    device: self.name.clone(),
+                    offset: request.offset(),
+                    errno: Errno::ROFS,
+                };
+                request.fail(0, error);
+            }
+        }
+    }
+
+    fn flush(self: &Arc<Self>, request: Request) {
+        match &self.keeping {
+            Keeping::ReadOnly => request.succeed(),
+            Keeping::Nothing | Keeping::Record(_) => self.spread(request),
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.mark_clean();
     }
 }
 
 impl Half {
-    fn fail(&self, mirror: &str, failure: &Outcome) {
+    /// Takes it out of service.
+    fn leave(&self, mirror: &str, reason: &str) {
         self.failed.store(true, Ordering::Release);
         MIRROR_HALVES_FAILED.add(1);
         let name = self.device.name();
-        let error = failure.result.as_ref().err();
-        let reason = error.map_or_else(|| "a short write".to_owned(), ToString::to_string);
         let text = format!("{mirror}: {name} is out of service: {reason}");
         warn_once(&self.warned, &text);
     }
@@ -263,6 +460,7 @@ impl Device for Mirror {
             return request.fail(0, error);
         }
         match request.operation() {
+            Operation::Flush => self.shared.flush(request),
             _ if request.is_empty() => request.succeed(),
             Operation::Read => self.shared.read(request, 0, None),
             Operation::Write => self.shared.write(request),

@@ -114,13 +114,17 @@ impl Device for Pattern {
 
     fn submit(&self, mut request: Request) {
         let mut offset = request.offset();
-        if request.operation() == Operation::Write {
-            let error = Error::Failed {
-                device: self.name.clone(),
-                offset,
-                errno: Errno::ROFS,
-            };
-            return request.fail(0, error);
+        match request.operation() {
+            Operation::Read => {}
+            Operation::Write => {
+                let error = Error::Failed {
+                    device: self.name.clone(),
+                    offset,
+                    errno: Errno::ROFS,
+                };
+                return request.fail(0, error);
+            }
+            Operation::Flush => return request.succeed(),
         }
         if let Some(error) = self.past_end(offset, request.len()) {
             return request.fail(0, error);

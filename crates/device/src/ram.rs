@@ -128,6 +128,8 @@ impl Device for RamDevice {
                     offset += slice.len() as u64;
                 }
             }
+            // Nothing survives anyway.
+            Operation::Flush => {}
         }
         request.succeed();
     }
@@ -138,7 +140,7 @@ mod tests {
     use super::*;
     use crate::Error;
     use crate::read_exact;
-    use crate::testing::{pattern, read, write};
+    use crate::testing::{flush, pattern, read, write, write_durable};
     use proptest::prelude::*;
 
     #[test]
@@ -148,7 +150,8 @@ mod tests {
         assert_eq!(outcome.result, Ok(()));
         assert!(buffer.iter().all(|byte| *byte == 0));
         assert_eq!(device.memory_bytes(), 0);
-        assert_eq!(write(&device, (4 << 30) - 3, b"end").result, Ok(()));
+        assert_eq!(write_durable(&device, (4 << 30) - 3, b"end").result, Ok(()));
+        assert_eq!(flush(&device).result, Ok(()));
         assert_eq!(device.memory_bytes(), PAGE_BYTES as u64);
         for offset in [(4 << 30) - 2, 4 << 30, u64::MAX - 1, u64::MAX] {
             let outcome = write(&device, offset, b"end");

@@ -1,4 +1,4 @@
-//! One transfer between memory and a device.
+//! One transfer between memory and a device, or the wish that what was written stays.
 //!
 //! A [`Request`] names bytes of a device, the memory for them, who asks, and what to call when it
 //! is done. It travels down through layers, each of which may look at its outcome, cut it into
@@ -10,6 +10,9 @@
 //!                                 │ complete(Outcome)
 //!   completion <── observer <── observer
 //! ```
+//!
+//! A write that is complete may be lost when the power fails, until a [flush](Request::flush)
+//! that was submitted later is complete; unless it was [durable](Request::set_durable) itself.
 //!
 //! A completion runs on whatever thread the device has, must be short and must not wait. It may
 //! submit further requests.
@@ -23,13 +26,15 @@ pub use split::Piece;
 
 use crate::{Buffer, Error, Result};
 
-/// Which way the bytes go.
+/// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// From the device to memory.
+    /// Bytes go from the device to memory.
     Read,
-    /// From memory to the device.
+    /// Bytes go from memory to the device.
     Write,
+    /// No bytes go anywhere: see [`Request::flush`].
+    Flush,
 }
 
 /// Who asks. Statistics are split by it.
@@ -66,7 +71,7 @@ impl Issuer {
 pub struct Outcome {
     /// The first so many bytes were transferred. What is behind them in memory is undefined.
     pub transferred_bytes: usize,
-    /// `Ok` when, and only when, all bytes were.
+    /// `Ok` when, and only when, all bytes were. A request without bytes may fail as well.
     pub result: Result<()>,
 }
 
@@ -127,6 +132,7 @@ pub struct Request {
     issuer: Issuer,
     segments: Vec<Segment>,
     length: usize,
+    durable: bool,
     completion: Option<Completion>,
 }
 
@@ -150,8 +156,20 @@ impl Request {
             issuer,
             segments,
             length,
+            durable: false,
             completion: Some(Box::new(completion)),
         }
+    }
+
+    /// Makes writes durable: it is complete when every write that was *complete before it was
+    /// submitted* survives a power failure. Writes that are on their way at the same time may be
+    /// durable afterwards or not. It has no offset and no memory.
+    ///
+    /// When it fails, every write since the last good flush that was not durable by itself may be
+    /// lost, and a later flush that succeeds says nothing about them.
+    pub fn flush(issuer: Issuer, completion: impl FnOnce(Outcome) + Send + 'static) -> Self {
+        // SAFETY: it has no memory.
+        unsafe { Self::new(Operation::Flush, 0, Vec::new(), issuer, completion) }
     }
 
     /// A transfer with memory of its own, which comes back at the end.
@@ -171,7 +189,7 @@ impl Request {
         }
     }
 
-    /// Which way the bytes go.
+    /// What is to be done.
     #[must_use]
     pub fn operation(&self) -> Operation {
         self.operation
@@ -199,6 +217,19 @@ impl Request {
     #[must_use]
     pub fn issuer(&self) -> Issuer {
         self.issuer
+    }
+
+    /// Has a write survive a power failure as soon as it is complete, without a flush (FUA). All
+    /// that it is cut into, and all copies, are durable too. It says nothing about other writes.
+    /// For reads and flushes it means nothing.
+    pub fn set_durable(&mut self) {
+        self.durable = self.operation == Operation::Write;
+    }
+
+    /// Whether it is a write that survives a power failure as soon as it is complete.
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.durable
     }
 
     /// The memory, in order.
@@ -244,7 +275,8 @@ impl Request {
     /// Ends the request.
     pub fn complete(mut self, outcome: Outcome) {
         debug_assert!(
-            outcome.result.is_err() == (outcome.transferred_bytes < self.length),
+            self.length == 0
+                || outcome.result.is_err() == (outcome.transferred_bytes < self.length),
             "{outcome:?} of {} bytes",
             self.length
         );
@@ -288,7 +320,8 @@ impl std::fmt::Debug for Request {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             formatter,
-            "{:?} of {} bytes at {} for {}",
+            "{}{:?} of {} bytes at {} for {}",
+            if self.durable { "durable " } else { "" },
             self.operation,
             self.length,
             self.offset,
@@ -352,6 +385,45 @@ mod tests {
         let (outcome, _) = receiver.recv().unwrap();
         assert_eq!(outcome.transferred_bytes, 107);
         assert_eq!(outcome.result, Err(lost(1)));
+    }
+
+    #[test]
+    fn a_flush_has_no_bytes_and_may_fail() {
+        let (sender, receiver) = mpsc::channel();
+        let done = move |outcome| sender.send(outcome).unwrap();
+        let mut flush = Request::flush(Issuer::Flusher, done);
+        flush.set_durable();
+        assert_eq!(flush.operation(), Operation::Flush);
+        assert!(flush.is_empty() && flush.segments().is_empty() && !flush.is_durable());
+        flush.fail(0, lost(0));
+        assert_eq!(receiver.recv().unwrap().result, Err(lost(0)));
+    }
+
+    #[test]
+    fn all_that_a_durable_write_becomes_is_durable() {
+        let write = |durable: bool| {
+            let buffer = Buffer::new(1000, 512);
+            let done = |_, _| ();
+            let mut write = Request::owned(Operation::Write, 0, buffer, Issuer::Flusher, done);
+            if durable {
+                write.set_durable();
+            }
+            write
+        };
+        for durable in [false, true] {
+            assert_eq!(write(durable).is_durable(), durable);
+            let pieces = write(durable).split(&[100, 900]);
+            assert!(pieces.iter().all(|one| one.is_durable() == durable));
+            let copies = write(durable).fan_out(3, |whole, _| whole.succeed());
+            assert!(copies.iter().all(|one| one.is_durable() == durable));
+            let copy = write(durable).relay(|whole, outcome| whole.complete(outcome));
+            assert_eq!(copy.is_durable(), durable);
+        }
+        let (mut read, receiver) = request(8);
+        read.set_durable();
+        assert!(!read.is_durable());
+        read.succeed();
+        assert_eq!(receiver.recv().unwrap().0.result, Ok(()));
     }
 
     #[test]

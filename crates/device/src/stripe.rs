@@ -16,6 +16,8 @@
 //! Every device gives as many whole chunks as the smallest has; what is beyond is not used, and
 //! so the stripe ends with a whole chunk.
 //!
+//! A flush goes to all devices and fails when one of them does.
+//!
 //! Known weakness: one request is as slow as the slowest of its devices. Chunks that are small
 //! against the requests make every request wait for all devices.
 
@@ -25,7 +27,7 @@ use pagewell_counters::names::{STRIPE_PIECES_MERGED, STRIPE_REQUESTS_DEALT};
 
 use crate::bounds::check;
 use crate::combined::{CombineError, check_count, geometry_of};
-use crate::{Device, Geometry, Memory, Piece, Request};
+use crate::{Device, Geometry, Memory, Operation, Piece, Request};
 
 /// Devices side by side.
 pub struct Stripe {
@@ -103,8 +105,23 @@ impl Stripe {
         }
     }
 
+    /// A flush for every child; the first that fails, in their order, decides.
+    fn deal_flush(&self, request: Request) -> Vec<(usize, Request)> {
+        let flushes = request.fan_out(self.children.len(), |request, outcomes| {
+            let failed = outcomes.into_iter().find(|outcome| outcome.result.is_err());
+            match failed {
+                Some(outcome) => request.complete(outcome),
+                None => request.succeed(),
+            }
+        });
+        flushes.into_iter().enumerate().collect()
+    }
+
     /// Deals the request: which child gets what.
     fn deal(&self, request: Request) -> Vec<(usize, Request)> {
+        if request.operation() == Operation::Flush {
+            return self.deal_flush(request);
+        }
         if let Err(error) = check(self, &request) {
             request.fail(0, error);
             return Vec::new();

@@ -1,6 +1,7 @@
 //! What the tests of devices share.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
@@ -41,6 +42,30 @@ pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
     receiver.recv_timeout(PATIENCE).unwrap().0
 }
 
+/// Writes durably and waits.
+pub(crate) fn write_durable(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
+    let mut buffer = Buffer::new(bytes.len(), 4096);
+    buffer[..bytes.len()].copy_from_slice(bytes);
+    let (mut request, receiver) = request(Operation::Write, offset, buffer);
+    request.set_durable();
+    device.submit(request);
+    receiver.recv_timeout(PATIENCE).unwrap().0
+}
+
+/// A flush, and where its outcome comes.
+pub(crate) fn flush_request() -> (Request, mpsc::Receiver<Outcome>) {
+    let (sender, receiver) = mpsc::channel();
+    let flush = Request::flush(Issuer::Flusher, move |outcome| drop(sender.send(outcome)));
+    (flush, receiver)
+}
+
+/// Flushes and waits.
+pub(crate) fn flush(device: &dyn Device) -> Outcome {
+    let (request, receiver) = flush_request();
+    device.submit(request);
+    receiver.recv_timeout(PATIENCE).unwrap()
+}
+
 /// Bytes that tell where they belong.
 pub(crate) fn pattern(length: usize) -> Vec<u8> {
     let byte = |at: usize| (at.wrapping_mul(0x9E37_79B9) >> 13) as u8;
@@ -51,10 +76,12 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
 pub(crate) struct Faulty {
     pub(crate) ram: RamDevice,
     pub(crate) geometry: Geometry,
-    /// Touching one of these bytes fails there.
+    /// Touching one of these bytes fails there; of flushes the range means nothing.
     pub(crate) bad: Mutex<Vec<(Operation, Range<u64>)>>,
     /// Operation, offset, bytes, segments.
     pub(crate) seen: Mutex<Vec<(Operation, u64, usize, usize)>>,
+    /// How many of them were durable writes.
+    pub(crate) durable: AtomicUsize,
     held: Mutex<Option<Vec<Request>>>,
 }
 
@@ -65,6 +92,7 @@ impl Faulty {
             geometry: Geometry::MEMORY,
             bad: Mutex::default(),
             seen: Mutex::default(),
+            durable: AtomicUsize::new(0),
             held: Mutex::default(),
         }
     }
@@ -90,6 +118,10 @@ impl Faulty {
     fn first_bad(&self, request: &Request) -> Option<u64> {
         let end = request.offset() + request.len() as u64;
         let bad = self.bad.lock().unwrap();
+        if request.operation() == Operation::Flush {
+            let mut bad = bad.iter();
+            return bad.any(|(it, _)| *it == Operation::Flush).then_some(0);
+        }
         let touched = bad.iter().filter(|(operation, range)| {
             *operation == request.operation() && range.start < end && range.end > request.offset()
         });
@@ -108,6 +140,9 @@ impl Faulty {
             offset: bad,
             errno: Errno::IO,
         };
+        if request.operation() == Operation::Flush {
+            return request.fail(0, error);
+        }
         let rest = request.len() - good;
         let mut pieces = request.split(&[good, rest]);
         let last = pieces.pop().unwrap();
@@ -141,6 +176,8 @@ impl Device for Faulty {
             segments,
         );
         self.seen.lock().unwrap().push(what);
+        let durable = usize::from(request.is_durable());
+        self.durable.fetch_add(durable, Ordering::Relaxed);
         if let Some(held) = self.held.lock().unwrap().as_mut() {
             return held.push(request);
         }

@@ -15,9 +15,12 @@
 //!   was truncated after it was opened: [`Error::PastEnd`], never zeros.
 //! - A device that is dropped waits for its requests, because the kernel writes to their memory.
 //!
+//! - A flush is `fdatasync`, a durable write `RWF_DSYNC`. What is opened for writing is locked.
+//!
 //! Known weakness: the length is that of the moment of opening; what a file grows by later is
-//! not seen. Nothing is synchronised to stable storage.
+//! not seen.
 
+mod lock;
 mod open;
 mod ring;
 mod sysfs;
@@ -36,6 +39,7 @@ use rustix::io::Errno;
 use crate::bounds::check;
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
+use lock::Refusal;
 use ring::Ring;
 use transfer::{Target, Transfer};
 use workers::Workers;
@@ -78,7 +82,7 @@ pub struct FileOptions {
     pub direct: Preference,
     /// What carries requests.
     pub engine: Engine,
-    /// Allows writes.
+    /// Allows writes, and claims the file or block device: [`Error::InUse`] when another has.
     pub writable: bool,
     /// Requests in the kernel at a time, 1 to 4096; more wait in front of it.
     pub queue_depth: u32,
@@ -128,9 +132,12 @@ impl FileDevice {
             ..options
         };
         let opened = open::open(path, &name, &options);
-        let (target, geometry) = opened.map_err(|errno| Error::Open {
-            device: name,
-            errno,
+        let (target, geometry) = opened.map_err(|refusal| match refusal {
+            Refusal::InUse => Error::InUse { device: name },
+            Refusal::System(errno) => Error::Open {
+                device: name,
+                errno,
+            },
         })?;
         Ok(Self {
             carrier: OnceLock::new(),
@@ -186,20 +193,45 @@ impl FileDevice {
             DEVICE_REFUSED.add(1);
             return request.fail(0, error);
         }
+        if request.operation() == Operation::Flush {
+            return self.prepare_flush(request, transfers);
+        }
         if request.is_empty() {
             return request.succeed();
         }
-        let longest = self.geometry.transfer_bytes_max as usize;
-        if request.len() <= longest {
+        let lengths = self.lengths(&request);
+        if lengths.len() == 1 {
             transfers.push(Transfer::new(request, &self.target));
             return;
         }
-        let mut lengths = vec![longest; request.len() / longest];
-        if !request.len().is_multiple_of(longest) {
-            lengths.push(request.len() % longest);
-        }
         for piece in request.split(&lengths) {
             transfers.push(Transfer::new(piece, &self.target));
+        }
+    }
+
+    /// How the request is cut: to the longest transfer, and a write where the tail begins.
+    fn lengths(&self, request: &Request) -> Vec<usize> {
+        let longest = self.geometry.transfer_bytes_max as usize;
+        let before_tail = self.target.tail_start.saturating_sub(request.offset());
+        let before_tail = usize::try_from(before_tail).unwrap_or(usize::MAX);
+        let is_cut = request.operation() == Operation::Write && before_tail < request.len();
+        let first = if is_cut { before_tail } else { request.len() };
+        let mut lengths = Vec::with_capacity(1);
+        for mut part in [first, request.len() - first] {
+            while part > 0 {
+                lengths.push(part.min(longest));
+                part -= part.min(longest);
+            }
+        }
+        lengths
+    }
+
+    /// What was opened for reading has nothing to make durable.
+    fn prepare_flush(&self, request: Request, transfers: &mut Vec<Transfer>) {
+        if self.target.writable {
+            transfers.push(Transfer::new(request, &self.target));
+        } else {
+            request.succeed();
         }
     }
 

@@ -4,6 +4,8 @@
 //! one is the same file opened again through `/proc/self/fd`, so that a rename in between cannot
 //! make them two files. The alignment of direct transfers is asked of `statx` (Linux 6.1), else
 //! a block device tells its logical block, else 512 and 4096 bytes are tried.
+//!
+//! What is opened for writing is claimed before anything else (see `lock.rs`).
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -13,6 +15,7 @@ use pagewell_counters::names::DEVICE_BUFFERED_FALLBACKS;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
+use super::lock::{Refusal, claim};
 use super::sysfs::{BLOCK_DEVICES, Queue};
 use super::transfer::Target;
 use super::{FileOptions, Preference};
@@ -26,6 +29,9 @@ const TRANSFER_BYTES_MAX: u32 = 1 << 30;
 /// What no storage exceeds; larger claims are not believed.
 const ALIGNMENT_BYTES_MAX: u32 = 1 << 20;
 
+/// No page cache has smaller pages.
+const PAGE_BYTES_MIN: u64 = 4096;
+
 /// What direct transfers have to respect, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alignment {
@@ -37,7 +43,7 @@ pub(super) fn open(
     path: &Path,
     name: &str,
     options: &FileOptions,
-) -> Result<(Target, Geometry), Errno> {
+) -> Result<(Target, Geometry), Refusal> {
     let access = if options.writable {
         OFlags::RDWR
     } else {
@@ -49,11 +55,18 @@ pub(super) fn open(
     let kind = FileType::from_raw_mode(status.st_mode);
     match kind {
         FileType::RegularFile | FileType::BlockDevice => {}
-        FileType::Directory => return Err(Errno::ISDIR),
-        _ => return Err(Errno::INVAL),
+        FileType::Directory => return Err(Errno::ISDIR.into()),
+        _ => return Err(Errno::INVAL.into()),
     }
-    rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
     let is_block_device = kind == FileType::BlockDevice;
+    let buffered = if options.writable {
+        claim(buffered, access, is_block_device, name)?
+    } else {
+        buffered
+    };
+    // Who had it claimed until now may have changed its length.
+    let status = rustix::fs::fstat(&buffered)?;
+    rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
     let length_bytes = if is_block_device {
         rustix::fs::seek(&buffered, SeekFrom::End(0))?
     } else {
@@ -67,16 +80,31 @@ pub(super) fn open(
         Some((file, alignment)) => (Some(file), alignment),
         None => (None, buffered_alignment(&buffered, is_block_device)?),
     };
+    let block_bytes = u64::from(alignment.block);
     let geometry = geometry_of(&status, is_block_device, alignment, options.queue_depth);
     let target = Target {
         name: name.to_owned(),
         buffered,
         direct,
         length_bytes,
-        block_bytes: u64::from(alignment.block),
+        block_bytes,
+        tail_start: tail_start(length_bytes, block_bytes, &status),
         writable: options.writable,
     };
     Ok((target, geometry))
+}
+
+/// Where the last block of the file system begins, if the last block of direct transfers is a
+/// part; else the end. The length is only read here: a file that grew after `fstat` has its tail
+/// where it had it.
+fn tail_start(length_bytes: u64, block_bytes: u64, status: &Stat) -> u64 {
+    if length_bytes.is_multiple_of(block_bytes) {
+        return length_bytes;
+    }
+    let told = u64::try_from(status.st_blksize).unwrap_or(0);
+    let told = told.clamp(PAGE_BYTES_MIN, u64::from(ALIGNMENT_BYTES_MAX));
+    let unit = told.next_power_of_two().max(block_bytes);
+    length_bytes - length_bytes % unit
 }
 
 /// A block device has blocks even where the page cache hides them.
@@ -209,6 +237,27 @@ fn geometry_of(
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn the_tail_is_a_whole_block_of_the_file_system() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut status = rustix::fs::fstat(file.as_file()).unwrap();
+        for (length, block, told, expected) in [
+            (12_288, 512, 4096, 12_288),
+            (12_800, 512, 4096, 12_800),
+            (12_801, 512, 4096, 12_288),
+            (12_801, 512, 512, 12_288),
+            (12_801, 512, 65_536, 0),
+            (12_801, 4096, 1000, 12_288),
+            (12_801, 1, 4096, 12_801),
+            (100, 512, 4096, 0),
+            (0, 512, 4096, 0),
+        ] {
+            status.st_blksize = told;
+            let start = tail_start(length, block, &status);
+            assert_eq!(start, expected, "{length} {block} {told}");
+        }
+    }
 
     #[test]
     fn what_is_tried_works_and_is_no_less_than_what_is_told() {

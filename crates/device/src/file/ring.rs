@@ -34,15 +34,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
 use pagewell_counters::names::{DEVICE_FIXED_TRANSFERS, DEVICE_RING_QUEUED, DEVICE_RING_STALLS};
 use rustix::io::Errno;
 
 use self::fixed::Fixed;
-use super::transfer::{Progress, Target, Transfer};
+use super::transfer::{Call, Progress, Target, Transfer};
 use crate::completing::complete;
-use crate::{Memory, Operation, Outcome, Request, Segment};
+use crate::{Memory, Outcome, Request, Segment};
 
 /// The reaper looks after stalled submissions this often, and goes to sleep for good after so
 /// long without work.
@@ -124,6 +124,7 @@ impl Ring {
             opcode::Write::CODE,
             opcode::Readv::CODE,
             opcode::Writev::CODE,
+            opcode::Fsync::CODE,
             opcode::Nop::CODE,
         ];
         let params = ring.params();
@@ -239,12 +240,10 @@ impl Shared {
             let (offset, segments) = transfer.attempt(&self.target);
             let vectors: Vec<Vector> = segments.iter().map(Vector::from).collect();
             let file = Fd(transfer.descriptor(&self.target).as_raw_fd());
-            let operation = transfer.operation();
-            let entry = state
-                .fixed
-                .entry(operation, file, offset, &segments, &vectors);
+            let call = transfer.call();
+            let entry = state.fixed.entry(call, file, offset, &segments, &vectors);
             let entry = entry.inspect(|_| DEVICE_FIXED_TRANSFERS.add(1));
-            let entry = entry.unwrap_or_else(|| plain(operation, file, offset, &vectors));
+            let entry = entry.unwrap_or_else(|| plain(call, file, offset, &vectors));
             let slot = Slot {
                 transfer,
                 _vectors: vectors,
@@ -385,26 +384,38 @@ impl Shared {
     }
 }
 
-/// A transfer in memory that the ring does not know.
-fn plain(operation: Operation, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry {
+/// A flush, or a transfer in memory that the ring does not know.
+fn plain(call: Call, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry {
     let start = vectors.as_ptr().cast();
     let count = vectors.len() as u32; // at most VECTORS_MAX
-    match (operation, vectors) {
-        (Operation::Read, [Vector(one)]) => {
+    let flags = flags(call);
+    match (call, vectors) {
+        (Call::Flush, _) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        (Call::Read, [Vector(one)]) => {
             opcode::Read::new(file, one.iov_base.cast(), one.iov_len as u32)
                 .offset(offset)
                 .build()
         }
-        (Operation::Write, [Vector(one)]) => {
+        (Call::Write | Call::DurableWrite, [Vector(one)]) => {
             opcode::Write::new(file, one.iov_base.cast(), one.iov_len as u32)
                 .offset(offset)
+                .rw_flags(flags)
                 .build()
         }
-        (Operation::Read, _) => opcode::Readv::new(file, start, count)
+        (Call::Read, _) => opcode::Readv::new(file, start, count)
             .offset(offset)
             .build(),
-        (Operation::Write, _) => opcode::Writev::new(file, start, count)
+        (Call::Write | Call::DurableWrite, _) => opcode::Writev::new(file, start, count)
             .offset(offset)
+            .rw_flags(flags)
             .build(),
+    }
+}
+
+/// Those of `pwritev2`.
+fn flags(call: Call) -> i32 {
+    match call {
+        Call::DurableWrite => libc::RWF_DSYNC,
+        Call::Read | Call::Write | Call::Flush => 0,
     }
 }

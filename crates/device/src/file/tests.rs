@@ -1,5 +1,7 @@
 //! Both engines, direct and buffered, against the same files.
 
+mod writing;
+
 use std::io::Write;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -234,8 +236,9 @@ fn a_device_dropped_with_requests_in_flight_answers_all() {
 
 #[test]
 fn a_completion_may_submit_drop_the_device_and_panic() {
-    let file = file_of(&pattern(1 << 20));
     for options in kinds() {
+        // A file for each: the device of the last round may still be closing.
+        let file = file_of(&pattern(1 << 20));
         let panics = DEVICE_COMPLETION_PANICS.get();
         let device = Arc::new(open(file.path(), &options));
         let own = device.clone();

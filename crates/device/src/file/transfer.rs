@@ -16,17 +16,28 @@
 //! - `EINTR` and `EAGAIN`, and `ECANCELED` and `EFAULT` (the thread that handed a request to the
 //!   ring has ended) are tried again, [`TRIES_IN_VAIN_MAX`] times without progress, so that
 //!   nothing hangs.
-//! - A write of the partial last block goes through the buffered descriptor, cut at the end, so
-//!   that the file does not grow.
+//! - Writes of the *tail* of a file whose last block is a part go through the buffered
+//!   descriptor, cut at the end, so that the file does not grow. The tail is the whole last block
+//!   of the file system, and no direct write touches it: the page cache writes whole blocks, and
+//!   would bring back what it read of the neighbours before a direct write changed them.
+//!
+//! ```text
+//!   |   direct   |   direct   |........ tail ..... |end       blocks of the file system
+//!                             | 512 | 512 | 512 | 3|         blocks of direct transfers
+//! ```
+//!
+//! - A durable write is one with `RWF_DSYNC`; where the system has none, a flush comes after it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use pagewell_counters::names::{
-    DEVICE_CONTINUED, DEVICE_READ_BYTES, DEVICE_READ_ERRORS, DEVICE_READS, DEVICE_TAIL_WRITES,
+    DEVICE_CONTINUED, DEVICE_DURABLE_FALLBACKS, DEVICE_DURABLE_WRITES, DEVICE_FLUSH_ERRORS,
+    DEVICE_FLUSHES, DEVICE_READ_BYTES, DEVICE_READ_ERRORS, DEVICE_READS, DEVICE_TAIL_WRITES,
     DEVICE_TRUNCATED, DEVICE_WRITE_BYTES, DEVICE_WRITE_ERRORS, DEVICE_WRITES,
 };
 use rustix::io::Errno;
 
+use super::lock::release;
 use crate::bounds::{bytes_there, past_end};
 use crate::{Error, Operation, Outcome, Request, Segment};
 
@@ -45,7 +56,18 @@ pub(super) struct Target {
     pub(super) direct: Option<OwnedFd>,
     pub(super) length_bytes: u64,
     pub(super) block_bytes: u64,
+    /// From here on nothing is written directly. The length, unless the last block is a part.
+    pub(super) tail_start: u64,
+    /// It is claimed then, too.
     pub(super) writable: bool,
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        if self.writable {
+            release(&self.buffered);
+        }
+    }
 }
 
 impl Target {
@@ -72,6 +94,23 @@ pub(super) struct Transfer {
     asked: usize,
     tries_in_vain: u32,
     through_cache: bool,
+    /// A durable write that the system cannot make: a flush comes after it.
+    flush_after: bool,
+    /// All bytes are transferred, if there are any; a flush is next.
+    flushes: bool,
+}
+
+/// What the kernel is to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Call {
+    /// `preadv`.
+    Read,
+    /// `pwritev`.
+    Write,
+    /// `pwritev2` with `RWF_DSYNC`.
+    DurableWrite,
+    /// `fdatasync`.
+    Flush,
 }
 
 /// What is to be done after an attempt.
@@ -83,12 +122,12 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// `request` has passed [`crate::bounds::check`] and is not empty.
+    /// `request` has passed [`crate::bounds::check`] and is not empty, or it is a flush.
     pub(super) fn new(request: Request, target: &Target) -> Self {
         let there = bytes_there(target.length_bytes, &request);
-        let is_write = request.operation() == Operation::Write;
-        let cut = is_write && there < request.len();
-        if cut {
+        let end = request.offset().saturating_add(there as u64);
+        let is_tail = request.operation() == Operation::Write && end > target.tail_start;
+        if is_tail {
             DEVICE_TAIL_WRITES.add(1);
         }
         Self {
@@ -97,26 +136,41 @@ impl Transfer {
             start: 0,
             asked: 0,
             tries_in_vain: 0,
-            through_cache: cut || target.direct.is_none(),
+            through_cache: is_tail || target.direct.is_none(),
+            flush_after: false,
+            flushes: request.operation() == Operation::Flush,
             request,
         }
     }
 
-    pub(super) fn operation(&self) -> Operation {
-        self.request.operation()
+    /// What the attempt is.
+    pub(super) fn call(&self) -> Call {
+        match self.request.operation() {
+            _ if self.flushes => Call::Flush,
+            Operation::Read => Call::Read,
+            Operation::Write if self.request.is_durable() && !self.flush_after => {
+                Call::DurableWrite
+            }
+            Operation::Write => Call::Write,
+            Operation::Flush => Call::Flush,
+        }
     }
 
     /// The descriptor to use.
     pub(super) fn descriptor<'a>(&self, target: &'a Target) -> BorrowedFd<'a> {
         match &target.direct {
-            Some(direct) if !self.through_cache => direct.as_fd(),
+            Some(direct) if !self.through_cache && !self.flushes => direct.as_fd(),
             _ => target.buffered.as_fd(),
         }
     }
 
     /// Starts an attempt: the first byte of the device and the memory for what follows it. No
-    /// memory when it is in too many pieces; then `advance` refuses whatever the answer is.
+    /// memory when it is in too many pieces; then `advance` refuses whatever the answer is. A
+    /// flush has none either.
     pub(super) fn attempt(&mut self, target: &Target) -> (u64, Vec<Segment>) {
+        if self.flushes {
+            return (0, Vec::new());
+        }
         #[allow(clippy::cast_possible_truncation)] // at most 1 MiB, see open.rs
         let block = if self.through_cache {
             1
@@ -136,6 +190,9 @@ impl Transfer {
 
     /// Takes the kernel's answer to the attempt: how many bytes it transferred.
     pub(super) fn advance(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
+        if self.flushes {
+            return self.advance_flush(target, answer);
+        }
         if self.asked == 0 {
             // Memory in too many pieces for one block.
             return self.refused(target, Errno::INVAL);
@@ -144,16 +201,24 @@ impl Transfer {
             Ok(count) if self.start + count > self.done => {
                 self.done = self.start + count;
                 self.tries_in_vain = 0;
+                if self.done >= self.there && self.flush_after {
+                    self.flushes = true;
+                    return Progress::Again(self);
+                }
                 if self.done >= self.there {
                     return self.finish_whole(target);
                 }
             }
-            Ok(_) if self.operation() == Operation::Read => {
+            Ok(_) if self.request.operation() == Operation::Read => {
                 DEVICE_TRUNCATED.add(1);
                 let error = past_end(&target.name, &self.request);
                 return self.finish_early(error);
             }
             Ok(_) => return self.refused(target, Errno::IO),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) if self.call() == Call::DurableWrite => {
+                DEVICE_DURABLE_FALLBACKS.add(1);
+                self.flush_after = true;
+            }
             Err(errno @ (Errno::INTR | Errno::AGAIN | Errno::CANCELED | Errno::FAULT)) => {
                 self.tries_in_vain += 1;
                 if self.tries_in_vain > TRIES_IN_VAIN_MAX {
@@ -161,6 +226,26 @@ impl Transfer {
                 }
             }
             Err(errno) => return self.refused(target, errno),
+        }
+        DEVICE_CONTINUED.add(1);
+        Progress::Again(self)
+    }
+
+    /// An interrupted flush is made again, a failed one is not: the kernel tells of an error
+    /// once, and the next flush would say that all is well.
+    fn advance_flush(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
+        match answer {
+            Ok(_) => return self.finish_whole(target),
+            Err(Errno::INTR | Errno::AGAIN | Errno::CANCELED)
+                if self.tries_in_vain < TRIES_IN_VAIN_MAX =>
+            {
+                self.tries_in_vain += 1;
+            }
+            Err(errno) => {
+                // What a durable write has transferred so far does not count.
+                self.done = 0;
+                return self.refused(target, errno);
+            }
         }
         DEVICE_CONTINUED.add(1);
         Progress::Again(self)
@@ -195,12 +280,22 @@ impl Transfer {
     }
 
     fn count(&self, bytes: usize, failed: bool) {
-        let (requests, transferred, errors) = match self.operation() {
-            Operation::Read => (&DEVICE_READS, &DEVICE_READ_BYTES, &DEVICE_READ_ERRORS),
-            Operation::Write => (&DEVICE_WRITES, &DEVICE_WRITE_BYTES, &DEVICE_WRITE_ERRORS),
+        let (requests, transferred, errors) = match self.request.operation() {
+            Operation::Read => (&DEVICE_READS, Some(&DEVICE_READ_BYTES), &DEVICE_READ_ERRORS),
+            Operation::Write => (
+                &DEVICE_WRITES,
+                Some(&DEVICE_WRITE_BYTES),
+                &DEVICE_WRITE_ERRORS,
+            ),
+            Operation::Flush => (&DEVICE_FLUSHES, None, &DEVICE_FLUSH_ERRORS),
         };
         requests.add(1);
-        transferred.add(bytes as u64);
+        if let Some(transferred) = transferred {
+            transferred.add(bytes as u64);
+        }
+        if self.request.is_durable() {
+            DEVICE_DURABLE_WRITES.add(1);
+        }
         if failed {
             errors.add(1);
         }
@@ -237,142 +332,4 @@ fn part(segments: &[Segment], start: usize, end: usize, block: usize) -> Vec<Seg
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Buffer, Issuer};
-
-    fn target(length_bytes: u64, block_bytes: u64) -> Target {
-        let null = || std::fs::File::open("/dev/null").unwrap().into();
-        Target {
-            name: "file".to_owned(),
-            buffered: null(),
-            direct: Some(null()),
-            length_bytes,
-            block_bytes,
-            writable: true,
-        }
-    }
-
-    fn transfer(target: &Target, operation: Operation, offset: u64, length: usize) -> Transfer {
-        let buffer = Buffer::new(length, 512);
-        let request = Request::owned(operation, offset, buffer, Issuer::Reader, |_, _| ());
-        Transfer::new(request, target)
-    }
-
-    /// Answers attempts until the end; what was asked for as (offset, bytes).
-    fn run(
-        target: &Target,
-        mut transfer: Transfer,
-        answers: &[Result<usize, Errno>],
-    ) -> (Vec<(u64, usize)>, Option<Outcome>) {
-        let mut asked = Vec::new();
-        for answer in answers {
-            let (offset, vectors) = transfer.attempt(target);
-            asked.push((offset, vectors.iter().map(Segment::len).sum()));
-            match transfer.advance(target, *answer) {
-                Progress::Again(again) => transfer = again,
-                Progress::Finished(_, outcome) => return (asked, Some(outcome)),
-            }
-        }
-        (asked, None)
-    }
-
-    #[test]
-    fn short_and_interrupted_transfers_go_on_from_a_block() {
-        let target = target(1 << 20, 512);
-        let answers = [
-            Ok(1024),
-            Err(Errno::INTR),
-            Ok(700),
-            Err(Errno::AGAIN),
-            Ok(2560),
-        ];
-        let one = transfer(&target, Operation::Read, 4096, 4096);
-        let (asked, outcome) = run(&target, one, &answers);
-        let expected = [
-            (4096, 4096),
-            (5120, 3072),
-            (5120, 3072),
-            (5632, 2560),
-            (5632, 2560),
-        ];
-        assert_eq!(asked, expected);
-        assert_eq!(outcome.unwrap().result, Ok(()));
-    }
-
-    #[test]
-    fn the_tail_is_what_is_there_and_less_is_truncated() {
-        let target = target(4096 + 700, 512);
-        let tail = || transfer(&target, Operation::Read, 4096, 1024);
-        let (_, outcome) = run(&target, tail(), &[Ok(700)]);
-        let outcome = outcome.unwrap();
-        assert_eq!(outcome.transferred_bytes, 700);
-        assert!(matches!(
-            outcome.result,
-            Err(Error::PastEnd { offset: 4096, .. })
-        ));
-        // Grown since it was opened: only what it had counts.
-        let (_, outcome) = run(&target, tail(), &[Ok(1024)]);
-        assert_eq!(outcome.unwrap().transferred_bytes, 700);
-        for (answers, transferred) in [
-            (vec![Ok(0)], 0),
-            (vec![Ok(512), Ok(0)], 512),
-            (vec![Ok(600), Ok(88)], 600),
-        ] {
-            let before = DEVICE_TRUNCATED.get();
-            let (_, outcome) = run(&target, tail(), &answers);
-            let outcome = outcome.unwrap();
-            assert_eq!(outcome.transferred_bytes, transferred);
-            assert!(matches!(outcome.result, Err(Error::PastEnd { .. })));
-            assert!(DEVICE_TRUNCATED.get() > before);
-        }
-    }
-
-    #[test]
-    fn errors_name_the_exact_byte_and_endless_interruption_ends() {
-        let target = target(1 << 20, 512);
-        let one = transfer(&target, Operation::Write, 8192, 4096);
-        let (_, outcome) = run(&target, one, &[Ok(1536), Err(Errno::NOSPC)]);
-        let outcome = outcome.unwrap();
-        assert_eq!(outcome.transferred_bytes, 1536);
-        let error = target.failed(8192 + 1536, Errno::NOSPC);
-        assert_eq!(outcome.result, Err(error));
-        let one = transfer(&target, Operation::Read, 0, 512);
-        let (asked, outcome) = run(&target, one, &vec![Err(Errno::AGAIN); 2000]);
-        assert!(asked.len() <= 1001 && outcome.is_some());
-        let one = transfer(&target, Operation::Write, 0, 512);
-        let (_, outcome) = run(&target, one, &[Ok(0)]);
-        assert_eq!(outcome.unwrap().result, Err(target.failed(0, Errno::IO)));
-    }
-
-    #[test]
-    fn a_write_of_the_tail_is_cut_and_goes_through_the_cache() {
-        let target = target(4096 + 700, 512);
-        let one = transfer(&target, Operation::Write, 4096, 1024);
-        assert!(one.through_cache);
-        let (asked, outcome) = run(&target, one, &[Ok(100), Ok(600)]);
-        assert_eq!(asked, [(4096, 700), (4196, 600)]);
-        assert_eq!(outcome.unwrap().transferred_bytes, 700);
-        assert!(!transfer(&target, Operation::Write, 0, 4096).through_cache);
-    }
-
-    #[test]
-    fn an_attempt_has_few_pieces_and_whole_blocks() {
-        let mut buffer = Buffer::new(100 * 3000, 512);
-        let (mut rest, mut segments) = (buffer.as_segment(), Vec::new());
-        for _ in 0..3000 {
-            let (now, later) = rest.split_at(100);
-            segments.push(now);
-            rest = later;
-        }
-        let sum = |vectors: &[Segment]| vectors.iter().map(Segment::len).sum::<usize>();
-        let vectors = part(&segments, 0, 300_000, 512);
-        assert_eq!(sum(&vectors), 102_400);
-        let vectors = part(&segments, 512, 300_000, 4096);
-        assert_eq!(vectors[0].len(), 88);
-        assert_eq!(vectors[0].start(), segments[5].split_at(12).1.start());
-        assert_eq!(sum(&vectors), 102_388 / 4096 * 4096);
-        assert_eq!(sum(&part(&segments, 250, 333, 1)), 83);
-        assert!(part(&segments[..1], 0, 100, 512).is_empty());
-    }
-}
+mod tests;

@@ -9,11 +9,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use pagewell_counters::names::DEVICE_WORKERS_REFUSED;
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
-use super::transfer::{Progress, Target, Transfer};
+use super::transfer::{Call, Progress, Target, Transfer};
+use crate::Segment;
 use crate::completing::complete;
-use crate::{Operation, Segment};
 
 /// A pool of threads for one file.
 pub(super) struct Workers {
@@ -142,8 +142,9 @@ fn call(
     segments: &[Segment],
 ) -> Result<usize, Errno> {
     let file = transfer.descriptor(target);
-    match transfer.operation() {
-        Operation::Read => {
+    match transfer.call() {
+        Call::Flush => rustix::fs::fdatasync(file).map(|()| 0),
+        Call::Read => {
             let slices = segments.iter().map(|segment| {
                 // SAFETY: parts, without overlap, of the memory of the request, which is ours
                 // alone until it is completed; `transfer` owns it and lives longer.
@@ -154,14 +155,18 @@ fn call(
             });
             rustix::io::preadv(file, &mut slices.collect::<Vec<_>>(), offset)
         }
-        Operation::Write => {
+        call @ (Call::Write | Call::DurableWrite) => {
             let slices = segments.iter().map(|segment| {
                 // SAFETY: as above; nobody writes to the memory of a write.
                 let slice =
                     unsafe { std::slice::from_raw_parts(segment.start().as_ptr(), segment.len()) };
                 IoSlice::new(slice)
             });
-            rustix::io::pwritev(file, &slices.collect::<Vec<_>>(), offset)
+            let slices: Vec<_> = slices.collect();
+            if call == Call::Write {
+                return rustix::io::pwritev(file, &slices, offset);
+            }
+            rustix::io::pwritev2(file, &slices, offset, ReadWriteFlags::DSYNC)
         }
     }
 }

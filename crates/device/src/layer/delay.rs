@@ -109,7 +109,9 @@ impl Device for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Issuer, Operation, Pattern};
+    use crate::layer::Stats;
+    use crate::testing::{flush, write_durable};
+    use crate::{Buffer, Issuer, Operation, Pattern, RamDevice};
     use std::sync::mpsc;
 
     #[test]
@@ -137,6 +139,19 @@ mod tests {
         ] {
             assert!(DelayAmount::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn writes_and_flushes_are_delayed_and_stay_what_they_are() {
+        let stats = Arc::new(Stats::new(Arc::new(RamDevice::new("ram", 8192))));
+        let amount = DelayAmount::Fixed(Duration::from_millis(2));
+        let delay = Delay::new(stats.clone(), amount).unwrap();
+        let start = Instant::now();
+        assert_eq!(write_durable(&delay, 0, &[1; 4096]).result, Ok(()));
+        assert_eq!(flush(&delay).result, Ok(()));
+        assert!(start.elapsed() >= Duration::from_millis(4));
+        let counted = stats.snapshot();
+        assert_eq!((counted.durable(), counted.count(Operation::Flush)), (1, 1));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 use super::*;
-use crate::testing::{Faulty, PATIENCE, pattern, read, request, write};
+use crate::testing::{
+    Faulty, PATIENCE, flush, flush_request, pattern, read, request, write, write_durable,
+};
 use crate::{Buffer, Error, RamDevice, read_exact};
 use proptest::prelude::*;
 
@@ -163,6 +165,169 @@ fn halves_do_not_fail_each_other() {
         .map(|receiver| receiver.recv_timeout(PATIENCE).unwrap().0.result.is_ok());
     assert_eq!(outcomes.iter().filter(|ok| **ok).count(), 1);
     assert_eq!(mirror.halves_in_service(), 1);
+}
+
+fn spoil(half: &Faulty, operation: Operation, first: u64) {
+    half.bad.lock().unwrap().push((operation, first..first + 1));
+}
+
+#[test]
+fn writes_are_durable_on_all_halves_and_a_flush_goes_to_all() {
+    let (mirror, halves) = two(10_000);
+    assert_eq!(write_durable(&mirror, 0, &[1; 100]).result, Ok(()));
+    let durable = |half: &Faulty| half.durable.load(Ordering::Relaxed);
+    assert!(halves.iter().all(|half| durable(half) == 1));
+    halves.iter().for_each(|half| half.hold());
+    let (one, outcome) = flush_request();
+    mirror.submit(one);
+    for half in &halves {
+        assert_eq!(half.held(), 1);
+        assert!(outcome.try_recv().is_err());
+        half.release();
+    }
+    assert_eq!(outcome.try_recv().unwrap().result, Ok(()));
+}
+
+#[test]
+fn a_half_that_cannot_flush_is_never_read_again() {
+    let (mirror, halves) = two(10_000);
+    assert_eq!(write(&mirror, 0, &[1; 1000]).result, Ok(()));
+    spoil(&halves[0], Operation::Flush, 0);
+    let failed = MIRROR_HALVES_FAILED.get();
+    assert_eq!(flush(&mirror).result, Ok(()));
+    assert!(MIRROR_HALVES_FAILED.get() > failed);
+    assert_eq!(mirror.halves_in_service(), 1);
+    let seen = halves[0].seen.lock().unwrap().len();
+    (0..4).for_each(|_| assert_eq!(read(&mirror, 0, 1000).0.result, Ok(())));
+    assert_eq!(flush(&mirror).result, Ok(()));
+    assert_eq!(halves[0].seen.lock().unwrap().len(), seen);
+    // The last one stays, and says what is wrong with it.
+    spoil(&halves[1], Operation::Flush, 0);
+    let failed = MIRROR_FLUSHES_FAILED.get();
+    let error = flush(&mirror).result.unwrap_err().to_string();
+    assert!(error.contains("half 1: at byte 0"), "{error}");
+    assert!(MIRROR_FLUSHES_FAILED.get() > failed);
+    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(read(&mirror, 0, 1000).0.result, Ok(()));
+}
+
+#[test]
+fn a_write_or_flush_that_no_half_takes_changes_nobodys_service() {
+    for operation in [Operation::Write, Operation::Flush] {
+        let (mirror, halves) = two(10_000);
+        spoil(&halves[0], operation, 600);
+        spoil(&halves[1], operation, 500);
+        let outcome = match operation {
+            Operation::Flush => flush(&mirror),
+            _ => write(&mirror, 0, &[1; 1000]),
+        };
+        assert!(matches!(outcome.result, Err(Error::Failed { .. })));
+        assert_eq!(mirror.halves_in_service(), 2);
+        halves
+            .iter()
+            .for_each(|half| half.bad.lock().unwrap().clear());
+        assert_eq!(write(&mirror, 0, &[2; 1000]).result, Ok(()));
+        assert_eq!(flush(&mirror).result, Ok(()));
+    }
+}
+
+/// One half fails at a flush while the other fails at a write: one of them has to stay, and what
+/// it missed is an error.
+#[test]
+fn a_flush_and_a_write_do_not_take_the_last_half() {
+    let (mirror, halves) = two(10_000);
+    spoil(&halves[0], Operation::Write, 0);
+    spoil(&halves[1], Operation::Flush, 0);
+    halves.iter().for_each(|half| half.hold());
+    let (one, written) = request(Operation::Write, 0, Buffer::new(100, 1));
+    let (two, flushed) = flush_request();
+    mirror.submit(one);
+    mirror.submit(two);
+    halves.iter().for_each(|half| half.release());
+    let written = written.try_recv().unwrap().0.result.is_ok();
+    let flushed = flushed.try_recv().unwrap().result.is_ok();
+    assert!(written != flushed);
+    assert_eq!(mirror.halves_in_service(), 1);
+}
+
+/// A read is on its way to a half when that half misses a write: what it brings is too old for
+/// everybody who came after the write, and may be given to one of them.
+#[test]
+fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
+    for bad_elsewhere in [false, true] {
+        let (mirror, halves) = two(10_000);
+        assert_eq!(write(&mirror, 0, &[1; 100]).result, Ok(()));
+        halves.iter().for_each(|half| half.hold());
+        let (one, done) = request(Operation::Read, 0, Buffer::new(100, 1));
+        mirror.submit(one);
+        let chosen = usize::from(halves[1].held() == 1);
+        let (bad, good) = (&halves[chosen], &halves[1 - chosen]);
+        spoil(bad, Operation::Write, 50);
+        if bad_elsewhere {
+            spoil(good, Operation::Read, 50);
+        }
+        let mut buffer = Buffer::new(100, 1);
+        buffer.fill(2);
+        let (one, written) = request(Operation::Write, 0, buffer);
+        mirror.submit(one);
+        good.release();
+        assert!(written.try_recv().is_err());
+        let stale = MIRROR_READS_STALE.get();
+        // The write is answered first.
+        bad.release();
+        assert_eq!(written.try_recv().unwrap().0.result, Ok(()));
+        assert_eq!(mirror.halves_in_service(), 1);
+        assert!(MIRROR_READS_STALE.get() > stale);
+        let (outcome, buffer) = done.try_recv().unwrap();
+        if bad_elsewhere {
+            // Rather nothing than bytes that are too old.
+            let error = outcome.result.unwrap_err().to_string();
+            assert!(error.contains(good.name()), "{error}");
+        } else {
+            assert_eq!(outcome.result, Ok(()));
+            assert!(buffer.iter().all(|byte| *byte == 2));
+        }
+    }
+}
+
+/// Threads that write, and read what they wrote, while halves fail: nobody ever reads anything
+/// older than his last complete write.
+#[test]
+fn readers_see_their_last_write_while_halves_fail() {
+    for round in 0..30u64 {
+        let halves = (0..3).map(|index| Faulty::new(&format!("half {index}"), 40_000));
+        let (mirror, halves) = mirror_of(halves.collect());
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let mirror = &mirror;
+                scope.spawn(move || {
+                    for value in 1..100u8 {
+                        let start = thread * 10_000;
+                        assert_eq!(write(mirror, start, &[value; 64]).result, Ok(()));
+                        let (outcome, buffer) = read(mirror, start, 64);
+                        assert_eq!(outcome.result, Ok(()));
+                        assert!(buffer.iter().all(|byte| *byte == value));
+                        if value % 16 == 0 {
+                            assert_eq!(flush(mirror).result, Ok(()));
+                        }
+                    }
+                });
+            }
+            spoil(
+                &halves[(round % 3) as usize],
+                Operation::Write,
+                round % 4 * 10_000 + 5,
+            );
+            std::thread::yield_now();
+            spoil(&halves[((round + 1) % 3) as usize], Operation::Flush, 0);
+        });
+        // Should they have been too quick.
+        for thread in 0..4 {
+            assert_eq!(write(&mirror, thread * 10_000, &[0; 64]).result, Ok(()));
+        }
+        assert_eq!(flush(&mirror).result, Ok(()));
+        assert_eq!(mirror.halves_in_service(), 1);
+    }
 }
 
 #[test]

@@ -14,6 +14,10 @@
 //! The modelled device takes any number of requests and works on as many as its queue depth, in
 //! the order in which they came. Requests above its longest transfer are cut, and each piece pays
 //! for itself.
+//!
+//! It has no cache for writes: they are on the medium when they are complete, durable ones at no
+//! further cost. A flush waits until all that came before it is done and costs the fixed part of
+//! a request. Both are passed on to the device below.
 
 mod mechanism;
 mod parameters;
@@ -26,7 +30,7 @@ pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
 
 use crate::timer::Timer;
-use crate::{Device, Geometry, Memory, Outcome, Request};
+use crate::{Device, Geometry, Memory, Request};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.
 const SPIN: Duration = Duration::from_micros(60);
@@ -132,9 +136,7 @@ impl Model {
         let due = self.wall(done);
         let timer = self.timer.handle();
         let lateness = self.late.clone();
-        let segments = request.segments().to_vec();
-        let issuer = request.issuer();
-        let arrived = move |outcome: Outcome| {
+        let transfer = request.relay(move |request, outcome| {
             // The device below may be the slower one; that is not for the model to make up for.
             let ready = Instant::now().checked_sub(late);
             let due = due.map(|due| ready.map_or(due, |ready| due.max(ready)));
@@ -144,10 +146,7 @@ impl Model {
                 lateness.store(late, Ordering::Relaxed);
                 request.complete(outcome);
             });
-        };
-        // SAFETY: the segments are those of `request`, which whoever made it keeps valid and ours
-        // alone until it completes; `arrived` owns it and completes it after this transfer.
-        let transfer = unsafe { Request::new(operation, offset, segments, issuer, arrived) };
+        });
         self.inner.submit(transfer);
     }
 }

@@ -1,7 +1,9 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::{Buffer, Issuer, Operation, Pattern, read_exact};
+use crate::layer::Stats;
+use crate::testing::{flush, write_durable};
+use crate::{Buffer, Issuer, Operation, Outcome, Pattern, RamDevice, read_exact};
 
 const LENGTH: u64 = 1 << 30;
 
@@ -145,4 +147,28 @@ fn many_threads_share_one_clock() {
     });
     assert_eq!(model.totals().requests, 800);
     assert_eq!(model.totals().bytes, 800 * 4096);
+}
+
+#[test]
+fn writes_and_flushes_take_their_time_and_stay_what_they_are() {
+    let stats = Arc::new(Stats::new(Arc::new(RamDevice::new("ram", LENGTH))));
+    // Every request 1 ms; nothing else takes any.
+    let parameters = Parameters::parse("ssd,fixed=1ms,rate=1024g").unwrap();
+    let model = Model::new(stats.clone(), parameters).unwrap();
+    let start = Instant::now();
+    assert_eq!(write_durable(&model, 4096, &[7; 4096]).result, Ok(()));
+    assert_eq!(flush(&model).result, Ok(()));
+    assert_eq!(flush(&model).result, Ok(()));
+    assert!(start.elapsed() >= Duration::from_millis(3));
+    assert_eq!((model.totals().requests, model.totals().flushes), (1, 2));
+    let counted = stats.snapshot();
+    assert_eq!((counted.durable(), counted.count(Operation::Flush)), (1, 2));
+    let mut bytes = [0; 4096];
+    read_exact(&model, 4096, &mut bytes).unwrap();
+    assert_eq!(bytes, [7; 4096]);
+    // Cut into pieces, each of them durable.
+    let longest = model.geometry().transfer_bytes_max as usize;
+    let outcome = write_durable(&model, 0, &vec![8; longest + 512]);
+    assert_eq!(outcome.result, Ok(()));
+    assert_eq!(stats.snapshot().durable(), 3);
 }

@@ -7,20 +7,23 @@ use super::{Operation, Outcome, Request};
 impl Request {
     /// A request for the same bytes and memory. When it is complete, `then` gets this one back
     /// together with the outcome, and completes it or sends it elsewhere.
-    pub(crate) fn relay(self, then: impl FnOnce(Self, Outcome) + Send + 'static) -> Self {
+    #[must_use]
+    pub fn relay(self, then: impl FnOnce(Self, Outcome) + Send + 'static) -> Self {
         let (operation, offset, issuer) = (self.operation, self.offset, self.issuer);
-        let segments = self.segments.clone();
+        let (segments, durable) = (self.segments.clone(), self.durable);
         // SAFETY: the memory is ours until `self` is completed. `self` is kept by the new
         // request's completion, which nobody can reach before it is called.
-        unsafe {
+        let mut copy = unsafe {
             Self::new(operation, offset, segments, issuer, move |outcome| {
                 then(self, outcome);
             })
-        }
+        };
+        copy.durable = durable;
+        copy
     }
 
-    /// `count` requests that write the same memory to the same place. When all are complete,
-    /// `then` gets this one back and the outcomes in order.
+    /// `count` requests that write the same memory to the same place, or as many flushes. When
+    /// all are complete, `then` gets this one back and the outcomes in order.
     ///
     /// # Panics
     /// When it is a read: several devices may not fill the same memory.
@@ -29,8 +32,9 @@ impl Request {
         count: usize,
         then: impl FnOnce(Self, Vec<Outcome>) + Send + 'static,
     ) -> Vec<Self> {
-        assert_eq!(self.operation, Operation::Write, "operation");
-        let (offset, issuer) = (self.offset, self.issuer);
+        assert_ne!(self.operation, Operation::Read, "operation");
+        let (operation, offset, issuer) = (self.operation, self.offset, self.issuer);
+        let durable = self.durable;
         let segments = self.segments.clone();
         let gathering = Arc::new(Mutex::new(Some(Gathering {
             outcomes: vec![None; count],
@@ -43,15 +47,17 @@ impl Request {
             // SAFETY: the memory is valid and unchanged until `self` is completed. `self` is kept
             // until the last of these requests is complete. A write is only read (`slices`), so
             // several may be on their way.
-            unsafe {
+            let mut copy = unsafe {
                 Self::new(
-                    Operation::Write,
+                    operation,
                     offset,
                     segments.clone(),
                     issuer,
                     move |outcome| Gathering::arrive(&gathering, index, outcome),
                 )
-            }
+            };
+            copy.durable = durable;
+            copy
         };
         (0..count).map(one).collect()
     }

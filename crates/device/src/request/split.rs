@@ -15,7 +15,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Completion, Outcome, Request, Segment};
+use super::{Completion, Operation, Outcome, Request, Segment};
 
 /// A part of a request, for [`Request::deal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,9 +50,11 @@ impl Request {
     /// without a gap from the start, and the result is that of the group which ended it.
     ///
     /// # Panics
-    /// When the sum of the lengths is not its length, or a piece's group has no offset.
+    /// When the sum of the lengths is not its length, or a piece's group has no offset. When it is
+    /// a flush: pieces without bytes could not tell that one of them failed.
     #[must_use]
     pub fn deal(mut self, pieces: Vec<Piece>, offsets: &[u64]) -> Vec<Self> {
+        assert_ne!(self.operation, Operation::Flush, "operation");
         let sum: usize = pieces.iter().map(|piece| piece.length).sum();
         assert_eq!(sum, self.length, "lengths");
         let known = pieces.iter().all(|piece| piece.group < offsets.len());
@@ -88,6 +90,7 @@ impl Request {
                     issuer: self.issuer,
                     segments,
                     length,
+                    durable: self.durable,
                     completion: Some(Box::new(move |outcome| Join::arrive(&join, group, outcome))),
                 }
             })
@@ -173,7 +176,7 @@ impl Join {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Error, Issuer, Operation};
+    use crate::{Buffer, Error, Issuer};
     use proptest::prelude::*;
     use std::sync::mpsc;
 

@@ -1,5 +1,9 @@
 use super::*;
-use crate::testing::{Faulty, PATIENCE, pattern, read, request, write};
+use std::sync::atomic::Ordering;
+
+use crate::testing::{
+    Faulty, PATIENCE, flush, flush_request, pattern, read, request, write, write_durable,
+};
 use crate::{Buffer, Error, Operation, RamDevice, read_exact};
 use proptest::prelude::*;
 
@@ -63,6 +67,42 @@ fn many_requests_arrive_as_if_one_by_one() {
             assert_eq!(buffer[..], bytes[offset..offset + length]);
         }
     }
+}
+
+#[test]
+fn a_flush_goes_to_all_and_fails_with_one() {
+    let (stripe, children) = stripe_of(&[10_000, 10_000, 10_000], 1000);
+    children.iter().for_each(|child| child.hold());
+    let (one, outcome) = flush_request();
+    let (two, also) = flush_request();
+    stripe.submit(one);
+    stripe.submit_many(vec![two]);
+    for child in &children {
+        assert_eq!(child.held(), 2);
+        assert!(outcome.try_recv().is_err());
+        child.release();
+    }
+    assert_eq!(outcome.try_recv().unwrap().result, Ok(()));
+    assert_eq!(also.try_recv().unwrap().result, Ok(()));
+    children[1]
+        .bad
+        .lock()
+        .unwrap()
+        .push((Operation::Flush, 0..1));
+    let error = flush(&stripe).result.unwrap_err().to_string();
+    assert!(error.contains(children[1].name()), "{error}");
+}
+
+#[test]
+fn a_durable_write_is_durable_on_every_device() {
+    let (stripe, children) = stripe_of(&[10_000, 10_000], 1000);
+    assert_eq!(write_durable(&stripe, 500, &[1; 4000]).result, Ok(()));
+    assert_eq!(write_durable(&stripe, 500, &[1; 100]).result, Ok(()));
+    assert_eq!(write(&stripe, 500, &[1; 4000]).result, Ok(()));
+    let durable = children
+        .iter()
+        .map(|child| child.durable.load(Ordering::Relaxed));
+    assert_eq!(durable.collect::<Vec<_>>(), [2, 1]);
 }
 
 #[test]

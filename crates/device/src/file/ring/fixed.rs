@@ -13,9 +13,10 @@ use io_uring::types::Fd;
 use io_uring::{Probe, Submitter, opcode, squeue};
 use pagewell_counters::names::DEVICE_MEMORY_FALLBACKS;
 
-use super::Vector;
+use super::{Vector, flags};
+use crate::file::transfer::Call;
 use crate::warning::warn_once;
-use crate::{Memory, Operation, Segment};
+use crate::{Memory, Segment};
 
 /// The kernel's limit of one region.
 const REGION_BYTES_MAX: usize = 1 << 30;
@@ -106,7 +107,7 @@ impl Fixed {
     /// The entry for a transfer that lies in one region, if there is such an operation.
     pub(super) fn entry(
         &self,
-        operation: Operation,
+        call: Call,
         file: Fd,
         offset: u64,
         segments: &[Segment],
@@ -125,25 +126,30 @@ impl Fixed {
         let index = region.index;
         let start = vectors.as_ptr().cast();
         let count = vectors.len() as u32; // at most VECTORS_MAX
-        Some(match (operation, vectors) {
-            (Operation::Read, [Vector(one)]) => {
+        Some(match (call, vectors) {
+            (Call::Read, [Vector(one)]) => {
                 let length = one.iov_len as u32; // at most 1 GiB
                 opcode::ReadFixed::new(file, one.iov_base.cast(), length, index)
                     .offset(offset)
                     .build()
             }
-            (Operation::Write, [Vector(one)]) => {
+            (Call::Flush, _) => return None,
+            (Call::Write | Call::DurableWrite, [Vector(one)]) => {
                 let length = one.iov_len as u32; // at most 1 GiB
                 opcode::WriteFixed::new(file, one.iov_base.cast(), length, index)
                     .offset(offset)
+                    .rw_flags(flags(call))
                     .build()
             }
-            (Operation::Read, _) => opcode::ReadvFixed::new(file, start, count, index)
+            (Call::Read, _) => opcode::ReadvFixed::new(file, start, count, index)
                 .offset(offset)
                 .build(),
-            (Operation::Write, _) => opcode::WritevFixed::new(file, start, count, index)
-                .offset(offset)
-                .build(),
+            (Call::Write | Call::DurableWrite, _) => {
+                opcode::WritevFixed::new(file, start, count, index)
+                    .offset(offset)
+                    .rw_flags(flags(call))
+                    .build()
+            }
         })
     }
 }

@@ -164,7 +164,8 @@ impl Device for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Buffer, Issuer, Operation, Outcome, Pattern, Result, read_exact};
+    use crate::testing::{flush, flush_request, write, write_durable};
+    use crate::{Buffer, Issuer, Operation, Outcome, Pattern, RamDevice, Result, read_exact};
     use std::sync::mpsc;
 
     fn fault(script: &str) -> (Fault, Pattern) {
@@ -216,6 +217,44 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(text.contains("pattern:") && text.contains("4096"), "{text}");
+    }
+
+    #[test]
+    fn writes_and_flushes_fail_as_reads_do() {
+        let ram = Arc::new(RamDevice::new("ram", 1 << 20));
+        let script = "write 4096.. error ENOSPC\nflush * error EIO after 1 once\n\
+                      any * error ENODEV after 4";
+        let script = Script::parse(script).unwrap();
+        let fault = Fault::new(ram.clone(), script).unwrap();
+        let outcome = write_durable(&fault, 2048, &[1; 4096]);
+        assert_eq!(outcome.transferred_bytes, 2048);
+        assert_eq!(outcome.result, failed(&fault, 4096, Errno::NOSPC));
+        let mut there = [0; 4096];
+        read_exact(&*ram, 2048, &mut there).unwrap();
+        assert_eq!((there[2047], there[2048]), (1, 0));
+        let results: Vec<_> = (0..3).map(|_| flush(&fault).result).collect();
+        assert_eq!(results, [Ok(()), failed(&fault, 0, Errno::IO), Ok(())]);
+        assert_eq!(write(&fault, 0, &[2; 512]).result, Ok(()));
+        assert_eq!(flush(&fault).result, Ok(()));
+        // Gone, for everybody.
+        assert_eq!(flush(&fault).result, failed(&fault, 0, Errno::NODEV));
+        let outcome = write(&fault, 512, &[2; 512]);
+        assert_eq!(outcome.result, failed(&fault, 512, Errno::NODEV));
+        let outcome = read(&fault, 0, 512).recv().unwrap().0;
+        assert_eq!(outcome.result, failed(&fault, 0, Errno::NODEV));
+    }
+
+    #[test]
+    fn a_stalled_flush_goes_on_when_released() {
+        let script = Script::parse("flush * stall forever once").unwrap();
+        let fault = Fault::new(Arc::new(RamDevice::new("ram", 4096)), script).unwrap();
+        let (stalled, outcome) = flush_request();
+        fault.submit(stalled);
+        assert_eq!(flush(&fault).result, Ok(()));
+        assert!(outcome.try_recv().is_err());
+        assert_eq!(fault.handle().stalled(), 1);
+        fault.handle().release();
+        assert_eq!(outcome.recv().unwrap().result, Ok(()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rule      = operation range action {condition}
-//! operation = "read" | "write" | "any"
+//! operation = "read" | "write" | "durable" | "flush" | "any"
 //! range     = "*" | FIRST ".." [END] | ".." END        bytes; END is the first one not included
 //! action    = "error" ERRNO                             fails at the first byte of the range
 //!           | "short" SIZE                              fails after so many bytes
@@ -16,6 +16,10 @@
 //! Sizes take k, m, g, t; times are like `80us`, `5ms`, `2s`; ERRNO is a name such as `EIO` or a
 //! number. A `#` begins a comment.
 //!
+//! `write` is every write, `durable` those that have to survive a power failure by themselves. A
+//! flush has no bytes: a rule for `flush` has the range `*` and no `short`, and `any` with another
+//! range leaves flushes alone.
+//!
 //! A rule counts the requests that touch its range, are for its issuer and, for `short`, are
 //! longer than what it leaves. The rules are asked in order; the first one that fires decides, and
 //! the rules behind it do not see the request. For example:
@@ -25,6 +29,9 @@
 //! read * short 512 after 10 once
 //! read 1m.. stall 5s times 3
 //! any * error ETIMEDOUT every 100 for read-ahead
+//! write * error ENOSPC after 20        # full
+//! any * error ENODEV after 50          # gone
+//! flush * error EIO once
 //! ```
 
 use std::ops::Range;
@@ -59,9 +66,30 @@ pub(super) enum Action {
     Stall(Option<Duration>),
 }
 
+/// Which requests a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Any,
+    Of(Operation),
+    Durable,
+}
+
+impl Asked {
+    fn is(self, request: &Request) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Of(operation) => operation == request.operation(),
+            Self::Durable => request.is_durable(),
+        }
+    }
+}
+
+/// Every byte there is, and flushes.
+const ALL: Range<u64> = 0..u64::MAX;
+
 #[derive(Clone, Debug)]
 struct Rule {
-    operation: Option<Operation>,
+    operation: Asked,
     range: Range<u64>,
     action: Action,
     after: u64,
@@ -121,13 +149,16 @@ impl Rule {
     fn judge(&mut self, request: &Request) -> Option<Verdict> {
         let first = request.offset();
         let end = first.saturating_add(request.len() as u64);
-        let touches = first < self.range.end && self.range.start < end;
+        let touches = match request.operation() {
+            Operation::Flush => self.range == ALL,
+            Operation::Read | Operation::Write => first < self.range.end && self.range.start < end,
+        };
         let too_short = match self.action {
             Action::Short(left) => request.len() as u64 <= left,
             Action::Error(_) | Action::Stall(_) => false,
         };
-        let is_other = self.operation.is_some_and(|it| it != request.operation())
-            || self.issuer.is_some_and(|it| it != request.issuer());
+        let is_other =
+            !self.operation.is(request) || self.issuer.is_some_and(|it| it != request.issuer());
         if !touches || too_short || is_other || self.fired >= self.times {
             return None;
         }
@@ -148,14 +179,25 @@ type Words<'a> = std::str::SplitWhitespace<'a>;
 
 fn parse_rule(operation: &str, words: &mut Words<'_>) -> Result<Rule, String> {
     let operation = match operation {
-        "read" => Some(Operation::Read),
-        "write" => Some(Operation::Write),
-        "any" => None,
-        _ => return Err(format!("'{operation}' is not read, write or any")),
+        "read" => Asked::Of(Operation::Read),
+        "write" => Asked::Of(Operation::Write),
+        "durable" => Asked::Durable,
+        "flush" => Asked::Of(Operation::Flush),
+        "any" => Asked::Any,
+        _ => {
+            return Err(format!(
+                "'{operation}' is not read, write, durable, flush or any"
+            ));
+        }
     };
     let range = parse_range(word(words, "a range")?)?;
+    let is_flush = operation == Asked::Of(Operation::Flush);
+    if is_flush && range != ALL {
+        return Err("a flush has no bytes: its range is *".to_owned());
+    }
     let action = match word(words, "error, short or stall")? {
         "error" => Action::Error(parse_errno(word(words, "an error's name")?)?),
+        "short" if is_flush => return Err("a flush has no bytes to be short of".to_owned()),
         "short" => Action::Short(parse_size(word(words, "a size")?)?),
         "stall" => Action::Stall(match word(words, "a time")? {
             "forever" => None,
@@ -197,7 +239,7 @@ fn word<'a>(words: &mut Words<'a>, expected: &str) -> Result<&'a str, String> {
 
 fn parse_range(text: &str) -> Result<Range<u64>, String> {
     if text == "*" {
-        return Ok(0..u64::MAX);
+        return Ok(ALL);
     }
     let (first, end) = text
         .split_once("..")
@@ -339,9 +381,44 @@ mod tests {
     }
 
     #[test]
+    fn writes_and_flushes_have_their_own_words() {
+        let flush = || Request::flush(Issuer::Flusher, |_| ());
+        let plain = || request(Operation::Write, 0, 512, Issuer::Flusher);
+        let durable = || {
+            let mut write = plain();
+            write.set_durable();
+            write
+        };
+        // Read, write, durable write, flush.
+        for (rule, fires) in [
+            ("read * error EIO", [true, false, false, false]),
+            ("write * error ENOSPC", [false, true, true, false]),
+            ("durable * error EIO", [false, false, true, false]),
+            ("flush * stall forever", [false, false, false, true]),
+            ("any * error ENODEV", [true; 4]),
+            ("any 0.. error ENODEV", [true; 4]),
+            ("any 0..512 error EIO", [true, true, true, false]),
+            ("any * short 0", [true, true, true, false]),
+            ("any * error EIO for flusher", [false, true, true, true]),
+        ] {
+            let requests = [read(0, 512), plain(), durable(), flush()];
+            let fired = requests.map(|request| {
+                let mut script = Script::parse(rule).unwrap();
+                script.judge(&request).is_some()
+            });
+            assert_eq!(fired, fires, "{rule}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_line() {
         for (rule, reason) in [
-            ("reed * error EIO", "'reed' is not read, write or any"),
+            (
+                "reed * error EIO",
+                "'reed' is not read, write, durable, flush or any",
+            ),
+            ("flush 0..1 error EIO", "a flush has no bytes: its range"),
+            ("flush * short 1", "a flush has no bytes to be short"),
             ("read", "the line ends where a range should be"),
             ("read 5 error EIO", "'5' is no range"),
             ("read 8..8 error EIO", "the range '8..8' is empty"),

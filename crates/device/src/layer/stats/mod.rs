@@ -1,4 +1,5 @@
-//! Counts what goes to a device and how it answers, split by who asked.
+//! Counts what goes to a device and how it answers, split by who asked and by what was asked
+//! for: reads, writes and flushes apart, and the durable ones among the writes.
 //!
 //! Sums and histograms are relaxed atomic additions. One short lock holds what needs an order:
 //! the number of requests outstanding and where the last one ended. Whoever wants to know what
@@ -22,7 +23,7 @@ pub use snapshot::{Flow, Snapshot};
 use crate::{Device, Geometry, Issuer, Memory, Operation, Request};
 use queue::Queue;
 
-const OPERATIONS: [Operation; 2] = [Operation::Read, Operation::Write];
+const OPERATIONS: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Flush];
 
 /// See the module's text.
 pub struct Stats {
@@ -40,6 +41,7 @@ struct Shared {
 
 struct Cell {
     requests: AtomicU64,
+    durable: AtomicU64,
     bytes: AtomicU64,
     errors: AtomicU64,
     sizes: Box<[AtomicU64]>,
@@ -50,6 +52,7 @@ impl Cell {
     fn new() -> Self {
         Self {
             requests: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             sizes: (0..sizes::BUCKETS).map(|_| AtomicU64::new(0)).collect(),
@@ -63,6 +66,7 @@ impl Cell {
             issuer,
             operation,
             requests: load(&self.requests),
+            durable: load(&self.durable),
             bytes: load(&self.bytes),
             errors: load(&self.errors),
             sizes: SizeHistogram {
@@ -88,6 +92,7 @@ impl Shared {
         let column = match operation {
             Operation::Read => 0,
             Operation::Write => 1,
+            Operation::Flush => 2,
         };
         &self.cells[row][column]
     }
@@ -169,13 +174,19 @@ impl Device for Stats {
         let (issuer, operation) = (request.issuer(), request.operation());
         let cell = self.shared.cell(issuer, operation);
         cell.requests.fetch_add(1, Ordering::Relaxed);
-        if let Some(count) = cell.sizes.get(SizeHistogram::bucket(request.len())) {
+        let durable = u64::from(request.is_durable());
+        cell.durable.fetch_add(durable, Ordering::Relaxed);
+        // A flush has no size and is nowhere.
+        let place = (operation != Operation::Flush).then(|| (request.offset(), request.len()));
+        if let Some((_, length)) = place
+            && let Some(count) = cell.sizes.get(SizeHistogram::bucket(length))
+        {
             count.fetch_add(1, Ordering::Relaxed);
         }
         let start = {
             let mut queue = self.shared.queue();
             let start = self.shared.began.elapsed();
-            queue.enter(start, request.offset(), request.len() as u64);
+            queue.enter(start, place);
             start
         };
         let shared = self.shared.clone();

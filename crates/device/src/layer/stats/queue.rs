@@ -57,18 +57,21 @@ impl Queue {
         self.waiting_busy += times(waiting.min(1));
     }
 
-    /// A request came.
-    pub(super) fn enter(&mut self, now: Duration, offset: u64, length: u64) {
+    /// A request came. `place` is its first byte and its bytes; a flush has none.
+    pub(super) fn enter(&mut self, now: Duration, place: Option<(u64, usize)>) {
         self.pass(now);
         self.outstanding += 1;
         self.outstanding_max = self.outstanding_max.max(self.outstanding);
+        let Some((offset, length)) = place else {
+            return;
+        };
         if let Some(end) = self.last_end {
             let distance = end.abs_diff(offset);
             let bucket = (u64::BITS - distance.leading_zeros()) as usize;
             self.distances[bucket] += 1;
             self.backward += u64::from(offset < end);
         }
-        self.last_end = Some(offset.saturating_add(length));
+        self.last_end = Some(offset.saturating_add(length as u64));
     }
 
     /// A request is complete.
@@ -86,10 +89,10 @@ mod tests {
     fn times_are_sums_of_requests_and_seconds() {
         let second = Duration::from_secs;
         let mut queue = Queue::new(2);
-        queue.enter(second(1), 0, 1); // 1 active
-        queue.enter(second(2), 1, 1); // 2 active
-        queue.enter(second(4), 2, 1); // 2 active, 1 waiting
-        queue.enter(second(5), 3, 1); // 2 active, 2 waiting
+        queue.enter(second(1), Some((0, 1))); // 1 active
+        queue.enter(second(2), Some((1, 1))); // 2 active
+        queue.enter(second(4), Some((2, 1))); // 2 active, 1 waiting
+        queue.enter(second(5), Some((3, 1))); // 2 active, 2 waiting
         queue.exit(second(8)); // 2 active, 1 waiting
         queue.exit(second(7)); // the clock of another thread: no time passes
         queue.exit(second(9)); // 1 active
@@ -106,7 +109,8 @@ mod tests {
     fn distances_are_from_the_end_of_the_last() {
         let mut queue = Queue::new(1);
         for (offset, length) in [(0, 8), (8, 8), (17, 8), (0, 8), (u64::MAX, 1), (0, 1)] {
-            queue.enter(Duration::ZERO, offset, length);
+            queue.enter(Duration::ZERO, Some((offset, length)));
+            queue.enter(Duration::ZERO, None);
         }
         let mut expected = [0; DISTANCES];
         expected[0] = 1;

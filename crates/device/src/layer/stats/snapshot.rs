@@ -8,20 +8,22 @@ use super::iostat::Iostat;
 use super::sizes::SizeHistogram;
 use crate::{Issuer, Operation};
 
-/// Requests of one issuer in one direction.
+/// Requests of one issuer and one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Who asked.
     pub issuer: Issuer,
-    /// Which way the bytes went.
+    /// What was to be done.
     pub operation: Operation,
     /// Requests submitted.
     pub requests: u64,
+    /// Writes among them that were durable by themselves.
+    pub durable: u64,
     /// Bytes transferred by those that are complete.
     pub bytes: u64,
     /// Requests that failed.
     pub errors: u64,
-    /// Sizes of the requests submitted.
+    /// Sizes of the requests submitted; of flushes there are none.
     pub sizes: SizeHistogram,
     /// Times from submission to completion.
     pub latency: Counts,
@@ -34,9 +36,10 @@ pub struct Snapshot {
     pub device: String,
     /// Since counting began; of a difference, between the two.
     pub time: Duration,
-    /// One for each issuer and operation, in the order of [`Issuer::ALL`], reads first.
+    /// One for each issuer and operation, in the order of [`Issuer::ALL`], reads first, then
+    /// writes, then flushes.
     pub flows: Vec<Flow>,
-    /// Requests submitted and not complete.
+    /// Requests submitted and not complete, flushes too.
     pub outstanding: u64,
     /// The most at a time since the beginning or since
     /// [`super::Stats::reset_outstanding_max`].
@@ -74,6 +77,7 @@ impl Snapshot {
             issuer: now.issuer,
             operation: now.operation,
             requests: now.requests.saturating_sub(before.requests),
+            durable: now.durable.saturating_sub(before.durable),
             bytes: now.bytes.saturating_sub(before.bytes),
             errors: now.errors.saturating_sub(before.errors),
             sizes: SizeHistogram {
@@ -97,10 +101,24 @@ impl Snapshot {
         }
     }
 
-    /// Requests submitted.
+    /// Reads and writes submitted.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.flows.iter().map(|flow| flow.requests).sum()
+        self.count(Operation::Read) + self.count(Operation::Write)
+    }
+
+    /// Requests of one operation submitted.
+    #[must_use]
+    pub fn count(&self, operation: Operation) -> u64 {
+        let flows = self.flows.iter();
+        let flows = flows.filter(|flow| flow.operation == operation);
+        flows.map(|flow| flow.requests).sum()
+    }
+
+    /// Writes submitted that were durable by themselves.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.flows.iter().map(|flow| flow.durable).sum()
     }
 
     /// Bytes transferred.
@@ -109,7 +127,7 @@ impl Snapshot {
         self.flows.iter().map(|flow| flow.bytes).sum()
     }
 
-    /// Requests that failed.
+    /// Requests that failed, flushes too.
     #[must_use]
     pub fn errors(&self) -> u64 {
         self.flows.iter().map(|flow| flow.errors).sum()
@@ -132,11 +150,12 @@ impl Snapshot {
         sum
     }
 
-    /// Times of the requests of one issuer, or of all.
+    /// Times of the reads and writes of one issuer, or of all.
     #[must_use]
     pub fn latency(&self, issuer: Option<Issuer>) -> Counts {
         let mut sum = Counts::default();
-        for flow in &self.flows {
+        let transfers = self.flows.iter();
+        for flow in transfers.filter(|flow| flow.operation != Operation::Flush) {
             if issuer.is_none_or(|issuer| issuer == flow.issuer) {
                 sum.add(&flow.latency);
             }

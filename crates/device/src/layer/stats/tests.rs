@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::layer::{Fault, Script};
-use crate::{Buffer, Pattern};
+use crate::testing::{flush, write, write_durable};
+use crate::{Buffer, Pattern, RamDevice};
 
 fn submit(device: &dyn Device, offset: u64, length: usize, issuer: Issuer, operation: Operation) {
     let (sender, receiver) = mpsc::channel();
@@ -107,6 +108,37 @@ fn what_is_outstanding_is_seen_and_so_are_errors() {
     let snapshot = stats.snapshot();
     assert_eq!((snapshot.outstanding, snapshot.outstanding_max), (0, 0));
     assert_eq!(snapshot.bytes(), 192 + 3 * 512);
+}
+
+#[test]
+fn reads_writes_and_flushes_stay_apart() {
+    let script = "flush * error EIO after 2\nwrite 1m.. error ENOSPC";
+    let ram = Arc::new(RamDevice::new("ram", 2 << 20));
+    let fault = Fault::new(ram, Script::parse(script).unwrap()).unwrap();
+    let stats = Stats::new(Arc::new(fault));
+    assert_eq!(write(&stats, 0, &[1; 4096]).result, Ok(()));
+    let before = stats.snapshot();
+    assert_eq!(write_durable(&stats, 4096, &[1; 4096]).result, Ok(()));
+    assert_eq!(flush(&stats).result, Ok(()));
+    assert_eq!(write_durable(&stats, 8192, &[1; 4096]).result, Ok(()));
+    assert!(write(&stats, 1 << 20, &[1; 512]).result.is_err());
+    read(&stats, 0, 4096, Issuer::Reader);
+    assert_eq!(flush(&stats).result, Ok(()));
+    let error = flush(&stats).result.unwrap_err().to_string();
+    assert!(error.contains("ram: at byte 0"), "{error}");
+    let between = stats.snapshot().difference(&before);
+    let counts = [Operation::Read, Operation::Write, Operation::Flush].map(|it| between.count(it));
+    assert_eq!(counts, [1, 3, 3]);
+    assert_eq!((between.requests(), between.durable()), (4, 2));
+    assert_eq!((between.bytes(), between.errors()), (3 * 4096, 2));
+    assert_eq!(between.sizes(None).total(), 4);
+    assert_eq!(between.latency(None).count(), 4);
+    // The flushes do not make the writes around them look scattered.
+    assert_eq!((between.seek_distances[0], between.backward), (2, 1));
+    let flushes = between.of(Issuer::Flusher);
+    let flushes: Vec<_> = flushes.filter(|flow| flow.requests > 0).collect();
+    assert_eq!(flushes.len(), 1);
+    assert_eq!(flushes[0].latency.count(), 3);
 }
 
 #[test]

@@ -1,0 +1,374 @@
+//! A volatile cache for writes in front of a device, and a power cut.
+//!
+//! ```text
+//!   write ──> log in memory ──> complete          reads see the log over the device below
+//!                  │ flush, or more than there is room for: the oldest first
+//!                  v
+//!             device below                        the medium
+//! ```
+//!
+//! - A write is complete as soon as it is in the log. A flush writes all that was in the log when
+//!   it came to the device below, in order, and flushes that. A durable write goes below before
+//!   it is complete, alone; older writes stay in the log, except for the bytes under it.
+//! - The log is bounded: a write for which there is no room waits until the oldest ones are below.
+//! - [`PowerCutHandle::cut`] ends everything at once: what is on its way fails with `ENODEV`, and
+//!   so does all that comes later. Of the log, and of what was on its way, some reaches the device
+//!   below and some does not, torn at any sectors and in any order, as `damage.rs` draws it from a
+//!   seed. Then the device below holds what a disk would hold: every sector is as one of the
+//!   writes since the last one that was made durable left it, or as that one did.
+//! - [`PowerCutHandle::cut_after`] cuts in the middle of a request, so that a test that is made
+//!   again with the same numbers ends in the same way.
+//! - Dropped without a cut, everything goes to the device below.
+//!
+//! Blocks have at least 512 bytes, because sectors are written as a whole. Work below is done by
+//! one thread, one request after the other.
+//!
+//! Known weakness: reads look through the whole log, so it should not be large.
+
+mod damage;
+mod log;
+mod work;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::io::Errno;
+
+pub use damage::Damage;
+
+use crate::bounds::{bytes_there, check, past_end};
+use crate::completing::complete;
+use crate::{Device, Error, Geometry, Memory, Operation, Outcome, Request, Result};
+use damage::SECTOR_BYTES;
+use log::{Entry, Log};
+use work::Task;
+
+/// See the module's text.
+pub struct PowerCut {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Cuts the power.
+#[derive(Clone)]
+pub struct PowerCutHandle(Arc<Shared>);
+
+struct Shared {
+    inner: Arc<dyn Device>,
+    geometry: Geometry,
+    log_bytes_max: usize,
+    state: Mutex<State>,
+    /// There is a task, the power is off, or all is over.
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    log: Log,
+    tasks: VecDeque<Task>,
+    /// Of the next write.
+    sequence: u64,
+    power: Power,
+    /// So many more writes and flushes until the power is cut, and the seed.
+    fuse: Option<(u64, u64)>,
+    closing: bool,
+    /// The thread is gone: nothing happens any more.
+    ended: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Power {
+    #[default]
+    On,
+    /// Requests fail; what is in the log is not damaged yet.
+    Failing(u64),
+    Off(Damage),
+}
+
+impl PowerCut {
+    /// A cache of about `log_bytes_max` bytes, or of one request, in front of `inner`. Starts one
+    /// thread.
+    pub fn new(inner: Arc<dyn Device>, log_bytes_max: usize) -> std::io::Result<Self> {
+        let below = inner.geometry();
+        let geometry = Geometry {
+            logical_block_bytes: below.logical_block_bytes.max(SECTOR_BYTES as u32),
+            ..below
+        };
+        let shared = Arc::new(Shared {
+            inner,
+            geometry,
+            log_bytes_max,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let own = shared.clone();
+        let builder = std::thread::Builder::new().name("device-power-cut".to_owned());
+        let thread = builder.spawn(move || own.work())?;
+        Ok(Self {
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// A way to cut the power.
+    #[must_use]
+    pub fn handle(&self) -> PowerCutHandle {
+        PowerCutHandle(self.shared.clone())
+    }
+}
+
+impl Drop for PowerCut {
+    fn drop(&mut self) {
+        self.shared.lock().closing = true;
+        self.shared.changed.notify_all();
+        let current = std::thread::current().id();
+        if let Some(thread) = self.thread.take()
+            // A completion may drop the last reference: the thread cannot wait for itself.
+            && thread.thread().id() != current
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl PowerCutHandle {
+    /// Cuts the power now, waits until the device below is as it stays, and tells what happened
+    /// to the writes in memory. A second cut changes nothing. Must not be called by a completion.
+    pub fn cut(&self, seed: u64) -> Damage {
+        self.0.lock().begin(seed);
+        self.0.changed.notify_all();
+        self.wait()
+    }
+
+    /// Cuts the power in the middle of the write or flush that comes after `count` others, counted
+    /// from now. [`Self::wait`] tells when the device below is as it stays.
+    pub fn cut_after(&self, count: u64, seed: u64) {
+        self.0.lock().fuse = Some((count, seed));
+    }
+
+    /// Whether the power is cut.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.0.lock().power != Power::On
+    }
+
+    /// Bytes of writes that a cut would damage.
+    #[must_use]
+    pub fn unflushed_bytes(&self) -> usize {
+        self.0.lock().log.bytes()
+    }
+
+    /// Waits until the power has been cut and the device below is as it stays, or the layer is
+    /// gone. Must not be called by a completion.
+    #[must_use]
+    pub fn wait(&self) -> Damage {
+        let mut state = self.0.lock();
+        loop {
+            if let Power::Off(damage) = state.power {
+                return damage;
+            }
+            if state.ended {
+                return Damage::default();
+            }
+            let changed = self.0.changed.wait(state);
+            state = changed.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, seed: u64) {
+        if self.power == Power::On {
+            self.power = Power::Failing(seed);
+        }
+    }
+
+    /// Counts a request; whether the power fails in the middle of it.
+    fn burn(&mut self) -> bool {
+        match &mut self.fuse {
+            None => false,
+            Some((0, seed)) => {
+                let seed = *seed;
+                self.fuse = None;
+                self.begin(seed);
+                true
+            }
+            Some((count, _)) => {
+                *count -= 1;
+                false
+            }
+        }
+    }
+
+    /// Puts the bytes of a write that are `there` into the log.
+    fn log(&mut self, request: &Request, there: usize) -> u64 {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        let mut bytes = Vec::with_capacity(request.len());
+        request
+            .slices()
+            .for_each(|slice| bytes.extend_from_slice(slice));
+        bytes.truncate(there);
+        self.log.push(Entry {
+            sequence,
+            offset: request.offset(),
+            bytes: bytes.into(),
+        });
+        sequence
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gone(&self, offset: u64) -> Error {
+        Error::Failed {
+            device: self.inner.name().to_owned(),
+            offset,
+            errno: Errno::NODEV,
+        }
+    }
+
+    /// How many bytes of it the device has.
+    fn there(&self, request: &Request) -> usize {
+        bytes_there(self.inner.length_bytes(), request)
+    }
+
+    /// Ends a request with all the bytes that there are, or none.
+    fn end(&self, request: Request, result: Result<()>) {
+        let there = self.there(&request);
+        let whole = there == request.len();
+        let outcome = match result {
+            Ok(()) => Outcome {
+                transferred_bytes: there,
+                result: if whole {
+                    Ok(())
+                } else {
+                    Err(past_end(self.inner.name(), &request))
+                },
+            },
+            Err(error) => Outcome {
+                transferred_bytes: 0,
+                result: Err(error),
+            },
+        };
+        complete(request, outcome);
+    }
+
+    fn read(self: &Arc<Self>, request: Request) {
+        let state = self.lock();
+        if state.power != Power::On {
+            drop(state);
+            let error = self.gone(request.offset());
+            return request.fail(0, error);
+        }
+        // What is taken out of the log later is below by then.
+        let over = state.log.over(request.offset(), request.len());
+        drop(state);
+        let shared = self.clone();
+        let covered = request.relay(move |mut request, outcome| {
+            if shared.lock().power != Power::On {
+                let error = shared.gone(request.offset());
+                return request.fail(0, error);
+            }
+            let mut at = request.offset();
+            for slice in request.slices_mut() {
+                over.iter().for_each(|entry| entry.cover(at, slice));
+                at += slice.len() as u64;
+            }
+            request.complete(outcome);
+        });
+        let there = self.there(&covered);
+        let block = u64::from(self.inner.geometry().logical_block_bytes.max(1));
+        if there == covered.len() || block >= SECTOR_BYTES as u64 {
+            return self.inner.submit(covered);
+        }
+        // The device below would refuse what is beyond its end.
+        let error = past_end(self.inner.name(), &covered);
+        let beyond = covered.len() - there;
+        let mut pieces = covered.split(&[there, beyond]).into_iter();
+        if let Some(piece) = pieces.next() {
+            self.inner.submit(piece);
+        }
+        if let Some(piece) = pieces.next() {
+            piece.fail(0, error);
+        }
+    }
+
+    fn write(&self, request: Request) {
+        let there = self.there(&request);
+        let mut state = self.lock();
+        if state.power == Power::On {
+            if state.burn() {
+                // On its way: it may reach the medium, and nobody is told.
+                state.log(&request, there);
+            } else if request.is_durable() {
+                let sequence = state.log(&request, there);
+                return self.assign(state, Task::Durable(sequence, request));
+            } else if !state.tasks.is_empty() || state.log.bytes() + there > self.log_bytes_max {
+                return self.assign(state, Task::Write(request));
+            } else {
+                state.log(&request, there);
+                drop(state);
+                return self.end(request, Ok(()));
+            }
+        }
+        drop(state);
+        self.changed.notify_all();
+        let error = self.gone(request.offset());
+        request.fail(0, error);
+    }
+
+    fn flush(&self, request: Request) {
+        let mut state = self.lock();
+        if state.power == Power::On && !state.burn() {
+            let before = state.sequence;
+            return self.assign(state, Task::Flush(before, request));
+        }
+        drop(state);
+        self.changed.notify_all();
+        request.fail(0, self.gone(0));
+    }
+
+    fn assign(&self, mut state: MutexGuard<'_, State>, task: Task) {
+        state.tasks.push_back(task);
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+impl Device for PowerCut {
+    fn name(&self) -> &str {
+        self.shared.inner.name()
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.shared.inner.length_bytes()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.shared.geometry
+    }
+
+    fn submit(&self, request: Request) {
+        if let Err(error) = check(self, &request) {
+            return request.fail(0, error);
+        }
+        match request.operation() {
+            Operation::Flush => self.shared.flush(request),
+            _ if request.is_empty() => request.succeed(),
+            Operation::Read => self.shared.read(request),
+            Operation::Write => self.shared.write(request),
+        }
+    }
+
+    fn register_memory(&self, memory: &Memory) {
+        self.shared.inner.register_memory(memory);
+    }
+}
+
+#[cfg(test)]
+mod tests;

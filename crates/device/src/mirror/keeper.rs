@@ -1,0 +1,312 @@
+//! Keeping the record of the halves true while a mirror is written to.
+//!
+//! ```text
+//!   first write ──> held ──┐                          ┌──> sent to the halves
+//!                          ├──> record is stored ─────┤
+//!   write that a half ─────┘    (a thread of its own) └──> completed
+//!   missed ──> waiting
+//! ```
+//!
+//! One rule makes it safe: a write or a flush completes well only when every half that the record
+//! calls current has it. So the first write is *held* until all halves are known to be in use,
+//! and a write that a half missed *waits* until the record of those that have it has a higher
+//! generation. Until then nobody has been told that it is done.
+//!
+//! - A record that could not be stored may be there all the same. So when some halves cannot be
+//!   recorded and others can, they go out of service and the others get a yet higher generation.
+//! - When no half can be recorded, the writes that wait fail, nobody's service changes, and the
+//!   next write tries again.
+//! - At the end, when everything that was written has been flushed and no write has failed, the
+//!   halves are marked clean. After a write that failed everywhere they may differ in its range:
+//!   then they stay marked in use, and the next opening reads the first alone.
+//!
+//! Storing waits for storage, which a completion must not: a thread does it, which ends when there
+//! is nothing left to store.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use pagewell_counters::names::MIRROR_RECORD_FAILURES;
+
+use super::assess::GENERATION_MAX;
+use super::record::{HalfState, MirrorRecord, RecordError, Standing};
+use super::{Half, Shared};
+use crate::{Error, Outcome, Request};
+
+/// The record of a mirror that is open for writing.
+pub(super) struct Keeper {
+    record: Arc<dyn MirrorRecord>,
+    /// As they were at opening, by half.
+    standings: Vec<Standing>,
+    /// Halves that the record calls current.
+    recorded: AtomicU64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// The highest that any half may have.
+    generation: u64,
+    /// The current halves are recorded as being in use.
+    in_use: bool,
+    /// A thread is at work.
+    working: bool,
+    worker: Option<JoinHandle<()>>,
+    /// Writes that came before `in_use`.
+    held: Vec<Request>,
+    /// What is done on some halves, and a half that the record calls current is not among them.
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    request: Request,
+    outcome: Outcome,
+    /// Halves that have it.
+    good: u64,
+}
+
+impl Keeper {
+    /// For halves with these standings, of which `recorded` have the highest generation.
+    pub(super) fn new(
+        record: Arc<dyn MirrorRecord>,
+        standings: Vec<Standing>,
+        generation: u64,
+        recorded: u64,
+    ) -> Self {
+        Self {
+            record,
+            standings,
+            recorded: AtomicU64::new(recorded),
+            state: Mutex::new(State {
+                generation,
+                in_use: false,
+                working: false,
+                worker: None,
+                held: Vec::new(),
+                waiting: Vec::new(),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The write, when it may go to the halves at once; else it is held.
+    fn admit(&self, request: Request) -> Option<Request> {
+        let mut state = self.lock();
+        if state.in_use {
+            return Some(request);
+        }
+        state.held.push(request);
+        None
+    }
+
+    /// Stores the standing of each of these halves. Returns those that have it for certain, and
+    /// the last error.
+    fn store(&self, halves: u64, generation: u64, state: HalfState) -> (u64, Option<RecordError>) {
+        let (mut stored, mut last) = (0, None);
+        for (half, standing) in self.standings.iter().enumerate() {
+            if halves & (1 << half) == 0 {
+                continue;
+            }
+            let standing = Standing {
+                generation,
+                state,
+                ..*standing
+            };
+            match self.record.store(half, &standing) {
+                Ok(()) => stored |= 1 << half,
+                Err(error) => {
+                    MIRROR_RECORD_FAILURES.add(1);
+                    last = Some(error);
+                }
+            }
+        }
+        (stored, last)
+    }
+
+    /// Waits for the thread, unless this is it.
+    pub(super) fn join(&self) {
+        let worker = self.lock().worker.take();
+        if let Some(worker) = worker
+            && worker.thread().id() != std::thread::current().id()
+        {
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Sends a write on when the halves are known to be in use.
+    pub(super) fn write_recorded(self: &Arc<Self>, keeper: &Keeper, request: Request) {
+        match keeper.admit(request) {
+            Some(request) => self.spread(request),
+            None => self.settle_soon(keeper),
+        }
+    }
+
+    /// Completes a write or flush that the halves in `good` have, now or when that is recorded. By
+    /// value: whoever waits for it may end the mirror, and wants it to have ended.
+    pub(super) fn finish(self: Arc<Self>, request: Request, outcome: Outcome, good: u64) {
+        if let Some(keeper) = self.keeper()
+            && good != 0
+            && keeper.recorded.load(Ordering::SeqCst) & !good != 0
+        {
+            keeper.lock().waiting.push(Waiting {
+                request,
+                outcome,
+                good,
+            });
+            return self.settle_soon(keeper);
+        }
+        drop(self);
+        request.complete(outcome);
+    }
+
+    /// Has a thread store what is to be stored; without a thread it is done here.
+    fn settle_soon(self: &Arc<Self>, keeper: &Keeper) {
+        let mut state = keeper.lock();
+        if state.working {
+            return;
+        }
+        state.working = true;
+        let own = self.clone();
+        let builder = std::thread::Builder::new().name("pagewell-mirror".to_owned());
+        match builder.spawn(move || own.settle()) {
+            // The one before has nothing left to do but to end.
+            Ok(worker) => state.worker = Some(worker),
+            Err(_) => {
+                drop(state);
+                self.clone().settle();
+            }
+        }
+    }
+
+    /// Stores until the record says what is true, then lets go what waited for it. By value: the
+    /// mirror must be able to end as soon as the last request is complete.
+    fn settle(self: Arc<Self>) {
+        let Some(keeper) = self.keeper() else {
+            return;
+        };
+        loop {
+            let raised = self.raise(keeper);
+            let mut state = keeper.lock();
+            let in_service = self.in_service();
+            let done = match &raised {
+                Ok(recorded) => *recorded == in_service,
+                Err(_) => true,
+            };
+            if !done {
+                continue;
+            }
+            state.working = false;
+            let held = std::mem::take(&mut state.held);
+            let waiting = std::mem::take(&mut state.waiting);
+            drop(state);
+            let place = self.name.clone();
+            let recorded = keeper.recorded.load(Ordering::SeqCst);
+            if raised.is_ok() {
+                held.into_iter().for_each(|request| self.spread(request));
+            } else {
+                held.into_iter()
+                    .for_each(|request| give_up(request, &place, &raised));
+            }
+            drop(self);
+            for one in waiting {
+                if raised.is_ok() && recorded & !one.good == 0 {
+                    one.request.complete(one.outcome);
+                } else {
+                    give_up(one.request, &place, &raised);
+                }
+            }
+            return;
+        }
+    }
+
+    /// Records the halves in service, and no others, as the current ones, in use. Returns them.
+    fn raise(&self, keeper: &Keeper) -> Result<u64, RecordError> {
+        let mut wanted = self.in_service();
+        let mut generation = {
+            let state = keeper.lock();
+            let same = wanted == keeper.recorded.load(Ordering::SeqCst);
+            if same && state.in_use {
+                return Ok(wanted);
+            }
+            // Whom the record calls current and who is not must be left behind.
+            state.generation + u64::from(!same)
+        };
+        loop {
+            if generation > GENERATION_MAX {
+                return Err(RecordError::Garbled {
+                    place: self.name.clone(),
+                    reason: "too many generations",
+                });
+            }
+            let (stored, error) = keeper.store(wanted, generation, HalfState::InUse);
+            if let Some(error) = &error {
+                self.leave_unrecorded(wanted & !stored, stored, error);
+            }
+            let now = self.in_service();
+            let mut state = keeper.lock();
+            state.generation = generation;
+            match error {
+                None if stored == now => {
+                    state.in_use = true;
+                    keeper.recorded.store(stored, Ordering::SeqCst);
+                    return Ok(stored);
+                }
+                Some(error) if stored == 0 => return Err(error),
+                _ => {}
+            }
+            wanted = now;
+            generation += 1;
+        }
+    }
+
+    /// Takes halves whose record cannot be kept out of service, unless none would be left.
+    fn leave_unrecorded(&self, unrecorded: u64, stored: u64, error: &RecordError) {
+        let _guard = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        if stored & self.in_service() == 0 {
+            return;
+        }
+        let leaving = |(index, half): (usize, &Half)| {
+            if unrecorded & (1 << index) != 0 && half.in_service() {
+                half.leave(&self.name, &format!("its record cannot be kept: {error}"));
+            }
+        };
+        self.halves.iter().enumerate().for_each(leaving);
+    }
+
+    /// Marks the halves clean, at the end, if they are.
+    pub(super) fn mark_clean(&self) {
+        let Some(keeper) = self.keeper() else {
+            return;
+        };
+        let state = keeper.lock();
+        let recorded = keeper.recorded.load(Ordering::SeqCst);
+        if state.in_use && recorded == self.in_service() && self.is_flushed() {
+            // What cannot be marked stays marked as in use: that is safe, and it was counted.
+            keeper.store(recorded, state.generation, HalfState::Clean);
+        }
+    }
+}
+
+/// Fails a request because it could not be recorded.
+fn give_up(request: Request, mirror: &str, raised: &Result<u64, RecordError>) {
+    let offset = request.offset();
+    request.fail(
+        0,
+        match raised {
+            Err(error) => Error::Failed {
+                device: format!("{mirror}: record of the halves: {error}"),
+                offset,
+                errno: error.errno(),
+            },
+            Ok(_) => Error::Abandoned { offset },
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,154 @@
+//! What is kept about the halves of a mirror while no program runs.
+//!
+//! Each half has a record of its own, its *standing*, kept apart from its bytes and replaced as a
+//! whole. Where records live is the business of whoever implements [`MirrorRecord`].
+
+use std::sync::{Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+/// What a half was last known to be doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HalfState {
+    /// Nobody writes to it, and everything that was written is durable.
+    Clean,
+    /// Somebody writes to it, or did so and ended without saying goodbye.
+    InUse,
+    /// Another half is being copied to it: its bytes are a mixture until that is done.
+    Resynchronising,
+}
+
+impl HalfState {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Clean, Self::InUse, Self::Resynchronising];
+
+    /// A word for people and for JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Clean => "clean",
+            Self::InUse => "in use",
+            Self::Resynchronising => "being resynchronised",
+        }
+    }
+}
+
+/// The record of one half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Random, the same for all halves of one mirror.
+    pub identity: [u8; 16],
+    /// Which half it is, from 0.
+    pub index: u8,
+    /// How many halves the mirror has.
+    pub count: u8,
+    /// Raised whenever a half is left behind: who has a lower one than another missed writes.
+    pub generation: u64,
+    /// What it was doing.
+    pub state: HalfState,
+    /// Length of the half, in bytes.
+    pub length_bytes: u64,
+}
+
+/// A record that could not be read or written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecordError {
+    /// The system refused.
+    #[error("{place}: {errno}")]
+    Failed {
+        /// Where the record is kept.
+        place: String,
+        /// The system's reason.
+        errno: Errno,
+    },
+    /// Something is there and it is no record.
+    #[error("{place}: {reason}")]
+    Garbled {
+        /// Where the record is kept.
+        place: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}
+
+impl RecordError {
+    /// The system's reason; `EIO` for what is garbled.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            Self::Failed { errno, .. } => *errno,
+            Self::Garbled { .. } => Errno::IO,
+        }
+    }
+}
+
+/// Where the standings of the halves of one mirror are kept. Halves are counted in the order in
+/// which they were given, which need not be that of [`Standing::index`].
+pub trait MirrorRecord: Send + Sync {
+    /// The standing of a half, nothing when none was ever kept.
+    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError>;
+
+    /// Replaces the standing of a half. It is durable when this returns `Ok`; after an error the
+    /// old or the new one is kept, and nothing between.
+    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError>;
+}
+
+/// Standings that end with the program, for halves that do so too.
+pub struct MemoryRecord {
+    standings: Mutex<Vec<Option<Standing>>>,
+}
+
+impl MemoryRecord {
+    /// `count` halves of which nothing is known.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        Self {
+            standings: Mutex::new(vec![None; count]),
+        }
+    }
+
+    /// `count` halves of `length_bytes` that are known to hold the same bytes, at most 64.
+    #[must_use]
+    pub fn of_equal(count: usize, length_bytes: u64) -> Self {
+        let count = u8::try_from(count).unwrap_or(u8::MAX);
+        let standing = |index| Standing {
+            identity: [0; 16],
+            index,
+            count,
+            generation: 1,
+            state: HalfState::Clean,
+            length_bytes,
+        };
+        Self {
+            standings: Mutex::new((0..count).map(|index| Some(standing(index))).collect()),
+        }
+    }
+
+    fn of_no_half(half: usize) -> RecordError {
+        RecordError::Failed {
+            place: format!("half {half}"),
+            errno: Errno::NOENT,
+        }
+    }
+}
+
+impl MirrorRecord for MemoryRecord {
+    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
+        let standings = self.standings.lock();
+        let standings = standings.unwrap_or_else(PoisonError::into_inner);
+        standings
+            .get(half)
+            .copied()
+            .ok_or_else(|| Self::of_no_half(half))
+    }
+
+    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
+        let standings = self.standings.lock();
+        let mut standings = standings.unwrap_or_else(PoisonError::into_inner);
+        let slot = standings
+            .get_mut(half)
+            .ok_or_else(|| Self::of_no_half(half))?;
+        *slot = Some(*standing);
+        Ok(())
+    }
+}

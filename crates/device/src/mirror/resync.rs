@@ -1,0 +1,467 @@
+//! Making the halves of a mirror equal again.
+//!
+//! One half is the *source*; the others are compared with it, chunk by chunk, and only chunks that
+//! differ are written:
+//!
+//! ```text
+//!   source ── read ──┐
+//!                    ├── equal? ── yes ──> next
+//!   target ── read ──┘      └───── no ───> write to target
+//! ```
+//!
+//! - The source is the first half that is current; of halves that were left in use without a
+//!   goodbye that is the one which is read meanwhile, so nobody sees bytes go back. Somebody who
+//!   knows better may name another, even one that missed writes; but not one that is a mixture,
+//!   because it was not completely resynchronised, as long as there is a good one.
+//! - Before the first chunk the source is flushed and gets a new generation, and the targets are
+//!   recorded as being resynchronised, so that none of them is read before it is finished,
+//!   whatever happens. A target is clean with the source's generation only after all of it was
+//!   compared and flushed. Starting again compares all, and writes only what is left to write.
+//! - Halves of which nothing is known are only compared: nothing tells which one is right.
+//!
+//! Chunks of 1 MiB are long enough for the rate of a disk, and eight on their way keep one busy
+//! that has a queue; together they take 16 MiB.
+//!
+//! Nobody else may write to any half meanwhile: the caller sees to that.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+
+use pagewell_counters::names::{
+    MIRROR_COMPARED_BYTES, MIRROR_RECORD_FAILURES, MIRROR_RESYNCHRONISED_BYTES,
+};
+
+use super::assess::{Assessment, Condition, GENERATION_MAX, MirrorError, Refusal};
+use super::record::{HalfState, MirrorRecord, RecordError, Standing};
+use crate::{Buffer, Device, Error, Issuer, Operation, Outcome, Request};
+
+/// Bytes compared at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// Chunks on their way.
+const CHUNKS_MAX: usize = 8;
+
+/// A resynchronisation that has not begun.
+pub struct Resync<'a> {
+    halves: &'a [Arc<dyn Device>],
+    record: &'a dyn MirrorRecord,
+    source: usize,
+    source_condition: Condition,
+    compare_only: bool,
+    /// What each half is to be at the end.
+    standings: Vec<Standing>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResyncReport {
+    /// Bytes of targets that were compared.
+    pub compared_bytes: u64,
+    /// Bytes of chunks that differed or could not be read.
+    pub differing_bytes: u64,
+    /// Bytes written.
+    pub copied_bytes: u64,
+    /// First byte of the first chunk that differed, and the half.
+    pub first: Option<(usize, u64)>,
+}
+
+impl<'a> Resync<'a> {
+    /// Looks at the records and decides. `from` names the source; then records that contradict
+    /// each other are replaced by those of a new mirror. `identity` is random, for a new mirror.
+    pub fn plan(
+        name: &str,
+        halves: &'a [Arc<dyn Device>],
+        record: &'a dyn MirrorRecord,
+        from: Option<usize>,
+        identity: [u8; 16],
+    ) -> Result<Self, MirrorError> {
+        super::build(name, halves.to_vec())?;
+        let told: Vec<(&str, u64)> = halves
+            .iter()
+            .map(|half| (half.name(), half.length_bytes()))
+            .collect();
+        let assessment = match Assessment::of(record, &told) {
+            Ok(assessment) => (!assessment.is_unknown()).then_some(assessment),
+            Err(MirrorError::Refused(_) | MirrorError::Record(RecordError::Garbled { .. }))
+                if from.is_some() =>
+            {
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        let Some(assessment) = assessment else {
+            return Ok(Self {
+                halves,
+                record,
+                source: from.unwrap_or(0),
+                source_condition: Condition::Unknown,
+                compare_only: from.is_none(),
+                standings: fresh(identity, halves),
+            });
+        };
+        let known = assessment.standings.into_iter().flatten();
+        let mut standings: Vec<Standing> = known.collect();
+        let newest = standings.iter().map(|one| one.generation).max();
+        let generation = newest.unwrap_or(0) + 1;
+        for (standing, half) in standings.iter_mut().zip(halves) {
+            if generation > GENERATION_MAX {
+                let half = half.name().to_owned();
+                return Err(Refusal::Impossible { half }.into());
+            }
+            standing.generation = generation;
+            standing.state = HalfState::Clean;
+        }
+        let pairs = assessment.conditions.iter().zip(&standings).enumerate();
+        let current = pairs.filter(|(_, (condition, _))| condition.is_good());
+        let first = current.min_by_key(|(_, (_, standing))| standing.index);
+        let first = first.map(|(half, _)| half);
+        let source = from.or(first).unwrap_or(0);
+        let condition = assessment.conditions.get(source).copied();
+        let source_condition = condition.unwrap_or(Condition::Unknown);
+        if source_condition == Condition::Unfinished
+            && let Some(good) = first
+        {
+            let name = |half: usize| halves.get(half).map_or("", |half| half.name()).to_owned();
+            let (half, other) = (name(source), name(good));
+            return Err(Refusal::Unfinished { half, other }.into());
+        }
+        Ok(Self {
+            halves,
+            record,
+            source,
+            source_condition,
+            compare_only: false,
+            standings,
+        })
+    }
+
+    /// The half that is copied from.
+    #[must_use]
+    pub fn source(&self) -> usize {
+        self.source
+    }
+
+    /// What that half was good for before.
+    #[must_use]
+    pub fn source_condition(&self) -> Condition {
+        self.source_condition
+    }
+
+    /// Bytes that will be compared.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let length = self.halves.first().map_or(0, |half| half.length_bytes());
+        length.saturating_mul(self.targets().count() as u64)
+    }
+
+    fn targets(&self) -> impl Iterator<Item = usize> + use<> {
+        let source = self.source;
+        (0..self.halves.len()).filter(move |half| *half != source)
+    }
+
+    /// Compares, and changes nothing. `progress` is told of bytes as they are done.
+    pub fn compare(&self, progress: &mut dyn FnMut(u64)) -> Result<ResyncReport, MirrorError> {
+        let mut report = ResyncReport::default();
+        for target in self.targets() {
+            self.pass(target, false, &mut report, progress)?;
+        }
+        Ok(report)
+    }
+
+    /// Makes all halves equal and records that they are.
+    pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<ResyncReport, MirrorError> {
+        if self.compare_only {
+            return self.adopt(progress);
+        }
+        self.flush(self.source)?;
+        self.store(self.source, HalfState::Clean)?;
+        for target in self.targets() {
+            self.store(target, HalfState::Resynchronising)?;
+        }
+        let mut report = ResyncReport::default();
+        for target in self.targets() {
+            self.pass(target, true, &mut report, progress)?;
+            self.flush(target)?;
+            self.store(target, HalfState::Clean)?;
+        }
+        Ok(report)
+    }
+
+    /// Takes halves of which nothing is known for a mirror, if they are equal.
+    fn adopt(&self, progress: &mut dyn FnMut(u64)) -> Result<ResyncReport, MirrorError> {
+        let report = self.compare(progress)?;
+        if let Some((half, offset)) = report.first {
+            return Err(MirrorError::Differs {
+                half: self.name(half),
+                other: self.name(self.source),
+                offset,
+            });
+        }
+        (0..self.halves.len()).try_for_each(|half| self.flush(half))?;
+        (0..self.halves.len()).try_for_each(|half| self.store(half, HalfState::Clean))?;
+        Ok(report)
+    }
+
+    fn name(&self, half: usize) -> String {
+        let device = self.halves.get(half);
+        device.map_or_else(String::new, |device| device.name().to_owned())
+    }
+
+    fn store(&self, half: usize, state: HalfState) -> Result<(), MirrorError> {
+        let Some(standing) = self.standings.get(half) else {
+            return Ok(());
+        };
+        let standing = Standing { state, ..*standing };
+        let stored = self.record.store(half, &standing);
+        if stored.is_err() {
+            MIRROR_RECORD_FAILURES.add(1);
+        }
+        Ok(stored?)
+    }
+
+    fn flush(&self, half: usize) -> Result<(), Error> {
+        let Some(device) = self.halves.get(half) else {
+            return Ok(());
+        };
+        let (sender, receiver) = mpsc::sync_channel(1);
+        device.submit(Request::flush(Issuer::Flusher, move |outcome| {
+            // The receiver waits below.
+            drop(sender.send(outcome.result));
+        }));
+        let answer = receiver.recv();
+        answer.unwrap_or(Err(Error::Abandoned { offset: 0 }))
+    }
+
+    /// Goes through all chunks of one target.
+    fn pass(
+        &self,
+        target: usize,
+        write: bool,
+        report: &mut ResyncReport,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), Error> {
+        let (Some(from), Some(to)) = (self.halves.get(self.source), self.halves.get(target)) else {
+            return Ok(());
+        };
+        let (sender, receiver) = mpsc::channel();
+        let mut pass = Pass {
+            from: &**from,
+            to: &**to,
+            length: from.length_bytes(),
+            write,
+            sender,
+            chunks: BTreeMap::new(),
+            next: 0,
+            failed: None,
+        };
+        loop {
+            pass.fill();
+            if pass.chunks.is_empty() {
+                return pass.failed.map_or(Ok(()), Err);
+            }
+            // The pass has a sender of its own, so this ends with an event.
+            let Ok(event) = receiver.recv() else {
+                return Err(Error::Abandoned { offset: pass.next });
+            };
+            let offset = event.offset;
+            match pass.take(event) {
+                Step::Wait => {}
+                Step::Differs => {
+                    let bytes = pass.there(offset);
+                    report.differing_bytes += bytes;
+                    report.first = report.first.or(Some((target, offset)));
+                    if !write {
+                        done(bytes, report, progress);
+                    }
+                }
+                Step::Written => {
+                    let bytes = pass.there(offset);
+                    MIRROR_RESYNCHRONISED_BYTES.add(bytes);
+                    report.copied_bytes += bytes;
+                    done(bytes, report, progress);
+                }
+                Step::Equal => done(pass.there(offset), report, progress),
+            }
+        }
+    }
+}
+
+fn done(bytes: u64, report: &mut ResyncReport, progress: &mut dyn FnMut(u64)) {
+    MIRROR_COMPARED_BYTES.add(bytes);
+    report.compared_bytes += bytes;
+    progress(bytes);
+}
+
+/// The standings of a new mirror of these halves.
+fn fresh(identity: [u8; 16], halves: &[Arc<dyn Device>]) -> Vec<Standing> {
+    let count = u8::try_from(halves.len()).unwrap_or(u8::MAX);
+    let standing = |(index, half): (u8, &Arc<dyn Device>)| Standing {
+        identity,
+        index,
+        count,
+        generation: 1,
+        state: HalfState::Clean,
+        length_bytes: half.length_bytes(),
+    };
+    (0..count).zip(halves).map(standing).collect()
+}
+
+/// One target being gone through.
+struct Pass<'a> {
+    from: &'a dyn Device,
+    to: &'a dyn Device,
+    length: u64,
+    write: bool,
+    sender: mpsc::Sender<Event>,
+    /// On their way, by offset.
+    chunks: BTreeMap<u64, Chunk>,
+    next: u64,
+    failed: Option<Error>,
+}
+
+/// What has arrived of a chunk.
+#[derive(Default)]
+struct Chunk {
+    source: Option<Buffer>,
+    /// Nothing inside: it could not be read.
+    target: Option<Option<Buffer>>,
+}
+
+/// A request that is complete.
+struct Event {
+    offset: u64,
+    what: What,
+    outcome: Outcome,
+    buffer: Buffer,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Source,
+    Target,
+    Written,
+}
+
+/// What became of a chunk.
+enum Step {
+    /// Not decided, or failed.
+    Wait,
+    Equal,
+    Differs,
+    Written,
+}
+
+impl Pass<'_> {
+    /// Bytes of the chunk at `offset`.
+    fn there(&self, offset: u64) -> u64 {
+        CHUNK_BYTES.min(self.length - offset)
+    }
+
+    /// Starts chunks as long as there is room and nothing has failed.
+    fn fill(&mut self) {
+        while self.chunks.len() < CHUNKS_MAX && self.next < self.length && self.failed.is_none() {
+            let offset = self.next;
+            self.chunks.insert(offset, Chunk::default());
+            self.send(
+                self.from,
+                Operation::Read,
+                offset,
+                self.buffer(offset),
+                What::Source,
+            );
+            self.send(
+                self.to,
+                Operation::Read,
+                offset,
+                self.buffer(offset),
+                What::Target,
+            );
+            self.next += self.there(offset);
+        }
+    }
+
+    /// Memory for the chunk at `offset` that suits both devices.
+    fn buffer(&self, offset: u64) -> Buffer {
+        let (from, to) = (self.from.geometry(), self.to.geometry());
+        let block = from.logical_block_bytes.max(to.logical_block_bytes).max(1);
+        let alignment = from.memory_alignment_bytes.max(to.memory_alignment_bytes);
+        let length = self.there(offset).next_multiple_of(u64::from(block));
+        #[allow(clippy::cast_possible_truncation)] // a chunk
+        Buffer::new(length as usize, alignment.max(1) as usize)
+    }
+
+    fn send(
+        &self,
+        device: &dyn Device,
+        operation: Operation,
+        offset: u64,
+        buffer: Buffer,
+        what: What,
+    ) {
+        let sender = self.sender.clone();
+        let done = move |outcome, buffer| {
+            let event = Event {
+                offset,
+                what,
+                outcome,
+                buffer,
+            };
+            drop(sender.send(event));
+        };
+        let issuer = Issuer::Flusher;
+        device.submit(Request::owned(operation, offset, buffer, issuer, done));
+    }
+
+    /// Takes what has arrived, and writes the chunk when it differs.
+    fn take(&mut self, event: Event) -> Step {
+        let offset = event.offset;
+        let there = usize::try_from(self.there(offset)).unwrap_or(usize::MAX);
+        let is_good = event.outcome.transferred_bytes >= there;
+        let Some(chunk) = self.chunks.get_mut(&offset) else {
+            return Step::Wait;
+        };
+        match event.what {
+            What::Source => chunk.source = Some(event.buffer),
+            // Writing to a bad place may make it good.
+            What::Target => chunk.target = Some(is_good.then_some(event.buffer)),
+            What::Written => {
+                self.chunks.remove(&offset);
+            }
+        }
+        if !is_good && !matches!(event.what, What::Target) {
+            let error = event.outcome.result.err();
+            let error = error.unwrap_or(Error::Abandoned { offset });
+            self.failed = self.failed.take().or(Some(error));
+            self.chunks.remove(&offset);
+            return Step::Wait;
+        }
+        if matches!(event.what, What::Written) {
+            return Step::Written;
+        }
+        self.decide(offset, there)
+    }
+
+    /// Compares a chunk when both sides are there.
+    fn decide(&mut self, offset: u64, there: usize) -> Step {
+        let Some(chunk) = self.chunks.get_mut(&offset) else {
+            return Step::Wait;
+        };
+        let (Some(source), Some(target)) = (&chunk.source, &chunk.target) else {
+            return Step::Wait;
+        };
+        let is_equal = target
+            .as_ref()
+            .is_some_and(|target| target.get(..there) == source.get(..there));
+        if is_equal || !self.write || self.failed.is_some() {
+            self.chunks.remove(&offset);
+            return if is_equal { Step::Equal } else { Step::Differs };
+        }
+        chunk.target = None;
+        if let Some(source) = chunk.source.take() {
+            self.send(self.to, Operation::Write, offset, source, What::Written);
+        }
+        Step::Differs
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Halves and records that outlive a mirror, and a program that can die at any step.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use rustix::io::Errno;
+
+use super::{Assessment, Standing};
+use super::{MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError, Resync, ResyncReport};
+use crate::testing::PATIENCE;
+use crate::{Device, Error, Geometry, Operation, RamDevice, Request};
+
+/// A step at which nobody dies.
+pub(super) const NEVER: i64 = i64::MAX / 2;
+
+/// What is on the disks.
+pub(super) struct World {
+    pub(super) rams: Vec<Arc<RamDevice>>,
+    pub(super) record: Arc<MemoryRecord>,
+    pub(super) life: Arc<Life>,
+}
+
+/// What a program, and the devices while it runs, may still do.
+pub(super) struct Life {
+    /// Steps until everything fails: each write, flush and record is one.
+    pub(super) steps: AtomicI64,
+    /// The half whose writes and flushes fail from its so manieth one on.
+    pub(super) bad_half: AtomicUsize,
+    pub(super) bad_from: AtomicI64,
+    /// Records of these halves are refused.
+    pub(super) unrecorded: Mutex<Vec<usize>>,
+    /// A refused record is stored all the same.
+    pub(super) refusals_lie: bool,
+    /// Records wait as long as it is true.
+    pub(super) gate: Mutex<bool>,
+    pub(super) opened: Condvar,
+    /// Half and offset of every read.
+    pub(super) reads: Mutex<Vec<(usize, u64)>>,
+}
+
+impl Life {
+    pub(super) fn new(steps: i64, refusals_lie: bool) -> Arc<Self> {
+        Arc::new(Self {
+            steps: AtomicI64::new(steps),
+            bad_half: AtomicUsize::new(usize::MAX),
+            bad_from: AtomicI64::new(NEVER),
+            unrecorded: Mutex::default(),
+            refusals_lie,
+            gate: Mutex::new(false),
+            opened: Condvar::new(),
+            reads: Mutex::default(),
+        })
+    }
+
+    fn step(&self) -> bool {
+        self.steps.fetch_sub(1, Ordering::SeqCst) > 0
+    }
+
+    pub(super) fn open_gate(&self) {
+        *self.gate.lock().unwrap() = false;
+        self.opened.notify_all();
+    }
+}
+
+/// A half as long as somebody lives.
+struct Mortal {
+    index: usize,
+    ram: Arc<RamDevice>,
+    life: Arc<Life>,
+}
+
+impl Device for Mortal {
+    fn name(&self) -> &str {
+        self.ram.name()
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.ram.length_bytes()
+    }
+
+    fn geometry(&self) -> Geometry {
+        self.ram.geometry()
+    }
+
+    fn submit(&self, request: Request) {
+        let error = Error::Failed {
+            device: self.name().to_owned(),
+            offset: request.offset(),
+            errno: Errno::NODEV,
+        };
+        let life = &self.life;
+        if request.operation() == Operation::Read {
+            let mut reads = life.reads.lock().unwrap();
+            reads.push((self.index, request.offset()));
+        } else {
+            let is_bad = life.bad_half.load(Ordering::SeqCst) == self.index
+                && life.bad_from.fetch_sub(1, Ordering::SeqCst) <= 0;
+            if !life.step() || is_bad {
+                return request.fail(0, error);
+            }
+        }
+        self.ram.submit(request);
+    }
+}
+
+struct MortalRecord {
+    record: Arc<MemoryRecord>,
+    life: Arc<Life>,
+}
+
+impl MirrorRecord for MortalRecord {
+    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
+        self.record.load(half)
+    }
+
+    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
+        let mut gate = self.life.gate.lock().unwrap();
+        while *gate {
+            let (next, timeout) = self.life.opened.wait_timeout(gate, PATIENCE).unwrap();
+            assert!(!timeout.timed_out());
+            gate = next;
+        }
+        drop(gate);
+        let refused = self.life.unrecorded.lock().unwrap().contains(&half);
+        if self.life.step() && !refused {
+            return self.record.store(half, standing);
+        }
+        if self.life.refusals_lie {
+            self.record.store(half, standing)?;
+        }
+        Err(RecordError::Failed {
+            place: format!("record {half}"),
+            errno: Errno::NOSPC,
+        })
+    }
+}
+
+impl World {
+    /// Equal halves that are a mirror already.
+    pub(super) fn new(count: usize, length_bytes: u64) -> Self {
+        let ram = |index| Arc::new(RamDevice::new(&format!("half {index}"), length_bytes));
+        Self {
+            rams: (0..count).map(ram).collect(),
+            record: Arc::new(MemoryRecord::of_equal(count, length_bytes)),
+            life: Life::new(NEVER, false),
+        }
+    }
+
+    /// A new life for the next program.
+    pub(super) fn live(&mut self, steps: i64, refusals_lie: bool) -> Arc<Life> {
+        self.life = Life::new(steps, refusals_lie);
+        self.life.clone()
+    }
+
+    pub(super) fn halves(&self) -> Vec<Arc<dyn Device>> {
+        let half = |(index, ram): (usize, &Arc<RamDevice>)| {
+            Arc::new(Mortal {
+                index,
+                ram: ram.clone(),
+                life: self.life.clone(),
+            }) as Arc<dyn Device>
+        };
+        self.rams.iter().enumerate().map(half).collect()
+    }
+
+    fn mortal_record(&self) -> MortalRecord {
+        MortalRecord {
+            record: self.record.clone(),
+            life: self.life.clone(),
+        }
+    }
+
+    pub(super) fn open(&self, writable: bool) -> Result<(Mirror, Assessment), MirrorError> {
+        let record = Arc::new(self.mortal_record());
+        Mirror::open("mirror", self.halves(), record, writable)
+    }
+
+    pub(super) fn writable(&self) -> Mirror {
+        self.open(true).unwrap().0
+    }
+
+    /// What the records say now.
+    pub(super) fn assessment(&self) -> Assessment {
+        self.open(false).unwrap().1
+    }
+
+    pub(super) fn resync(&self, from: Option<usize>) -> Result<ResyncReport, MirrorError> {
+        let (halves, record) = (self.halves(), self.mortal_record());
+        let resync = Resync::plan("mirror", &halves, &record, from, [9; 16])?;
+        let (mut told, total) = (0, resync.bytes());
+        let report = resync.run(&mut |bytes| told += bytes)?;
+        assert_eq!((told, report.compared_bytes), (total, total));
+        Ok(report)
+    }
+
+    pub(super) fn standing(&self, half: usize) -> Standing {
+        self.record.load(half).unwrap().unwrap()
+    }
+
+    /// All bytes of a half.
+    pub(super) fn bytes(&self, half: usize) -> Vec<u8> {
+        let ram = &*self.rams[half];
+        let mut bytes = vec![0; usize::try_from(ram.length_bytes()).unwrap()];
+        crate::read_exact(ram, 0, &mut bytes).unwrap();
+        bytes
+    }
+}
