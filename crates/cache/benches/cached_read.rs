@@ -1,7 +1,11 @@
 //! Reads of 8 KiB at random places that are in the cache, beside what they cannot beat: a copy
 //! from huge pages, and what they replace: pread(2) from the kernel's page cache.
 //!
-//! `cargo bench -p pagewell-cache --bench cached_read -- [MEBIBYTES...]`
+//! `cargo bench -p pagewell-cache --bench cached_read -- [MEBIBYTES...] [shuffled]`
+//!
+//! The cache is filled in order, or with `shuffled` page by page in no order: then nothing can be
+//! guessed of where a page is. Ratios are medians of those of each round, whose parts ran one
+//! after the other.
 
 #![allow(clippy::unwrap_used)] // a bench
 
@@ -15,7 +19,7 @@ use pagewell_device::Pattern;
 
 const READ_BYTES: usize = 8192;
 const READS: u64 = 400_000;
-const ROUNDS: usize = 7;
+const ROUNDS: usize = 9;
 
 struct Random(u64);
 
@@ -60,13 +64,31 @@ fn two_threads(device: &CachedDevice, length: u64, round: u64) -> f64 {
     })
 }
 
-fn row(mebibytes: u64) {
+/// Pages in the order in which they come into the cache.
+fn fill_order(pages: u64, is_shuffled: bool) -> Vec<u64> {
+    let mut order: Vec<_> = (0..pages).collect();
+    if is_shuffled {
+        let mut random = Random(7);
+        order.sort_by_cached_key(|_| random.next());
+    }
+    order
+}
+
+fn ratio(above: &[f64], below: &[f64]) -> f64 {
+    let ratios = above.iter().zip(below).map(|(above, below)| above / below);
+    median(ratios.collect())
+}
+
+fn row(mebibytes: u64, is_shuffled: bool) {
     let length = mebibytes << 20;
     let cache = Cache::new(CacheOptions::new(length + length / 8 + (64 << 20))).unwrap();
     let device = cache.open(Arc::new(Pattern::new(length, 1)));
     let mut target = vec![0; READ_BYTES];
-    for offset in (0..length).step_by(READ_BYTES) {
-        device.read_at(offset, &mut target, ReadMode::WAIT).unwrap();
+    for page in fill_order(length / PAGE_BYTES as u64, is_shuffled) {
+        let start = page * PAGE_BYTES as u64;
+        for offset in (start..start + PAGE_BYTES as u64).step_by(READ_BYTES) {
+            device.read_at(offset, &mut target, ReadMode::WAIT).unwrap();
+        }
     }
     // The bare copy reads the same memory: all of the arena that is in use.
     let base = (0..length)
@@ -104,15 +126,16 @@ fn row(mebibytes: u64) {
         }));
         times[4].push(two_threads(&device, length, round));
     }
+    let of_copy = ratio(&times[1], &times[0]);
+    let of_read = ratio(&times[2], &times[1]);
+    let of_one = 2.0 * ratio(&times[1], &times[4]);
     let [copy, read, pread, pin, two] = times.map(median);
     println!(
-        "{mebibytes:>6} MiB ({}): memcpy {copy:.0} ns, read_at {read:.0} ns ({:.3}x), pread \
-         {pread:.0} ns ({:.2}x of read_at), pin {pin:.1} ns, two threads {two:.0} ns each \
-         ({:.2}x the rate of one)",
+        "{mebibytes:>6} MiB ({}, {}): memcpy {copy:.0} ns, read_at {read:.0} ns \
+         ({of_copy:.3}x), pread {pread:.0} ns ({of_read:.2}x of read_at), pin {pin:.1} ns, two \
+         threads {two:.0} ns each ({of_one:.2}x the rate of one)",
         cache.page_size(),
-        read / copy,
-        pread / read,
-        2.0 * read / two,
+        if is_shuffled { "shuffled" } else { "in order" },
     );
 }
 
@@ -125,5 +148,6 @@ fn main() {
     } else {
         sizes
     };
-    sizes.into_iter().for_each(row);
+    let is_shuffled = std::env::args().any(|word| word == "shuffled");
+    sizes.into_iter().for_each(|size| row(size, is_shuffled));
 }

@@ -13,6 +13,7 @@ use pagewell_policy::readahead::{Access, AccessKind, Feedback, Plan};
 use crate::PAGE_BYTES;
 use crate::fetch::Wanted;
 use crate::object::Object;
+use crate::places::Places;
 use crate::run::Claims;
 use crate::state::{AHEAD, FULL, MARKER, STREAM};
 use crate::sync::lock;
@@ -21,14 +22,22 @@ use crate::table::SlotIndex;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 impl Object {
-    /// Tells the policy of a read and does what it plans.
-    pub(crate) fn tell(self: &Arc<Self>, offset: u64, length: u64, kind: AccessKind) {
+    /// Tells the policy of a read, and where what is read ends if that is known, and does what it
+    /// plans.
+    pub(crate) fn tell(
+        self: &Arc<Self>,
+        offset: u64,
+        length: u64,
+        kind: AccessKind,
+        bound: Option<u64>,
+    ) {
         let access = Access {
             offset,
             length,
             kind,
             budget_bytes: self.core.ahead_budget_bytes(),
             now: self.origin.elapsed(),
+            bound,
         };
         let plan = lock(&self.streams).access(&access);
         self.run_plan(plan);
@@ -78,14 +87,18 @@ impl Object {
     /// Claims what is missing of a range, or says where memory ran out.
     fn claim_ahead(self: &Arc<Self>, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
         let end = range.end.min(self.length_bytes);
+        let mut places = Places::new(&self.core);
         let mut at = range.start;
         while at < end {
             let page = at / PAGE;
             let start = at % PAGE;
             let inside = (PAGE - start).min(end - at);
+            let rest = (end - page * PAGE).div_ceil(PAGE);
             let found = self
                 .core
-                .find_or_make(self.key(page), Arrival::Stream, AHEAD | STREAM)
+                .find_or_place(self.key(page), Arrival::Stream, AHEAD | STREAM, || {
+                    places.take(rest)
+                })
                 .ok_or(at)?;
             let wanted = Wanted {
                 page,

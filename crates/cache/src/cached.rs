@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES};
-use pagewell_device::{Device, Error as DeviceError, Issuer};
-use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
+use pagewell_device::{Device, Issuer};
 use pagewell_policy::readahead::{AccessKind, Counts, Plan};
 
+use crate::commit::Users;
 use crate::core::{Core, Page};
+use crate::lent::{LentPage, PinnedPage};
 use crate::object::{CHUNK_BYTES, Held, Object};
-use crate::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
+use crate::state::State;
 use crate::sync::lock;
-use crate::table::{Pinned, SlotIndex};
 use crate::{Error, PAGE_BYTES, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -27,6 +27,9 @@ pub struct ReadMode {
     pub may_block: bool,
     /// Who asks: a reader, or the structure of a file system.
     pub issuer: Issuer,
+    /// Where the file ends that is read, as an offset of the device: read-ahead stays before it
+    /// until a reader goes on into what follows. `None` where nothing is known.
+    pub bound: Option<u64>,
 }
 
 impl ReadMode {
@@ -34,91 +37,23 @@ impl ReadMode {
     pub const WAIT: Self = Self {
         may_block: true,
         issuer: Issuer::Reader,
+        bound: None,
     };
     /// A reader that does not.
     pub const TRY: Self = Self {
         may_block: false,
         issuer: Issuer::Reader,
+        bound: None,
     };
 }
 
 /// A device seen through the cache. Cloning shares it; when the last clone and all that was lent
-/// are gone, its pages are.
+/// are gone, its pages are. When the last clone goes, what was written and is not durable is
+/// [committed](Self::commit), which may wait.
 #[derive(Clone)]
 pub struct CachedDevice {
-    object: Arc<Object>,
-}
-
-/// Bytes of one page, lent for as long as this lives and only to be read.
-pub struct PinnedPage<'a> {
-    core: &'a Core,
-    slot: SlotIndex,
-    frame: FrameIndex,
-    start: u32,
-    length: u32,
-}
-
-impl<'a> PinnedPage<'a> {
-    /// Some bytes of a pinned page: where they begin, and how many.
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // inside a page
-    fn new(
-        core: &'a Core,
-        slot: SlotIndex,
-        frame: FrameIndex,
-        (start, length): (u64, usize),
-    ) -> Self {
-        debug_assert!(start as usize + length <= PAGE_BYTES);
-        Self {
-            core,
-            slot,
-            frame,
-            start: start as u32,
-            length: length as u32,
-        }
-    }
-}
-
-impl std::ops::Deref for PinnedPage<'_> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        let address = self.core.arena.address(self.frame);
-        // SAFETY: inside a page that is pinned, so it stays; these bytes have been fetched, so
-        // nobody writes to them.
-        unsafe {
-            std::slice::from_raw_parts(
-                address.as_ptr().add(self.start as usize),
-                self.length as usize,
-            )
-        }
-    }
-}
-
-impl Drop for PinnedPage<'_> {
-    fn drop(&mut self) {
-        self.core.table.unpin(self.slot);
-    }
-}
-
-/// Bytes of one page, lent for as long as this lives, anywhere.
-pub struct LentPage {
-    held: Held,
-    core: Arc<Core>,
-    start: usize,
-    length: usize,
-}
-
-impl AsRef<[u8]> for LentPage {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: the bytes were there when the page was lent, and stay while it is held.
-        unsafe { self.held.bytes(self.start, self.length) }
-    }
-}
-
-impl Drop for LentPage {
-    fn drop(&mut self) {
-        self.core.lent_pages.fetch_sub(1, Ordering::Relaxed);
-    }
+    pub(crate) object: Arc<Object>,
+    _users: Arc<Users>,
 }
 
 impl CachedDevice {
@@ -127,8 +62,10 @@ impl CachedDevice {
         if core.options.populate {
             device.register_memory(&core.arena.memory());
         }
+        let object = Object::new(core, device);
         Self {
-            object: Object::new(core, device),
+            _users: Arc::new(Users(object.clone())),
+            object,
         }
     }
 
@@ -236,7 +173,7 @@ impl CachedDevice {
             // A page is told once: when its end was reached, as sequential readers do.
             let is_told = until == chunk + CHUNK_BYTES || until == object.length_bytes;
             if object.wants_hits && is_told {
-                object.tell(chunk, until - chunk, kind);
+                object.tell(chunk, until - chunk, kind, None);
             }
             (at, rest) = (until, later);
         }
@@ -384,109 +321,5 @@ impl CachedDevice {
                 ..Plan::default()
             });
         }
-    }
-}
-
-impl Object {
-    /// The hit: pins bytes of a page that are there.
-    fn pin_ready(self: &Arc<Self>, page: u64, start: u64, length: usize) -> Option<PinnedPage<'_>> {
-        let Pinned::Yes(slot, state) = self.core.table.pin(self.key(page)) else {
-            return None;
-        };
-        self.accept_ready(slot, state, (page, start, length))
-    }
-
-    /// [`Self::pin_ready`] for who will read all the bytes at once.
-    #[inline]
-    fn pin_to_copy(
-        self: &Arc<Self>,
-        page: u64,
-        start: u64,
-        length: usize,
-    ) -> Option<PinnedPage<'_>> {
-        let arena = &self.core.arena;
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        let hint = |state: State| arena.prefetch(state.frame(), start as usize, length);
-        let Pinned::Yes(slot, state) = self.core.table.pin_with_hint(self.key(page), hint) else {
-            return None;
-        };
-        self.accept_ready(slot, state, (page, start, length))
-    }
-
-    /// Takes a pinned page if the bytes are there, else lets go of it.
-    #[inline]
-    fn accept_ready(
-        self: &Arc<Self>,
-        slot: SlotIndex,
-        state: State,
-        (page, start, length): (u64, u64, usize),
-    ) -> Option<PinnedPage<'_>> {
-        let pinned = PinnedPage::new(&self.core, slot, state.frame(), (start, length));
-        if state.0 & (FULL | AHEAD | MARKER) != FULL {
-            let units = self.units(start, length as u64);
-            if !state.has(FULL) && self.core.valid(state.frame()) & units != units {
-                return None;
-            }
-            if state.0 & (AHEAD | MARKER) != 0 && self.touch(slot, page) && !self.wants_hits {
-                self.tell(page * PAGE + start, length as u64, AccessKind::Marker);
-            }
-        }
-        self.warm(slot, state, start);
-        Some(pinned)
-    }
-
-    /// Counts a hit for eviction: each one, but of a page that came by a stream only those that
-    /// read its first byte again, so that one pass in small steps is not heat.
-    #[inline]
-    fn warm(&self, slot: SlotIndex, state: State, start: u64) {
-        let heat = state.heat();
-        if heat >= HEAT_MAX || state.has(STREAM) && (start != 0 || state.has(AHEAD)) {
-            return;
-        }
-        // With our own pin.
-        self.core.table.heat(slot, State(state.0 + PIN), heat + 1);
-    }
-
-    /// Copies all of what is pinned.
-    fn copy(&self, pinned: &PinnedPage<'_>, target: &mut [u8]) -> Result<()> {
-        self.copy_by(pinned.frame, pinned.start as usize, target, || pinned)
-    }
-
-    /// Copies bytes that have been fetched out of a page that is held.
-    #[allow(clippy::cast_possible_truncation)] // inside a page
-    fn copy_held(&self, held: &Held, start: u64, target: &mut [u8]) -> Result<()> {
-        let (start, length) = (start as usize, target.len());
-        // SAFETY: `obtain` gives pages with the bytes that it was asked for.
-        self.copy_by(held.frame, start, target, || unsafe {
-            held.bytes(start, length)
-        })
-    }
-
-    /// Copies from where the bytes are, or through a window when that is the mode.
-    #[inline]
-    fn copy_by<'a>(
-        &self,
-        frame: FrameIndex,
-        start: usize,
-        target: &mut [u8],
-        source: impl FnOnce() -> &'a [u8],
-    ) -> Result<()> {
-        match (&self.core.windows, self.core.arena.file()) {
-            (Some(windows), Some(file)) => windows
-                .copy(file, frame, start, target)
-                .map_err(|errno| self.window_failed(errno)),
-            _ => {
-                target.copy_from_slice(source());
-                Ok(())
-            }
-        }
-    }
-
-    fn window_failed(&self, errno: rustix::io::Errno) -> Error {
-        Error::Device(DeviceError::Failed {
-            device: format!("window of {}", self.queue.device().name()),
-            offset: 0,
-            errno,
-        })
     }
 }

@@ -21,11 +21,15 @@ use pagewell_counters::names::{
 use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, S3Fifo};
 
 use crate::arena::Arena;
+use crate::exclusive::{Orphans, PageLocks};
 use crate::flight::{Flight, Units};
+use crate::flusher::Flusher;
 use crate::free_list::FreeList;
+use crate::guess::Guesses;
 use crate::object::Object;
 use crate::options::{CacheOptions, MappingMode};
-use crate::state::{AHEAD, FULL, PRESENT, STREAM, State};
+use crate::staging::Staging;
+use crate::state::{AHEAD, DIRTY, FULL, PRESENT, STREAM, State};
 use crate::sync::{AtomicU32, Ordering, lock};
 use crate::table::{PageTable, Pinned, SlotIndex, mix};
 use crate::window::Windows;
@@ -38,7 +42,8 @@ const EVICTED_AT_ONCE: usize = 8;
 const REFUSALS_MAX: u32 = 8;
 /// Free-behind gives pages back only when fewer places than one of this many are free.
 const RELEASE_FREE_SHARE: u32 = 8;
-const PAGE_BITS: u32 = 40;
+/// The lower bits of a key are the page, the others the object.
+pub(crate) const PAGE_BITS: u32 = 40;
 /// Bytes of the longest object whose pages have names; what is behind that cannot be read.
 pub(crate) const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE_BYTES as u64;
 const OBJECTS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
@@ -51,12 +56,18 @@ pub(crate) struct Core {
     pub(crate) options: CacheOptions,
     pub(crate) arena: Arena,
     pub(crate) table: PageTable,
+    pub(crate) guesses: Guesses,
     pub(crate) windows: Option<Windows>,
-    free: FreeList,
+    pub(crate) free: FreeList,
     eviction: Mutex<Box<dyn Eviction>>,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
     insertions: [Mutex<()>; SHARDS],
+    /// Who may change or write out a page.
+    pub(crate) page_locks: PageLocks,
+    pub(crate) orphans: Orphans,
+    pub(crate) staging: Staging,
+    pub(crate) flusher: Flusher,
     flights: [Mutex<Flights>; SHARDS],
     /// Bytes of read-ahead on their way.
     pub(crate) ahead_bytes: PlainU64,
@@ -99,12 +110,17 @@ impl Core {
             options,
             arena,
             table: PageTable::new(frames as usize)?,
+            guesses: Guesses::new(frames),
             windows,
             free: FreeList::new(frames),
             eviction: Mutex::new(Box::new(S3Fifo::new(frames))),
             owners: zeros(),
             valid: zeros(),
             insertions: std::array::from_fn(|_| Mutex::new(())),
+            page_locks: PageLocks::new(),
+            orphans: Orphans::default(),
+            staging: Staging::default(),
+            flusher: Flusher::default(),
             flights: std::array::from_fn(|_| Mutex::new(HashMap::new())),
             ahead_bytes: PlainU64::new(0),
             unread_pages: PlainU64::new(0),
@@ -147,6 +163,18 @@ impl Core {
         }
     }
 
+    /// Takes the flag of dirty pages from all pages of an object. The caller has the lock under
+    /// which they get it.
+    pub(crate) fn clean_all(&self, number: u32) {
+        for index in 0..self.arena.frames() {
+            let slot = self.owner(FrameIndex(index));
+            // A page with the flag stays where it is.
+            if self.table.state(slot).has(DIRTY) && object_of(self.table.key(slot)) == number {
+                self.table.clear(slot, DIRTY);
+            }
+        }
+    }
+
     fn owner(&self, frame: FrameIndex) -> SlotIndex {
         SlotIndex(self.owners[frame.0 as usize].load(Ordering::Acquire))
     }
@@ -179,22 +207,38 @@ impl Core {
     }
 
     /// Pins a page, giving it a place when it has none; `None` when there is no place now.
-    #[allow(clippy::cast_possible_truncation)] // any bits will do
     pub(crate) fn find_or_make(&self, key: u64, arrival: Arrival, flags: u64) -> Option<Page> {
+        self.find_or_place(key, arrival, flags, || self.allocate())
+    }
+
+    /// [`Self::find_or_make`] with a place that comes from elsewhere, if one is needed.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    pub(crate) fn find_or_place(
+        &self,
+        key: u64,
+        arrival: Arrival,
+        flags: u64,
+        place: impl FnOnce() -> Option<FrameIndex>,
+    ) -> Option<Page> {
         if let Some(page) = self.find(key) {
             return Some(page);
         }
-        let frame = self.allocate()?;
+        let frame = place()?;
         // Before anybody can find the page and count it as read.
         let is_ahead = flags & AHEAD != 0;
         self.unread_pages
             .fetch_add(u64::from(is_ahead), Ordering::Relaxed);
-        let made = self.make(key, frame, flags);
-        match made {
-            Some(page) if page.frame == frame => {
-                CACHE_PAGES.add(1);
-                lock(&self.eviction).inserted(frame, mix(key), arrival);
+        let made = loop {
+            if let Some(made) = self.make(key, frame, arrival, flags) {
+                break made;
             }
+            // Somebody else made it and is writing to it: waits for him, without a lock.
+            if let Some(page) = self.find(key) {
+                break Some(page);
+            }
+        };
+        match made {
+            Some(page) if page.frame == frame => CACHE_PAGES.add(1),
             _ => {
                 self.unread_pages
                     .fetch_sub(u64::from(is_ahead), Ordering::Relaxed);
@@ -204,37 +248,89 @@ impl Core {
         made
     }
 
-    /// Puts a page into a place, unless it has one by now.
+    /// Puts a page into a place, unless it has one by now: `Some(None)` when there is none for it.
+    /// `None` when the page is being written: its writer may need the lock that this has.
     #[allow(clippy::cast_possible_truncation)] // any bits will do
-    fn make(&self, key: u64, frame: FrameIndex, flags: u64) -> Option<Page> {
+    fn make(
+        &self,
+        key: u64,
+        frame: FrameIndex,
+        arrival: Arrival,
+        flags: u64,
+    ) -> Option<Option<Page>> {
         // Only one thread at a time may add a key.
         let _insertion = lock(&self.insertions[mix(key) as usize % SHARDS]);
-        match self.table.pin(key) {
+        match self.table.try_pin(key)? {
             Pinned::Yes(slot, state) => {
                 let frame = state.frame();
-                return Some(Page { slot, frame, state });
+                return Some(Some(Page { slot, frame, state }));
             }
-            Pinned::Refused => return None,
+            Pinned::Refused => return Some(None),
             Pinned::Absent => {}
         }
-        self.valid[frame.0 as usize].store(0, Ordering::Release);
-        let slot = self.table.insert(key, frame, flags).or_else(|| {
-            CACHE_CONFLICTS.add(1);
-            let mut rivals = self.table.rivals(key);
-            rivals.find(|(slot, rival)| self.release(*slot, *rival, 0))?;
-            self.table.insert(key, frame, flags)
-        })?;
+        let slot = self.insert(key, frame, flags, 0).or_else(|| {
+            self.make_room(key);
+            self.insert(key, frame, flags, 0)
+        });
+        Some(slot.map(|slot| {
+            // Before the page can be detached.
+            lock(&self.eviction).inserted(frame, mix(key), arrival);
+            let state = State::new(frame, flags);
+            Page { slot, frame, state }
+        }))
+    }
+
+    /// Runs something while nobody else adds a key.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    pub(crate) fn with_insertion<T>(&self, key: u64, work: impl FnOnce() -> T) -> T {
+        let _insertion = lock(&self.insertions[mix(key) as usize % SHARDS]);
+        work()
+    }
+
+    /// Puts a page with these valid units into the table, pinned once.
+    pub(crate) fn insert(
+        &self,
+        key: u64,
+        frame: FrameIndex,
+        flags: u64,
+        valid: Units,
+    ) -> Option<SlotIndex> {
+        self.valid[frame.0 as usize].store(valid, Ordering::Release);
+        let slot = self.table.insert(key, frame, flags)?;
         self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
-        let state = State::new(frame, flags);
-        Some(Page { slot, frame, state })
+        self.guesses.learn(key, frame);
+        Some(slot)
+    }
+
+    /// Evicts a page that stands in the way of a key.
+    pub(crate) fn make_room(&self, key: u64) {
+        CACHE_CONFLICTS.add(1);
+        let mut rivals = self.table.rivals(key);
+        rivals.find(|(slot, rival)| self.release(*slot, *rival, 0));
+    }
+
+    /// A page has moved to another place.
+    pub(crate) fn exchange(&self, old: FrameIndex, new: FrameIndex, key: u64) {
+        let mut eviction = lock(&self.eviction);
+        eviction.removed(old);
+        eviction.inserted(new, mix(key), Arrival::Demand);
     }
 
     /// A place without a page.
-    fn allocate(&self) -> Option<FrameIndex> {
-        self.free.pop().or_else(|| {
+    pub(crate) fn allocate(&self) -> Option<FrameIndex> {
+        let taken = self.free.pop().or_else(|| {
+            self.sweep();
+            self.free.pop()
+        });
+        taken.or_else(|| {
             self.evict();
             self.free.pop()
         })
+    }
+
+    /// Gives back a place that got no page.
+    pub(crate) fn give_back(&self, frame: FrameIndex) {
+        self.free.push(frame);
     }
 
     /// Evicts some pages.
@@ -260,7 +356,9 @@ impl Core {
         }
         drop(eviction);
         CACHE_EVICTED_PAGES.add(evicted.len() as u64);
-        for page in evicted {
+        // What is freed last is taken first: they come out in the order they went, which is that
+        // of their places when they came in order.
+        for page in evicted.into_iter().rev() {
             CACHE_PAGES.add(-1);
             self.free.push(page.frame);
             self.tell_wasted(page.key, page.state);
@@ -294,6 +392,14 @@ impl Core {
         true
     }
 
+    /// Gives back a page; false when somebody holds it, or it must be kept.
+    pub(crate) fn give_up(&self, key: u64) -> bool {
+        let Some((slot, state)) = self.table.locate(key) else {
+            return true;
+        };
+        self.release(slot, state.frame(), 0)
+    }
+
     /// Gives back a page that a stream has passed, when memory is short.
     pub(crate) fn free_behind(&self, key: u64) {
         if self.free.len() >= self.arena.frames() / RELEASE_FREE_SHARE {
@@ -325,6 +431,13 @@ impl Core {
         room.min((size / 4 + free).saturating_sub(unread))
     }
 
+    /// Most memory of pages with something dirty, of one device.
+    pub(crate) fn dirty_bytes_max(&self) -> u64 {
+        let size = u64::from(self.arena.frames()) * PAGE_BYTES as u64;
+        let wanted = self.options.dirty_bytes_max.unwrap_or(size / 5);
+        wanted.clamp(PAGE_BYTES as u64, size / 2)
+    }
+
     /// Pages that hold something now, and those that hold all of it.
     pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
         let (mut pages, mut full) = (0, 0);
@@ -346,7 +459,7 @@ struct View<'a>(&'a Core);
 impl Frames for View<'_> {
     fn is_evictable(&self, frame: FrameIndex) -> bool {
         let state = self.0.table.state(self.0.owner(frame));
-        state.has(PRESENT) && state.frame() == frame && state.pins() == 0
+        state.has(PRESENT) && state.frame() == frame && state.pins() == 0 && !state.has(DIRTY)
     }
 
     fn heat(&self, frame: FrameIndex) -> u8 {
@@ -373,6 +486,6 @@ fn object_of(key: u64) -> u32 {
     (key >> PAGE_BITS) as u32
 }
 
-fn page_of(key: u64) -> u64 {
+pub(crate) fn page_of(key: u64) -> u64 {
     key & ((1 << PAGE_BITS) - 1)
 }

@@ -1,9 +1,9 @@
-//! Why a read failed.
+//! Why a read or a write failed.
 
-/// What reads return.
+/// What reads and writes return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a read failed. Other readers are not affected.
+/// Why a read or a write failed. Others are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Not in memory, and the caller may not wait. The device has been asked.
@@ -21,6 +21,24 @@ pub enum Error {
         offset: u64,
         /// How long it was waited for.
         seconds: u64,
+    },
+    /// As much as may be is in memory and not on the device, and stayed so.
+    #[error("{device}: at byte {offset}: nothing could be written to the device in {seconds} s")]
+    Full {
+        /// Name of the device.
+        device: String,
+        /// First byte that was not taken.
+        offset: u64,
+        /// How long it was waited for.
+        seconds: u64,
+    },
+    /// The device took it and may have lost it since.
+    #[error("{device}: what was written may be lost: {reason}")]
+    Lost {
+        /// Name of the device.
+        device: String,
+        /// What the device said.
+        reason: pagewell_device::Error,
     },
 }
 

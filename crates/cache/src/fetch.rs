@@ -28,7 +28,7 @@ use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Longer than anybody waits.
-const LONG: Duration = Duration::from_secs(365 * 86_400);
+pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is held by somebody.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 
@@ -62,7 +62,7 @@ impl Object {
     ) -> Result<(Vec<Held>, AccessKind)> {
         let deadline = Instant::now().checked_add(self.core.options.read_timeout);
         let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
-        let wanted = self.hold_pages(offset, length, mode, deadline)?;
+        let mut wanted = self.hold_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
         let (mut reach, mut is_first) = (Reach::Wide, true);
         let mut found = AccessKind::Hit;
@@ -72,8 +72,13 @@ impl Object {
                 let kind = self.kind_of(&wanted, &flights);
                 found = kind.unwrap_or(found);
                 if let Some(kind) = kind.filter(|_| !self.wants_hits) {
-                    self.tell(offset, covered, kind);
+                    self.tell(offset, covered, kind, mode.bound);
                 }
+            }
+            if flights.stale {
+                // A writer gave the page a new place; what we claimed elsewhere is on its way.
+                wanted = self.hold_pages(offset, length, mode, deadline)?;
+                continue;
             }
             if flights.is_empty() {
                 return Ok((held(wanted), found));
@@ -107,7 +112,11 @@ impl Object {
         self.send(claims.runs, mode.issuer);
         let guesses: Vec<_> = joined.iter().filter_map(|flight| flight.want()).collect();
         self.queue.promote(&guesses);
-        Flights { ours, joined }
+        Flights {
+            ours,
+            joined,
+            stale: claims.stale,
+        }
     }
 
     /// Waits for flights and says whether the wanted units have come.
@@ -241,6 +250,8 @@ enum Reach {
 struct Flights {
     ours: Vec<Arc<Flight>>,
     joined: Vec<Arc<Flight>>,
+    /// A page has another place by now.
+    stale: bool,
 }
 
 impl Flights {

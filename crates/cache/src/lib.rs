@@ -1,4 +1,5 @@
-//! The page cache: storage read once, kept in memory mapped once, lent without a copy.
+//! The page cache: storage read once, kept in memory mapped once, lent without a copy; and
+//! written late, in large pieces and in order.
 //!
 //! ```text
 //!  reader ──> CachedDevice ──> table ──────────────── hit ──> page in the arena
@@ -15,16 +16,36 @@
 //! touches of marked pages are told to the read-ahead policy
 //! ([`pagewell_policy::readahead`]), which has more fetched before it is wanted.
 //!
+//! ```text
+//!  writer ──> CachedDevice ──> page ──> dirty (policy) ──> flusher, commits ──> drive
+//!                                │ held by readers: a copy takes its name        │
+//!                                └───────────── a copy ──> queue ──> Device <────┘
+//! ```
+//!
+//! The life of a write: [`CachedDevice::write_at`] asks the write-back policy
+//! ([`pagewell_policy::writeback`]) whether there is room, which may make it pause. Each page gets
+//! a place without being read; the writer becomes alone in it, or, where readers hold it, in a
+//! copy that takes its name, so that nothing that is lent ever changes; then the bytes are copied
+//! and noted as dirty. From now on the page cannot be evicted, and can be read and written again.
+//! When there is a reason, memory, age or a commit, the policy hands out runs of dirty bytes; they
+//! are copied into memory of their own, blocks that are not whole are filled first, and the
+//! elevator sends them. [`CachedDevice::commit`] tags what is dirty, waits for it, and flushes the
+//! device together with all who wait. What fails stays dirty; what is lost is told.
+//!
 //! ```
 //! use std::sync::Arc;
-//! use pagewell_cache::{Cache, CacheOptions, ReadMode};
-//! use pagewell_device::MemoryDevice;
+//! use pagewell_cache::{Cache, CacheOptions, ReadMode, WriteMode};
+//! use pagewell_device::{MemoryDevice, RamDevice};
 //!
 //! let cache = Cache::new(CacheOptions::new(16 << 20))?;
 //! let device = cache.open(Arc::new(MemoryDevice::new("numbers", vec![7; 100_000])));
 //! let mut bytes = [0; 8192];
 //! device.read_at(65_000, &mut bytes, ReadMode::WAIT)?;
 //! assert_eq!(bytes, [7; 8192]);
+//!
+//! let device = cache.open(Arc::new(RamDevice::new("scratch", 100_000)));
+//! device.write_at(1000, b"kept", WriteMode::WAIT)?;
+//! device.commit(1000, 4)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -32,27 +53,46 @@ mod ahead;
 mod arena;
 mod cache;
 mod cached;
+mod commit;
 mod core;
+#[cfg(all(test, not(feature = "loom")))]
+mod core_tests;
+mod dirty;
 mod error;
+mod exclusive;
 mod fetch;
+mod fill;
 mod flight;
+mod flusher;
 mod free_list;
+mod guess;
+mod hit;
+mod lent;
 mod object;
 mod options;
+mod places;
 mod queue;
 mod run;
+mod spans;
+mod staging;
 mod state;
 mod sync;
 mod table;
 #[cfg(test)]
 mod table_tests;
 mod window;
+mod write;
+mod write_out;
+#[cfg(all(test, not(feature = "loom")))]
+mod write_out_tests;
 
 pub use arena::PageSize;
 pub use cache::Cache;
-pub use cached::{CachedDevice, LentPage, PinnedPage, ReadMode};
+pub use cached::{CachedDevice, ReadMode};
 pub use error::{CreateError, Error, Result, SizeError};
-pub use options::{CacheOptions, MappingMode, ReadAheadRule};
+pub use lent::{LentPage, PinnedPage};
+pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
+pub use write::WriteMode;
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

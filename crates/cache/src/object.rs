@@ -10,8 +10,9 @@ use pagewell_policy::eviction::FrameIndex;
 use pagewell_policy::readahead::{self, Feedback, ReadAhead};
 
 use crate::core::{Core, LENGTH_BYTES_MAX, Page, key_of};
+use crate::dirty::{self, Writes};
 use crate::flight::Units;
-use crate::options::{CacheOptions, ReadAheadRule};
+use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
 use crate::queue::Queue;
 use crate::sync::lock;
 use crate::table::SlotIndex;
@@ -37,6 +38,8 @@ pub(crate) struct Object {
     pub(crate) unit_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
     pub(crate) block_bytes: u64,
+    /// Writes are whole pieces of so many bytes: blocks, and what memory has to be aligned to.
+    pub(crate) grain_bytes: u64,
     pub(crate) request_bytes_max: u64,
     /// Reads go in small steps, as those of HSFS did.
     pub(crate) stepwise: bool,
@@ -47,6 +50,7 @@ pub(crate) struct Object {
     pub(crate) streams: Mutex<Box<dyn ReadAhead>>,
     pub(crate) wants_hits: bool,
     pub(crate) origin: Instant,
+    pub(crate) writes: Writes,
 }
 
 /// A page that somebody holds. Dropping it lets go.
@@ -69,8 +73,9 @@ impl Held {
     pub(crate) unsafe fn bytes(&self, start: usize, length: usize) -> &[u8] {
         assert!(start + length <= PAGE_BYTES);
         let page = self.object.core.arena.address(self.frame);
-        // SAFETY: inside the page, which stays where it is while it is held; nobody writes to
-        // bytes that have been fetched.
+        // SAFETY: inside the page, which stays where it is while it is held. No fetch writes to
+        // bytes that are valid, and a writer needs to be alone in the page: while this hold is
+        // there he changes a copy instead (`exclusive.rs`).
         unsafe { std::slice::from_raw_parts(page.as_ptr().add(start), length) }
     }
 }
@@ -107,6 +112,7 @@ impl Object {
             length_bytes,
             unit_bytes,
             block_bytes,
+            grain_bytes: block_bytes.max(alignment_bytes).min(unit_bytes),
             request_bytes_max,
             wants_hits: streams.wants_hits(),
             step_bytes: if options.page_chunk {
@@ -118,6 +124,11 @@ impl Object {
             widens: !geometry.rotational && options.page_chunk && options.merge,
             streams: Mutex::new(streams),
             origin: Instant::now(),
+            writes: Writes::new(dirty::settings(
+                options.write_rule,
+                core.dirty_bytes_max(),
+                request_bytes_max,
+            )),
             queue: Arc::new(Queue::new(device, settings)),
             core,
         });
@@ -177,6 +188,12 @@ impl Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
+        // A page with the flag would not go.
+        let dirty = self.writes.lock();
+        if dirty.stuck {
+            self.core.clean_all(self.number);
+        }
+        drop(dirty);
         self.core.forget(self.number);
     }
 }
@@ -224,7 +241,8 @@ fn elevator_settings(
     } else {
         Settings::flash(request_bytes_max)
     };
-    settings.merge = options.merge;
+    // The rules of the report count requests.
+    settings.merge = options.merge && options.write_rule == WriteRule::Delayed;
     settings.read_deadline = options.read_deadline;
     if !options.elevator {
         settings.order = Order::Arrival;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pagewell_policy::elevator::READ_DEADLINE;
+pub use pagewell_policy::writeback::Rule as WriteRule;
 
 use crate::error::SizeError;
 use crate::{BYTES_MIN, PAGE_BYTES};
@@ -59,10 +60,19 @@ pub struct CacheOptions {
     pub read_deadline: Option<Duration>,
     /// Reads that had to wait this long for a device fail.
     pub read_timeout: Duration,
+    /// When what was written goes to the device.
+    pub write_rule: WriteRule,
+    /// Writes and commits that had to wait this long for a device fail.
+    pub write_timeout: Duration,
+    /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth
+    /// of the cache. At most half of it.
+    pub dirty_bytes_max: Option<u64>,
 }
 
 /// A device that does not answer for this long is taken for dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for writers and commits.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Large enough for the rate of any device at depth, small enough that a reader who joins a
 /// request does not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -83,6 +93,9 @@ impl CacheOptions {
             request_bytes_max: REQUEST_BYTES_MAX,
             read_deadline: Some(READ_DEADLINE),
             read_timeout: READ_TIMEOUT,
+            write_rule: WriteRule::Delayed,
+            write_timeout: WRITE_TIMEOUT,
+            dirty_bytes_max: None,
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
-    CACHE_RETRIES, CACHE_WRAPS,
+    CACHE_RETRIES, CACHE_WRAPS, CACHE_WRITE_OUT_BYTES, CACHE_WRITE_OUT_REQUESTS,
 };
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request, Segment};
 use pagewell_policy::elevator::{
@@ -24,11 +24,15 @@ use crate::sync::lock;
 /// Runs when a request has ended: bytes transferred, and the error when not all were.
 pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
 
-/// Bytes of the device to be read into memory.
-pub(crate) struct Fetch {
+/// Bytes of the device to be read into memory, or written from it.
+pub(crate) struct Transfer {
     /// Which bytes.
     pub(crate) extent: Extent,
-    /// Where to; together as long as the extent.
+    /// A read or a write.
+    pub(crate) operation: Operation,
+    /// A write that is to be durable when it is complete.
+    pub(crate) durable: bool,
+    /// The memory; together as long as the extent.
     pub(crate) segments: Vec<Segment>,
     /// For whom.
     pub(crate) issuer: Issuer,
@@ -58,7 +62,7 @@ impl Drop for Pumping<'_> {
 
 struct State {
     elevator: Elevator,
-    waiting: HashMap<RequestId, Fetch>,
+    waiting: HashMap<RequestId, Transfer>,
     next: u64,
     /// Somebody is sending requests; what comes meanwhile is theirs to send.
     pumping: bool,
@@ -85,6 +89,11 @@ impl Queue {
         &self.device
     }
 
+    /// Addresses of memory are multiples of this.
+    pub(crate) fn memory_alignment_bytes(&self) -> usize {
+        self.memory_alignment_bytes
+    }
+
     /// A name for a request to come.
     pub(crate) fn name_request(&self) -> RequestId {
         let mut state = lock(&self.state);
@@ -96,15 +105,15 @@ impl Queue {
     ///
     /// # Safety
     /// The segments of each must be valid, and nobody else's, until its completion has run.
-    pub(crate) unsafe fn submit(self: &Arc<Self>, fetches: Vec<(RequestId, Fetch)>) {
+    pub(crate) unsafe fn submit(self: &Arc<Self>, fetches: Vec<(RequestId, Transfer)>) {
         let now = self.origin.elapsed();
         let mut refused = Vec::new();
         let mut state = lock(&self.state);
         for (id, fetch) in fetches {
-            let class = match fetch.issuer {
-                Issuer::ReadAhead => Class::AsynchronousRead,
-                Issuer::Flusher => Class::AsynchronousWrite,
-                Issuer::Reader | Issuer::Metadata => Class::SynchronousRead,
+            let class = match (fetch.operation, fetch.issuer) {
+                (Operation::Write, _) => Class::AsynchronousWrite,
+                (_, Issuer::ReadAhead) => Class::AsynchronousRead,
+                _ => Class::SynchronousRead,
             };
             if state.elevator.insert(id, fetch.extent, class, now) {
                 state.waiting.insert(id, fetch);
@@ -162,7 +171,7 @@ impl Queue {
     /// Makes one request of a dispatch.
     fn request(
         self: &Arc<Self>,
-        waiting: &mut HashMap<RequestId, Fetch>,
+        waiting: &mut HashMap<RequestId, Transfer>,
         dispatch: Dispatch,
     ) -> Request {
         let mut segments = Vec::new();
@@ -189,26 +198,46 @@ impl Queue {
         let issuer = issuer_of(&fetches);
         let this = self.clone();
         let (id, offset) = (dispatch.id, dispatch.extent.offset);
+        let is_write = dispatch.class.is_write();
+        debug_assert!(!is_write || gaps.is_empty(), "a write has no holes");
+        let operation = if is_write {
+            Operation::Write
+        } else {
+            Operation::Read
+        };
+        let durable = fetches.iter().any(|(_, fetch)| fetch.durable);
         // SAFETY: the memory of the members by the contract of `submit`, as their completions run
         // in this one; that of the gaps is owned by it.
-        unsafe {
-            Request::new(Operation::Read, offset, segments, issuer, move |outcome| {
+        let mut request = unsafe {
+            Request::new(operation, offset, segments, issuer, move |outcome| {
                 drop(gaps);
                 this.complete(id, offset, fetches, &outcome);
             })
+        };
+        if durable {
+            request.set_durable();
         }
+        request
     }
 
     fn complete(
         self: &Arc<Self>,
         id: DispatchId,
         offset: u64,
-        fetches: Vec<(Member, Fetch)>,
+        fetches: Vec<(Member, Transfer)>,
         outcome: &Outcome,
     ) {
         let known = lock(&self.state).elevator.complete(id);
         debug_assert!(known, "{id:?} completed twice");
-        CACHE_FETCHED_BYTES.add(outcome.transferred_bytes as u64);
+        let is_write = fetches
+            .first()
+            .is_some_and(|(_, fetch)| fetch.operation == Operation::Write);
+        let bytes = if is_write {
+            &CACHE_WRITE_OUT_BYTES
+        } else {
+            &CACHE_FETCHED_BYTES
+        };
+        bytes.add(outcome.transferred_bytes as u64);
         let end = offset + outcome.transferred_bytes as u64;
         let alone = fetches.len() == 1;
         for (member, fetch) in fetches {
@@ -231,19 +260,27 @@ impl Queue {
 }
 
 /// A request of its own.
-fn single(fetch: Fetch) -> Request {
+fn single(fetch: Transfer) -> Request {
     let completion = fetch.completion;
     let (offset, segments, issuer) = (fetch.extent.offset, fetch.segments, fetch.issuer);
     // SAFETY: the memory is valid by the contract of `Queue::submit`.
-    unsafe {
-        Request::new(Operation::Read, offset, segments, issuer, |outcome| {
+    let mut request = unsafe {
+        Request::new(fetch.operation, offset, segments, issuer, |outcome| {
             completion(outcome.transferred_bytes, outcome.result);
         })
+    };
+    if fetch.durable {
+        request.set_durable();
     }
+    request
 }
 
 fn count(dispatch: &Dispatch) {
-    CACHE_FETCH_REQUESTS.add(1);
+    if dispatch.class.is_write() {
+        CACHE_WRITE_OUT_REQUESTS.add(1);
+    } else {
+        CACHE_FETCH_REQUESTS.add(1);
+    }
     CACHE_MERGED_REQUESTS.add(dispatch.members.len() as u64 - 1);
     match dispatch.reason {
         Reason::Order => {}
@@ -274,7 +311,7 @@ fn append(segments: &mut Vec<Segment>, part: Segment) {
 }
 
 /// The most urgent issuer stands for all.
-fn issuer_of(fetches: &[(Member, Fetch)]) -> Issuer {
+fn issuer_of(fetches: &[(Member, Transfer)]) -> Issuer {
     let issuers = fetches.iter().map(|(_, fetch)| fetch.issuer);
     issuers
         .min_by_key(|issuer| match issuer {

@@ -4,19 +4,21 @@
 //! runs travel together. When the request ends, the units that came become valid, then the flight
 //! leaves the map, then those who wait are told; a run that is given up ends all the same.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_JOINED};
-use pagewell_device::{Error as DeviceError, Issuer, Segment};
+use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
+use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment};
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
 use crate::fetch::Wanted;
+use crate::fill::Fill;
 use crate::flight::{Flight, Units};
 use crate::object::{Held, Object};
-use crate::queue::Fetch;
-use crate::state::{FULL, State};
+use crate::queue::Transfer;
+use crate::state::{DIRTY, FULL, State};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -27,6 +29,8 @@ pub(crate) struct Run {
     held: Held,
     page: u64,
     pub(crate) flight: Arc<Flight>,
+    /// The bytes do not go straight into the page.
+    fill: Option<Fill>,
 }
 
 /// What has to be done for some pages.
@@ -34,6 +38,8 @@ pub(crate) struct Run {
 pub(crate) struct Claims {
     pub(crate) runs: Vec<Run>,
     pub(crate) joined: Vec<Arc<Flight>>,
+    /// Another page has the name by now: hold that, and claim again.
+    pub(crate) stale: bool,
 }
 
 impl Object {
@@ -48,6 +54,12 @@ impl Object {
     ) {
         let frame = wanted.held.frame;
         let mut flights = self.core.flights(frame);
+        if self.core.table.key(wanted.held.slot) != self.key(wanted.page) {
+            // What is there is complete; what is not would be filled in from a device that
+            // writers have left behind.
+            claims.stale |= wanted.units & !self.core.valid(frame) != 0;
+            return;
+        }
         let valid = self.core.valid(frame);
         let mut missing = wanted.units & !valid;
         if missing == 0 {
@@ -66,17 +78,43 @@ impl Object {
         if missing != 0 && widen && (valid | flying) != 0 {
             missing = self.all_units(wanted.page) & !valid & !flying;
         }
-        for units in runs_of(missing, self.request_bytes_max / self.unit_bytes) {
+        let longest = self.request_bytes_max / self.unit_bytes;
+        let (dirty, partial) = self.partly_dirty(wanted, missing);
+        let plain = runs_of(missing & !partial, longest);
+        let filled = runs_of(partial, longest);
+        let filled = filled.into_iter().map(|units| (units, Some(&dirty)));
+        let mut runs: Vec<_> = plain.into_iter().map(|units| (units, None)).collect();
+        runs.extend(filled);
+        runs.sort_unstable_by_key(|(units, _)| units.trailing_zeros());
+        for (units, kept) in runs {
             let flight = Arc::new(Flight::new(units, ahead));
             here.push(flight.clone());
-            claims.runs.push(self.run(wanted, units, flight));
+            claims.runs.push(self.run(wanted, units, flight, kept));
         }
         if here.is_empty() {
             flights.remove(&frame.0);
         }
     }
 
-    fn run(self: &Arc<Self>, wanted: &Wanted, units: Units, flight: Arc<Flight>) -> Run {
+    /// Dirty bytes of a page, and which of the missing units have some.
+    fn partly_dirty(&self, wanted: &Wanted, missing: Units) -> (Vec<Range<usize>>, Units) {
+        if missing == 0 || !self.core.table.state(wanted.held.slot).has(DIRTY) {
+            return (Vec::new(), 0);
+        }
+        let dirty = self.dirty_inside(wanted.page, 0, PAGE);
+        let units = dirty.iter().fold(0, |units, range| {
+            units | self.units(range.start as u64, range.len() as u64)
+        });
+        (dirty, units & missing)
+    }
+
+    fn run(
+        self: &Arc<Self>,
+        wanted: &Wanted,
+        units: Units,
+        flight: Arc<Flight>,
+        kept: Option<&Vec<Range<usize>>>,
+    ) -> Run {
         let base = wanted.page * PAGE;
         let first = u64::from(units.trailing_zeros()) * self.unit_bytes;
         let offset = base + first;
@@ -86,7 +124,19 @@ impl Object {
         if flight.ahead {
             self.core.ahead_bytes.fetch_add(length, Ordering::Relaxed);
         }
+        #[allow(clippy::cast_possible_truncation)] // inside a page
+        let fill = kept.map(|kept| {
+            CACHE_FILLS.add(1);
+            let alignment = self.queue.memory_alignment_bytes();
+            Fill::new(
+                (offset % PAGE) as usize,
+                length as usize,
+                alignment,
+                kept.clone(),
+            )
+        });
         Run {
+            fill,
             offset,
             length,
             held: self.hold_again(&wanted.held),
@@ -140,7 +190,8 @@ impl Object {
         });
         let fetches = fetches.collect();
         // SAFETY: every segment is a run of units of a page that its `Run` holds until the
-        // completion has run, and that only this request may write: they were claimed.
+        // completion has run, and that only this request may write: they were claimed, and
+        // writers of them wait for the flight. Or it is memory that the `Run` owns.
         unsafe { self.queue.submit(fetches) };
         // Readers may have joined before the queue knew the requests.
         let wanted = guesses.iter().filter(|(_, flight)| flight.is_wanted());
@@ -148,12 +199,14 @@ impl Object {
         self.queue.promote(&wanted);
     }
 
-    fn fetch(self: &Arc<Self>, group: Vec<Run>, issuer: Issuer) -> Fetch {
+    fn fetch(self: &Arc<Self>, mut group: Vec<Run>, issuer: Issuer) -> Transfer {
         let offset = group.first().map_or(0, |run| run.offset);
         let length = group.iter().map(|run| run.length).sum();
-        let segments = group.iter().map(|run| self.segment(run)).collect();
+        let segments = group.iter_mut().map(|run| self.segment(run)).collect();
         let this = self.clone();
-        Fetch {
+        Transfer {
+            operation: Operation::Read,
+            durable: false,
             extent: Extent { offset, length },
             segments,
             issuer,
@@ -163,7 +216,10 @@ impl Object {
         }
     }
 
-    fn segment(&self, run: &Run) -> Segment {
+    fn segment(&self, run: &mut Run) -> Segment {
+        if let Some(fill) = &mut run.fill {
+            return fill.segment();
+        }
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let (start, length) = ((run.offset % PAGE) as usize, run.length as usize);
         assert!(start + length <= PAGE_BYTES);
@@ -201,6 +257,14 @@ impl Run {
     /// Ends it: these units have come.
     fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
         let (object, frame) = (self.held.object(), self.held.frame);
+        #[allow(clippy::cast_possible_truncation)] // at most a page
+        if let Some(fill) = &self.fill {
+            // SAFETY: held by us, and our flight lands below.
+            unsafe {
+                let unit_bytes = object.unit_bytes as usize;
+                fill.apply(&object.core.arena, frame, units, unit_bytes);
+            }
+        }
         let valid = object.core.validate(frame, units);
         if valid == object.all_units(self.page) {
             object.core.table.set(self.held.slot, FULL);
@@ -218,6 +282,9 @@ impl Run {
             bytes.fetch_sub(self.length, Ordering::Relaxed);
         }
         self.flight.land(outcome);
+        if self.fill.is_some() {
+            object.filled();
+        }
     }
 }
 

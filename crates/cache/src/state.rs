@@ -31,6 +31,13 @@ pub(crate) const AHEAD: u64 = 1 << 55;
 /// Read-ahead fetched it for a stream: only hits of its first byte are heat, once for each pass.
 pub(crate) const STREAM: u64 = 1 << 56;
 
+/// It holds bytes that are not on the device, or are on their way there: it stays.
+pub(crate) const DIRTY: u64 = 1 << 57;
+/// Somebody changes bytes of it that readers may use: who wants to pin it waits a moment.
+pub(crate) const WRITING: u64 = 1 << 58;
+/// Another page has taken its name; it stays for those who hold it.
+pub(crate) const DETACHED: u64 = 1 << 59;
+
 /// The word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State(pub(crate) u64);
@@ -50,6 +57,11 @@ impl State {
     #[allow(clippy::cast_possible_truncation)] // the field has 32 bits
     pub(crate) fn frame(self) -> FrameIndex {
         FrameIndex((self.0 >> FRAME_SHIFT) as u32)
+    }
+
+    /// Heat and flags.
+    pub(crate) fn kept(self) -> u64 {
+        self.0 >> HEAT_SHIFT << HEAT_SHIFT
     }
 
     /// How many hold it.

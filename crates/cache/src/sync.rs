@@ -13,3 +13,23 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// Lets a moment pass while another thread ends what takes only a moment.
+pub(crate) fn relax(round: u32) {
+    #[cfg(feature = "loom")]
+    {
+        let _ = round;
+        loom::thread::yield_now();
+    }
+    #[cfg(not(feature = "loom"))]
+    if round < SPINS {
+        std::hint::spin_loop();
+    } else {
+        // It may have lost its processor.
+        std::thread::yield_now();
+    }
+}
+
+/// Rounds of [`relax`] that stay on the processor: some microseconds.
+#[cfg(not(feature = "loom"))]
+pub(crate) const SPINS: u32 = 200;

@@ -7,7 +7,8 @@
 //! **Rule.** Buckets of four slots, one cache line each; a page lives in one of two buckets or
 //! in the neighbour of one. A slot is two words, the key and a [`State`] with frame, flags, heat
 //! and pins in it, so that finding and pinning a page touch one line, and rarely the next, which
-//! processors fetch along with it:
+//! processors fetch along with it. The keys of a bucket are compared without a branch for each,
+//! which would be mispredicted about once a lookup:
 //!
 //! ```text
 //! pin:     key == k?   state += PIN, was it PRESENT?   key still == k?   -> pinned
@@ -19,6 +20,12 @@
 //! pin to a slot that is no longer its page's, sees so and takes it back, and nobody overwrites
 //! that. A pinned slot cannot be removed, so its key cannot change.
 //!
+//! A writer of bytes that readers may use sets [`WRITING`] in the same word as the pins: either
+//! his change comes first, and who pins afterwards sees it, takes the pin back and tries again; or
+//! the pin comes first, and the writer sees it. When he sees that he alone holds the page, nobody
+//! else does or will. Where others hold it for long, he gives its name to a copy instead
+//! ([`PageTable::unname`]); the slot stays theirs, without a name, until all pins are gone.
+//!
 //! **Constants.** Twice as many slots as pages: with sixteen slots to choose from, an insertion
 //! finds all of them taken so rarely that one of their pages may go for it (counted as a
 //! conflict).
@@ -29,14 +36,16 @@
 use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
 
-use crate::state::{PIN, PINS_MAX, PRESENT, State};
-use crate::sync::{AtomicU64, Ordering};
+use crate::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITING};
+use crate::sync::{AtomicU64, Ordering, relax};
 
 const SLOTS_PER_BUCKET: usize = 4;
 /// For two different choices.
 const PAIRS_MIN: usize = 2;
 /// No page has this name.
 const EMPTY: u64 = 0;
+/// Nor this one: objects are counted from 1.
+pub(crate) const NAMELESS: u64 = 1;
 
 struct Slot {
     key: AtomicU64,
@@ -61,6 +70,7 @@ impl SlotIndex {
 enum Attempt {
     Pinned(State),
     Leaving,
+    Writing,
     Another,
     Refused,
 }
@@ -172,6 +182,15 @@ impl PageTable {
         })
     }
 
+    /// Which slots of a bucket seem to have a key, a bit each.
+    #[inline]
+    fn matches(&self, bucket: usize, key: u64) -> u32 {
+        let slots = self.buckets[bucket].0.iter().enumerate();
+        slots.fold(0, |mask, (at, slot)| {
+            mask | u32::from(slot.key.load(Ordering::Relaxed) == key) << at
+        })
+    }
+
     /// Finds a page and pins it.
     pub(crate) fn pin(&self, key: u64) -> Pinned {
         self.pin_with_hint(key, |_| {})
@@ -182,24 +201,43 @@ impl PageTable {
     /// asked for before it comes while it is made.
     #[inline]
     pub(crate) fn pin_with_hint(&self, key: u64, hint: impl Fn(State)) -> Pinned {
+        let mut round = 0;
+        loop {
+            if let Some(pinned) = self.try_pin_with_hint(key, &hint) {
+                return pinned;
+            }
+            relax(round);
+            round += 1;
+        }
+    }
+
+    /// [`Self::pin`] that does not wait for a writer: `None` while the page is being written. For
+    /// those who have a lock that the writer may need.
+    pub(crate) fn try_pin(&self, key: u64) -> Option<Pinned> {
+        self.try_pin_with_hint(key, &|_| {})
+    }
+
+    #[inline]
+    fn try_pin_with_hint(&self, key: u64, hint: &impl Fn(State)) -> Option<Pinned> {
         'again: loop {
             for bucket in self.choices(key) {
-                for (at, slot) in self.buckets[bucket].0.iter().enumerate() {
-                    if slot.key.load(Ordering::Relaxed) != key {
-                        continue;
-                    }
+                let mut matches = self.matches(bucket, key);
+                while matches != 0 {
+                    let at = matches.trailing_zeros() as usize;
+                    matches &= matches - 1;
+                    let index = SlotIndex::new(bucket, at);
+                    let slot = self.slot(index);
                     hint(State(slot.state.load(Ordering::Relaxed)));
                     match Self::pin_slot(slot, key) {
-                        Attempt::Pinned(state) => {
-                            return Pinned::Yes(SlotIndex::new(bucket, at), state);
-                        }
+                        Attempt::Pinned(state) => return Some(Pinned::Yes(index, state)),
                         Attempt::Leaving => {}
                         Attempt::Another => continue 'again,
-                        Attempt::Refused => return Pinned::Refused,
+                        Attempt::Writing => return None,
+                        Attempt::Refused => return Some(Pinned::Refused),
                     }
                 }
             }
-            return Pinned::Absent;
+            return Some(Pinned::Absent);
         }
     }
 
@@ -211,6 +249,8 @@ impl PageTable {
             Attempt::Leaving
         } else if slot.key.load(Ordering::Acquire) != key {
             Attempt::Another
+        } else if before.has(WRITING) {
+            Attempt::Writing
         } else if before.pins() >= PINS_MAX {
             Attempt::Refused
         } else {
@@ -249,12 +289,29 @@ impl PageTable {
         None
     }
 
-    /// Removes the page of a slot if nobody holds it: its key, and its last state.
+    /// Removes the page of a slot if nobody holds it and it has nothing that must be kept: its
+    /// key, and its last state.
     pub(crate) fn remove(&self, index: SlotIndex, frame: FrameIndex) -> Option<(u64, State)> {
+        self.remove_if(index, frame, |state| state.0 & (DIRTY | DETACHED) == 0)
+    }
+
+    /// Removes a page without a name if nobody holds it.
+    pub(crate) fn remove_detached(&self, index: SlotIndex, frame: FrameIndex) -> bool {
+        let removed = self.remove_if(index, frame, |state| state.has(DETACHED));
+        removed.is_some()
+    }
+
+    fn remove_if(
+        &self,
+        index: SlotIndex,
+        frame: FrameIndex,
+        may_go: impl Fn(State) -> bool,
+    ) -> Option<(u64, State)> {
         let slot = self.slot(index);
         loop {
             let state = State(slot.state.load(Ordering::Acquire));
-            if !state.has(PRESENT) || state.pins() > 0 || state.frame() != frame {
+            let is_free = state.has(PRESENT) && state.pins() == 0 && state.frame() == frame;
+            if !is_free || !may_go(state) {
                 return None;
             }
             let key = slot.key.load(Ordering::Relaxed);
@@ -294,6 +351,34 @@ impl PageTable {
     /// Clears flags of a pinned page; the state before.
     pub(crate) fn clear(&self, index: SlotIndex, flags: u64) -> State {
         State(self.slot(index).state.fetch_and(!flags, Ordering::AcqRel))
+    }
+
+    /// Where a page is, without a pin; `None` when it is not in the table. The caller keeps it
+    /// from leaving.
+    pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
+        let mut slots = self.candidates(key);
+        slots.find_map(|(index, slot)| {
+            let is_same = slot.key.load(Ordering::Acquire) == key;
+            let state = State(slot.state.load(Ordering::Acquire));
+            (is_same && state.has(PRESENT)).then_some((index, state))
+        })
+    }
+
+    /// Takes the name away from a page that is being written; it stays for those who hold it.
+    /// The caller has a pin, and sees to it that nobody adds the same key meanwhile.
+    pub(crate) fn unname(&self, index: SlotIndex) {
+        debug_assert!(self.state(index).has(PRESENT | WRITING));
+        let slot = self.slot(index);
+        // First the name: who pins after WRITING is gone must not find it.
+        slot.key.store(NAMELESS, Ordering::Release);
+        slot.state.fetch_or(DETACHED, Ordering::AcqRel);
+    }
+
+    /// Gives the name back, when the copy found no place.
+    pub(crate) fn rename(&self, index: SlotIndex, key: u64) {
+        let slot = self.slot(index);
+        slot.state.fetch_and(!DETACHED, Ordering::AcqRel);
+        slot.key.store(key, Ordering::Release);
     }
 
     /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.

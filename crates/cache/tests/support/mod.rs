@@ -1,6 +1,8 @@
 //! A device whose answers the test decides.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses a part
 
+pub mod disk;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

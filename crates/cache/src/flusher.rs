@@ -1,0 +1,124 @@
+//! The flusher: one thread for each cache, for what is written because time has passed or memory
+//! fills up. It starts with the first write and ends with the cache.
+//!
+//! It holds nothing: neither the cache nor a device stays because of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names::{CACHE_FLUSHER_MISSING, CACHE_FLUSHER_WAKES};
+
+use crate::object::Object;
+use crate::sync::lock;
+
+/// It looks so often, whatever it was told.
+const TICK: Duration = Duration::from_secs(5);
+/// And not more often, unless it is woken.
+const TICK_MIN: Duration = Duration::from_millis(1);
+
+/// The thread, as its cache sees it.
+#[derive(Default)]
+pub(crate) struct Flusher {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    orders: Mutex<Orders>,
+    arrival: Condvar,
+    running: AtomicBool,
+}
+
+#[derive(Default)]
+struct Orders {
+    writers: Vec<Weak<Object>>,
+    started: bool,
+    wake: bool,
+    stop: bool,
+}
+
+impl Flusher {
+    /// Takes care of one more device; the first starts the thread.
+    pub(crate) fn enlist(&self, object: &Arc<Object>) {
+        let mut orders = lock(&self.shared.orders);
+        orders.writers.push(Arc::downgrade(object));
+        if std::mem::replace(&mut orders.started, true) {
+            return;
+        }
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name("cache-flusher".to_owned());
+        match thread.spawn(move || shared.run()) {
+            Ok(_) => self.shared.running.store(true, Ordering::Release),
+            // Writers do its work, and nothing is written because of its age alone.
+            Err(error) => {
+                CACHE_FLUSHER_MISSING.add(1);
+                eprintln!("pagewell: no thread for write-back: {error}");
+            }
+        }
+    }
+
+    /// Whether there is a thread.
+    pub(crate) fn is_running(&self) -> bool {
+        self.shared.running.load(Ordering::Acquire)
+    }
+
+    /// Something is due.
+    pub(crate) fn wake(&self) {
+        let mut orders = lock(&self.shared.orders);
+        if !std::mem::replace(&mut orders.wake, true) {
+            self.shared.arrival.notify_one();
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        lock(&self.shared.orders).stop = true;
+        self.shared.arrival.notify_one();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        while let Some(writers) = self.wait_until(self.next()) {
+            CACHE_FLUSHER_WAKES.add(1);
+            for writer in &writers {
+                // A device that panics costs its own requests, not the thread of the others.
+                let _ = catch_unwind(AssertUnwindSafe(|| writer.drive()));
+            }
+        }
+    }
+
+    /// When something will be due.
+    fn next(&self) -> Instant {
+        let now = Instant::now();
+        let writers = lock(&self.orders).writers.clone();
+        // One at a time, so that none stays because of the others.
+        let times = writers
+            .iter()
+            .filter_map(|writer| writer.upgrade()?.due_at());
+        let next = times.min().unwrap_or(now + TICK);
+        next.clamp(now + TICK_MIN, now + TICK)
+    }
+
+    /// Waits until then, or until it is woken; `None` when it is time to end.
+    fn wait_until(&self, next: Instant) -> Option<Vec<Arc<Object>>> {
+        let mut orders = lock(&self.orders);
+        while !orders.stop && !orders.wake {
+            let Some(left) = next.checked_duration_since(Instant::now()) else {
+                break;
+            };
+            let waited = self.arrival.wait_timeout(orders, left);
+            orders = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        orders.wake = false;
+        if orders.stop {
+            return None;
+        }
+        orders.writers.retain(|writer| writer.strong_count() > 0);
+        let writers = orders.writers.iter().filter_map(Weak::upgrade).collect();
+        Some(writers)
+    }
+}

@@ -1,0 +1,252 @@
+//! A device that can be written, with blocks, whose failures the test decides.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use pagewell_device::{Device, Error, Geometry, Operation, Request};
+use rustix::io::Errno;
+
+use super::Random;
+
+/// Bytes in memory. It keeps requests to its geometry, and looks that no two writes of one byte
+/// are on their way at a time.
+pub struct Disk {
+    name: &'static str,
+    geometry: Geometry,
+    length_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    counts: Counts,
+    holding: bool,
+    holding_flushes: bool,
+    held: VecDeque<Request>,
+    /// Of a thousand writes and flushes, so many fail.
+    failing: (u64, u64),
+    failing_reads: u32,
+    random: u64,
+    panicking: bool,
+}
+
+/// What was asked of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub reads: u64,
+    pub writes: u64,
+    pub write_bytes: u64,
+    pub durable_writes: u64,
+    pub flushes: u64,
+}
+
+impl Disk {
+    pub fn new(name: &'static str, bytes: Vec<u8>, geometry: Geometry) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            geometry,
+            length_bytes: bytes.len() as u64,
+            state: Mutex::new(State {
+                bytes,
+                random: 1,
+                ..State::default()
+            }),
+        })
+    }
+
+    /// In blocks of so many bytes.
+    pub fn blocks(bytes: Vec<u8>, block_bytes: u32) -> Arc<Self> {
+        let geometry = Geometry {
+            logical_block_bytes: block_bytes,
+            memory_alignment_bytes: block_bytes,
+            ..Geometry::MEMORY
+        };
+        Self::new("disk", bytes, geometry)
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.state.lock().unwrap().bytes.clone()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.state.lock().unwrap().counts
+    }
+
+    /// Of a thousand writes and of a thousand flushes, so many fail from now on.
+    pub fn fail(&self, writes: u64, flushes: u64) {
+        self.state.lock().unwrap().failing = (writes, flushes);
+    }
+
+    /// The next reads fail at their first byte, so many of them.
+    pub fn fail_reads(&self, count: u32) {
+        self.state.lock().unwrap().failing_reads = count;
+    }
+
+    /// It panics at the next write.
+    pub fn panic_at_write(&self) {
+        self.state.lock().unwrap().panicking = true;
+    }
+
+    /// Requests wait from now on.
+    pub fn hold(&self) {
+        self.state.lock().unwrap().holding = true;
+    }
+
+    /// Flushes wait from now on, until [`Self::release`].
+    pub fn hold_flushes(&self) {
+        self.state.lock().unwrap().holding_flushes = true;
+    }
+
+    /// How many wait.
+    pub fn held(&self) -> usize {
+        self.state.lock().unwrap().held.len()
+    }
+
+    /// Everything that waits is answered, and what comes is answered at once.
+    pub fn release(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.holding = false;
+        state.holding_flushes = false;
+        let held = std::mem::take(&mut state.held);
+        drop(state);
+        held.into_iter().for_each(|request| self.answer(request));
+    }
+
+    /// Zeros these bytes: what a device does that loses what was not flushed.
+    pub fn forget(&self, range: std::ops::Range<usize>) {
+        self.state.lock().unwrap().bytes[range].fill(0);
+    }
+
+    fn check(&self, request: &Request) {
+        let block = u64::from(self.geometry.logical_block_bytes);
+        let alignment = self.geometry.memory_alignment_bytes as usize;
+        let (offset, length) = (request.offset(), request.len() as u64);
+        let last = self.length_bytes.next_multiple_of(block);
+        assert!(offset % block == 0 && length % block == 0 && offset + length <= last);
+        for segment in request.segments() {
+            assert!((segment.start().as_ptr() as usize).is_multiple_of(alignment));
+            assert!(segment.len().is_multiple_of(alignment));
+        }
+    }
+
+    fn answer(&self, mut request: Request) {
+        let mut state = self.state.lock().unwrap();
+        let state = &mut *state;
+        let mut random = Random(state.random);
+        let draw = random.below(1000);
+        state.random = random.0;
+        let (writes, flushes) = state.failing;
+        let (start, length) = (request.offset(), request.len());
+        let limit = match request.operation() {
+            Operation::Read if state.failing_reads > 0 => {
+                state.failing_reads -= 1;
+                1000
+            }
+            Operation::Read => 0,
+            Operation::Write => writes,
+            Operation::Flush => flushes,
+        };
+        let fails = draw < limit;
+        let start = usize::try_from(start).unwrap();
+        let mut there = length.min(state.bytes.len().saturating_sub(start));
+        if fails {
+            let block = self.geometry.logical_block_bytes as usize;
+            let is_read = request.operation() == Operation::Read;
+            let blocks = if is_read { 0 } else { there / block };
+            there = usize::try_from(random.below(blocks as u64 + 1)).unwrap() * block;
+            there = there.min(length.saturating_sub(1)) / block * block;
+        }
+        let mut at = start;
+        let end = start + there;
+        match request.operation() {
+            Operation::Read => {
+                for slice in request.slices_mut() {
+                    let count = slice.len().min(end - at);
+                    slice[..count].copy_from_slice(&state.bytes[at..at + count]);
+                    at += count;
+                }
+            }
+            Operation::Write => {
+                for slice in request.slices() {
+                    let count = slice.len().min(end - at);
+                    state.bytes[at..at + count].copy_from_slice(&slice[..count]);
+                    at += count;
+                }
+            }
+            Operation::Flush => {}
+        }
+        let (device, offset) = (self.name.to_owned(), request.offset() + there as u64);
+        if fails {
+            let errno = Errno::IO;
+            request.fail(
+                there,
+                Error::Failed {
+                    device,
+                    offset,
+                    errno,
+                },
+            );
+        } else if there < length {
+            request.fail(
+                there,
+                Error::PastEnd {
+                    device,
+                    offset,
+                    length,
+                },
+            );
+        } else {
+            request.succeed();
+        }
+    }
+}
+
+impl Device for Disk {
+    fn name(&self) -> &str {
+        self.name
+    }
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+    fn submit(&self, request: Request) {
+        let mut state = self.state.lock().unwrap();
+        if state.panicking && request.operation() == Operation::Write {
+            state.panicking = false;
+            drop(state);
+            panic!("the test wants it");
+        }
+        let counts = &mut state.counts;
+        match request.operation() {
+            Operation::Read => counts.reads += 1,
+            Operation::Write => {
+                counts.writes += 1;
+                counts.write_bytes += request.len() as u64;
+                counts.durable_writes += u64::from(request.is_durable());
+            }
+            Operation::Flush => counts.flushes += 1,
+        }
+        if request.operation() != Operation::Flush {
+            self.check(&request);
+        }
+        if request.operation() == Operation::Write {
+            let (start, end) = (request.offset(), request.offset() + request.len() as u64);
+            let clash = state.held.iter().any(|other| {
+                other.operation() == Operation::Write
+                    && other.offset() < end
+                    && start < other.offset() + other.len() as u64
+            });
+            assert!(!clash, "two writes of one block at a time");
+        }
+        let is_flush = request.operation() == Operation::Flush;
+        if state.holding || state.holding_flushes && is_flush {
+            state.held.push_back(request);
+            return;
+        }
+        drop(state);
+        self.answer(request);
+    }
+}

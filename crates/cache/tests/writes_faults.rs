@@ -1,0 +1,282 @@
+//! Devices that do not take what was written: who is told, what stays, what is lost.
+
+#![allow(clippy::unwrap_used)] // tests
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pagewell_cache::{
+    Cache, CacheOptions, CachedDevice, Error, ReadAheadRule, ReadMode, WriteMode,
+};
+use pagewell_counters::names::CACHE_FLUSHES_SHARED;
+use pagewell_device::Geometry;
+use support::disk::Disk;
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 65_536;
+
+fn options() -> CacheOptions {
+    CacheOptions {
+        read_ahead: ReadAheadRule::Off,
+        ..CacheOptions::new(16 * MIB)
+    }
+}
+
+fn write(device: &CachedDevice, offset: u64, byte: u8, length: usize) -> Result<(), Error> {
+    device.write_at(offset, &vec![byte; length], WriteMode::WAIT)
+}
+
+#[test]
+fn a_device_that_fails_stops_nobody_else_and_is_written_when_it_is_well() {
+    let short = CacheOptions {
+        write_timeout: Duration::from_millis(300),
+        dirty_bytes_max: Some(20 * PAGE),
+        ..options()
+    };
+    let cache = Cache::new(short).unwrap();
+    let broken = Disk::new("broken", vec![0; 8 << 20], Geometry::MEMORY);
+    let well = Disk::new("well", vec![0; 8 << 20], Geometry::MEMORY);
+    let (bad, good) = (cache.open(broken.clone()), cache.open(well.clone()));
+    broken.fail(1000, 0);
+    // Its writers go on until memory for it is used up.
+    let mut offset = 0;
+    let refused = loop {
+        match write(&bad, offset, 1, 4096) {
+            Ok(()) => offset += PAGE,
+            Err(error) => break error,
+        }
+        assert!(offset < 8 * MIB);
+    };
+    let expected = Error::Full {
+        device: "broken".to_owned(),
+        offset,
+        seconds: 0,
+    };
+    assert_eq!(refused, expected);
+    assert!(bad.dirty_pages() <= 20, "{}", bad.dirty_pages());
+    // They learn it at a commit, at once.
+    assert!(matches!(bad.commit(0, 10), Err(Error::Device(_))));
+    assert!(matches!(bad.sync(), Err(Error::Device(_))));
+    assert_eq!(bad.loss_epoch(), 0, "nothing is lost");
+    let mut byte = [0];
+    bad.read_at(PAGE, &mut byte, ReadMode::WAIT).unwrap();
+    assert_eq!(byte, [1]);
+    // Others do not notice.
+    for offset in (0..8 * MIB).step_by(1 << 16) {
+        write(&good, offset, 2, 65_536).unwrap();
+    }
+    good.sync().unwrap();
+    assert!(well.bytes() == vec![2; 8 << 20]);
+    broken.fail(0, 0);
+    bad.sync().unwrap();
+    let bytes = broken.bytes();
+    for at in (0..offset).step_by(1 << 16) {
+        let at = usize::try_from(at).unwrap();
+        assert_eq!(bytes[at..at + 4096], [1; 4096]);
+    }
+    write(&bad, offset, 1, 4096).unwrap();
+}
+
+#[test]
+fn a_write_that_failed_and_was_made_again_is_no_loss() {
+    let disk = Disk::blocks(vec![0; 1 << 20], 512);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    disk.fail(1000, 0);
+    write(&device, 0, 1, 512).unwrap();
+    assert!(device.sync().is_err());
+    disk.fail(0, 0);
+    device.sync().unwrap();
+    assert_eq!(disk.bytes()[..512], [1; 512]);
+    assert_eq!(device.loss_epoch(), 0);
+}
+
+#[test]
+fn a_flush_that_failed_is_told_to_all_whose_writes_it_was_for() {
+    let disk = Disk::blocks(vec![0; 1 << 20], 512);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    for place in 0..4 {
+        write(&device, place * 8192, 1, 4096).unwrap();
+    }
+    // Of this unit memory has only what is dirty, and nothing once it is written.
+    write(&device, 5 * 8192, 1, 512).unwrap();
+    disk.fail(0, 1000);
+    let lost = device.commit(0, 65_536);
+    let Err(Error::Lost { device: name, .. }) = &lost else {
+        panic!("{lost:?}");
+    };
+    assert_eq!(name, "disk");
+    assert_eq!(device.loss_epoch(), 1);
+    // The device threw away what it had not made durable, as it may; memory still has it, so it is
+    // written again, by the next commit of anybody.
+    disk.forget(0..1 << 20);
+    disk.fail(0, 0);
+    write(&device, 0, 2, 512).unwrap();
+    device.commit(0, 8192).unwrap();
+    device.commit(8192, 32_768).unwrap();
+    assert!(matches!(device.sync(), Err(Error::Lost { .. })));
+    write(&device, 5 * 8192, 4, 512).unwrap();
+    device.sync().unwrap();
+    let bytes = disk.bytes();
+    assert_eq!(bytes[..512], [2; 512]);
+    for place in 1..4 {
+        assert_eq!(bytes[place * 8192..][..512], [1; 512], "{place}");
+    }
+    assert_eq!(device.loss_epoch(), 1);
+
+    // One whose bytes had been written for another's commit.
+    write(&device, 0, 3, 512).unwrap();
+    write(&device, 8192, 3, 512).unwrap();
+    disk.hold_flushes();
+    let shared = CACHE_FLUSHES_SHARED.get();
+    std::thread::scope(|scope| {
+        let device = &device;
+        let first = scope.spawn(|| device.sync());
+        while disk.held() == 0 {
+            std::thread::yield_now();
+        }
+        let others = [(0, 512), (8192, 512), (0, 1 << 20)];
+        let others = others.map(|(at, length)| scope.spawn(move || device.commit(at, length)));
+        while CACHE_FLUSHES_SHARED.get() < shared + 3 {
+            std::thread::yield_now();
+        }
+        disk.fail(0, 1000);
+        disk.release();
+        assert!(first.join().unwrap().is_err());
+        for other in others {
+            assert!(
+                other.join().unwrap().is_err(),
+                "it waited for the same flush"
+            );
+        }
+    });
+    disk.fail(0, 0);
+    device.sync().unwrap();
+    assert_eq!(device.loss_epoch(), 2);
+}
+
+#[test]
+fn those_who_commit_at_the_same_time_share_a_flush() {
+    const COMMITTERS: u64 = 7;
+    let disk = Disk::blocks(vec![0; 1 << 20], 512);
+    let device = Cache::new(options()).unwrap().open(disk.clone());
+    write(&device, 0, 1, 512).unwrap();
+    write(&device, 8192, 1, 512).unwrap();
+    disk.hold_flushes();
+    std::thread::scope(|scope| {
+        let first = device.clone();
+        scope.spawn(move || first.commit(0, 16_384).unwrap());
+        while disk.held() == 0 {
+            std::thread::yield_now();
+        }
+        for place in 1..=COMMITTERS {
+            let device = device.clone();
+            scope.spawn(move || {
+                write(&device, place * PAGE, 2, 512).unwrap();
+                device.commit(place * PAGE, 512).unwrap();
+            });
+        }
+        while disk.counts().writes < 2 + COMMITTERS {
+            std::thread::yield_now();
+        }
+        disk.release();
+    });
+    // Those whose writes ended before the flush was released need one more, all together; who
+    // was slow to come back from his write may need another.
+    let flushes = disk.counts().flushes;
+    assert!((2..=3).contains(&flushes), "{flushes}");
+}
+
+#[test]
+fn what_cannot_be_written_at_the_end_is_counted_as_lost() {
+    use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_LOST_BYTES};
+    let disk = Disk::new("hopeless", vec![0; 1 << 20], Geometry::MEMORY);
+    let cache = Cache::new(options()).unwrap();
+    let device = cache.open(disk.clone());
+    write(&device, 0, 1, 100_000).unwrap();
+    let lent = device.lend(0, 1000, ReadMode::WAIT).unwrap().unwrap();
+    disk.fail(1000, 0);
+    let before = CACHE_LOST_BYTES.get();
+    drop(device);
+    assert!(CACHE_LOST_BYTES.get() >= before + 34_464);
+    assert_eq!(lent[0].as_ref(), [1; 1000]);
+    drop(lent);
+    let _ = CACHE_DIRTY_BYTES.get();
+    // Its memory is free for others.
+    let other = Disk::new("other", vec![3; 20 << 20], Geometry::MEMORY);
+    let other = cache.open(other);
+    let mut target = vec![0; 16 << 20];
+    other.read_at(0, &mut target, ReadMode::WAIT).unwrap();
+    assert!(target == vec![3; 16 << 20]);
+}
+
+#[test]
+fn a_device_that_does_not_answer_is_given_up_in_time() {
+    let short = CacheOptions {
+        write_timeout: Duration::from_millis(50),
+        ..options()
+    };
+    let disk = Disk::blocks(vec![0; 1 << 20], 512);
+    let device = Cache::new(short).unwrap().open(disk.clone());
+    write(&device, 0, 1, 512).unwrap();
+    disk.hold();
+    for _ in 0..3 {
+        let result = device.sync();
+        let expected = pagewell_device::Error::TimedOut {
+            device: "disk".to_owned(),
+            offset: 0,
+            seconds: 0,
+        };
+        assert_eq!(result, Err(Error::Device(expected)));
+    }
+    disk.release();
+    device.sync().unwrap();
+    assert_eq!(disk.bytes()[..512], [1; 512]);
+}
+
+/// A page that is being written out where a read error keeps a block from being completed.
+#[test]
+fn a_block_that_cannot_be_read_cannot_be_written_in_part() {
+    let source = support::Scripted::with_geometry(
+        MIB,
+        Geometry {
+            logical_block_bytes: 4096,
+            memory_alignment_bytes: 512,
+            ..Geometry::MEMORY
+        },
+    );
+    let device = Cache::new(options()).unwrap().open(source.clone());
+    source.spoil(5000..5001);
+    write(&device, 4100, 1, 10).unwrap();
+    let result = device.sync();
+    assert!(matches!(result, Err(Error::Device(_))), "{result:?}");
+    assert!(Arc::strong_count(&source) > 1 && device.dirty_bytes() == 10);
+    // The whole block can.
+    write(&device, 4096, 1, 4096).unwrap();
+    let _ = device.sync();
+    assert_eq!(source.requests().last(), Some(&(4096, 4096)));
+}
+
+#[test]
+fn a_device_that_panics_at_one_write_gets_the_others_later() {
+    let disk = Disk::blocks(vec![0; 8 << 20], 512);
+    let short = CacheOptions {
+        write_timeout: Duration::from_secs(20),
+        ..options()
+    };
+    let device = Cache::new(short).unwrap().open(disk.clone());
+    for place in 0..4 {
+        write(&device, place * MIB, 1, 512).unwrap();
+    }
+    disk.panic_at_write();
+    let other = device.clone();
+    let panicked = std::thread::spawn(move || other.sync()).join();
+    assert!(panicked.is_err(), "the panic is the caller's");
+    device.sync().unwrap();
+    let bytes = disk.bytes();
+    for place in 0..4 {
+        assert_eq!(bytes[place << 20..][..512], [1; 512], "{place}");
+    }
+    assert_eq!((device.dirty_bytes(), device.dirty_pages()), (0, 0));
+}
