@@ -1,8 +1,12 @@
-//! Permission by mode bits, as the local system would decide, on what can only be read.
+//! Permission by mode bits, as the local system would decide.
+//!
+//! Reading is decided here for every source that has no permissions of its own to ask; changing
+//! only for those that can be changed: the others do not ask.
 
 use crate::{Access, Attributes, Credentials, Error, FileType, Result};
 
 const READ: u32 = 4;
+const WRITE: u32 = 2;
 const EXECUTE: u32 = 1;
 
 /// The one group of permission bits that counts for the caller: read 4, write 2, execute 1.
@@ -62,7 +66,25 @@ pub(crate) fn check_read(credentials: &Credentials, attributes: &Attributes) -> 
     check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
 }
 
-/// Refuses reading what has no data.
+/// Whether the mode bits let the caller change a file. Root may, whatever they say.
+pub(crate) fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
+    credentials.uid == 0 || bits(credentials, attributes) & WRITE != 0
+}
+
+/// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).
+pub(crate) fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+    check(credentials.uid == attributes.uid || may_change(credentials, attributes))
+}
+
+/// Refuses who is neither the owner nor root.
+pub(crate) fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+    if credentials.uid == 0 || credentials.uid == attributes.uid {
+        return Ok(());
+    }
+    Err(Error::NotPermitted)
+}
+
+/// Refuses reading or writing what has no data.
 pub(crate) fn check_regular(attributes: &Attributes) -> Result<()> {
     match attributes.file_type {
         FileType::Regular => Ok(()),
@@ -138,5 +160,21 @@ mod tests {
         let closed = attributes(FileType::Regular, 0o000);
         assert!(check_read(&Credentials::new(11, 11, &[]), &closed).is_err());
         assert!(check_read(&Credentials::new(10, 11, &[]), &closed).is_ok());
+    }
+
+    #[test]
+    fn writers_are_owners_root_and_whom_the_mode_lets() {
+        let file = attributes(FileType::Regular, 0o424);
+        for (uid, groups, may, write, owns) in [
+            (10, &[][..], false, true, true),
+            (11, &[20], true, true, false),
+            (11, &[], false, false, false),
+            (0, &[], true, true, true),
+        ] {
+            let caller = Credentials::new(uid, 99, groups);
+            assert_eq!(may_change(&caller, &file), may, "{uid} {groups:?}");
+            assert_eq!(check_write(&caller, &file).is_ok(), write, "{uid}");
+            assert_eq!(check_owner(&caller, &file).is_ok(), owns, "{uid}");
+        }
     }
 }

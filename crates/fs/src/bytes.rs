@@ -1,4 +1,4 @@
-//! The bytes of an image, read through the page cache.
+//! The bytes of an image, read and written through the page cache.
 //!
 //! Data of files is lent: a payload holds the pages of the cache that it lies in, and nothing is
 //! copied. It is copied when the cache lends no more (half of its pages are lent, which slow
@@ -10,8 +10,9 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::{CachedDevice, Error as CacheError, ReadMode};
+use pagewell_cache::{CachedDevice, Error as CacheError, ReadMode, WriteMode};
 use pagewell_device::{Error as DeviceError, Issuer};
+use rustix::io::Errno;
 
 use crate::{Error, PageSlice, Payload, Result};
 
@@ -26,6 +27,18 @@ pub(crate) struct Run {
     pub(crate) position: u64,
     /// Bytes, at least 1.
     pub(crate) length: usize,
+    /// Where the part of the file ends that they are in, if anything else may follow it.
+    pub(crate) bound: Option<u64>,
+}
+
+impl Run {
+    /// How to read it.
+    fn mode(&self, mode: ReadMode) -> ReadMode {
+        ReadMode {
+            bound: self.bound,
+            ..mode
+        }
+    }
 }
 
 /// See the module's text. Cloning shares the device and its pages.
@@ -54,6 +67,7 @@ impl Bytes {
         let mode = ReadMode {
             may_block,
             issuer: Issuer::Metadata,
+            bound: None,
         };
         let read = self.device.read_at(position, target, mode);
         read.map_err(|error| self.error(error))
@@ -65,6 +79,7 @@ impl Bytes {
         let mode = ReadMode {
             may_block,
             issuer: Issuer::Reader,
+            bound: None,
         };
         let failure = match self.lend_or_copy(runs, mode) {
             Ok(payload) => return Ok(payload),
@@ -88,7 +103,7 @@ impl Bytes {
         let mut rest = &mut bytes[..];
         for run in runs {
             let (now, later) = rest.split_at_mut(run.length);
-            self.device.read_at(run.position, now, mode)?;
+            self.device.read_at(run.position, now, run.mode(mode))?;
             rest = later;
         }
         Ok(Payload::Bytes(bytes))
@@ -97,7 +112,8 @@ impl Bytes {
     fn lend(&self, runs: &[Run], mode: ReadMode) -> Result<Option<Vec<PageSlice>>, CacheError> {
         let mut slices = Vec::with_capacity(runs.len() + 2);
         for run in runs {
-            let Some(pages) = self.device.lend(run.position, run.length, mode)? else {
+            let lent = self.device.lend(run.position, run.length, run.mode(mode))?;
+            let Some(pages) = lent else {
                 return Ok(None);
             };
             for page in pages {
@@ -108,6 +124,30 @@ impl Bytes {
         Ok(Some(slices))
     }
 
+    /// Puts `data` into memory. On failure any part of it may be there.
+    pub(crate) fn write(&self, position: u64, data: &[u8], may_block: bool) -> Result<()> {
+        let written = self
+            .device
+            .write_at(position, data, WriteMode { may_block });
+        written.map_err(|error| self.error(error))
+    }
+
+    /// Waits until all that was written to the range before is durable.
+    pub(crate) fn commit(&self, position: u64, length: u64) -> Result<()> {
+        let committed = self.device.commit(position, length);
+        committed.map_err(|error| self.error(error))
+    }
+
+    /// [`Self::commit`] of everything.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.device.sync().map_err(|error| self.error(error))
+    }
+
+    /// Another number after each loss of what was written.
+    pub(crate) fn loss_epoch(&self) -> u64 {
+        self.device.loss_epoch()
+    }
+
     /// What a caller is told: the device and the offset are named in every text.
     fn error(&self, error: CacheError) -> Error {
         match error {
@@ -115,6 +155,15 @@ impl Bytes {
             CacheError::Device(lost @ DeviceError::Abandoned { .. }) => {
                 Error::Io(format!("{}: {lost}", self.name()))
             }
+            // The file system or the thin volume that the image lies on is full.
+            CacheError::Device(DeviceError::Failed {
+                errno: Errno::NOSPC,
+                ..
+            }) => Error::NoSpace,
+            CacheError::Device(DeviceError::Failed {
+                errno: Errno::DQUOT,
+                ..
+            }) => Error::QuotaExceeded,
             // Nothing is broken: the pages that others hold come back.
             CacheError::Memory { .. } => Error::TryLater,
             other => Error::Io(other.to_string()),
@@ -142,8 +191,8 @@ fn before(runs: &[Run], failure: &CacheError) -> Option<Vec<Run>> {
     let mut readable = runs.get(..index)?.to_vec();
     if distance > 0 {
         readable.push(Run {
-            position: runs.get(index)?.position,
             length: distance,
+            ..*runs.get(index)?
         });
     }
     (!readable.is_empty()).then_some(readable)
@@ -175,7 +224,11 @@ mod tests {
     }
 
     fn run(position: u64, length: usize) -> Run {
-        Run { position, length }
+        Run {
+            position,
+            length,
+            bound: None,
+        }
     }
 
     #[test]

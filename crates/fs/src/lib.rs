@@ -22,6 +22,7 @@ pub mod payload;
 pub mod ram;
 mod read_only;
 pub mod source;
+mod verifier;
 
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,

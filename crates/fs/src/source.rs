@@ -26,6 +26,7 @@ pub enum SourceKind {
 pub struct OpenError {
     source_name: String,
     reason: String,
+    is_in_use: bool,
 }
 
 impl OpenError {
@@ -35,21 +36,35 @@ impl OpenError {
         Self {
             source_name: one_line(name),
             reason: one_line(reason),
+            is_in_use: false,
         }
+    }
+
+    /// Whether it was to be written, and somebody else writes to it already.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.is_in_use
     }
 
     /// An error of opening or reading the device at `path`.
     #[must_use]
     pub fn of_device(path: &Path, error: pagewell_device::Error) -> Self {
         use rustix::io::Errno;
+        let is_in_use = matches!(error, pagewell_device::Error::InUse { .. });
         let reason = match error {
             pagewell_device::Error::Open { errno, .. } if errno == Errno::INVAL => {
                 "neither a directory, a file nor a block device".to_owned()
             }
             pagewell_device::Error::Open { errno, .. } => errno.to_string(),
+            pagewell_device::Error::InUse { .. } => {
+                "in use: somebody else writes to it, or it is mounted".to_owned()
+            }
             other => other.to_string(),
         };
-        Self::new(&path.display().to_string(), &reason)
+        Self {
+            is_in_use,
+            ..Self::new(&path.display().to_string(), &reason)
+        }
     }
 }
 

@@ -73,7 +73,7 @@ fn bytes_of(payload: &Payload) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_is_shown_as_it_is_without_the_right_to_write() {
+fn an_image_to_be_read_shows_its_file_without_the_right_to_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("disk.img");
     std::fs::write(&path, numbers(100_000)).unwrap();

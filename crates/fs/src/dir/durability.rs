@@ -23,7 +23,7 @@
 use super::Tree;
 use super::error_of;
 use super::object::Object;
-use crate::{FileType, OpenFile, Result};
+use crate::{FileType, OpenFile, Result, verifier};
 use pagewell_counters::names;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -63,13 +63,10 @@ pub(super) struct Durability {
     metadata_sync: bool,
 }
 
-/// Odd, so that adding it walks through all 2^64 values; the bits of the golden ratio.
-const VERIFIER_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl Durability {
     pub(super) fn new(calls: Arc<dyn SyncCalls>, one_journal: bool, metadata_sync: bool) -> Self {
         Self {
-            verifier: AtomicU64::new(fresh_verifier()),
+            verifier: AtomicU64::new(verifier::fresh()),
             calls,
             one_journal,
             metadata_sync,
@@ -89,7 +86,7 @@ impl Durability {
         names::DIR_SYNCS.add(1);
         result.map_err(|errno| {
             names::DIR_SYNC_FAILURES.add(1);
-            self.verifier.fetch_add(VERIFIER_STEP, Ordering::SeqCst);
+            self.verifier.fetch_add(verifier::STEP, Ordering::SeqCst);
             error_of(errno)
         })
     }
@@ -111,20 +108,6 @@ impl Durability {
         names::DIR_FILESYSTEM_SYNCS.add(1);
         self.watched(self.calls.sync_filesystem(file.as_fd()))
     }
-}
-
-fn fresh_verifier() -> u64 {
-    let mut random = [0; 8];
-    let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);
-    let random = if drawn == Ok(random.len()) {
-        u64::from_ne_bytes(random)
-    } else {
-        0
-    };
-    let now = crate::Timestamp::now();
-    #[allow(clippy::cast_sign_loss)] // any bits do
-    let clock = (now.seconds as u64) << 30 | u64::from(now.nanoseconds);
-    random ^ clock ^ u64::from(std::process::id()).rotate_left(48)
 }
 
 impl Tree {

@@ -88,6 +88,7 @@ impl Tree {
         self.acting.become_caller(&caller)?;
         object.set_unsynced(true);
         let count = write_all(file, data, offset)?;
+        names::COPIED_BYTES.add(u64::from(count));
         // again: a commit that ran meanwhile has taken the mark away
         object.set_unsynced(true);
         match stability {

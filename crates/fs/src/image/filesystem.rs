@@ -1,10 +1,13 @@
 //! [`FileSystem`] for an image: a root directory with one file in it.
 
+use super::change::Times;
+use super::origin::WRITE_BITS;
 use super::{ImageFileSystem, Object};
 use crate::bytes::Run;
 use crate::{
-    Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
-    FileType, Limits, Payload, ReadReply, Result, Statistics,
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, Payload, ReadReply, Result,
+    SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 use crate::{access, read_only};
 
@@ -13,12 +16,25 @@ const FILE_FILE_ID: u64 = 2;
 const EXECUTE_BITS: u32 = 0o111;
 
 impl ImageFileSystem {
-    fn attributes_of(&self, object: Object) -> Attributes {
+    pub(super) fn attributes_of(&self, object: Object) -> Attributes {
+        let times = self
+            .changes
+            .as_ref()
+            .map_or(self.times(), |changes| changes.times());
+        self.attributes_at(object, times)
+    }
+
+    /// Attributes at a moment with these times of the file.
+    pub(super) fn attributes_at(&self, object: Object, times: Times) -> Attributes {
         let origin = &self.origin;
+        let mode = match self.changes {
+            Some(_) => origin.mode,
+            None => origin.mode & !WRITE_BITS,
+        };
         let size = self.bytes.length_bytes();
         let file = Attributes {
             file_type: FileType::Regular,
-            mode: origin.mode,
+            mode,
             link_count: 1,
             uid: origin.uid,
             gid: origin.gid,
@@ -28,9 +44,9 @@ impl ImageFileSystem {
             device: (0, 0),
             filesystem_id: self.identity,
             file_id: FILE_FILE_ID,
-            accessed: origin.accessed,
-            modified: origin.modified,
-            changed: origin.changed,
+            accessed: times.accessed,
+            modified: times.modified,
+            changed: times.changed,
         };
         match object {
             Object::File => file,
@@ -42,12 +58,16 @@ impl ImageFileSystem {
                 size: 0,
                 used: 0,
                 file_id: ROOT_FILE_ID,
+                // The directory stays as it was found.
+                accessed: origin.accessed,
+                modified: origin.modified,
+                changed: origin.changed,
                 ..file
             },
         }
     }
 
-    fn entry(&self, object: Object) -> Entry {
+    pub(super) fn entry(&self, object: Object) -> Entry {
         Entry {
             id: self.id_of(object),
             attributes: self.attributes_of(object),
@@ -55,7 +75,7 @@ impl ImageFileSystem {
     }
 
     /// Attributes of a directory; an error for the file.
-    fn directory(&self, id: &FileId) -> Result<Attributes> {
+    pub(super) fn directory(&self, id: &FileId) -> Result<Attributes> {
         match self.resolve(id)? {
             Object::Root => Ok(self.attributes_of(Object::Root)),
             Object::File => Err(Error::NotDirectory),
@@ -75,12 +95,12 @@ impl FileSystem for ImageFileSystem {
 
     fn limits(&self) -> Limits {
         Limits {
-            read_only: true,
+            read_only: self.changes.is_none(),
             file_bytes_max: i64::MAX.cast_unsigned(),
             name_bytes_max: 255,
             links_max: 1,
             symlinks: false,
-            times_settable: false,
+            times_settable: self.changes.is_some(),
             time_grain_nanoseconds: 1,
             case_insensitive: false,
         }
@@ -103,7 +123,15 @@ impl FileSystem for ImageFileSystem {
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
         let attributes = self.attributes_of(self.resolve(id)?);
-        let granted = access::granted(call.credentials, &attributes, wanted);
+        let mut granted = access::granted(call.credentials, &attributes, wanted);
+        // Clients take a file for writable only when it can also be extended.
+        let change = Access::MODIFY | Access::EXTEND;
+        if self.changes.is_some()
+            && attributes.file_type == FileType::Regular
+            && access::may_change(call.credentials, &attributes)
+        {
+            granted = granted | (change & wanted);
+        }
         Ok((granted, attributes))
     }
 
@@ -124,6 +152,7 @@ impl FileSystem for ImageFileSystem {
             let run = Run {
                 position: offset,
                 length,
+                bound: None,
             };
             self.bytes.payload(&[run], call.may_block)?
         };
@@ -177,9 +206,51 @@ impl FileSystem for ImageFileSystem {
         })
     }
 
-    fn write_verifier(&self) -> [u8; 8] {
-        self.identity.to_be_bytes()
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.set(call, id, attributes, guard)
     }
 
-    read_only::refuse_changes!();
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        self.write_bytes(call, id, offset, data, stability)
+    }
+
+    fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed> {
+        self.commit_range(call, id, offset, count)
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.verifier()
+    }
+
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.create_existing(call, directory, name, mode)
+    }
+
+    fn sync(&self) -> Result<()> {
+        match self.changes {
+            Some(_) => self.bytes.sync(),
+            None => Ok(()),
+        }
+    }
+
+    read_only::refuse_names!(Self::refusal);
 }

@@ -1,8 +1,13 @@
-//! Any file or block device as one file: the raw bytes of a disk image, read-only.
+//! Any file or block device as one file: the raw bytes of a disk image.
 //!
 //! The file stands alone in a root directory, under the name that [`Origin`] gives it, and is read
-//! through the page cache; its data is lent from there. Its permissions are those of what it is
-//! made of, without the right to write.
+//! and written through the page cache; its data is lent from there. Its permissions are those of
+//! what it is made of, without the right to write unless it was made
+//! [`writable`](ImageFileSystem::writable). The length never changes.
+//!
+//! Writes stay in memory until there is a reason to bring them to the device; a commit is one. What
+//! was written and not committed when the program ends in order is brought there when the file
+//! system is dropped.
 //!
 //! **Identifiers** survive restart: they name the image (what it is made of and its length) and
 //! which of the two objects is meant, and nothing has to be remembered. An image that was replaced
@@ -16,12 +21,14 @@
 //! 9  object  root directory 1, file 2, and 6 bytes of zeros
 //! ```
 //!
-//! **Known weaknesses.** The image is taken to be constant while it is open: what others write to
-//! it meanwhile may be seen or not. Its length is that of the moment when it was opened; what is
-//! cut off later is an I/O error.
+//! **Known weaknesses.** Nobody else is taken to change the image while it is open: what others
+//! write to it meanwhile may be seen or not, and may be overwritten with what was there before.
+//! Its length is that of the moment when it was opened; what is cut off later is an I/O error.
 
+mod change;
 mod filesystem;
 mod origin;
+mod write;
 
 use std::fmt;
 use std::hash::Hasher;
@@ -29,10 +36,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_cache::Cache;
-use pagewell_device::{Device, FileDevice};
+use pagewell_device::{Device, FileDevice, FileOptions};
 use siphasher::sip::SipHasher24;
 
 pub use origin::Origin;
+
+use change::{Changes, Times};
 
 use crate::bytes::Bytes;
 use crate::source::OpenError;
@@ -46,6 +55,8 @@ pub struct ImageFileSystem {
     origin: Origin,
     /// Hash of origin and length.
     identity: u64,
+    /// Only of an image that can be written.
+    changes: Option<Changes>,
 }
 
 /// The two objects.
@@ -64,7 +75,20 @@ impl ImageFileSystem {
         Ok(Self::from_device(Arc::new(device), origin, cache))
     }
 
-    /// The bytes of `device`, as what `origin` says.
+    /// Opens the regular file or block device at `path`, to be read and written through `cache`.
+    /// Nobody else can do the same until this is dropped.
+    pub fn open_writable(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
+        let options = FileOptions {
+            writable: true,
+            ..FileOptions::default()
+        };
+        let device = FileDevice::open_with(path, options);
+        let device = device.map_err(|error| OpenError::of_device(path, error))?;
+        let origin = Origin::of_path(path)?;
+        Ok(Self::from_device(Arc::new(device), origin, cache).writable())
+    }
+
+    /// The bytes of `device`, as what `origin` says, to be read.
     #[must_use]
     pub fn from_device(device: Arc<dyn Device>, origin: Origin, cache: &Cache) -> Self {
         let mut hasher = SipHasher24::new();
@@ -74,6 +98,26 @@ impl ImageFileSystem {
             identity: hasher.finish(),
             bytes: Bytes::new(cache.open(device)),
             origin,
+            changes: None,
+        }
+    }
+
+    /// The same image, to be written too, by those whom its permissions let. The device must take
+    /// writes.
+    #[must_use]
+    pub fn writable(self) -> Self {
+        Self {
+            changes: Some(Changes::new(self.times())),
+            ..self
+        }
+    }
+
+    /// The times of what it is made of, as they were when it was opened.
+    fn times(&self) -> Times {
+        Times {
+            accessed: self.origin.accessed,
+            modified: self.origin.modified,
+            changed: self.origin.changed,
         }
     }
 

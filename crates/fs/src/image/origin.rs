@@ -10,8 +10,10 @@ use siphasher::sip::SipHasher24;
 use crate::Timestamp;
 use crate::source::OpenError;
 
-/// Reading, by owner, group and others.
-const READ_BITS: u32 = 0o444;
+/// Reading and writing, by owner, group and others.
+const MODE_BITS: u32 = 0o666;
+/// Writing alone.
+pub(super) const WRITE_BITS: u32 = 0o222;
 const NAME_BYTES_MAX: usize = 255;
 /// What an image is called when its path gives no name.
 const NAMELESS: &[u8] = b"image";
@@ -55,7 +57,7 @@ impl Origin {
         Ok(Self {
             identity: identity(&name, &[number]),
             name,
-            mode: status.mode() & READ_BITS,
+            mode: status.mode() & MODE_BITS,
             uid: status.uid(),
             gid: status.gid(),
             used: status.blocks().saturating_mul(512),
@@ -65,8 +67,8 @@ impl Origin {
         })
     }
 
-    /// Several origins as one image called `name`. Who may read it may read all of them; the
-    /// owner is that of the first, the times are the latest.
+    /// Several origins as one image called `name`. Who may read or write it may do so with all
+    /// of them; the owner is that of the first, the times are the latest.
     #[must_use]
     pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
         let numbers: Vec<u64> = parts.iter().map(Self::identity).collect();
@@ -75,7 +77,7 @@ impl Origin {
         Self {
             identity: identity(&name, &numbers),
             name,
-            mode: parts.iter().fold(READ_BITS, |mode, part| mode & part.mode),
+            mode: parts.iter().fold(MODE_BITS, |mode, part| mode & part.mode),
             uid: parts.first().map_or(0, |first| first.uid),
             gid: parts.first().map_or(0, |first| first.gid),
             used: parts
@@ -91,6 +93,12 @@ impl Origin {
     #[must_use]
     pub fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// Whether anybody has the right to write, by the permissions.
+    #[must_use]
+    pub fn has_write_permission(&self) -> bool {
+        self.mode & WRITE_BITS != 0
     }
 
     pub(super) fn identity(&self) -> u64 {
@@ -130,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_may_be_read_by_those_who_may_read_all_parts() {
+    fn a_whole_may_be_used_by_those_who_may_use_all_parts() {
         let folder = tempfile::tempdir().unwrap();
         let part = |name: &str, mode| {
             use std::os::unix::fs::PermissionsExt;
@@ -140,9 +148,9 @@ mod tests {
             Origin::of_path(&path).unwrap()
         };
         let (open, closed) = (part("open", 0o644), part("closed", 0o600));
-        assert_eq!((open.mode, closed.mode), (0o444, 0o400));
+        assert_eq!((open.mode, closed.mode), (0o644, 0o600));
         let whole = Origin::of_parts(b"stripe.img", &[open.clone(), closed.clone()]);
-        assert_eq!(whole.mode, 0o400);
+        assert_eq!(whole.mode, 0o600);
         assert_eq!(whole.name(), b"stripe.img");
         assert_eq!(whole.modified, closed.modified.max(open.modified));
         let other = Origin::of_parts(b"stripe.img", &[closed, open]);

@@ -104,10 +104,12 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
             match runs.last_mut() {
                 Some(last) if last.position + last.length as u64 == piece.position => {
                     last.length += length;
+                    last.bound = Some(piece.position + piece.length);
                 }
                 _ if length > 0 => runs.push(Run {
                     position: piece.position,
                     length,
+                    bound: Some(piece.position + piece.length),
                 }),
                 _ => {}
             }

@@ -24,6 +24,7 @@ use super::procedure::{Caller, Done, Out, Stop, failed};
 use crate::convert;
 use crate::output::Piece;
 use crate::resident;
+use crate::trouble;
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
@@ -170,15 +171,13 @@ impl Service {
             stability,
         );
         match result {
-            Ok(written) => {
-                counters::COPIED_BYTES.add(u64::from(written.count));
-                Ok(Ok(WriteOk {
-                    file_wcc: target.export.identity.change(&written.change),
-                    count: written.count,
-                    committed: convert::stable_how(written.committed),
-                    verifier: written.verifier,
-                }))
-            }
+            // What the source copied of it, the source has counted.
+            Ok(written) => Ok(Ok(WriteOk {
+                file_wcc: target.export.identity.change(&written.change),
+                count: written.count,
+                committed: convert::stable_how(written.committed),
+                verifier: written.verifier,
+            })),
             Err(error) => failed(&error, failure),
         }
     }
@@ -198,9 +197,15 @@ impl Service {
                 file_wcc: target.export.identity.change(&committed.change),
                 verifier: committed.verifier,
             })),
-            Err(error) => failed(&error, || CommitFailure {
-                file_wcc: target.wcc_after_failure(),
-            }),
+            Err(error) => {
+                // An I/O error names its place by itself; of this the client cannot know where.
+                if matches!(error, fs::Error::NoSpace | fs::Error::QuotaExceeded) {
+                    trouble::report(&format!("{}: {error}", target.filesystem().describe()));
+                }
+                failed(&error, || CommitFailure {
+                    file_wcc: target.wcc_after_failure(),
+                })
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! How often the bytes of a READ are copied: in a program of its own, because the counters are
-//! of the whole program.
+//! How often the bytes of a READ or a WRITE are copied: in a program of its own, because the
+//! counters are of the whole program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,10 +24,10 @@ use pagewell_counters::Counter;
 use pagewell_counters::names::{
     CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES, SPLICED_BYTES,
 };
-use pagewell_device::{Device, MemoryDevice, Pattern};
+use pagewell_device::{Device, MemoryDevice, Pattern, RamDevice};
 use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_nfsd::Server;
-use pagewell_sunrpc::nfs3::{Procedure, ReadArguments};
+use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
 
 use client::{Client, User};
 use operations::{FileHandle, handle};
@@ -74,7 +74,8 @@ impl Image {
 }
 
 #[test]
-fn large_reads_of_cached_pages_are_not_copied_and_small_ones_once() {
+fn cached_pages_are_lent_or_copied_once_and_writes_are_copied_once() {
+    writes_are_copied_once();
     large_reads_are_lent();
     clients_that_do_not_read_do_not_stop_the_others();
 }
@@ -105,6 +106,30 @@ fn large_reads_are_lent() {
     });
     assert_eq!(small, 8 * 8192, "into the block of replies");
     assert_eq!(SPLICED_BYTES.get(), 0);
+}
+
+/// From the memory that received it into the page, and nowhere else before it is answered.
+fn writes_are_copied_once() {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::new("ram", 8 << 20));
+    let cache = Cache::new(CacheOptions::new(64 << 20)).unwrap();
+    let origin = Origin::of_parts(b"numbers.img", &[]);
+    let image = ImageFileSystem::from_device(device, origin, &cache).writable();
+    let server = fixture::serve(vec![fixture::export("/", Arc::new(image))]);
+    let (mut client, root) = fixture::connect(&server);
+    let file = client.lookup(&root, b"numbers.img").expect("the image");
+    for (offset, length) in [
+        (0, MIB),
+        (2 * MIB + 5, MIB),
+        (4 * MIB, 8192),
+        (5 * MIB, 33_000),
+    ] {
+        let data = vec![7; length];
+        let copied = counted(&COPIED_BYTES, || {
+            let written = client.write(&file.handle, offset as u64, &data, StableHow::Unstable);
+            assert_eq!(written.unwrap().count as usize, length);
+        });
+        assert_eq!(copied, length as u64, "{offset}");
+    }
 }
 
 fn clients_that_do_not_read_do_not_stop_the_others() {

@@ -27,6 +27,7 @@ mod duplicates;
 mod durability;
 mod handles;
 mod hostile;
+mod images;
 mod listing;
 mod mounting;
 mod names;

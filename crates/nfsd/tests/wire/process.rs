@@ -13,6 +13,7 @@ use pagewell_fs::FileSystem;
 
 use crate::client::{Client, User};
 use crate::fixture::{self, Kind};
+use crate::images;
 use crate::layer::{Layer, Stalls};
 use crate::operations::FileHandle;
 
@@ -34,6 +35,11 @@ impl Process {
             "directory"
         };
         Self::start(&format!("{role} {}", path.display()))
+    }
+
+    /// Serves a file as a disk image that can be written.
+    pub(crate) fn of_image(path: &Path) -> Self {
+        Self::start(&format!("image {}", path.display()))
     }
 
     /// Serves a RAM file system.
@@ -117,6 +123,7 @@ fn serve_as_told() {
             layer
         }
         Some(("trails", path)) => Arc::new(fixture::directory(Path::new(path), Kind::Trails)),
+        Some(("image", path)) => Arc::new(images::open(Path::new(path))),
         Some((_, path)) => Arc::new(fixture::directory(Path::new(path), Kind::Directory)),
     };
     let server = fixture::serve(vec![fixture::export("/", filesystem)]);

@@ -1,0 +1,211 @@
+//! What changes of an image while it is open: its times, and with them its change data.
+//!
+//! **Problem.** The bytes of a writable image lie in memory for a while, so the times of the file
+//! below say nothing of when it was written; and a client may be told the attributes of before
+//! (`wcc_data`, RFC 1813 section 2.6) only when no other change came between.
+//!
+//! **Rule.** The times are kept here from the opening on. Each change moves them forward, by a
+//! nanosecond at least, *after* the bytes are in memory: who sees the new time finds the new bytes.
+//! Changes are counted; one that finds the count as it was when it began was alone.
+//!
+//! **Known weakness.** Times that are set are forgotten with the program; the next one shows those
+//! of the file below, which the writes have moved by themselves.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::{Attributes, Change, SetAttributes, SetTime, Timestamp};
+
+/// The three times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) accessed: Timestamp,
+    pub(super) modified: Timestamp,
+    pub(super) changed: Timestamp,
+}
+
+#[derive(Debug)]
+struct State {
+    times: Times,
+    changes: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Changes {
+    state: Mutex<State>,
+    /// The verifier before any loss.
+    pub(super) verifier: u64,
+}
+
+/// A change that has begun: how many were before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun(u64);
+
+impl Changes {
+    pub(super) fn new(times: Times) -> Self {
+        Self {
+            state: Mutex::new(State { times, changes: 0 }),
+            verifier: crate::verifier::fresh(),
+        }
+    }
+
+    pub(super) fn times(&self) -> Times {
+        self.lock().times
+    }
+
+    /// To be called before the first byte is changed.
+    pub(super) fn begin(&self) -> Begun {
+        Begun(self.lock().changes)
+    }
+
+    /// Notes that bytes have changed. `attributes` makes those of given times.
+    pub(super) fn wrote(&self, begun: Begun, attributes: impl Fn(Times) -> Attributes) -> Change {
+        self.apply(begun, attributes, |times, now| times.modified = now)
+    }
+
+    /// Sets times.
+    pub(super) fn set(
+        &self,
+        begun: Begun,
+        request: &SetAttributes,
+        attributes: impl Fn(Times) -> Attributes,
+    ) -> Change {
+        self.apply(begun, attributes, |times, now| {
+            let value = |how: SetTime| match how {
+                SetTime::ToServerTime => now,
+                SetTime::To(time) => time,
+            };
+            times.accessed = request.accessed.map_or(times.accessed, value);
+            times.modified = request.modified.map_or(times.modified, value);
+        })
+    }
+
+    fn apply(
+        &self,
+        begun: Begun,
+        attributes: impl Fn(Times) -> Attributes,
+        change: impl FnOnce(&mut Times, Timestamp),
+    ) -> Change {
+        let mut state = self.lock();
+        let before = (state.changes == begun.0).then(|| attributes(state.times).wcc());
+        let now = Timestamp::now().max(after(state.times.changed));
+        change(&mut state.times, now);
+        state.times.changed = now;
+        state.changes += 1;
+        Change {
+            before,
+            after: Some(attributes(state.times)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The next moment that can be told from this one.
+fn after(time: Timestamp) -> Timestamp {
+    if time.nanoseconds < 999_999_999 {
+        return Timestamp {
+            nanoseconds: time.nanoseconds + 1,
+            ..time
+        };
+    }
+    Timestamp {
+        seconds: time.seconds.saturating_add(1),
+        nanoseconds: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileType;
+
+    const START: Timestamp = Timestamp {
+        seconds: 5,
+        nanoseconds: 999_999_999,
+    };
+
+    fn attributes(times: Times) -> Attributes {
+        Attributes {
+            file_type: FileType::Regular,
+            mode: 0o600,
+            link_count: 1,
+            uid: 0,
+            gid: 0,
+            size: 1,
+            used: 1,
+            device: (0, 0),
+            filesystem_id: 0,
+            file_id: 2,
+            accessed: times.accessed,
+            modified: times.modified,
+            changed: times.changed,
+        }
+    }
+
+    fn changes(changed: Timestamp) -> Changes {
+        Changes::new(Times {
+            accessed: START,
+            modified: START,
+            changed,
+        })
+    }
+
+    #[test]
+    fn every_change_is_later_than_the_one_before() {
+        // A clock that was set back must not make a change look like none.
+        let future = Timestamp {
+            seconds: 1 << 40,
+            nanoseconds: 999_999_998,
+        };
+        let changes = changes(future);
+        let mut last = future;
+        for _ in 0..3 {
+            let change = changes.wrote(changes.begin(), attributes);
+            let now = change.after.unwrap().changed;
+            assert!(now > last, "{now:?} {last:?}");
+            assert_eq!(change.after.unwrap().modified, now);
+            last = now;
+        }
+        assert_eq!(changes.times().accessed, START);
+    }
+
+    #[test]
+    fn before_is_told_by_who_was_alone() {
+        let changes = changes(START);
+        let (first, second) = (changes.begin(), changes.begin());
+        let alone = changes.wrote(first, attributes);
+        assert_eq!(alone.before.unwrap().changed, START);
+        let overlapped = changes.wrote(second, attributes);
+        assert_eq!(overlapped.before, None);
+        let next = changes.wrote(changes.begin(), attributes);
+        let (before, after) = (next.before.unwrap(), overlapped.after.unwrap());
+        assert_eq!(before, after.wcc());
+    }
+
+    #[test]
+    fn times_are_set_as_asked() {
+        let changes = changes(START);
+        let to = Timestamp {
+            seconds: -7,
+            nanoseconds: 3,
+        };
+        let request = SetAttributes {
+            modified: Some(SetTime::To(to)),
+            ..SetAttributes::default()
+        };
+        let after = changes.set(changes.begin(), &request, attributes).after;
+        let after = after.unwrap();
+        assert_eq!((after.modified, after.accessed), (to, START));
+        assert!(after.changed > START);
+        let request = SetAttributes {
+            accessed: Some(SetTime::ToServerTime),
+            ..SetAttributes::default()
+        };
+        changes.set(changes.begin(), &request, attributes);
+        let times = changes.times();
+        assert_eq!((times.accessed, times.modified), (times.changed, to));
+    }
+}

@@ -1,0 +1,267 @@
+//! Changing an image: bytes within its length, times, and nothing else.
+//!
+//! An image is like a block device that happens to stand in a directory. What that means:
+//!
+//! | asked for | answer |
+//! |---|---|
+//! | a write that begins inside and reaches past the end | as much as fits |
+//! | a write at or past the end | `NoSpace`, as `write(2)` on a block device |
+//! | length 0 (`O_TRUNC`: `cp`, `>`) | accepted and ignored, as a block device does |
+//! | the length that it has | accepted |
+//! | another length | `Invalid`, as `ftruncate(2)` on a block device |
+//! | CREATE of the name that is there | as opening it |
+//! | another mode, owner or group | `NotPermitted` |
+//! | times | kept until the program ends |
+//! | any other name | `NotPermitted`: the directory has one file |
+//!
+//! **What is durable when.** An unstable write is in the page cache. Stable writes and commits
+//! return when the device has said that it holds the bytes. The length never changes, so there is
+//! nothing else that a reader of the bytes would need.
+
+use super::change::Times;
+use super::{Changes, ImageFileSystem, Object};
+use crate::{
+    Attributes, Call, Change, Committed, CreateMode, Created, Error, FileId, FileType, Result,
+    SetAttributes, SetTime, Stability, Timestamp, Written,
+};
+use crate::{access, verifier};
+
+const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+
+impl ImageFileSystem {
+    fn changes(&self) -> Result<&Changes> {
+        self.changes.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    /// What is answered to changes of names.
+    pub(super) fn refusal(&self) -> Error {
+        match self.changes() {
+            Ok(_) => Error::NotPermitted,
+            Err(read_only) => read_only,
+        }
+    }
+
+    /// The file, of an image that can be written, when the caller may.
+    fn file_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<(&Changes, Attributes)> {
+        let changes = self.changes()?;
+        let attributes = self.attributes_of(self.resolve(id)?);
+        access::check_regular(&attributes)?;
+        access::check_write(call.credentials, &attributes)?;
+        Ok((changes, attributes))
+    }
+
+    fn file_at(&self, times: Times) -> Attributes {
+        self.attributes_at(Object::File, times)
+    }
+
+    /// [`crate::FileSystem::write`].
+    pub(super) fn write_bytes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let (changes, attributes) = self.file_to_write(call, id)?;
+        // Before the first byte: a loss from now on is one that the writer has to hear of.
+        let verifier = self.verifier();
+        let begun = changes.begin();
+        let room = attributes.size.saturating_sub(offset);
+        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(data.len());
+        let data = match data.get(..fits) {
+            Some([]) | None if !data.is_empty() => return Err(Error::NoSpace),
+            Some(fitting) => fitting,
+            None => data,
+        };
+        if data.is_empty() {
+            return Ok(Written {
+                count: 0,
+                committed: stability,
+                verifier,
+                change: unchanged(attributes),
+            });
+        }
+        // Waiting for the device is what a stable write is.
+        if stability > Stability::Unstable && !call.may_block {
+            return Err(Error::WouldBlock);
+        }
+        let written = self.bytes.write(offset, data, call.may_block);
+        if written == Err(Error::WouldBlock) {
+            return Err(Error::WouldBlock);
+        }
+        let written = written.and_then(|()| match stability {
+            Stability::Unstable => Ok(()),
+            Stability::DataSync | Stability::FileSync => {
+                self.bytes.commit(offset, data.len() as u64)
+            }
+        });
+        // A write that failed may have changed some bytes.
+        let change = changes.wrote(begun, |times| self.file_at(times));
+        written?;
+        Ok(Written {
+            count: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            committed: stability,
+            verifier,
+            change,
+        })
+    }
+
+    /// [`crate::FileSystem::commit`].
+    pub(super) fn commit_range(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        count: u32,
+    ) -> Result<Committed> {
+        self.changes()?;
+        let attributes = self.attributes_of(self.resolve(id)?);
+        access::check_regular(&attributes)?;
+        if !call.may_block {
+            return Err(Error::WouldBlock);
+        }
+        let offset = offset.min(attributes.size);
+        let rest = attributes.size - offset;
+        let length = if count == 0 {
+            rest
+        } else {
+            rest.min(u64::from(count))
+        };
+        self.bytes.commit(offset, length)?;
+        Ok(Committed {
+            verifier: self.verifier(),
+            change: unchanged(self.attributes_of(Object::File)),
+        })
+    }
+
+    /// [`crate::FileSystem::write_verifier`].
+    pub(super) fn verifier(&self) -> [u8; 8] {
+        let Ok(changes) = self.changes() else {
+            return self.identity.to_be_bytes();
+        };
+        let moved = self.bytes.loss_epoch().wrapping_mul(verifier::STEP);
+        changes.verifier.wrapping_add(moved).to_be_bytes()
+    }
+
+    /// [`crate::FileSystem::set_attributes`].
+    pub(super) fn set(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        request: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let changes = self.changes()?;
+        let object = self.resolve(id)?;
+        let begun = changes.begin();
+        let attributes = self.attributes_of(object);
+        if guard.is_some_and(|guard| guard != attributes.changed) {
+            return Err(Error::NotSync);
+        }
+        check_values(request)?;
+        check_length(call, &attributes, request.size)?;
+        check_permissions(&attributes, request)?;
+        if request.accessed.is_none() && request.modified.is_none() {
+            return Ok(unchanged(attributes));
+        }
+        check_times(call, &attributes, request)?;
+        Ok(changes.set(begun, request, |times| self.file_at(times)))
+    }
+
+    /// [`crate::FileSystem::create`].
+    pub(super) fn create_existing(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.changes()?;
+        crate::name::check(name)?;
+        let parent = self.directory(directory)?;
+        access::check_search(call.credentials, &parent)?;
+        if matches!(name, b"." | b"..") {
+            return Err(Error::Exists);
+        }
+        if name != self.origin.name() {
+            return Err(Error::NotPermitted);
+        }
+        match mode {
+            CreateMode::Unchecked(request) => {
+                let attributes = self.attributes_of(Object::File);
+                check_length(call, &attributes, request.size)?;
+            }
+            CreateMode::Guarded(_) | CreateMode::Exclusive(_) => return Err(Error::Exists),
+        }
+        Ok(Created {
+            entry: self.entry(Object::File),
+            parent: unchanged(self.attributes_of(Object::Root)),
+        })
+    }
+}
+
+/// The change data of an object that nothing was done to.
+fn unchanged(attributes: Attributes) -> Change {
+    Change {
+        before: Some(attributes.wcc()),
+        after: Some(attributes),
+    }
+}
+
+fn check_values(request: &SetAttributes) -> Result<()> {
+    let is_time = |how: &SetTime| match how {
+        SetTime::To(time) => time.nanoseconds < NANOSECONDS_PER_SECOND,
+        SetTime::ToServerTime => true,
+    };
+    if request
+        .accessed
+        .iter()
+        .chain(&request.modified)
+        .all(is_time)
+    {
+        Ok(())
+    } else {
+        Err(Error::Invalid)
+    }
+}
+
+/// Lets those lengths pass that a block device takes.
+fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -> Result<()> {
+    let Some(wanted) = wanted else {
+        return Ok(());
+    };
+    access::check_regular(attributes)?;
+    access::check_write(call.credentials, attributes)?;
+    if wanted == 0 || wanted == attributes.size {
+        Ok(())
+    } else {
+        Err(Error::Invalid)
+    }
+}
+
+/// Mode and owner are those of what the image is made of: only what they are already can be set.
+fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result<()> {
+    let same = |wanted: Option<u32>, is: u32| wanted.is_none_or(|wanted| wanted == is);
+    if same(request.mode, attributes.mode)
+        && same(request.uid, attributes.uid)
+        && same(request.gid, attributes.gid)
+    {
+        return Ok(());
+    }
+    Err(Error::NotPermitted)
+}
+
+/// Who may write may set the clock's time, the owner any (RFC 1813 section 3.3.2). The times of the
+/// directory stay.
+fn check_times(call: &Call<'_>, attributes: &Attributes, request: &SetAttributes) -> Result<()> {
+    if attributes.file_type != FileType::Regular {
+        return Err(Error::NotPermitted);
+    }
+    let to_value = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
+    if to_value(&request.accessed) || to_value(&request.modified) {
+        access::check_owner(call.credentials, attributes)
+    } else {
+        access::check_write(call.credentials, attributes)
+    }
+}
