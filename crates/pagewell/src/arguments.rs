@@ -55,6 +55,7 @@ pub(crate) enum Command {
     Cp(commands::cp::CpArguments),
     Stat(commands::stat::StatArguments),
     Sum(commands::sum::SumArguments),
+    Mirror(commands::mirror::MirrorArguments),
     Bench(commands::bench::BenchArguments),
     Counters(commands::counters::CountersArguments),
     Completions(commands::completions::CompletionsArguments),

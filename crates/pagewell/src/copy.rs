@@ -5,6 +5,8 @@
 //! links in the target are never followed. Data is written unstable and brought to the device
 //! once, at the end; if the target lost data in between, its write verifier tells.
 
+mod overwrite;
+
 use pagewell_fs::{
     Attributes, CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime,
     Stability, name,
@@ -32,6 +34,7 @@ pub(crate) struct Target {
 pub(crate) struct Copier {
     tree: Tree,
     is_local: bool,
+    is_image: bool,
     preserve: bool,
     is_root: bool,
     verifier: [u8; 8],
@@ -55,6 +58,7 @@ impl Copier {
             verifier: target.tree.filesystem.write_verifier(),
             tree: target.tree.clone(),
             is_local: target.is_local,
+            is_image: target.is_image,
             preserve,
             is_root: rustix::process::geteuid().is_root(),
             progress: Progress::new(true),
@@ -75,7 +79,8 @@ impl Copier {
     }
 
     /// Brings everything to the device and says how it went.
-    pub(crate) fn finish(self) -> anyhow::Result<Outcome> {
+    pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
+        self.progress.begin("to the device");
         self.tree.filesystem.sync()?;
         if self.tree.filesystem.write_verifier() != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
@@ -98,6 +103,9 @@ impl Copier {
     ) -> anyhow::Result<()> {
         let shown = || place.shown();
         if entry.attributes.file_type.is_directory() {
+            if self.is_image {
+                anyhow::bail!("{}: {}", shown(), overwrite::ONE_FILE);
+            }
             let filling = self.make_directory(entry, to, place.is_local);
             let filling = filling.map_err(|error| error.context(shown()))?;
             self.fill(place, entry, filling);
@@ -254,6 +262,11 @@ impl Copier {
             Err(Error::NotFound) => None,
             Err(error) => return Err(error.into()),
         };
+        if self.is_image {
+            self.overwrite(from, source, to, existing)?;
+            self.copied += 1;
+            return Ok(());
+        }
         if existing.is_some_and(|entry| self.is_same(is_local, source, &entry)) {
             anyhow::bail!("is the same file as its copy would be");
         }
@@ -424,6 +437,9 @@ fn obstacle(source: &Entry, existing: &Entry) -> Option<&'static str> {
     match (new.file_type, old.file_type) {
         (FileType::Regular | FileType::Symlink, same) if same == new.file_type => None,
         (_, FileType::Directory) => Some("is a directory in the target"),
+        (FileType::Regular, FileType::BlockDevice) => {
+            Some("is a block device in the target: image:PATH writes to what is on it")
+        }
         (FileType::Regular, _) => Some("exists in the target and is not a regular file"),
         (_, same) if same == new.file_type && old.device == new.device => None,
         _ => Some("exists in the target and is something else"),

@@ -6,8 +6,8 @@
 use std::cell::{OnceCell, RefCell};
 
 use anyhow::Context;
-use clap::Args;
-use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, ReadAheadRule};
+use clap::{Args, ValueEnum};
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, ReadAheadRule, WriteRule};
 use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
@@ -51,6 +51,35 @@ pub(crate) struct EngineArguments {
     /// All five: what reading was like without the engine, to measure against
     #[arg(long)]
     baseline: bool,
+    /// When what is written goes to the device; all but the first are for measuring
+    #[arg(long, value_enum, value_name = "RULE", default_value_t = WriteRuleArgument::Delayed)]
+    write_rule: WriteRuleArgument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WriteRuleArgument {
+    /// When there is a reason: age, memory, a commit
+    Delayed,
+    /// When a write reaches the end of a block of 8 KiB, as FreeBSD did
+    BlockEnd,
+    /// At once, block by block
+    Nocluster,
+    /// Before the write is answered
+    Sync,
+    /// The same, and every block is read again
+    BugReplica,
+}
+
+impl From<WriteRuleArgument> for WriteRule {
+    fn from(argument: WriteRuleArgument) -> Self {
+        match argument {
+            WriteRuleArgument::Delayed => Self::Delayed,
+            WriteRuleArgument::BlockEnd => Self::BlockEnd,
+            WriteRuleArgument::Nocluster => Self::NoCluster,
+            WriteRuleArgument::Sync => Self::Sync,
+            WriteRuleArgument::BugReplica => Self::BugReplica,
+        }
+    }
 }
 
 /// See the module's text.
@@ -81,6 +110,7 @@ impl EngineArguments {
         options.merge &= !self.no_merge;
         options.free_behind &= !self.no_free_behind;
         options.page_chunk &= !self.no_page_chunk;
+        options.write_rule = self.write_rule.into();
         options
     }
 }
@@ -111,10 +141,20 @@ impl Engine {
         Ok(self.cache.get_or_init(|| cache))
     }
 
-    /// Opens storage, with the simulated device over it that was asked for.
-    pub(crate) fn open(&self, storage: &Storage) -> anyhow::Result<storage::Opened> {
-        let mut opened = storage.open()?;
-        self.notes.borrow_mut().append(&mut opened.notes);
+    /// Opens storage, with the simulated device over it that was asked for; to be written, too,
+    /// when that is asked for and it allows it.
+    pub(crate) fn open(
+        &self,
+        storage: &Storage,
+        writable: bool,
+    ) -> anyhow::Result<storage::Opened> {
+        let mut opened = storage.open(writable)?;
+        let mut notes = self.notes.borrow_mut();
+        notes.append(&mut opened.notes);
+        if let Some(reason) = opened.read_only.as_ref().filter(|_| writable) {
+            notes.push(format!("read-only: {reason}"));
+        }
+        drop(notes);
         if let Some(parameters) = &self.device_model {
             opened.device = storage::model(opened.device, parameters.clone())?;
         }
@@ -184,6 +224,21 @@ mod tests {
             CacheOptions { page_chunk, ..all }
         );
         assert_eq!(options("--baseline"), CacheOptions::baseline(8 << 20));
+    }
+
+    #[test]
+    fn write_rules_have_the_names_of_their_policies() {
+        for (name, write_rule) in [
+            ("delayed", WriteRule::Delayed),
+            ("block-end", WriteRule::BlockEnd),
+            ("nocluster", WriteRule::NoCluster),
+            ("sync", WriteRule::Sync),
+            ("bug-replica", WriteRule::BugReplica),
+        ] {
+            let options = arguments(&["--cache", "8m", "--write-rule", name]).options(1);
+            let all = CacheOptions::new(8 << 20);
+            assert_eq!(options, CacheOptions { write_rule, ..all }, "{name}");
+        }
     }
 
     #[test]

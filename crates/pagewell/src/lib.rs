@@ -80,6 +80,7 @@ mod http;
 mod listing;
 mod location;
 mod metrics;
+mod mirror;
 mod mount_commands;
 mod open;
 mod progress;

@@ -15,7 +15,7 @@ use pagewell_fs::{Entry, FileId};
 
 use crate::engine::Engine;
 use crate::escape;
-use crate::open::{self, Opened};
+use crate::open::{self, Opened, Purpose};
 use crate::source::Source;
 use crate::storage::Storage;
 use crate::tree::{Spot, Tree};
@@ -59,6 +59,8 @@ pub(crate) struct Place {
     pub(crate) entry: Option<Entry>,
     /// Whether the source is a directory of this machine: two such places may be the same.
     pub(crate) is_local: bool,
+    /// Whether the source is a disk image: one file, whose length never changes.
+    pub(crate) is_image: bool,
 }
 
 impl Location {
@@ -97,7 +99,7 @@ impl Location {
         follow: Follow,
         engine: &Engine,
     ) -> anyhow::Result<(Place, Entry)> {
-        let place = self.open(follow, engine)?;
+        let place = self.open(follow, Purpose::Read, engine)?;
         match place.entry {
             Some(entry) => Ok((place, entry)),
             None => Err(pagewell_fs::Error::NotFound).context(self.shown()),
@@ -105,11 +107,16 @@ impl Location {
     }
 
     /// Opens the source and finds the place. The last name need not exist.
-    pub(crate) fn open(&self, follow: Follow, engine: &Engine) -> anyhow::Result<Place> {
+    pub(crate) fn open(
+        &self,
+        follow: Follow,
+        purpose: Purpose,
+        engine: &Engine,
+    ) -> anyhow::Result<Place> {
         match (&self.source, &self.path) {
-            (Source::Path(path), None) => self.open_plain(path, follow, engine),
+            (Source::Path(path), None) => self.open_plain(path, follow, purpose, engine),
             (source, path) => {
-                let opened = open::source(source, &self.source_shown(), false, engine)?;
+                let opened = open::source(source, &self.source_shown(), purpose, engine)?;
                 let path = path.as_deref().unwrap_or(b"/");
                 self.place(opened, path, follow)
             }
@@ -117,7 +124,13 @@ impl Location {
     }
 
     /// A path without `::`: a directory or an image is its root, anything else one local file.
-    fn open_plain(&self, path: &Path, follow: Follow, engine: &Engine) -> anyhow::Result<Place> {
+    fn open_plain(
+        &self,
+        path: &Path,
+        follow: Follow,
+        purpose: Purpose,
+        engine: &Engine,
+    ) -> anyhow::Result<Place> {
         let is_link = path
             .symlink_metadata()
             .is_ok_and(|metadata| metadata.is_symlink());
@@ -125,7 +138,7 @@ impl Location {
         if !plain_link {
             match recognise(path) {
                 Ok(SourceKind::Directory) => {
-                    return self.place(open::directory(path, false)?, b"/", follow);
+                    return self.place(open::directory(path, purpose)?, b"/", follow);
                 }
                 Ok(SourceKind::Iso) => {
                     let opened = open::iso(&Storage::Path(path.to_owned()), engine)?;
@@ -147,11 +160,12 @@ impl Location {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        self.place(open::directory(&parent, false)?, name.as_bytes(), follow)
+        self.place(open::directory(&parent, purpose)?, name.as_bytes(), follow)
     }
 
     fn place(&self, opened: Opened, path: &[u8], follow: Follow) -> anyhow::Result<Place> {
         let is_local = opened.is_local;
+        let is_image = opened.only_file.is_some();
         let tree = Tree::new(opened.filesystem);
         let only_file = opened.only_file.filter(|_| self.path.is_none());
         let path = only_file.as_deref().unwrap_or(path);
@@ -165,6 +179,7 @@ impl Location {
             name: spot.name,
             entry: spot.entry,
             is_local,
+            is_image,
         })
     }
 

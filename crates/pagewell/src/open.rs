@@ -3,17 +3,37 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use pagewell_fs::FileSystem;
 use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::image::ImageFileSystem;
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::ram::RamFileSystem;
-use pagewell_fs::source::{SourceKind, recognise, recognise_device};
+use pagewell_fs::source::{OpenError, SourceKind, recognise, recognise_device};
 
 use crate::engine::Engine;
 use crate::source::{SUPPORTED, Source};
 use crate::storage::Storage;
+
+/// What a source is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To be read.
+    Read,
+    /// To be copied into: what cannot be written is an error.
+    Fill,
+    /// To be served: what cannot be written is read.
+    Serve {
+        /// Nothing is to be written.
+        read_only: bool,
+    },
+}
+
+impl Purpose {
+    fn writes(self) -> bool {
+        !matches!(self, Self::Read | Self::Serve { read_only: true })
+    }
+}
 
 /// A source that is open.
 pub(crate) struct Opened {
@@ -35,28 +55,27 @@ impl Opened {
     }
 }
 
-/// Opens a source, recognising a path by its content. `shown` is the source as it was given;
-/// for `metadata_sync` see [`directory`].
+/// Opens a source, recognising a path by its content. `shown` is the source as it was given.
 pub(crate) fn source(
     source: &Source,
     shown: &str,
-    metadata_sync: bool,
+    purpose: Purpose,
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     match source {
         Source::Path(path) => {
             let storage = || Storage::Path(path.clone());
             match recognise(path)? {
-                SourceKind::Directory => directory(path, metadata_sync),
+                SourceKind::Directory => directory(path, purpose),
                 SourceKind::Iso => iso(&storage(), engine),
-                SourceKind::Other => image(&storage(), shown, engine),
+                SourceKind::Other => image(&storage(), shown, purpose, engine),
                 SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
             }
         }
-        Source::Storage(storage) => by_content(storage, shown, engine),
-        Source::Directory(path) => directory(path, metadata_sync),
+        Source::Storage(storage) => by_content(storage, shown, purpose, engine),
+        Source::Directory(path) => directory(path, purpose),
         Source::Iso(storage) => iso(storage, engine),
-        Source::Image(storage) => image(storage, shown, engine),
+        Source::Image(storage) => image(storage, shown, purpose, engine),
         Source::Ram(bytes) => {
             let ram = RamFileSystem::new(*bytes).with_context(|| shown.to_owned())?;
             Ok(Opened::new(ram))
@@ -72,11 +91,11 @@ fn unsupported(shown: &str, what: &str) -> anyhow::Error {
 }
 
 /// Opens a directory of this machine. Changes of names and attributes reach the device with
-/// [`FileSystem::sync`], not one by one, unless `metadata_sync`: a server promises more than a
+/// [`FileSystem::sync`], not one by one, unless it is served: a server promises more than a
 /// command does.
-pub(crate) fn directory(path: &Path, metadata_sync: bool) -> anyhow::Result<Opened> {
+pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
     let options = Options {
-        metadata_sync,
+        metadata_sync: matches!(purpose, Purpose::Serve { .. }),
         ..Options::default()
     };
     Ok(Opened {
@@ -87,30 +106,69 @@ pub(crate) fn directory(path: &Path, metadata_sync: bool) -> anyhow::Result<Open
 
 /// Opens an ISO image.
 pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> {
-    let opened = engine.open(storage)?;
+    let opened = engine.open(storage, false)?;
     let cache = engine.cache()?;
     let iso = IsoFileSystem::from_device(opened.device, cache, IsoOptions::default())?;
     Ok(Opened::new(iso))
 }
 
 /// Opens anything as a disk image: one file.
-fn image(storage: &Storage, shown: &str, engine: &Engine) -> anyhow::Result<Opened> {
-    let opened = engine.open(storage).with_context(|| shown.to_owned())?;
+fn image(
+    storage: &Storage,
+    shown: &str,
+    purpose: Purpose,
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
+    let opened = engine.open(storage, purpose.writes());
+    let opened = match opened {
+        Err(error) if is_in_use(&error) => return Err(in_use(&error, purpose)),
+        opened => opened.with_context(|| shown.to_owned())?,
+    };
+    if let Some(reason) = opened
+        .read_only
+        .as_ref()
+        .filter(|_| purpose == Purpose::Fill)
+    {
+        bail!("{shown}: cannot be written: {reason}");
+    }
     let name = opened.origin.name().to_vec();
     let image = ImageFileSystem::from_device(opened.device, opened.origin, engine.cache()?);
+    let image = if opened.read_only.is_none() {
+        image.writable()
+    } else {
+        image
+    };
     Ok(Opened {
         only_file: Some(name),
         ..Opened::new(image)
     })
 }
 
+fn is_in_use(error: &anyhow::Error) -> bool {
+    let opening = error.downcast_ref::<OpenError>();
+    opening.is_some_and(OpenError::is_in_use)
+}
+
+/// What to do about it, where that is known.
+fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
+    match purpose {
+        Purpose::Serve { .. } => anyhow!("{error:#} (--read-only serves it without writing)"),
+        Purpose::Fill | Purpose::Read => anyhow!("{error:#}"),
+    }
+}
+
 /// Opens storage as what its content is.
-fn by_content(storage: &Storage, shown: &str, engine: &Engine) -> anyhow::Result<Opened> {
+fn by_content(
+    storage: &Storage,
+    shown: &str,
+    purpose: Purpose,
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
     // Without the simulated device: looking at it is not part of what is measured.
-    let looked_at = storage.open().with_context(|| shown.to_owned())?;
+    let looked_at = storage.open(false).with_context(|| shown.to_owned())?;
     match recognise_device(&*looked_at.device)? {
         SourceKind::Iso => iso(storage, engine),
         SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
-        SourceKind::Directory | SourceKind::Other => image(storage, shown, engine),
+        SourceKind::Directory | SourceKind::Other => image(storage, shown, purpose, engine),
     }
 }

@@ -18,8 +18,14 @@ const KEY_NAME: &str = "handle-key";
 /// `$XDG_STATE_HOME/pagewell` or `$HOME/.local/state/pagewell`. The variables count only when
 /// they are absolute, as the XDG base directory specification asks.
 pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
+    base_directory()
+        .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))
+}
+
+/// [`default_directory`], nothing when there is no home directory.
+pub(crate) fn base_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
-        return Ok(PathBuf::from("/var/lib/pagewell"));
+        return Some(PathBuf::from("/var/lib/pagewell"));
     }
     let absolute = |variable: &str| {
         let value = std::env::var_os(variable).map(PathBuf::from);
@@ -28,7 +34,6 @@ pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|base| base.join("pagewell"))
-        .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))
 }
 
 /// Reads the key in `directory`, making both when they are missing. Two servers that start at
@@ -79,12 +84,7 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
 /// Makes the key in a file of its own and gives it the real name only when it is complete and on
 /// the device: nobody ever sees half a key, and of two that do so at once one wins.
 fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
-    let mut random = [0; KEY_BYTES + 8];
-    let mut filled = 0;
-    while filled < random.len() {
-        let flags = rustix::rand::GetRandomFlags::empty();
-        filled += rustix::rand::getrandom(&mut random[filled..], flags)?;
-    }
+    let random: [u8; KEY_BYTES + 8] = random()?;
     let (key, suffix) = random.split_at(KEY_BYTES);
     let suffix = crate::escape::hexadecimal(suffix);
     let temporary = directory.join(format!("{KEY_NAME}.{suffix}"));
@@ -96,6 +96,17 @@ fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
     }
     removed?;
     File::open(directory)?.sync_all()
+}
+
+/// Random bytes that nobody can guess.
+pub(crate) fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
+    let mut random = [0; BYTES];
+    let mut filled = 0;
+    while filled < random.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut random[filled..], flags)?;
+    }
+    Ok(random)
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -18,11 +18,15 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use pagewell_device::model::Parameters;
-use pagewell_device::{Device, Engine, FileDevice, Mirror, Model, RamDevice, Stripe};
+use pagewell_device::{
+    Device, Engine, Error as DeviceError, FileDevice, FileOptions, Model, RamDevice, Stripe,
+};
 use pagewell_fs::image::Origin;
 use pagewell_fs::source::OpenError;
+use rustix::io::Errno;
 
 use crate::failure::usage;
+use crate::mirror;
 use crate::size;
 use crate::source::kind_of;
 
@@ -50,9 +54,14 @@ pub(crate) struct Opened {
     pub(crate) device: Arc<dyn Device>,
     /// What they are made of.
     pub(crate) origin: Origin,
-    /// A line for each file and block device: how it is read.
+    /// A line for each file and block device: how it is read and written.
     pub(crate) notes: Vec<String>,
+    /// Why it cannot be written; `None` when it can.
+    pub(crate) read_only: Option<String>,
 }
+
+/// What nobody asked to write.
+const NOT_ASKED: &str = "opened to be read";
 
 impl Storage {
     /// Parses storage; looks at no file.
@@ -103,39 +112,78 @@ impl Storage {
         }
     }
 
-    /// Opens all of it.
-    pub(crate) fn open(&self) -> anyhow::Result<Opened> {
+    /// Opens all of it; to be written, too, when that is asked for and every part allows it.
+    pub(crate) fn open(&self, writable: bool) -> anyhow::Result<Opened> {
+        self.open_unless(writable, &mut || mirror::why_not_alone(self))
+    }
+
+    /// `why_not` says why this may only be read.
+    fn open_unless(
+        &self,
+        writable: bool,
+        why_not: &mut dyn FnMut() -> Option<String>,
+    ) -> anyhow::Result<Opened> {
+        if writable && let Some(reason) = why_not() {
+            return Ok(Opened {
+                read_only: Some(reason),
+                ..self.open_as(false)?
+            });
+        }
+        let opened = self.open_as(writable)?;
+        if !writable {
+            return Ok(opened);
+        }
+        // The locks may have been waited for while their holder made a mirror of this.
+        let Some(reason) = opened.read_only.clone().or_else(why_not) else {
+            return Ok(opened);
+        };
+        // Parts that could be written are not kept from others who want to.
+        drop(opened);
+        Ok(Opened {
+            read_only: Some(reason),
+            ..self.open_as(false)?
+        })
+    }
+
+    /// The same, and also what is a half of a mirror is opened to be written.
+    pub(crate) fn open_as(&self, writable: bool) -> anyhow::Result<Opened> {
         match self {
-            Self::Path(path) => open_path(path),
+            Self::Path(path) => open_path(path, writable),
             Self::Ram(bytes) => Ok(Opened {
                 device: Arc::new(RamDevice::new(&format!("ram:{bytes}"), *bytes)),
                 origin: Origin::of_parts(b"ram.img", &[]),
                 notes: Vec::new(),
+                read_only: (!writable).then(|| NOT_ASKED.to_owned()),
             }),
             Self::Stripe(chunk_bytes, parts) => {
-                let parts = Parts::open(parts)?;
+                let parts = Parts::open(parts, writable)?;
                 let name = format!("stripe:{chunk_bytes}:{}", parts.names());
                 Ok(Opened {
                     device: Arc::new(Stripe::new(&name, parts.devices, *chunk_bytes)?),
                     origin: Origin::of_parts(b"stripe.img", &parts.origins),
                     notes: parts.notes,
+                    read_only: parts.read_only,
                 })
             }
-            Self::Mirror(parts) => {
-                let parts = Parts::open(parts)?;
+            Self::Mirror(halves) => {
+                let parts = Parts::open(halves, writable)?;
                 let name = format!("mirror:{}", parts.names());
                 let first = parts
                     .origins
                     .first()
                     .map_or(&b"mirror.img"[..], Origin::name);
+                let origin = Origin::of_parts(first, &parts.origins);
+                let (device, refused) =
+                    mirror::open(&name, halves, parts.devices, parts.read_only.is_none())?;
                 Ok(Opened {
-                    origin: Origin::of_parts(first, &parts.origins),
-                    device: Arc::new(Mirror::new(&name, parts.devices)?),
+                    origin,
+                    device,
                     notes: parts.notes,
+                    read_only: parts.read_only.or(refused),
                 })
             }
             Self::Model(parameters, inner) => {
-                let inner = inner.open()?;
+                let inner = inner.open_as(writable)?;
                 Ok(Opened {
                     device: model(inner.device, Parameters::parse(parameters)?)?,
                     ..inner
@@ -155,9 +203,18 @@ pub(crate) fn model(
     Ok(Arc::new(model))
 }
 
-fn open_path(path: &Path) -> anyhow::Result<Opened> {
-    let device = FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))?;
+fn open_path(path: &Path, writable: bool) -> anyhow::Result<Opened> {
     let origin = Origin::of_path(path)?;
+    let (device, read_only) = if writable {
+        open_to_write(path, &origin)?
+    } else {
+        (open_to_read(path)?, Some(NOT_ASKED.to_owned()))
+    };
+    let used = if read_only.is_none() {
+        "read and written"
+    } else {
+        "read"
+    };
     let way = if device.is_direct() {
         "past the kernel's page cache"
     } else {
@@ -168,27 +225,58 @@ fn open_path(path: &Path) -> anyhow::Result<Opened> {
         Engine::Ring | Engine::Automatic => "io_uring",
     };
     Ok(Opened {
-        notes: vec![format!("{}: read {way}, by {engine}", device.name())],
+        notes: vec![format!("{}: {used} {way}, by {engine}", device.name())],
         device: Arc::new(device),
         origin,
+        read_only,
     })
 }
+
+fn open_to_read(path: &Path) -> Result<FileDevice, OpenError> {
+    FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))
+}
+
+/// Opens a file to be written; to be read, with the reason, when it does not allow more. That
+/// root may write to anything is no reason to write to what is marked as not to be written.
+fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<String>), OpenError> {
+    let name = path.display();
+    if !origin.has_write_permission() {
+        let reason = format!("{name}: its permissions let nobody write");
+        return Ok((open_to_read(path)?, Some(reason)));
+    }
+    let options = FileOptions {
+        writable: true,
+        ..FileOptions::default()
+    };
+    match FileDevice::open_with(path, options) {
+        Ok(device) => Ok((device, None)),
+        Err(DeviceError::Open { errno, .. }) if DENIED.contains(&errno) => {
+            Ok((open_to_read(path)?, Some(format!("{name}: {errno}"))))
+        }
+        Err(error) => Err(OpenError::of_device(path, error)),
+    }
+}
+
+/// What the system says of files that may be read and not written.
+const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTBSY];
 
 #[derive(Default)]
 struct Parts {
     devices: Vec<Arc<dyn Device>>,
     origins: Vec<Origin>,
     notes: Vec<String>,
+    read_only: Option<String>,
 }
 
 impl Parts {
-    fn open(parts: &[Storage]) -> anyhow::Result<Self> {
+    fn open(parts: &[Storage], writable: bool) -> anyhow::Result<Self> {
         let mut all = Self::default();
         for part in parts {
-            let opened = part.open()?;
+            let opened = part.open_as(writable)?;
             all.devices.push(opened.device);
             all.origins.push(opened.origin);
             all.notes.extend(opened.notes);
+            all.read_only = all.read_only.or(opened.read_only);
         }
         Ok(all)
     }
@@ -317,5 +405,20 @@ mod tests {
             let line = one_line(&error);
             assert!(line.contains(part), "{line} lacks {part}");
         }
+    }
+
+    #[test]
+    fn what_became_a_half_while_its_lock_was_waited_for_is_only_read() {
+        let storage = Storage::Ram(4096);
+        let mut asked = 0;
+        let mut later = || {
+            asked += 1;
+            (asked == 2).then(|| "a half".to_owned())
+        };
+        let opened = storage.open_unless(true, &mut later).unwrap();
+        assert_eq!(opened.read_only.as_deref(), Some("a half"));
+        assert_eq!(asked, 2);
+        let opened = storage.open_unless(true, &mut || None).unwrap();
+        assert_eq!(opened.read_only, None);
     }
 }

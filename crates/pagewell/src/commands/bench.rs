@@ -8,14 +8,19 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use pagewell_bench::experiment::direct::{self, Choice, TargetName};
+use pagewell_bench::experiment::seekreadwrite;
 use pagewell_bench::experiment::{
     Experiment, Options, Session, compare_documents, document, page, text,
 };
 use pagewell_bench::measure::Environment;
+use pagewell_cache::WriteRule;
 
 use crate::failure::Outcome;
 use crate::size;
 use crate::values::parse_count;
+
+/// Largest block of the program that rewrites blocks.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
 ///
@@ -65,6 +70,9 @@ struct Manner {
 enum BenchCommand {
     /// Read the same bytes directly, raw, buffered and without a copy
     Direct(DirectArguments),
+    /// Rewrite cached blocks under the rules that say when they go to the device
+    #[command(name = "seekreadwrite")]
+    SeekReadWrite(SeekReadWriteArguments),
     /// Compare two results; proven to be worse gives exit code 1
     Compare {
         /// The result from before
@@ -133,6 +141,67 @@ impl DirectArguments {
     }
 }
 
+/// Rewrite cached blocks under the rules that say when they go to the device.
+///
+/// Without an option: all sizes of the report under all rules, in memory, on a scratch file and
+/// on slow devices. With one: this program alone, on a scratch file unless a TARGET says else.
+/// Only files made for it are written to.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell bench seekreadwrite --quick                       the report's table
+  pagewell bench seekreadwrite --blocks 16 --write-size 4095 --rule delayed --rule block-end
+  pagewell bench seekreadwrite memory model:hdd-7200,speed=20 delay:5ms")]
+struct SeekReadWriteArguments {
+    /// What the file is on: memory, file, delay:TIME or model:NAME[,OPTION=VALUE]...
+    #[arg(value_name = "TARGET")]
+    targets: Vec<seekreadwrite::TargetName>,
+    /// Updates of the program [default: 10000]
+    #[arg(long, value_name = "N", value_parser = parse_updates)]
+    count: Option<u32>,
+    /// Blocks of the file [default: 8]
+    #[arg(long, value_name = "N", value_parser = parse_blocks)]
+    blocks: Option<u32>,
+    /// In which order: stride, sequential or random [default: stride]
+    #[arg(long, value_name = "ORDER")]
+    order: Option<seekreadwrite::Order>,
+    /// Bytes from block to block, and bytes read [default: 8192]
+    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
+    block_size: Option<u64>,
+    /// Bytes written [default: 8192]
+    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
+    write_size: Option<u64>,
+    /// Only this rule, delayed, block-end, nocluster, sync or bug-replica; can be repeated
+    #[arg(long = "rule", value_name = "RULE", value_parser = parse_write_rule)]
+    rules: Vec<WriteRule>,
+    /// Where scratch files are made; by default TMPDIR
+    #[arg(long, value_name = "PATH")]
+    directory: Option<PathBuf>,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+impl SeekReadWriteArguments {
+    fn choice(&self) -> seekreadwrite::Choice {
+        let default = seekreadwrite::Program::default();
+        let program = seekreadwrite::Program {
+            updates: self.count.map_or(default.updates, u64::from),
+            blocks: self.blocks.map_or(default.blocks, u64::from),
+            order: self.order.unwrap_or(default.order),
+            block_bytes: self.block_size.unwrap_or(default.block_bytes),
+            write_bytes: self.write_size.unwrap_or(default.write_bytes),
+        };
+        let mut choice = seekreadwrite::Choice::everything(self.manner.quick);
+        choice.program = (program != default).then_some(program);
+        choice.rules.clone_from(&self.rules);
+        choice.targets.clone_from(&self.targets);
+        if let Some(directory) = &self.directory {
+            choice.directory.clone_from(directory);
+        }
+        choice
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Experiments(Vec<Experiment>);
 
@@ -151,6 +220,30 @@ fn parse_repeat(text: &str) -> Result<u32, String> {
     parse_count(text, 1000)
 }
 
+fn parse_updates(text: &str) -> Result<u32, String> {
+    parse_count(text, 100_000_000)
+}
+
+fn parse_blocks(text: &str) -> Result<u32, String> {
+    parse_count(text, 1_000_000)
+}
+
+/// Bytes of a block: at least one, and so few that the file of all blocks can be had.
+fn parse_block_bytes(text: &str) -> Result<u64, String> {
+    let bytes = size::parse(text)?;
+    if (1..=BLOCK_BYTES_MAX).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err("1 byte to 1m".to_owned())
+}
+
+fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
+    WriteRule::parse(text).ok_or_else(|| {
+        let names: Vec<_> = WriteRule::ALL.iter().map(|rule| rule.name()).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
 fn parse_seconds(text: &str) -> Result<u32, String> {
     parse_count(text, 1_000_000)
 }
@@ -161,6 +254,9 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
         Some(BenchCommand::Compare { before, after }) => compare(before, after),
         Some(BenchCommand::Direct(chosen)) => measure(&chosen.manner, |session| {
             direct::run_choice(session, &chosen.choice());
+        }),
+        Some(BenchCommand::SeekReadWrite(chosen)) => measure(&chosen.manner, |session| {
+            seekreadwrite::run_choice(session, &chosen.choice());
         }),
         None => measure(&arguments.manner, |session| {
             for experiment in arguments.experiments.iter().flat_map(|list| &list.0) {
@@ -250,6 +346,33 @@ mod tests {
         );
         let all = Line::try_parse_from(["bench", "filecache", "--quick"]).unwrap();
         assert!(all.bench.command.is_none() && all.bench.manner.quick);
+    }
+
+    #[test]
+    fn seekreadwrite_is_the_program_of_the_report_unless_told_else() {
+        use clap::Parser;
+        let chosen = |line: &str| {
+            let line = Line::try_parse_from(line.split(' ')).unwrap();
+            match line.bench.command {
+                Some(BenchCommand::SeekReadWrite(arguments)) => arguments.choice(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let all = chosen("bench seekreadwrite --quick");
+        assert!(all.quick && all.program.is_none() && all.targets.is_empty());
+        let line = "bench seekreadwrite --blocks 16 --write-size 4095 --rule sync memory";
+        let one = chosen(line);
+        let program = seekreadwrite::Program {
+            blocks: 16,
+            write_bytes: 4095,
+            ..Default::default()
+        };
+        assert_eq!(one.program, Some(program));
+        assert_eq!(one.rules, [WriteRule::Sync]);
+        for wrong in ["--blocks 0", "--write-size 2m", "--rule never", "tape"] {
+            let line = format!("bench seekreadwrite {wrong}");
+            assert!(Line::try_parse_from(line.split(' ')).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::copy::{Copier, Target};
 use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
 use crate::failure::{self, Outcome};
 use crate::location::{Follow, Location, Place};
+use crate::open::Purpose;
 
 /// Copy files and directories between any two locations.
 ///
@@ -17,7 +18,9 @@ use crate::location::{Follow, Location, Place};
 /// has the permissions and the modification time of the original. Existing files are
 /// overwritten, directories are merged, and nothing replaces a directory or a special file.
 /// With -r symbolic links are copied as links, without it what they lead to is copied. The root
-/// of an image has no name: its contents are copied. One failure does not end the work; at the
+/// of an ISO image has no name: its contents are copied. A disk image (image:PATH) as the target
+/// is written to, from its first byte: it keeps its length, which must be enough, its name and its
+/// permissions, and what is behind the copy. One failure does not end the work; at the
 /// end everything copied has been brought to the device.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -25,6 +28,7 @@ Examples:
   pagewell cp debian.iso::/boot/vmlinuz .     one file out of an image
   pagewell cp -r debian.iso unpacked          all of an image, into a new directory
   pagewell cp image:/dev/sdb disk.img         all bytes of a block device
+  pagewell cp disk.img image:/dev/sdb         and back: over what is there
   pagewell cp -rp /srv/data /backup           with owners and access times")]
 pub(crate) struct CpArguments {
     /// Copy directories and all that is in them
@@ -47,7 +51,7 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         return Err(failure::usage("cp needs a source and a target"));
     };
     let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
-    let target = target.open(Follow::Always, &engine)?;
+    let target = target.open(Follow::Always, Purpose::Fill, &engine)?;
     let into = target.entry.filter(is_directory);
     if sources.len() > 1 && into.is_none() {
         bail!(

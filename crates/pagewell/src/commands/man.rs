@@ -54,6 +54,10 @@ fn write_all(program: &clap::Command, directory: &Path) -> anyhow::Result<()> {
     let mut pages = vec![("pagewell.1".to_owned(), program.clone())];
     for command in program.get_subcommands() {
         let name = format!("pagewell-{}", command.get_name());
+        for part in command.get_subcommands() {
+            let name = format!("{name}-{}", part.get_name());
+            pages.push((format!("{name}.1"), part.clone()));
+        }
         pages.push((format!("{name}.1"), command.clone()));
     }
     for (name, command) in pages {

@@ -7,6 +7,7 @@ pub(crate) mod counters;
 pub(crate) mod cp;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod mirror;
 pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod sum;
@@ -23,6 +24,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
         Command::Cp(arguments) => cp::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Sum(arguments) => sum::run(arguments),
+        Command::Mirror(arguments) => mirror::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),

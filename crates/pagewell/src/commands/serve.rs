@@ -18,7 +18,7 @@ use crate::failure::{Outcome, report, usage};
 use crate::http::server::HttpServer;
 use crate::metrics::{Snapshot, snapshot, table};
 use crate::mount_commands;
-use crate::open;
+use crate::open::{self, Purpose};
 use crate::signals::StopSignals;
 use crate::state;
 use crate::values;
@@ -59,7 +59,8 @@ pub(crate) struct ServeArguments {
         value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
     )]
     threads: u32,
-    /// Refuse all changes
+    /// Refuse all changes. Without it, disk images (not ISO images) can be written where their
+    /// permissions and this user allow it
     #[arg(long)]
     read_only: bool,
     /// Whose calls are made as the anonymous user
@@ -169,10 +170,11 @@ fn open_all(
     let mut opened = Vec::with_capacity(exports.len());
     for export in exports {
         let shown = export.text.to_string_lossy();
-        let source = open::source(&export.source, &shown, true, engine)?;
+        let read_only = arguments.read_only;
+        let source = open::source(&export.source, &shown, Purpose::Serve { read_only }, engine)?;
         acts_as_itself |= source.is_local && !is_root;
         opened.push(Export {
-            read_only: arguments.read_only,
+            read_only,
             squash: match arguments.squash {
                 SquashArgument::None => Squash::None,
                 SquashArgument::Root => Squash::Root,

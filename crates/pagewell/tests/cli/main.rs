@@ -5,11 +5,23 @@
     reason = "what a test cannot do makes it fail"
 )]
 
+#[path = "../../../nfsd/tests/wire/client.rs"]
+#[allow(dead_code, reason = "the client is that of the server's tests")]
+mod client;
+#[path = "../../../nfsd/tests/wire/mount_client.rs"]
+#[allow(dead_code, reason = "the client is that of the server's tests")]
+mod mount_client;
+#[path = "../../../nfsd/tests/wire/operations.rs"]
+#[allow(dead_code, reason = "the client is that of the server's tests")]
+mod operations;
+
 mod bad_input;
 mod copying;
 mod documents;
 mod images;
 mod measuring;
+mod mirrors;
 mod reading;
 mod serving;
 mod support;
+mod writing;

@@ -193,6 +193,21 @@ impl Serve {
     /// Starts `pagewell serve` with these arguments, on a port that is free, and waits until it
     /// is ready.
     pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::start_by(program(), arguments)
+    }
+
+    /// The same where no file can be written past so many bytes, as on a full file system.
+    pub(crate) fn start_limited(arguments: &[&str], file_bytes_max: u64) -> Self {
+        let mut shell = Command::new("sh");
+        let blocks = (file_bytes_max / 512).to_string();
+        let script = "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"";
+        let program = env!("CARGO_BIN_EXE_pagewell");
+        shell.args(["-c", script, &blocks, program]);
+        shell.env("LC_ALL", "C").stdin(Stdio::null());
+        Self::start_by(shell, arguments)
+    }
+
+    fn start_by(command: Command, arguments: &[&str]) -> Self {
         let state = tempfile::tempdir().expect("a temporary directory");
         let mut all = vec![
             OsString::from("--state-dir"),
@@ -201,14 +216,18 @@ impl Serve {
             "127.0.0.1:0".into(),
         ];
         all.extend(arguments.iter().map(OsString::from));
-        let mut serve = Self::start_exactly(&all);
+        let mut serve = Self::spawn(command, &all);
         serve._state = Some(state);
         serve
     }
 
     /// Starts `pagewell serve` with exactly these arguments.
     pub(crate) fn start_exactly<S: AsRef<OsStr>>(arguments: &[S]) -> Self {
-        let mut child = program()
+        Self::spawn(program(), arguments)
+    }
+
+    fn spawn<S: AsRef<OsStr>>(mut command: Command, arguments: &[S]) -> Self {
+        let mut child = command
             .arg("serve")
             .args(arguments)
             .stdout(Stdio::piped())
@@ -262,6 +281,12 @@ impl Serve {
         }
     }
 
+    /// A path as the programs of libnfs name it.
+    pub(crate) fn libnfs_url(&self, path: &str) -> String {
+        let port = self.address().port();
+        format!("nfs://127.0.0.1/{path}?version=3&nfsport={port}&mountport={port}")
+    }
+
     /// Where it answers HTTP.
     pub(crate) fn http(&mut self) -> SocketAddr {
         let lines = self.lines_until("metrics http://");
@@ -273,15 +298,20 @@ impl Serve {
             .expect("an address")
     }
 
+    /// Its number among processes.
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
+        let id = self.process_id().to_string();
         tool(Path::new("/"), &["kill", "-s", name, &id]);
     }
 
     /// Sends a signal two times, as timeout(1) does.
     pub(crate) fn signal_twice(&self, name: &str) {
-        let id = self.child.id().to_string();
+        let id = self.process_id().to_string();
         tool(Path::new("/"), &["kill", "-s", name, &id, &id]);
     }
 

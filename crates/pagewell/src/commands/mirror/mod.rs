@@ -1,0 +1,90 @@
+//! `pagewell mirror`.
+
+mod resync;
+mod status;
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use pagewell_device::Device;
+
+use crate::failure::{Outcome, usage};
+use crate::mirror::Records;
+use crate::source::Source;
+use crate::storage::Storage;
+
+/// Look after mirrors: see how their halves stand, and make them equal.
+///
+/// A mirror that is written to keeps a record of each half, beside a file as
+/// PATH.pagewell-mirror, for a block device in the state directory. A half that missed a write
+/// is not read again before it has been made equal.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell mirror status mirror:a.img,b.img             how the halves stand
+  pagewell mirror resync mirror:a.img,b.img             make them equal
+  pagewell mirror resync mirror:a.img,new.img --from a.img    replace a half")]
+pub(crate) struct MirrorArguments {
+    /// What to do.
+    #[command(subcommand)]
+    command: MirrorCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum MirrorCommand {
+    Resync(resync::ResyncArguments),
+    Status(status::StatusArguments),
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &MirrorArguments) -> anyhow::Result<Outcome> {
+    match &arguments.command {
+        MirrorCommand::Resync(arguments) => resync::run(arguments),
+        MirrorCommand::Status(arguments) => status::run(arguments),
+    }
+}
+
+/// The halves of a mirror, open.
+struct Halves {
+    /// The mirror, as messages call it.
+    name: String,
+    storage: Vec<Storage>,
+    devices: Vec<Arc<dyn Device>>,
+    records: Records,
+}
+
+impl Halves {
+    /// Parses a source that has to be a mirror.
+    fn parse(text: &OsStr) -> anyhow::Result<Vec<Storage>> {
+        match Source::parse(text)? {
+            Source::Storage(Storage::Mirror(halves))
+            | Source::Image(Storage::Mirror(halves))
+            | Source::Iso(Storage::Mirror(halves)) => Ok(halves),
+            _ => Err(usage(format!(
+                "{}: is no mirror: write it as mirror:SOURCE,SOURCE...",
+                text.display()
+            ))),
+        }
+    }
+
+    /// Opens each half by itself. For writing each is kept from other programs.
+    fn open(text: &OsStr, storage: Vec<Storage>, writable: bool) -> anyhow::Result<Self> {
+        let name = text.to_string_lossy().into_owned();
+        let mut devices = Vec::with_capacity(storage.len());
+        for half in &storage {
+            let opened = half.open_as(writable)?;
+            if let Some(reason) = opened.read_only.filter(|_| writable) {
+                anyhow::bail!("{name}: cannot be written: {reason}");
+            }
+            devices.push(opened.device);
+        }
+        let records = Records::of(&storage, &devices)?;
+        Ok(Self {
+            name,
+            storage,
+            devices,
+            records,
+        })
+    }
+}
