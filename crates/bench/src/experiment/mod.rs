@@ -16,6 +16,7 @@ mod table;
 pub mod direct;
 pub mod filecache;
 pub mod hsfs;
+pub mod seekreadwrite;
 
 pub use comparison::{Comparison, compare_documents};
 pub use document::{SCHEMA, document};
@@ -92,6 +93,7 @@ macro_rules! experiments {
 
 experiments! {
     Hsfs = "hsfs", hsfs, "Files on a DVD, read in small pieces: read-ahead and an elevator.";
+    SeekReadWrite = "seekreadwrite", seekreadwrite, "Cached blocks, rewritten under five rules.";
     Direct = "direct", direct, "Direct, raw, buffered and lent reads of the same bytes.";
     FileCache = "filecache", filecache, "Random reads through windows, and with all memory mapped.";
 }

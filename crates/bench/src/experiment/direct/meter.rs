@@ -118,10 +118,8 @@ impl Device for Metered {
     }
 
     fn submit(&self, request: Request) {
-        let (operation, offset) = (request.operation(), request.offset());
-        let (segments, issuer) = (request.segments().to_vec(), request.issuer());
         let shared = self.shared.clone();
-        let completion = move |outcome| {
+        let metered = request.relay(move |request, outcome| {
             let start = thread_cpu();
             request.complete(outcome);
             let took = thread_cpu().saturating_sub(start);
@@ -130,11 +128,7 @@ impl Device for Metered {
             } else {
                 add(&shared.completions_ns, took);
             }
-        };
-        // SAFETY: the segments are those of `request`, which whoever made it keeps valid and for
-        // its transfer alone until it completes; the completion owns it and completes it after
-        // this transfer.
-        let metered = unsafe { Request::new(operation, offset, segments, issuer, completion) };
+        });
         let nested = NESTED.get();
         let start = thread_cpu();
         INSIDE.set(INSIDE.get() + 1);

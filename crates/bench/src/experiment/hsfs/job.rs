@@ -21,6 +21,8 @@ pub(super) struct Read {
     pub(super) offset: u64,
     pub(super) length: usize,
     pub(super) issuer: Issuer,
+    /// Where the file ends, when there are many on the device.
+    pub(super) bound: Option<u64>,
 }
 
 /// What a job did.
@@ -63,6 +65,7 @@ impl Job {
             offset,
             length,
             issuer,
+            bound: None,
         });
         Self {
             name: name.to_owned(),
@@ -123,6 +126,7 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
         let mode = ReadMode {
             may_block: true,
             issuer: read.issuer,
+            bound: read.bound,
         };
         rig.device.read_at(read.offset, &mut buffer, mode)?;
         let end = Instant::now();

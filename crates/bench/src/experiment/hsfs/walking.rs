@@ -4,7 +4,7 @@
 //! of a directory lie together, in an order that has nothing to do with their names, as mastering
 //! programs leave them. tar reads a directory by names and so jumps about in it; cpio was fed by
 //! find and takes the files as they lie. Both read the sector of each directory when they come to
-//! it.
+//! it. The cache is told where the file ends that is read, as the readers of images tell it.
 
 use pagewell_device::Issuer;
 
@@ -85,6 +85,7 @@ impl Layout {
                 offset: directory.sector,
                 length: usize::try_from(SECTOR_BYTES).unwrap_or(0),
                 issuer: Issuer::Metadata,
+                bound: None,
             });
             let mut files = directory.files.clone();
             if by_name {
@@ -96,6 +97,7 @@ impl Layout {
                     offset: file.offset + start,
                     length: usize::try_from(BLOCK_BYTES.min(file.length - start)).unwrap_or(0),
                     issuer: Issuer::Reader,
+                    bound: Some(file.offset + file.length),
                 }));
             }
         }
@@ -182,5 +184,43 @@ mod tests {
             offsets.is_sorted()
         });
         assert_eq!(sums, [false, true]);
+    }
+
+    /// Runs a program over a disc of 20 directories, eight times as long as the cache, in front of
+    /// a drive that is slow against the host, as drives are.
+    fn walk(name: &str, is_told: bool) -> Run {
+        let layout = Layout::new(20);
+        let setup = Setup {
+            length_bytes: layout.length_bytes,
+            cache_bytes: 8 << 20,
+            speed: 200.0,
+            queue_depth: 1,
+        };
+        let rig = Rig::new(&Variant::ENHANCED, setup).unwrap();
+        let mut job = layout.job(name, name == "tar");
+        if !is_told {
+            job.reads = Box::new(job.reads.map(|read| Read {
+                bound: None,
+                ..read
+            }));
+        }
+        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(5);
+        let run = rig.run(vec![job], None, deadline).unwrap();
+        assert_eq!(
+            run.bytes(),
+            layout.bytes() + layout.directories.len() as u64 * SECTOR_BYTES
+        );
+        run
+    }
+
+    #[test]
+    fn known_ends_of_files_save_bytes_and_cost_no_requests() {
+        let tar = walk("tar", true);
+        // Without them it is 1.7 to 3.1 times the bytes, with them 1.3 to 1.5.
+        let (fetched, wanted) = (tar.device.bytes(), tar.bytes());
+        assert!(fetched * 100 <= wanted * 165, "{fetched} of {wanted}");
+        let [told, blind] = [true, false].map(|is_told| walk("cpio", is_told).device);
+        let (told, blind) = (told.requests(), blind.requests());
+        assert!(told <= blind * 11 / 10, "{told} {blind}");
     }
 }

@@ -1,0 +1,313 @@
+//! What is run, and what the report says of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pagewell_cache::WriteRule as Rule;
+use pagewell_device::model::Parameters;
+
+use super::program::{BLOCK_BYTES, Order, Program};
+use super::run::{Plan, Run};
+use super::target::TargetName;
+use crate::experiment::{Error, Result};
+
+/// The report's disks turn so fast.
+const DISK: &str = "hdd-7200";
+/// How much faster than a real one the disk's clock runs, so that ten thousand writes of one
+/// after the other take seconds.
+const SPEED: f64 = 20.0;
+const SLOW: Duration = Duration::from_millis(5);
+/// Updates where two devices are compared: enough for a run that chance does not rule.
+const LONG_UPDATES: u64 = 200_000;
+/// The other thread of a plan with commits comes back so often.
+const COMMIT_INTERVAL: Duration = Duration::from_millis(1);
+/// Bytes from block to block, and written: the cells of the report's table.
+const BLOCK_SIZES: [u64; 3] = [BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1];
+const WRITE_SIZES: [u64; 6] = [
+    BLOCK_BYTES - 1,
+    BLOCK_BYTES,
+    BLOCK_BYTES + 1,
+    BLOCK_BYTES / 2 - 1,
+    BLOCK_BYTES / 2,
+    BLOCK_BYTES / 2 + 1,
+];
+/// Device operations and seconds of the report, on an old machine: a row for each block size, a
+/// column for each write size.
+const REPORT: [[(u64, f64); 6]; 3] = [
+    [
+        (7500, 34.10),
+        (7500, 31.52),
+        (7500, 32.63),
+        (7500, 33.79),
+        (7500, 34.00),
+        (7500, 33.58),
+    ],
+    [
+        (0, 1.97),
+        (8750, 39.30),
+        (8750, 40.09),
+        (0, 0.76),
+        (0, 0.58),
+        (0, 0.74),
+    ],
+    [
+        (8750, 46.22),
+        (8750, 40.48),
+        (8750, 40.57),
+        (0, 1.00),
+        (0, 1.05),
+        (0, 1.02),
+    ],
+];
+/// Device operations of the report with 16 blocks.
+const REPORT_16_BLOCKS: u64 = 9375;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Fewer cases.
+    pub quick: bool,
+    /// The program; none means all of the report's.
+    pub program: Option<Program>,
+    /// The rules; none means all.
+    pub rules: Vec<Rule>,
+    /// What the file is on; none means memory, a file and slow devices.
+    pub targets: Vec<TargetName>,
+    /// Where scratch files are made.
+    pub directory: PathBuf,
+}
+
+/// A plan, and its runs.
+#[derive(Clone, Debug)]
+pub(super) struct Case {
+    pub(super) plan: Plan,
+    pub(super) runs: Vec<Run>,
+}
+
+impl Choice {
+    /// Everything.
+    #[must_use]
+    pub fn everything(quick: bool) -> Self {
+        Self {
+            quick,
+            program: None,
+            rules: Vec::new(),
+            targets: Vec::new(),
+            directory: std::env::temp_dir(),
+        }
+    }
+
+    fn rules(&self) -> &[Rule] {
+        if self.rules.is_empty() {
+            &Rule::ALL
+        } else {
+            &self.rules
+        }
+    }
+
+    /// The cases.
+    pub(super) fn cases(&self) -> Result<Vec<Case>> {
+        let mut plans = Vec::new();
+        if self.program.is_none() && self.targets.is_empty() && self.rules.is_empty() {
+            plans = self.report()?;
+        } else {
+            let program = self.program.unwrap_or_default();
+            let default = [TargetName::File];
+            let targets = match self.targets.as_slice() {
+                [] => &default[..],
+                targets => targets,
+            };
+            for target in targets {
+                let rules = self.rules().iter();
+                plans.extend(rules.map(|rule| plan(target, program, *rule)));
+            }
+        }
+        let case = |plan| Case {
+            plan,
+            runs: Vec::new(),
+        };
+        Ok(plans.into_iter().map(case).collect())
+    }
+
+    /// Counts in memory, for all cells and rules; times on a file and on slow devices.
+    fn report(&self) -> Result<Vec<Plan>> {
+        let mut plans = Vec::new();
+        let blocks: &[u64] = if self.quick { &[8] } else { &[8, 16] };
+        for blocks in blocks {
+            for program in cells(*blocks) {
+                let rules = Rule::ALL.iter();
+                plans.extend(rules.map(|rule| plan(&TargetName::Memory, program, *rule)));
+            }
+        }
+        for program in cells(8) {
+            plans.push(plan(&TargetName::File, program, Rule::Delayed));
+            if !self.quick || program == Program::default() {
+                plans.push(plan(&TargetName::File, program, Rule::BlockEnd));
+            }
+        }
+        let disk = TargetName::Model(disk()?);
+        // The others write each time and wait for it, which takes long on every device.
+        for rule in if self.quick {
+            &Rule::ALL[..2]
+        } else {
+            &Rule::ALL
+        } {
+            if *rule != Rule::Delayed && *rule != Rule::BlockEnd {
+                plans.push(plan(&TargetName::File, Program::default(), *rule));
+            }
+            plans.push(plan(&disk, Program::default(), *rule));
+        }
+        for commit_interval in [None, Some(COMMIT_INTERVAL)] {
+            for time in [Duration::ZERO, SLOW] {
+                let program = Program {
+                    updates: LONG_UPDATES,
+                    ..Program::default()
+                };
+                let plan = plan(&TargetName::Delay(time), program, Rule::Delayed);
+                plans.push(Plan {
+                    commit_interval,
+                    ..plan
+                });
+            }
+        }
+        Ok(plans)
+    }
+}
+
+fn plan(target: &TargetName, program: Program, rule: Rule) -> Plan {
+    Plan {
+        target: target.clone(),
+        program,
+        rule,
+        commit_interval: None,
+    }
+}
+
+fn disk() -> Result<Parameters> {
+    Parameters::parse(&format!("{DISK},speed={SPEED}"))
+        .map_err(|error| Error::Wrong(error.to_string()))
+}
+
+/// The programs of the report's table.
+fn cells(blocks: u64) -> impl Iterator<Item = Program> {
+    let sizes = BLOCK_SIZES.into_iter();
+    sizes.flat_map(move |block_bytes| {
+        WRITE_SIZES.into_iter().map(move |write_bytes| Program {
+            blocks,
+            block_bytes,
+            write_bytes,
+            ..Program::default()
+        })
+    })
+}
+
+impl Case {
+    /// For people.
+    pub(super) fn name(&self) -> String {
+        let plan = &self.plan;
+        let committed = if plan.commit_interval.is_some() {
+            ", made durable all the while"
+        } else {
+            ""
+        };
+        format!("{}, {}{committed}", plan.target.title(), plan.program)
+    }
+
+    /// Whether the program is one of the report's, but for its sizes and number of blocks.
+    pub(super) fn is_of_report(&self) -> bool {
+        let program = self.plan.program;
+        let default = Program::default();
+        program.updates == default.updates && program.order == Order::Stride
+    }
+
+    /// Device operations and, where the report has them, seconds.
+    pub(super) fn report(&self) -> Option<(u64, Option<f64>)> {
+        let program = self.plan.program;
+        if !self.is_of_report() {
+            return None;
+        }
+        let default = program
+            == Program {
+                blocks: program.blocks,
+                ..Program::default()
+            };
+        match self.plan.rule {
+            Rule::BlockEnd if program.blocks == 8 => {
+                let row = BLOCK_SIZES
+                    .iter()
+                    .position(|size| *size == program.block_bytes)?;
+                let column = WRITE_SIZES
+                    .iter()
+                    .position(|size| *size == program.write_bytes)?;
+                let (operations, seconds) = *REPORT.get(row)?.get(column)?;
+                Some((operations, Some(seconds)))
+            }
+            Rule::BlockEnd if default && program.blocks == 16 => Some((REPORT_16_BLOCKS, None)),
+            // The times are of another machine: FreeBSD 3.2 with `noclusterw` and `sync`.
+            Rule::NoCluster if default && program.blocks == 8 => Some((10_000, Some(58.0))),
+            Rule::BugReplica if default && program.blocks == 8 => Some((20_000, Some(105.0))),
+            // What the report says is right.
+            Rule::Sync if default => Some((10_000, None)),
+            _ => None,
+        }
+    }
+
+    /// How often it runs: more often where time matters, once where the run is long and only
+    /// counts do.
+    pub(super) fn repeats(&self, asked: usize) -> usize {
+        if self.plan.rule == Rule::Delayed {
+            asked.max(super::TIMED_RUNS_MIN)
+        } else {
+            asked
+        }
+    }
+
+    /// The mean of a number over all runs.
+    pub(super) fn mean(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        self.runs.iter().map(of).sum::<f64>() / self.runs.len().max(1) as f64
+    }
+
+    /// The median of a number over all runs.
+    pub(super) fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.runs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    }
+
+    /// The least of a number over all runs: what it is when nothing else disturbs.
+    pub(super) fn least(&self, of: impl Fn(&Run) -> f64) -> f64 {
+        self.runs.iter().map(of).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The mean of a count, rounded.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
+    pub(super) fn count(&self, of: impl Fn(&Run) -> u64) -> u64 {
+        self.mean(|run| of(run) as f64).round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cell_of_the_report_has_its_numbers() {
+        let cases = Choice::everything(false).cases().unwrap();
+        let known = |rule, blocks| {
+            let of = |case: &&Case| {
+                let plan = &case.plan;
+                plan.rule == rule
+                    && plan.program.blocks == blocks
+                    && plan.target == TargetName::Memory
+                    && case.report().is_some()
+            };
+            cases.iter().filter(of).count()
+        };
+        assert_eq!(known(Rule::BlockEnd, 8), 18);
+        assert_eq!(known(Rule::BlockEnd, 16), 1);
+        assert_eq!(known(Rule::NoCluster, 8), 1);
+        assert_eq!(known(Rule::Delayed, 8), 0);
+        let delayed = |case: &&Case| case.plan.rule == Rule::Delayed;
+        assert!(cases.iter().filter(delayed).count() >= 18 * 3);
+    }
+}

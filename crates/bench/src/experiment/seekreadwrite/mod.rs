@@ -1,0 +1,68 @@
+//! Cached blocks, rewritten: when do they go to the device?
+//!
+//! **Problem.** A mail of 2000: a program that reads and writes blocks of a small, wholly cached
+//! file here and there waits for the disk 8,750 times in 10,000 updates. The system took a call
+//! that ends at the end of a block for the last one to this block, and wrote it at once; the next
+//! visit waited for that write.
+//!
+//! **Rule.** The same program over the page cache, under each rule of
+//! [`pagewell_cache::WriteRule`]: those of the report as baselines, `delayed` as what is
+//! better. Counted are device reads and writes in the program and device writes in the flush after
+//! it. In memory for all sizes, for counts; on a file and on slow devices for times. Each run
+//! ends with the file compared with what it must hold.
+//!
+//! Known weakness: the seconds of the report are those of a disk that turns 7,200 or 5,400 times
+//! a minute, and include the process's start; only the counts can be compared.
+
+mod case;
+mod program;
+mod report;
+mod run;
+mod target;
+#[cfg(test)]
+mod tests;
+mod verdicts;
+
+pub use case::Choice;
+pub use program::{Order, Program};
+pub use target::TargetName;
+
+use super::{Experiment, Result, Session};
+
+/// Fewer runs say nothing about chance; counts are the same in each.
+const TIMED_RUNS_MIN: usize = 5;
+
+/// Runs everything.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    measure(session, &Choice::everything(session.options().quick))
+}
+
+/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+pub fn run_choice(session: &mut Session, choice: &Choice) {
+    session.begin(Experiment::SeekReadWrite.name());
+    if let Err(error) = measure(session, choice) {
+        session.stopped(&error);
+    }
+}
+
+fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
+    let mut cases = choice.cases()?;
+    // Repeats in turn, so that what changes on the machine meets all cases alike.
+    for repeat in 0..session.options().repeat.max(TIMED_RUNS_MIN) {
+        for case in &mut cases {
+            if repeat < case.repeats(session.options().repeat) {
+                let rule = case.plan.rule.name();
+                session.step(&format!("{}, {rule}, {}", case.name(), repeat + 1))?;
+                case.runs.push(case.plan.run(&choice.directory)?);
+            }
+        }
+    }
+    session.note(report::text(&cases));
+    for case in &cases {
+        session.push(report::row(case));
+    }
+    for (pass, what) in verdicts::verdicts(&cases) {
+        session.verdict(pass, what);
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! The program of the report: blocks of a small file are read and written again, here and there.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pagewell_cache::{CachedDevice, ReadMode, WriteMode};
+
+use crate::experiment::{Error, Result};
+
+/// Blocks of the file systems of the report.
+pub(super) const BLOCK_BYTES: u64 = 8192;
+/// Updates of the report.
+const UPDATES: u64 = 10_000;
+const BLOCKS: u64 = 8;
+/// From one block to the next, in blocks; the report's order is 0, 5, 2, 7, 4, 1, 6, 3.
+const STRIDE: u64 = 5;
+/// Numbers of updates are stamped into the first bytes of what is written, as far as they go.
+const STAMP_BYTES: usize = 8;
+
+/// In which order blocks are updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Five on from one to the next, or the next larger number of blocks that meets all of them.
+    #[default]
+    Stride,
+    /// One after the other.
+    Sequential,
+    /// As a row of random numbers says, the same in each run.
+    Random,
+}
+
+impl Order {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Stride, Self::Sequential, Self::Random];
+
+    /// Its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stride => "stride",
+            Self::Sequential => "sequential",
+            Self::Random => "random",
+        }
+    }
+}
+
+impl FromStr for Order {
+    type Err = String;
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|order| order.name() == text)
+            .ok_or_else(|| "there are stride, sequential and random".to_owned())
+    }
+}
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// Updates: seek, read a block, seek back, write.
+    pub updates: u64,
+    /// Blocks of the file, at least one.
+    pub blocks: u64,
+    /// In which order.
+    pub order: Order,
+    /// Bytes from one block to the next, and bytes read.
+    pub block_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+}
+
+impl Default for Program {
+    fn default() -> Self {
+        Self {
+            updates: UPDATES,
+            blocks: BLOCKS,
+            order: Order::Stride,
+            block_bytes: BLOCK_BYTES,
+            write_bytes: BLOCK_BYTES,
+        }
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} blocks of {}, {} written",
+            self.blocks, self.block_bytes, self.write_bytes
+        )
+    }
+}
+
+impl Program {
+    /// Bytes of a file that the program stays inside of, in whole blocks of a file system.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        let longer = self.block_bytes.max(self.write_bytes);
+        let end = (self.blocks.saturating_sub(1))
+            .saturating_mul(self.block_bytes)
+            .saturating_add(longer);
+        end.max(1).next_multiple_of(BLOCK_BYTES)
+    }
+
+    /// Most device writes that what is dirty at the end can need: one for each block of the file.
+    #[must_use]
+    pub fn file_blocks(&self) -> u64 {
+        self.file_bytes() / BLOCK_BYTES
+    }
+
+    /// Where each update takes place.
+    pub fn offsets(self) -> impl Iterator<Item = u64> {
+        let blocks = self.blocks.max(1);
+        let mut stride = STRIDE;
+        while common_divisor(stride, blocks) > 1 {
+            stride += 1;
+        }
+        (0..self.updates).map(move |update| {
+            let block = match self.order {
+                Order::Stride => {
+                    (u128::from(update) * u128::from(stride) % u128::from(blocks)) as u64
+                }
+                Order::Sequential => update % blocks,
+                Order::Random => mix(update) % blocks,
+            };
+            block * self.block_bytes
+        })
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self, device: &CachedDevice) -> Result<()> {
+        let mut block = buffer(self.block_bytes)?;
+        let mut source = buffer(self.write_bytes)?;
+        for (update, offset) in self.offsets().enumerate() {
+            device.read_at(offset, &mut block, ReadMode::WAIT)?;
+            stamp(&mut source, update);
+            device.write_at(offset, &source, WriteMode::WAIT)?;
+        }
+        Ok(())
+    }
+
+    /// Reads each block once, so that the file is in memory.
+    pub(super) fn warm(&self, device: &CachedDevice) -> Result<()> {
+        let mut all = buffer(device.length_bytes())?;
+        device.read_at(0, &mut all, ReadMode::WAIT)?;
+        Ok(())
+    }
+
+    /// What a file of zeros holds after it.
+    pub(super) fn result(&self) -> Result<Vec<u8>> {
+        let mut bytes = buffer(self.file_bytes())?;
+        let mut source = buffer(self.write_bytes)?;
+        for (update, offset) in self.offsets().enumerate() {
+            stamp(&mut source, update);
+            let start = usize::try_from(offset).unwrap_or(usize::MAX);
+            let target = bytes.get_mut(start..).unwrap_or_default();
+            let target = target.get_mut(..source.len());
+            let wrong = || Error::Wrong(format!("byte {offset} is outside of the file"));
+            target.ok_or_else(wrong)?.copy_from_slice(&source);
+        }
+        Ok(bytes)
+    }
+}
+
+/// Makes what an update writes unlike what every other one does.
+fn stamp(source: &mut [u8], update: usize) {
+    let stamp = (update as u64 + 1).to_le_bytes();
+    let count = source.len().min(STAMP_BYTES);
+    if let (Some(target), Some(stamp)) = (source.get_mut(..count), stamp.get(..count)) {
+        target.copy_from_slice(stamp);
+    }
+    if let Some(last) = source.last_mut() {
+        *last = stamp[0] ^ 0x5a;
+    }
+}
+
+fn buffer(bytes: u64) -> Result<Vec<u8>> {
+    let count = usize::try_from(bytes).map_err(|_| too_long(bytes))?;
+    let mut buffer = Vec::new();
+    buffer
+        .try_reserve_exact(count)
+        .map_err(|_| too_long(bytes))?;
+    buffer.resize(count, 0);
+    Ok(buffer)
+}
+
+fn too_long(bytes: u64) -> Error {
+    Error::Wrong(format!("there is no memory for {bytes} bytes"))
+}
+
+fn common_divisor(mut one: u64, mut other: u64) -> u64 {
+    while other > 0 {
+        (one, other) = (other, one % other);
+    }
+    one
+}
+
+/// Spreads a number over all bits (the finaliser of splitmix64, public domain).
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_order_is_that_of_the_report() {
+        let program = Program {
+            updates: 9,
+            ..Program::default()
+        };
+        let blocks: Vec<u64> = program.offsets().map(|at| at / BLOCK_BYTES).collect();
+        assert_eq!(blocks, [0, 5, 2, 7, 4, 1, 6, 3, 0]);
+    }
+
+    #[test]
+    fn every_block_is_met_whatever_their_number() {
+        for blocks in [1, 2, 5, 8, 10, 15, 16, 30] {
+            for order in Order::ALL {
+                let program = Program {
+                    updates: blocks * 20,
+                    blocks,
+                    order,
+                    ..Program::default()
+                };
+                let met: BTreeSet<u64> = program.offsets().collect();
+                assert_eq!(met.len() as u64, blocks, "{blocks} {order:?}");
+                assert_eq!(order.name().parse(), Ok(order));
+            }
+        }
+    }
+
+    #[test]
+    fn the_file_holds_all_that_is_written() {
+        let program = |block_bytes, write_bytes| Program {
+            block_bytes,
+            write_bytes,
+            ..Program::default()
+        };
+        assert_eq!(program(8192, 8192).file_bytes(), 65_536);
+        assert_eq!(program(8191, 8193).file_bytes(), 65_536);
+        // The last block spills over into a ninth.
+        assert_eq!(program(8192, 8193).file_blocks(), 9);
+        let result = program(8193, 8193).result().unwrap();
+        assert_eq!(result.len(), 73_728);
+        // The last update of block 7 is the 9,996th.
+        let stamp = result[7 * 8193..][..8].try_into().unwrap();
+        assert_eq!(u64::from_le_bytes(stamp) % 8, 4);
+    }
+}

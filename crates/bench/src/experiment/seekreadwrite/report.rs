@@ -1,0 +1,113 @@
+//! Runs as rows, and as tables for people.
+
+use std::time::Duration;
+
+use pagewell_cache::WriteRule as Rule;
+
+use super::case::Case;
+use super::run::Run;
+use crate::experiment::grid::grid;
+use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row};
+use crate::measure::Usage;
+use crate::report::rate;
+
+const COLUMNS: [&str; 12] = [
+    "on",
+    "rule",
+    "blocks",
+    "of bytes",
+    "written",
+    "reads",
+    "writes",
+    "at flush",
+    "seconds",
+    "flush ms",
+    "CPU %",
+    "reference operations, s",
+];
+
+/// All cases as one table.
+pub(super) fn text(cases: &[Case]) -> String {
+    let lines: Vec<Vec<String>> = cases.iter().map(cells).collect();
+    let mut text = "device operations of the program, and of the flush after it; the file was \
+                    compared with what it must hold after each run\n\n"
+        .to_owned();
+    text += &grid(&COLUMNS, 2, &lines);
+    text
+}
+
+fn cells(case: &Case) -> Vec<String> {
+    let plan = &case.plan;
+    let busy = |run: &Run| 100.0 * run.usage.cpu().as_secs_f64() / run.loop_time.as_secs_f64();
+    let reference = case.report().map(|(operations, seconds)| match seconds {
+        Some(seconds) => format!("{operations}, {seconds:.2}"),
+        None => operations.to_string(),
+    });
+    let committed = if plan.commit_interval.is_some() {
+        ", commits"
+    } else {
+        ""
+    };
+    vec![
+        format!("{}{committed}", plan.target.title()),
+        plan.rule.name().to_owned(),
+        plan.program.blocks.to_string(),
+        plan.program.block_bytes.to_string(),
+        plan.program.write_bytes.to_string(),
+        case.count(|run| run.reads).to_string(),
+        case.count(|run| run.writes).to_string(),
+        case.count(|run| run.flush_writes).to_string(),
+        rate(case.median(|run| run.loop_time.as_secs_f64())),
+        rate(case.median(|run| run.flush_time.as_secs_f64() * 1e3)),
+        rate(case.mean(busy)),
+        reference.unwrap_or_default(),
+    ]
+}
+
+/// A case as a row. The rules of the report are baselines.
+pub(super) fn row(case: &Case) -> Row {
+    let plan = &case.plan;
+    let mode = match plan.rule {
+        Rule::Delayed => Mode::Enhanced,
+        _ => Mode::Baseline,
+    };
+    let mut row = Row::new(case.name(), mode, Phase::Warm);
+    let usual = matches!(plan.rule, Rule::Delayed | Rule::BlockEnd);
+    row.variant = (!usual).then(|| plan.rule.name().to_owned());
+    row.seconds = case.runs.iter().map(Run::seconds).collect();
+    row.operations = Some(plan.program.updates);
+    let updates = plan.program.updates;
+    row.bytes = updates.checked_mul(plan.program.block_bytes + plan.program.write_bytes);
+    row.device = Some(DeviceUse {
+        requests: case.count(|run| run.reads + run.writes + run.flush_writes),
+        bytes: case.count(|run| run.written_bytes),
+        by_issuer: Vec::new(),
+    });
+    row.usage = Some(Usage {
+        user: Duration::from_secs_f64(case.mean(|run| run.usage.user.as_secs_f64())),
+        system: Duration::from_secs_f64(case.mean(|run| run.usage.system.as_secs_f64())),
+        context_switches: case.count(|run| run.usage.context_switches),
+        page_faults: case.count(|run| run.usage.page_faults),
+    });
+    row.reference = case
+        .report()
+        .and_then(|(_, seconds)| seconds.map(|value| Reference { value, unit: "s" }));
+    row.put("rule", plan.rule.name());
+    row.put("target", plan.target.title());
+    row.put("blocks", plan.program.blocks);
+    row.put("block_bytes", plan.program.block_bytes);
+    row.put("write_bytes", plan.program.write_bytes);
+    row.put("loop_reads", case.count(|run| run.reads));
+    row.put("loop_writes", case.count(|run| run.writes));
+    row.put("flush_writes", case.count(|run| run.flush_writes));
+    row.put("busy_waits", case.count(|run| run.busy_waits));
+    row.put("loop_seconds", case.mean(|run| run.loop_time.as_secs_f64()));
+    row.put(
+        "flush_seconds",
+        case.mean(|run| run.flush_time.as_secs_f64()),
+    );
+    if let Some((operations, _)) = case.report() {
+        row.put("reference_operations", operations);
+    }
+    row
+}

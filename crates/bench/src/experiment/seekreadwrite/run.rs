@@ -1,0 +1,129 @@
+//! One run of the program, counted.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pagewell_cache::WriteRule as Rule;
+use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule};
+use pagewell_counters::names::CACHE_WRITE_BUSY_WAITS;
+use pagewell_device::Operation;
+use pagewell_device::layer::Snapshot;
+
+use super::program::Program;
+use super::target::TargetName;
+use crate::experiment::Result;
+use crate::measure::{Counting, Usage, UsageSample};
+
+const CACHE_BYTES: u64 = 16 << 20;
+
+/// What is run, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) target: TargetName,
+    pub(super) program: Program,
+    pub(super) rule: Rule,
+    /// Another thread makes everything durable so often meanwhile.
+    pub(super) commit_interval: Option<Duration>,
+}
+
+/// What came out.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    /// The program.
+    pub(super) loop_time: Duration,
+    /// Making everything durable after it.
+    pub(super) flush_time: Duration,
+    /// Device reads of the program.
+    pub(super) reads: u64,
+    /// Device writes of the program.
+    pub(super) writes: u64,
+    /// Device writes after it.
+    pub(super) flush_writes: u64,
+    /// Bytes written in all.
+    pub(super) written_bytes: u64,
+    /// What this process used for the program.
+    pub(super) usage: Usage,
+    /// Times that the program waited for a write of the same bytes.
+    pub(super) busy_waits: u64,
+}
+
+impl Run {
+    /// The program and what came after it.
+    pub(super) fn seconds(&self) -> f64 {
+        (self.loop_time + self.flush_time).as_secs_f64()
+    }
+}
+
+impl Plan {
+    /// Runs it on a new file, and compares the file with what it must hold.
+    pub(super) fn run(&self, directory: &Path) -> Result<Run> {
+        let target = self.target.open(self.program.file_bytes(), directory)?;
+        let mut options = CacheOptions::new(CACHE_BYTES);
+        options.write_rule = self.rule;
+        // It would read the file whole as soon as the order shows, which is of no interest here.
+        options.read_ahead = ReadAheadRule::Off;
+        let cache = Cache::new(options)?;
+        let device = cache.open(target.stats.clone());
+        // What is read again each time is not warm.
+        if self.rule != Rule::BugReplica {
+            self.program.warm(&device)?;
+        }
+        let counting = Counting::begin();
+        let before = target.stats.snapshot();
+        let (usage, start) = (UsageSample::now(), Instant::now());
+        self.run_loop(&device)?;
+        let (loop_time, usage) = (start.elapsed(), usage.used());
+        let middle = target.stats.snapshot();
+        let busy_waits = counting.of(&CACHE_WRITE_BUSY_WAITS);
+        let start = Instant::now();
+        device.sync()?;
+        let flush_time = start.elapsed();
+        let after = target.stats.snapshot();
+        drop(device);
+        target.check(&self.program.result()?)?;
+        let looped = middle.difference(&before);
+        Ok(Run {
+            loop_time,
+            flush_time,
+            reads: requests(&looped, Operation::Read),
+            writes: requests(&looped, Operation::Write),
+            flush_writes: requests(&after.difference(&middle), Operation::Write),
+            written_bytes: written_bytes(&after.difference(&before)),
+            usage,
+            busy_waits,
+        })
+    }
+
+    fn run_loop(&self, device: &CachedDevice) -> Result<()> {
+        let Some(interval) = self.commit_interval else {
+            return self.program.run(device);
+        };
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let committer = scope.spawn(|| -> Result<()> {
+                while !ended.load(Ordering::Relaxed) {
+                    device.sync()?;
+                    std::thread::sleep(interval);
+                }
+                Ok(())
+            });
+            let ran = self.program.run(device);
+            ended.store(true, Ordering::Relaxed);
+            let committed = committer.join().unwrap_or(Ok(()));
+            ran.and(committed)
+        })
+    }
+}
+
+fn requests(counted: &Snapshot, operation: Operation) -> u64 {
+    let flows = counted.flows.iter();
+    let flows = flows.filter(|flow| flow.operation == operation);
+    flows.map(|flow| flow.requests).sum()
+}
+
+fn written_bytes(counted: &Snapshot) -> u64 {
+    let flows = counted.flows.iter();
+    let flows = flows.filter(|flow| flow.operation == Operation::Write);
+    flows.map(|flow| flow.bytes).sum()
+}
