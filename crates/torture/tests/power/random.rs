@@ -1,0 +1,47 @@
+//! Numbers that look random and follow from a seed: SplitMix64 (Steele, Lea and Flood, "Fast
+//! splittable pseudorandom number generators", 2014). A run that failed is made again by its seed.
+
+/// The golden ratio as a 64-bit fraction.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A sequence of numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut random = Self(seed);
+        // Neighbouring seeds are to share nothing.
+        Self(random.next())
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(STEP);
+        let mut value = self.0;
+        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ (value >> 31)
+    }
+
+    /// A number from 0 to `limit` - 1.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    /// True once in so many times.
+    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of several.
+    pub(crate) fn of<T: Copy>(&mut self, several: &[T]) -> T {
+        several[usize::try_from(self.below(several.len() as u64)).unwrap_or(0)]
+    }
+
+    /// Fills memory.
+    pub(crate) fn fill(&mut self, target: &mut [u8]) {
+        for chunk in target.chunks_mut(8) {
+            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
