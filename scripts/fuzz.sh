@@ -13,3 +13,4 @@ cargo test --release -p pagewell-sunrpc --test messages fuzz:: -- --test-threads
 cargo test --release -p pagewell-fs --test iso_fuzz -- --test-threads=1
 cargo test --release -p pagewell-policy --test elevator any_input -- --test-threads=1
 cargo test --release -p pagewell-policy --test readahead_fuzz -- --test-threads=1
+cargo test --release -p pagewell-policy --test writeback any_events -- --test-threads=1

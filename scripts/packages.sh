@@ -25,6 +25,10 @@ test  nfs-common          mount.nfs
 test  genisoimage         genisoimage
 test  libarchive-tools    bsdtar
 test  strace              strace
+test  sqlite3             sqlite3
+test  libsqlite3-dev      /usr/include/sqlite3.h
+test  xz-utils            xz
+test  e2fsprogs           mkfs.ext4
 test  grub-rescue-pc      /usr/lib/grub-rescue/grub-rescue-cdrom.iso
 test  ipxe                /usr/lib/ipxe/ipxe.iso
 test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso

@@ -48,7 +48,7 @@ modules() { # DIRECTORY
     version=$(ls "$kernel/lib/modules")
     [ -e "$kernel/lib/modules/$version/modules.dep.bin" ] || depmod -b "$kernel" "$version"
     mkdir -p "$1"
-    for name in virtio_pci virtio_blk virtio_net isofs nfsv3; do
+    for name in virtio_pci virtio_blk virtio_net isofs nfsv3 loop ext4; do
         modprobe -d "$kernel" -S "$version" --show-depends "$name"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
         name=$(basename "$file" | sed -E 's/\.(zst|xz|gz)$//')

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 image=$PWD/target/guest/tools.iso
 
 packages='bash coreutils findutils grep sed tar diffutils util-linux mount perl-base procps
-    gcc libc6-dev make git fio nfs-common strace'
+    gcc libc6-dev make git fio nfs-common strace sqlite3 e2fsprogs'
 
 closure() {
     apt-cache depends --recurse --installed --no-recommends --no-suggests --no-conflicts \
