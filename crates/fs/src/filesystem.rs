@@ -1,8 +1,8 @@
 //! The trait that every source implements and every front uses.
 
 use crate::{
-    Access, Attributes, Change, Credentials, FileId, FileType, Payload, Result, SetAttributes,
-    Timestamp,
+    Access, Attributes, Change, Coherence, Credentials, FileId, FileType, OpenIntent, Opened,
+    Payload, Result, SetAttributes, Timestamp,
 };
 
 /// Who asks, and whether this thread may wait.
@@ -311,6 +311,27 @@ pub trait FileSystem: Send + Sync {
 
     /// Brings everything unstable to the device: the last act before the program ends.
     fn sync(&self) -> Result<()>;
+
+    /// How long a front may keep what it was told.
+    fn coherence(&self) -> Coherence {
+        Coherence::NONE
+    }
+
+    /// A program opens an object that it will read or write. Fronts that are told of opening and
+    /// closing call it once for each open file, and [`FileSystem::close`] for each close; NFS has
+    /// no such calls, so every other method works on objects that nobody has opened.
+    ///
+    /// Access is not checked here: who opens has asked [`FileSystem::access`].
+    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+        Ok(Opened::plain(self.attributes(call, id)?))
+    }
+
+    /// A descriptor of an open file is closed: what was written through it goes where others see
+    /// it, and an error of a write that nobody was told of yet is told. Called for each close(2),
+    /// so more than once for a file whose descriptor was duplicated.
+    fn close(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
+        Ok(())
+    }
 }
 
 impl FileType {

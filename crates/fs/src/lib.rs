@@ -1,6 +1,6 @@
 //! File systems as Pagewell sees them: one inode-based trait and its kinds.
 //!
-//! A front (the NFS server, the command line, later FUSE) talks to every source through
+//! A front (the NFS server, FUSE, the command line) talks to every source through
 //! [`FileSystem`]. The trait has the shape of NFSv3 itself (RFC 1813): objects are named by a
 //! [`FileId`] that survives rename and, where the source can, restart; every call carries the
 //! caller's [`Credentials`]; a read says where the bytes are ([`Payload`]) and copies nothing
@@ -18,6 +18,7 @@ pub mod identity;
 pub mod image;
 pub mod iso;
 pub mod name;
+pub mod open;
 pub mod payload;
 pub mod ram;
 mod read_only;
@@ -33,4 +34,5 @@ pub use filesystem::{
     NodeKind, ReadReply, Stability, Statistics, Written,
 };
 pub use identity::{Credentials, FileId};
+pub use open::{Coherence, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
