@@ -28,3 +28,5 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod virtual_drive;
