@@ -15,6 +15,7 @@ use pagewell_fs::{
 use crate::escape;
 use crate::failure::Outcome;
 use crate::holes::data_of;
+use crate::identity::FileIdentity;
 use crate::location::Place;
 use crate::progress::Progress;
 use crate::tree::Tree;
@@ -35,6 +36,8 @@ pub(crate) struct Copier {
     tree: Tree,
     is_local: bool,
     is_image: bool,
+    /// What the target lies in, when it is an image.
+    files: Vec<FileIdentity>,
     preserve: bool,
     is_root: bool,
     verifier: [u8; 8],
@@ -59,6 +62,7 @@ impl Copier {
             tree: target.tree.clone(),
             is_local: target.is_local,
             is_image: target.is_image,
+            files: target.files.clone(),
             preserve,
             is_root: rustix::process::geteuid().is_root(),
             progress: Progress::new(true),
@@ -113,7 +117,7 @@ impl Copier {
         }
         self.progress.begin(&shown());
         self.progress.expect(Some(entry.attributes.size));
-        let copied = self.leaf(&place.tree, entry, to, place.is_local);
+        let copied = self.leaf(place, entry, to);
         copied.map_err(|error| error.context(shown()))
     }
 
@@ -175,7 +179,7 @@ impl Copier {
                 Step::Object(path, entry) => {
                     if let Some(to) = target_of(place, path, &filling) {
                         self.progress.begin(&escape::text(&to.label));
-                        if let Err(error) = self.leaf(&place.tree, entry, &to, place.is_local) {
+                        if let Err(error) = self.leaf(place, entry, &to) {
                             self.fail_at(&to.label, &error);
                         }
                     }
@@ -244,15 +248,21 @@ impl Copier {
         }
     }
 
+    /// Whether writing the one would change what is read of the other: a file and an image that
+    /// lies in it, or two images that have a file in common.
+    fn shares_bytes(&self, place: &Place, source: &Entry, existing: Option<&Entry>) -> bool {
+        let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
+            is_local && files.contains(&FileIdentity::of_local(&entry.attributes))
+        };
+        within(place.is_local, &self.files, source)
+            || existing.is_some_and(|entry| within(self.is_local, &place.files, entry))
+            || place.files.iter().any(|file| self.files.contains(file))
+    }
+
     /// Copies what is not a directory.
-    fn leaf(
-        &mut self,
-        from: &Tree,
-        source: &Entry,
-        to: &Target,
-        is_local: bool,
-    ) -> anyhow::Result<()> {
+    fn leaf(&mut self, place: &Place, source: &Entry, to: &Target) -> anyhow::Result<()> {
         name::check_new(&to.name)?;
+        let from = &place.tree;
         let found = self
             .tree
             .filesystem
@@ -262,12 +272,15 @@ impl Copier {
             Err(Error::NotFound) => None,
             Err(error) => return Err(error.into()),
         };
+        if self.shares_bytes(place, source, existing.as_ref()) {
+            anyhow::bail!("its copy would be written over what is being read");
+        }
         if self.is_image {
             self.overwrite(from, source, to, existing)?;
             self.copied += 1;
             return Ok(());
         }
-        if existing.is_some_and(|entry| self.is_same(is_local, source, &entry)) {
+        if existing.is_some_and(|entry| self.is_same(place.is_local, source, &entry)) {
             anyhow::bail!("is the same file as its copy would be");
         }
         if let Some(reason) = existing.and_then(|existing| obstacle(source, &existing)) {

@@ -77,6 +77,7 @@ mod export;
 mod failure;
 mod holes;
 mod http;
+mod identity;
 mod listing;
 mod location;
 mod metrics;

@@ -15,6 +15,7 @@ use pagewell_fs::{Entry, FileId};
 
 use crate::engine::Engine;
 use crate::escape;
+use crate::identity::FileIdentity;
 use crate::open::{self, Opened, Purpose};
 use crate::source::Source;
 use crate::storage::Storage;
@@ -61,6 +62,8 @@ pub(crate) struct Place {
     pub(crate) is_local: bool,
     /// Whether the source is a disk image: one file, whose length never changes.
     pub(crate) is_image: bool,
+    /// The files and block devices that an image lies in.
+    pub(crate) files: Vec<FileIdentity>,
 }
 
 impl Location {
@@ -180,6 +183,7 @@ impl Location {
             entry: spot.entry,
             is_local,
             is_image,
+            files: opened.files,
         })
     }
 

@@ -12,6 +12,7 @@ use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::source::{OpenError, SourceKind, recognise, recognise_device};
 
 use crate::engine::Engine;
+use crate::identity::FileIdentity;
 use crate::source::{SUPPORTED, Source};
 use crate::storage::Storage;
 
@@ -43,6 +44,8 @@ pub(crate) struct Opened {
     pub(crate) is_local: bool,
     /// The name of the only file, when it is a disk image.
     pub(crate) only_file: Option<Vec<u8>>,
+    /// The files and block devices that an image lies in.
+    pub(crate) files: Vec<FileIdentity>,
 }
 
 impl Opened {
@@ -51,6 +54,7 @@ impl Opened {
             filesystem: Arc::new(filesystem),
             is_local: false,
             only_file: None,
+            files: Vec::new(),
         }
     }
 }
@@ -109,7 +113,10 @@ pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> 
     let opened = engine.open(storage, false)?;
     let cache = engine.cache()?;
     let iso = IsoFileSystem::from_device(opened.device, cache, IsoOptions::default())?;
-    Ok(Opened::new(iso))
+    Ok(Opened {
+        files: opened.files,
+        ..Opened::new(iso)
+    })
 }
 
 /// Opens anything as a disk image: one file.
@@ -140,6 +147,7 @@ fn image(
     };
     Ok(Opened {
         only_file: Some(name),
+        files: opened.files,
         ..Opened::new(image)
     })
 }

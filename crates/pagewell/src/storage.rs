@@ -26,6 +26,7 @@ use pagewell_fs::source::OpenError;
 use rustix::io::Errno;
 
 use crate::failure::usage;
+use crate::identity::FileIdentity;
 use crate::mirror;
 use crate::size;
 use crate::source::kind_of;
@@ -54,6 +55,8 @@ pub(crate) struct Opened {
     pub(crate) device: Arc<dyn Device>,
     /// What they are made of.
     pub(crate) origin: Origin,
+    /// The files and block devices that they lie in.
+    pub(crate) files: Vec<FileIdentity>,
     /// A line for each file and block device: how it is read and written.
     pub(crate) notes: Vec<String>,
     /// Why it cannot be written; `None` when it can.
@@ -152,6 +155,7 @@ impl Storage {
             Self::Ram(bytes) => Ok(Opened {
                 device: Arc::new(RamDevice::new(&format!("ram:{bytes}"), *bytes)),
                 origin: Origin::of_parts(b"ram.img", &[]),
+                files: Vec::new(),
                 notes: Vec::new(),
                 read_only: (!writable).then(|| NOT_ASKED.to_owned()),
             }),
@@ -161,6 +165,7 @@ impl Storage {
                 Ok(Opened {
                     device: Arc::new(Stripe::new(&name, parts.devices, *chunk_bytes)?),
                     origin: Origin::of_parts(b"stripe.img", &parts.origins),
+                    files: parts.files,
                     notes: parts.notes,
                     read_only: parts.read_only,
                 })
@@ -178,6 +183,7 @@ impl Storage {
                 Ok(Opened {
                     origin,
                     device,
+                    files: parts.files,
                     notes: parts.notes,
                     read_only: parts.read_only.or(refused),
                 })
@@ -205,6 +211,7 @@ pub(crate) fn model(
 
 fn open_path(path: &Path, writable: bool) -> anyhow::Result<Opened> {
     let origin = Origin::of_path(path)?;
+    let files = vec![FileIdentity::of_path(path)?];
     let (device, read_only) = if writable {
         open_to_write(path, &origin)?
     } else {
@@ -228,6 +235,7 @@ fn open_path(path: &Path, writable: bool) -> anyhow::Result<Opened> {
         notes: vec![format!("{}: {used} {way}, by {engine}", device.name())],
         device: Arc::new(device),
         origin,
+        files,
         read_only,
     })
 }
@@ -264,6 +272,7 @@ const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTB
 struct Parts {
     devices: Vec<Arc<dyn Device>>,
     origins: Vec<Origin>,
+    files: Vec<FileIdentity>,
     notes: Vec<String>,
     read_only: Option<String>,
 }
@@ -275,6 +284,7 @@ impl Parts {
             let opened = part.open_as(writable)?;
             all.devices.push(opened.device);
             all.origins.push(opened.origin);
+            all.files.extend(opened.files);
             all.notes.extend(opened.notes);
             all.read_only = all.read_only.or(opened.read_only);
         }

@@ -107,6 +107,49 @@ fn cp_writes_to_what_several_files_make_up() {
     assert!(read[..LENGTH] == content);
 }
 
+/// What is read must not be what is written over: neither a part of the target nor a target that
+/// is a part of the source, by whatever name.
+#[test]
+fn cp_refuses_what_the_target_is_made_of() {
+    let fixture = Fixture::new();
+    let folder = fixture.path();
+    let files = ["a.img", "b.img"];
+    for (number, file) in (1..).zip(files) {
+        fs::write(folder.join(file), bytes(LENGTH, number)).unwrap();
+    }
+    let before = files.map(|file| fs::read(folder.join(file)).unwrap());
+    fs::hard_link(folder.join("a.img"), folder.join("hard")).unwrap();
+    std::os::unix::fs::symlink("b.img", folder.join("soft")).unwrap();
+    for (from, to) in [
+        ("a.img", "stripe:64k:a.img,b.img"),
+        ("hard", "stripe:64k:b.img,a.img"),
+        ("soft", "stripe:64k:a.img,b.img"),
+        ("dir:.::/a.img", "stripe:64k:(model:nvme:a.img),b.img"),
+        ("image:b.img", "stripe:64k:a.img,b.img"),
+        ("stripe:64k:a.img,b.img", "stripe:64k:b.img,a.img"),
+        ("a.img", "image:a.img"),
+        ("image:a.img", "a.img"),
+        ("stripe:64k:a.img,b.img", "soft"),
+        ("stripe:64k:a.img,b.img", "dir:.::/hard"),
+    ] {
+        let line = run_in(folder, &["cp", from, to]).failed(1);
+        assert!(line.contains("over what is being read"), "{from}: {line}");
+        let after = files.map(|file| fs::read(folder.join(file)).unwrap());
+        assert!(after == before, "{from} to {to}");
+    }
+    run_in(folder, &["mirror", "resync", "mirror:a.img,b.img"]).failed(1);
+    run_in(
+        folder,
+        &["mirror", "resync", "--from", "a.img", "mirror:a.img,b.img"],
+    )
+    .done();
+    let line = run_in(folder, &["cp", "a.img", "mirror:a.img,b.img"]).failed(1);
+    assert!(line.contains("over what is being read"), "{line}");
+    // A copy of one is no part of it.
+    run_in(folder, &["cp", "a.img", "c.img"]).done();
+    run_in(folder, &["cp", "c.img", "mirror:a.img,b.img"]).done();
+}
+
 #[test]
 fn cp_to_a_plain_path_replaces_the_file() {
     let fixture = Fixture::new();
