@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the scenarios: real clients against the real program.
 #
-# usage: tests/clients/run.sh [NAME...]       all scenarios but guest-sqlite, which is long, when none is named
+# usage: tests/clients/run.sh [NAME...]       all scenarios when none is named
 #
 # Builds the program first, unless PAGEWELL names one. PAGEWELL_PROFILE is the Cargo profile
 # (default dev: with overflow checks). One line per scenario, the log of those that failed, and
@@ -22,7 +22,7 @@ export PAGEWELL
 if [ $# -gt 0 ]; then
     names=("$@")
 else
-    mapfile -t names < <(cd "$here/scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//' | grep -vx guest-sqlite)
+    mapfile -t names < <(cd "$here/scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//')
 fi
 
 logs=$PWD/target/clients

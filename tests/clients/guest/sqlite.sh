@@ -33,11 +33,18 @@ shell() { # JOURNAL
     equal '400|80200' "$(sqlite3 "shell-$1" 'SELECT count(*), sum(number) FROM rows')" 'rows'
 }
 
-# program JOURNAL SCRIPT: clients of one database side by side.
-program() {
-    /job/sqlite/mptest "processes-$1" --journalmode "$1" "/job/sqlite/$2" \
-        >/tmp/mptest.log 2>&1 || { tail -n 20 /tmp/mptest.log; fail "mptest $2"; }
-    grep '^Summary: 0 errors' /tmp/mptest.log || { tail -n 20 /tmp/mptest.log; fail "mptest $2"; }
+# crash JOURNAL COUNT: clients of one database side by side, of which one ends so often in the
+# middle of a transaction. The script of SQLite has nine such ends. To the kernel's client every
+# lock is a point of coherence: it sends what it has, and forgets it. On the export itself that is
+# 28,600 calls with nine ends, 40 s on a machine that does nothing else and minutes on others.
+crash() {
+    local number script=/job/sqlite/crash.test
+    sed '/^--source/d' /job/sqlite/crash01.test >"$script"
+    for ((number = 0; number < $2; number++)); do echo '--source crash02.subtest'; done >>"$script"
+    equal "$2" "$(grep -c '^--source' "$script")" 'ends in the script'
+    /job/sqlite/mptest "processes-$1" --journalmode "$1" "$script" \
+        >/tmp/mptest.log 2>&1 || { tail -n 20 /tmp/mptest.log; fail "mptest $1"; }
+    grep '^Summary: 0 errors' /tmp/mptest.log || { tail -n 20 /tmp/mptest.log; fail "mptest $1"; }
     whole "processes-$1"
 }
 
@@ -72,13 +79,13 @@ if [ -e /job/sqlite ]; then
     cd /mnt/disk
     speed delete
     step 'disk, delete: speedtest1'
-    program delete crash01.test
-    step 'disk, delete: crash01'
+    crash delete 9
+    step 'disk, delete: crashes'
     cd /mnt/ram
     speed wal
     step 'ram, wal: speedtest1'
-    program wal crash01.test
-    step 'ram, wal: crash01'
+    crash wal 3
+    step 'ram, wal: crashes'
 fi
 cd /
 umount /mnt/disk

@@ -19,8 +19,11 @@ stop_server
 
 # What is in the image now is a clean file system with whole databases.
 e2fsck -fn "$SCRATCH/disks/disk.img"
-for name in shell-delete shell-wal speed-delete; do
+names=(shell-delete shell-wal)
+[ "${#programs[@]}" = 0 ] || names+=(speed-delete processes-delete)
+for name in "${names[@]}"; do
     debugfs -R "dump /$name $SCRATCH/$name" "$SCRATCH/disks/disk.img"
+    [ -s "$SCRATCH/$name" ] || fail "$name is not in the image"
     [ "$(sqlite3 "$SCRATCH/$name" 'PRAGMA integrity_check')" = ok ] || fail "$name is damaged"
 done
 [ "$(sqlite3 "$SCRATCH/shell-wal" 'SELECT count(*), sum(number) FROM rows')" = '400|80200' ] ||
