@@ -159,11 +159,11 @@ impl Bytes {
             CacheError::Device(DeviceError::Failed {
                 errno: Errno::NOSPC,
                 ..
-            }) => Error::NoSpace,
+            }) => Error::FullBelow(error.to_string()),
             CacheError::Device(DeviceError::Failed {
                 errno: Errno::DQUOT,
                 ..
-            }) => Error::QuotaExceeded,
+            }) => Error::QuotaBelow(error.to_string()),
             // Nothing is broken: the pages that others hold come back.
             CacheError::Memory { .. } => Error::TryLater,
             other => Error::Io(other.to_string()),
@@ -270,6 +270,29 @@ mod tests {
         assert!(
             matches!(payload, Payload::Pages(_)),
             "what was lent came back"
+        );
+    }
+
+    #[test]
+    fn what_is_full_below_has_a_name_and_a_place() {
+        let bytes = Bytes::of_memory(numbers(4096));
+        let failed = |errno| {
+            bytes.error(CacheError::Device(DeviceError::Failed {
+                device: "/dev/thin".to_owned(),
+                offset: 4096,
+                errno,
+            }))
+        };
+        for errno in [Errno::NOSPC, Errno::DQUOT] {
+            let error = failed(errno);
+            assert_eq!(error.to_errno(), errno);
+            let text = error.trouble().unwrap();
+            assert!(text.contains("/dev/thin: at byte 4096"), "{text}");
+        }
+        assert_eq!(
+            Error::NoSpace.trouble(),
+            None,
+            "its size is nobody's trouble"
         );
     }
 

@@ -45,6 +45,10 @@ pub enum Error {
     /// The storage or the configured size is full.
     #[error("no space left")]
     NoSpace,
+    /// What the source lies on is full, which its own size does not tell; the text names what
+    /// and where. To callers it is [`Error::NoSpace`].
+    #[error("no space left below: {0}")]
+    FullBelow(String),
     /// The source cannot be written.
     #[error("read-only file system")]
     ReadOnly,
@@ -60,6 +64,9 @@ pub enum Error {
     /// The owner's quota is used up.
     #[error("quota exceeded")]
     QuotaExceeded,
+    /// The same of what the source lies on; the text names what and where.
+    #[error("quota exceeded below: {0}")]
+    QuotaBelow(String),
     /// The object is gone.
     #[error("stale file identifier")]
     Stale,
@@ -88,6 +95,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// What storage did, for whoever runs it: a caller learns the errno and no more.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        match self {
+            Self::Io(text) | Self::FullBelow(text) | Self::QuotaBelow(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The errno a local program would see.
     #[must_use]
     pub fn to_errno(&self) -> Errno {
@@ -103,12 +119,12 @@ impl Error {
             Self::IsDirectory => Errno::ISDIR,
             Self::Invalid | Self::BadCookie => Errno::INVAL,
             Self::FileTooLarge => Errno::FBIG,
-            Self::NoSpace => Errno::NOSPC,
+            Self::NoSpace | Self::FullBelow(_) => Errno::NOSPC,
             Self::ReadOnly => Errno::ROFS,
             Self::TooManyLinks => Errno::MLINK,
             Self::NameTooLong => Errno::NAMETOOLONG,
             Self::NotEmpty => Errno::NOTEMPTY,
-            Self::QuotaExceeded => Errno::DQUOT,
+            Self::QuotaExceeded | Self::QuotaBelow(_) => Errno::DQUOT,
             Self::Stale | Self::BadId => Errno::STALE,
             Self::NotSync | Self::TryLater | Self::WouldBlock => Errno::AGAIN,
             Self::NotSupported | Self::BadType => Errno::OPNOTSUPP,

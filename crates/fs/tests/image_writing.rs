@@ -409,7 +409,7 @@ fn a_device_that_fails_is_told_to_who_commits() {
             // At the latest the commit knows.
             let commit = |_| image.commit(&waiting(&root), &id, 0, 0).map(|_| ());
             match written.and_then(commit) {
-                Err(Error::NoSpace) => assert!(is_full),
+                Err(Error::FullBelow(text)) => assert!(is_full && text.contains("/dev/worn")),
                 Err(Error::Io(text)) => assert!(!is_full && text.contains("/dev/worn")),
                 other => panic!("nobody said that it is not on the device: {other:?}"),
             }

@@ -28,6 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use pagewell_counters::names::MIRROR_RECORD_FAILURES;
+use rustix::io::Errno;
 
 use super::assess::GENERATION_MAX;
 use super::record::{HalfState, MirrorRecord, RecordError, Standing};
@@ -301,7 +302,11 @@ fn give_up(request: Request, mirror: &str, raised: &Result<u64, RecordError>) {
             Err(error) => Error::Failed {
                 device: format!("{mirror}: record of the halves: {error}"),
                 offset,
-                errno: error.errno(),
+                // What is full is where the record is, not the mirror.
+                errno: match error.errno() {
+                    Errno::NOSPC | Errno::DQUOT => Errno::IO,
+                    errno => errno,
+                },
             },
             Ok(_) => Error::Abandoned { offset },
         },

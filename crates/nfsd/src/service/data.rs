@@ -198,7 +198,7 @@ impl Service {
                 verifier: committed.verifier,
             })),
             Err(error) => {
-                // An I/O error names its place by itself; of this the client cannot know where.
+                // What it lies on names its place by itself; of this the client cannot know where.
                 if matches!(error, fs::Error::NoSpace | fs::Error::QuotaExceeded) {
                     trouble::report(&format!("{}: {error}", target.filesystem().describe()));
                 }

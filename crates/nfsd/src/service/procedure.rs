@@ -99,7 +99,7 @@ pub(super) fn failed<T, F>(
     if *error == fs::Error::WouldBlock {
         return Err(Stop::WouldBlock);
     }
-    if let fs::Error::Io(text) = error {
+    if let Some(text) = error.trouble() {
         trouble::report(text);
     }
     Ok(Err(Failure {

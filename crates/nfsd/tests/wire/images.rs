@@ -3,9 +3,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use pagewell_cache::{Cache, CacheOptions};
+use pagewell_counters::names::STORAGE_ERRORS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
 use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_nfsd::Server;
@@ -29,6 +30,8 @@ struct Worn {
     ram: RamDevice,
     writes_fail: AtomicBool,
     flushes_fail: AtomicBool,
+    /// How they fail.
+    errno: AtomicI32,
 }
 
 impl Worn {
@@ -37,6 +40,7 @@ impl Worn {
             ram: RamDevice::new("/dev/worn", LENGTH),
             writes_fail: AtomicBool::new(false),
             flushes_fail: AtomicBool::new(false),
+            errno: AtomicI32::new(Errno::IO.raw_os_error()),
         })
     }
 
@@ -72,7 +76,7 @@ impl Device for Worn {
         let error = DeviceError::Failed {
             device: self.name().to_owned(),
             offset: request.offset(),
-            errno: Errno::IO,
+            errno: Errno::from_raw_os_error(self.errno.load(Ordering::SeqCst)),
         };
         request.fail(0, error);
     }
@@ -225,6 +229,29 @@ fn row_02_a_failed_write_back_reaches_the_commit_and_is_made_again() {
     let committed = client.commit(&file, 0, 0).unwrap();
     assert_eq!(committed.verifier, written.verifier);
     assert!(fixture.device.bytes(100, 100_000) == [7; 100_000]);
+}
+
+/// What the image lies on is full: the client is told that, and the operator where.
+#[test]
+fn row_02_no_space_below_is_told_to_both() {
+    let fixture = Fixture::new();
+    let (mut client, file) = fixture.client();
+    fixture.device.writes_fail.store(true, Ordering::SeqCst);
+    for (errno, status) in [
+        (Errno::NOSPC, Status::NoSpace),
+        (Errno::DQUOT, Status::QuotaExceeded),
+    ] {
+        let raw = errno.raw_os_error();
+        fixture.device.errno.store(raw, Ordering::SeqCst);
+        let told = STORAGE_ERRORS.get();
+        let stable = client.write(&file, 8192, &[6; 100], StableHow::FileSync);
+        assert_eq!(stable.err(), Some(status));
+        assert_eq!(client.commit(&file, 0, 0).err(), Some(status));
+        assert!(STORAGE_ERRORS.get() >= told + 2, "on standard error");
+    }
+    fixture.device.writes_fail.store(false, Ordering::SeqCst);
+    client.commit(&file, 0, 0).unwrap();
+    assert!(fixture.device.bytes(8192, 100) == [6; 100]);
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Copier {
         });
         let copied = match copied {
             // It has grown since it was looked at.
-            Err(Error::NoSpace) => bail!("more bytes than {target} has, or no space below it"),
+            Err(Error::NoSpace) => bail!("more bytes than {target} has"),
             copied => copied?,
         };
         if copied < room {
