@@ -7,7 +7,7 @@ use pagewell_device::Device;
 use crate::arena::PageSize;
 use crate::cached::CachedDevice;
 use crate::core::Core;
-use crate::{CacheOptions, CreateError, PAGE_BYTES};
+use crate::{CacheOptions, CreateError, OpenOptions, PAGE_BYTES};
 
 /// A cache. Cloning shares it.
 #[derive(Clone)]
@@ -26,7 +26,18 @@ impl Cache {
     /// Puts a device behind the cache. Each call makes a device of its own: what one has in
     /// memory the other has not.
     pub fn open(&self, device: Arc<dyn Device>) -> CachedDevice {
-        CachedDevice::new(self.core.clone(), device)
+        self.open_with(device, self.open_options())
+    }
+
+    /// [`Self::open`] with settings of its own.
+    pub fn open_with(&self, device: Arc<dyn Device>, options: OpenOptions) -> CachedDevice {
+        CachedDevice::new(self.core.clone(), device, options)
+    }
+
+    /// The settings of a device that has none of its own.
+    #[must_use]
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions::new(&self.core.options)
     }
 
     /// Memory for pages, in bytes.

@@ -13,7 +13,7 @@ use crate::lent::{LentPage, PinnedPage};
 use crate::object::{CHUNK_BYTES, Held, Object};
 use crate::state::State;
 use crate::sync::lock;
-use crate::{Error, PAGE_BYTES, Result};
+use crate::{Error, OpenOptions, PAGE_BYTES, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// Pages fetched for one reader at a time.
@@ -57,12 +57,12 @@ pub struct CachedDevice {
 }
 
 impl CachedDevice {
-    pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Self {
+    pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>, options: OpenOptions) -> Self {
         // Preparing memory takes it, so that is only done where it was to be taken at once.
         if core.options.populate {
             device.register_memory(&core.arena.memory());
         }
-        let object = Object::new(core, device);
+        let object = Object::new(core, device, options);
         Self {
             _users: Arc::new(Users(object.clone())),
             object,

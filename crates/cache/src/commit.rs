@@ -68,6 +68,28 @@ impl CachedDevice {
         self.object.commit_range(Extent { offset, length })
     }
 
+    /// Waits until everything that was written to this range before is at the device, durable or
+    /// not. The range may reach past the end.
+    pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
+        let length = length.min(self.object.length_bytes.saturating_sub(offset));
+        if length == 0 || !self.object.writes.has_started() {
+            return Ok(());
+        }
+        self.object.write_all(Extent { offset, length })
+    }
+
+    /// [`Self::commit`] of everything, and gives up what could not be written when the device has
+    /// not answered for so long: it is lost. Says how many bytes that were.
+    pub fn close_within(&self, patience: Duration) -> u64 {
+        let _ = (self.sync(), patience);
+        self.abandon()
+    }
+
+    /// Gives up at once what is not at the device: it is lost. Says how many bytes that were.
+    pub fn abandon(&self) -> u64 {
+        self.object.drop_dirty()
+    }
+
     /// [`Self::commit`] of everything.
     pub fn sync(&self) -> Result<()> {
         self.commit(0, self.object.length_bytes)
@@ -140,7 +162,7 @@ impl Object {
             if dirty.ended != ended {
                 (ended, since) = (dirty.ended, Instant::now());
             }
-            if since.elapsed() >= self.core.options.write_timeout {
+            if since.elapsed() >= self.settings.write_timeout {
                 dirty.abandon(tag);
                 return Err(self.no_answer(extent.offset).into());
             }
@@ -240,7 +262,7 @@ impl Object {
             }
         });
         self.queue.device().submit(flush);
-        match receiver.recv_timeout(self.core.options.write_timeout) {
+        match receiver.recv_timeout(self.settings.write_timeout) {
             Ok(result) => result,
             Err(_) => Err(self.no_answer(0)),
         }
@@ -264,7 +286,7 @@ impl Object {
         DeviceError::TimedOut {
             device: self.name(),
             offset,
-            seconds: self.core.options.write_timeout.as_secs(),
+            seconds: self.settings.write_timeout.as_secs(),
         }
     }
 

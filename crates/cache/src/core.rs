@@ -28,6 +28,7 @@ use crate::free_list::FreeList;
 use crate::guess::Guesses;
 use crate::object::Object;
 use crate::options::{CacheOptions, MappingMode};
+use crate::resident::{LISTED, Resident};
 use crate::staging::Staging;
 use crate::state::{AHEAD, DIRTY, FULL, PRESENT, STREAM, State};
 use crate::sync::{AtomicU32, Ordering, lock};
@@ -75,6 +76,7 @@ pub(crate) struct Core {
     unread_pages: PlainU64,
     /// Pages lent to payloads.
     pub(crate) lent_pages: AtomicUsize,
+    pub(crate) resident: Resident,
     objects: Mutex<HashMap<u32, Weak<Object>>>,
     next_object: PlainU32,
 }
@@ -125,16 +127,19 @@ impl Core {
             ahead_bytes: PlainU64::new(0),
             unread_pages: PlainU64::new(0),
             lent_pages: AtomicUsize::new(0),
+            resident: Resident::default(),
             objects: Mutex::new(HashMap::new()),
             next_object: PlainU32::new(1),
         })
     }
 
-    /// A number for one more object.
-    pub(crate) fn number_object(&self) -> u32 {
+    /// A number for one more object, whose pages are listed or not.
+    pub(crate) fn number_object(&self, listed: bool) -> u32 {
+        let flag = if listed { LISTED } else { 0 };
         loop {
-            let number = self.next_object.fetch_add(1, Ordering::Relaxed) & OBJECTS_MASK;
-            if number != 0 && !lock(&self.objects).contains_key(&number) {
+            let number = self.next_object.fetch_add(1, Ordering::Relaxed);
+            let number = number & OBJECTS_MASK & !LISTED | flag;
+            if number & !LISTED != 0 && !lock(&self.objects).contains_key(&number) {
                 return number;
             }
         }
@@ -175,7 +180,7 @@ impl Core {
         }
     }
 
-    fn owner(&self, frame: FrameIndex) -> SlotIndex {
+    pub(crate) fn owner(&self, frame: FrameIndex) -> SlotIndex {
         SlotIndex(self.owners[frame.0 as usize].load(Ordering::Acquire))
     }
 
@@ -187,6 +192,11 @@ impl Core {
     /// Marks units as fetched; those that are now.
     pub(crate) fn validate(&self, frame: FrameIndex, units: Units) -> Units {
         self.valid[frame.0 as usize].fetch_or(units, Ordering::AcqRel) | units
+    }
+
+    /// Marks units as not fetched.
+    pub(crate) fn invalidate(&self, frame: FrameIndex, units: Units) {
+        self.valid[frame.0 as usize].fetch_and(!units, Ordering::AcqRel);
     }
 
     /// The flights to pages of one shard, locked.
@@ -296,7 +306,11 @@ impl Core {
         valid: Units,
     ) -> Option<SlotIndex> {
         self.valid[frame.0 as usize].store(valid, Ordering::Release);
-        let slot = self.table.insert(key, frame, flags)?;
+        self.list(key);
+        let Some(slot) = self.table.insert(key, frame, flags) else {
+            self.unlist(key);
+            return None;
+        };
         self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
         self.guesses.learn(key, frame);
         Some(slot)
@@ -307,6 +321,11 @@ impl Core {
         CACHE_CONFLICTS.add(1);
         let mut rivals = self.table.rivals(key);
         rivals.find(|(slot, rival)| self.release(*slot, *rival, 0));
+    }
+
+    /// A place has lost its page.
+    pub(crate) fn retire(&self, frame: FrameIndex) {
+        lock(&self.eviction).removed(frame);
     }
 
     /// A page has moved to another place.
@@ -360,6 +379,7 @@ impl Core {
         // of their places when they came in order.
         for page in evicted.into_iter().rev() {
             CACHE_PAGES.add(-1);
+            self.unlist(page.key);
             self.free.push(page.frame);
             self.tell_wasted(page.key, page.state);
         }
@@ -387,6 +407,7 @@ impl Core {
         };
         lock(&self.eviction).removed(frame);
         CACHE_PAGES.add(-1);
+        self.unlist(key);
         self.free.push(frame);
         self.tell_wasted(key, state);
         true
@@ -432,9 +453,9 @@ impl Core {
     }
 
     /// Most memory of pages with something dirty, of one device.
-    pub(crate) fn dirty_bytes_max(&self) -> u64 {
+    pub(crate) fn dirty_bytes_max(&self, wanted: Option<u64>) -> u64 {
         let size = u64::from(self.arena.frames()) * PAGE_BYTES as u64;
-        let wanted = self.options.dirty_bytes_max.unwrap_or(size / 5);
+        let wanted = wanted.unwrap_or(size / 5);
         wanted.clamp(PAGE_BYTES as u64, size / 2)
     }
 
@@ -482,7 +503,7 @@ pub(crate) fn key_of(object: u32, page: u64) -> u64 {
 }
 
 #[allow(clippy::cast_possible_truncation)] // the upper 24 bits
-fn object_of(key: u64) -> u32 {
+pub(crate) fn object_of(key: u64) -> u32 {
     (key >> PAGE_BITS) as u32
 }
 

@@ -19,10 +19,11 @@ use pagewell_counters::names::{
 };
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{FileNumber, Rule, Settings, Tag, TagState, Urgency, WriteBack};
+use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Urgency, WriteBack};
 
 use crate::PAGE_BYTES;
 use crate::object::Object;
+use crate::open_options::OpenOptions;
 use crate::spans::Spans;
 use crate::state::DIRTY;
 use crate::sync::lock;
@@ -313,8 +314,13 @@ impl Object {
 }
 
 /// How the policy of a device is set.
-pub(crate) fn settings(rule: Rule, dirty_bytes_max: u64, cluster_bytes_max: u64) -> Settings {
-    let mut settings = Settings::new(rule, dirty_bytes_max);
+pub(crate) fn settings(
+    options: &OpenOptions,
+    dirty_bytes_max: u64,
+    cluster_bytes_max: u64,
+) -> Settings {
+    let mut settings = Settings::new(options.write_rule, dirty_bytes_max);
+    settings.block_bytes = options.block_bytes;
     settings.page_bytes = PAGE;
     settings.cluster_bytes_max = cluster_bytes_max;
     settings

@@ -44,7 +44,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const ROUNDS: u32 = 204;
 const LOCKS: usize = 64;
 /// What goes along with the name.
-const MOVED: u64 = DIRTY | AHEAD | MARKER;
+pub(crate) const MOVED: u64 = DIRTY | AHEAD | MARKER;
 
 /// A page whose readable bytes this thread alone may touch until it is dropped.
 pub(crate) struct Alone<'a> {
@@ -99,7 +99,7 @@ impl Core {
     }
 
     /// Remembers a place without a name.
-    fn orphan(&self, slot: SlotIndex, frame: FrameIndex) {
+    pub(crate) fn orphan(&self, slot: SlotIndex, frame: FrameIndex) {
         let mut places = lock(&self.orphans.places);
         places.push((slot, frame));
         self.orphans.count.store(places.len(), Ordering::Relaxed);
@@ -117,22 +117,49 @@ impl Object {
         held: &mut Held,
         page: u64,
     ) -> Option<Alone<'a>> {
+        let (alone, is_alone) = self.try_alone(held);
+        if is_alone {
+            return Some(alone);
+        }
+        self.move_out(alone, held, page, Units::MAX)
+    }
+
+    /// Keeps everybody from getting a pin of a page that this thread holds.
+    pub(crate) fn write_alone<'a>(self: &'a Arc<Self>, held: &Held) -> Alone<'a> {
         let core: &'a Core = &self.core;
         core.table.set(held.slot, WRITING);
-        let alone = Alone {
+        Alone {
             core,
             slot: held.slot,
-        };
+        }
+    }
+
+    /// The same, and waits a moment for those who have one; whether they have let go.
+    pub(crate) fn try_alone<'a>(self: &'a Arc<Self>, held: &Held) -> (Alone<'a>, bool) {
+        let alone = self.write_alone(held);
         for round in 0..ROUNDS {
             // Ours is the only pin. A pin that came before WRITING would be counted; one that
             // comes after is taken back by who sees WRITING, before he touches the page.
-            if core.table.state(held.slot).pins() == 1 {
+            if self.core.table.state(held.slot).pins() == 1 {
                 CACHE_WRITE_MOMENTS.add(u64::from(round > 0));
-                return Some(alone);
+                return (alone, true);
             }
             relax(round);
         }
-        let new = self.detach(held, page)?;
+        (alone, false)
+    }
+
+    /// Gives the name of a page that is being written to a copy, which `held` becomes: of its
+    /// valid units only the `kept` ones. `None` when there is no place for it.
+    pub(crate) fn move_out<'a>(
+        self: &'a Arc<Self>,
+        alone: Alone<'a>,
+        held: &mut Held,
+        page: u64,
+        kept: Units,
+    ) -> Option<Alone<'a>> {
+        let core: &'a Core = &self.core;
+        let new = self.detach(held, page, kept)?;
         // The old place may be pinned again, by nobody new: it has no name.
         drop(alone);
         core.orphan(held.slot, held.frame);
@@ -147,11 +174,11 @@ impl Object {
 
     /// Copies a page that is being written to a new place, which gets its name and is being
     /// written too.
-    fn detach(self: &Arc<Self>, held: &Held, page: u64) -> Option<Page> {
+    fn detach(self: &Arc<Self>, held: &Held, page: u64, kept: Units) -> Option<Page> {
         let core = &self.core;
         let frame = core.allocate()?;
         let key = self.key(page);
-        let valid = core.valid(held.frame);
+        let valid = core.valid(held.frame) & kept;
         self.copy_known(held, page, valid, frame);
         let slot = core.with_insertion(key, || {
             self.move_name(held, key, frame, valid).or_else(|| {
@@ -164,6 +191,8 @@ impl Object {
             return None;
         };
         CACHE_PAGES.add(1);
+        // The name is in the list once more than it was.
+        core.unlist(key);
         core.exchange(held.frame, frame, key);
         let state = State::new(frame, 0);
         Some(Page { slot, frame, state })

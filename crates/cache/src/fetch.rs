@@ -60,7 +60,7 @@ impl Object {
         length: u64,
         mode: ReadMode,
     ) -> Result<(Vec<Held>, AccessKind)> {
-        let deadline = Instant::now().checked_add(self.core.options.read_timeout);
+        let deadline = Instant::now().checked_add(self.settings.read_timeout);
         let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
         let mut wanted = self.hold_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
@@ -160,7 +160,7 @@ impl Object {
         Error::Device(DeviceError::TimedOut {
             device: self.queue.device().name().to_owned(),
             offset,
-            seconds: self.core.options.read_timeout.as_secs(),
+            seconds: self.settings.read_timeout.as_secs(),
         })
     }
 
@@ -196,7 +196,7 @@ impl Object {
                     return Err(Error::Memory {
                         device: self.queue.device().name().to_owned(),
                         offset: at,
-                        seconds: self.core.options.read_timeout.as_secs(),
+                        seconds: self.settings.read_timeout.as_secs(),
                     });
                 }
                 None => {

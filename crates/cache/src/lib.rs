@@ -58,6 +58,7 @@ mod core;
 #[cfg(all(test, not(feature = "loom")))]
 mod core_tests;
 mod dirty;
+mod discard;
 mod error;
 mod exclusive;
 mod fetch;
@@ -69,9 +70,11 @@ mod guess;
 mod hit;
 mod lent;
 mod object;
+mod open_options;
 mod options;
 mod places;
 mod queue;
+mod resident;
 mod run;
 mod spans;
 mod staging;
@@ -91,6 +94,7 @@ pub use cache::Cache;
 pub use cached::{CachedDevice, ReadMode};
 pub use error::{CreateError, Error, Result, SizeError};
 pub use lent::{LentPage, PinnedPage};
+pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
 pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
 pub use write::WriteMode;
 

@@ -4,15 +4,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use pagewell_counters::names::CACHE_AHEAD_WASTED_BYTES;
-use pagewell_device::{Device, Error as DeviceError, Geometry};
-use pagewell_policy::elevator::{Order, Settings};
+use pagewell_device::{Device, Error as DeviceError};
 use pagewell_policy::eviction::FrameIndex;
-use pagewell_policy::readahead::{self, Feedback, ReadAhead};
+use pagewell_policy::readahead::{Feedback, ReadAhead};
 
 use crate::core::{Core, LENGTH_BYTES_MAX, Page, key_of};
 use crate::dirty::{self, Writes};
 use crate::flight::Units;
-use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
+use crate::open_options::OpenOptions;
 use crate::queue::Queue;
 use crate::sync::lock;
 use crate::table::SlotIndex;
@@ -31,6 +30,7 @@ const _: () = assert!(PAGE / SECTOR_BYTES == UNITS_MAX);
 /// One device behind the cache.
 pub(crate) struct Object {
     pub(crate) core: Arc<Core>,
+    pub(crate) settings: OpenOptions,
     pub(crate) number: u32,
     pub(crate) queue: Arc<Queue>,
     pub(crate) length_bytes: u64,
@@ -87,7 +87,11 @@ impl Drop for Held {
 }
 
 impl Object {
-    pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>) -> Arc<Self> {
+    pub(crate) fn new(
+        core: Arc<Core>,
+        device: Arc<dyn Device>,
+        settings: OpenOptions,
+    ) -> Arc<Self> {
         let geometry = device.geometry();
         let options = core.options;
         let block_bytes = u64::from(geometry.logical_block_bytes.max(1));
@@ -105,10 +109,11 @@ impl Object {
         } else {
             unit_bytes
         };
-        let streams = streams(&options, length_bytes, unit_bytes, &geometry);
-        let settings = elevator_settings(&options, &geometry, request_bytes_max);
+        let streams = settings.streams(length_bytes, unit_bytes, &geometry);
+        let elevator = settings.elevator(&options, &geometry, request_bytes_max);
+        let dirty_bytes_max = core.dirty_bytes_max(settings.dirty_bytes_max);
         let object = Arc::new(Self {
-            number: core.number_object(),
+            number: core.number_object(device.keeps_until_flush()),
             length_bytes,
             unit_bytes,
             block_bytes,
@@ -125,11 +130,12 @@ impl Object {
             streams: Mutex::new(streams),
             origin: Instant::now(),
             writes: Writes::new(dirty::settings(
-                options.write_rule,
-                core.dirty_bytes_max(),
+                &settings,
+                dirty_bytes_max,
                 request_bytes_max,
             )),
-            queue: Arc::new(Queue::new(device, settings)),
+            queue: Arc::new(Queue::new(device, elevator)),
+            settings,
             core,
         });
         object.core.register(&object);
@@ -204,51 +210,4 @@ fn mask(count: u64) -> Units {
         Ok(count) if count < Units::BITS => (1 << count) - 1,
         _ => Units::MAX,
     }
-}
-
-fn streams(
-    options: &CacheOptions,
-    length_bytes: u64,
-    unit_bytes: u64,
-    geometry: &Geometry,
-) -> Box<dyn ReadAhead> {
-    match options.read_ahead {
-        ReadAheadRule::Adaptive => {
-            let mut settings = if geometry.rotational {
-                readahead::Settings::rotating(length_bytes)
-            } else {
-                readahead::Settings::flash(length_bytes)
-            };
-            settings.page_bytes = PAGE;
-            settings.unit_bytes = unit_bytes;
-            Box::new(readahead::Adaptive::new(settings))
-        }
-        ReadAheadRule::Hsfs => Box::new(readahead::Hsfs::new(length_bytes)),
-        ReadAheadRule::Off => Box::new(readahead::NoReadAhead::new()),
-    }
-}
-
-fn elevator_settings(
-    options: &CacheOptions,
-    geometry: &Geometry,
-    request_bytes_max: u64,
-) -> Settings {
-    if !options.elevator && !options.merge {
-        return Settings::plain();
-    }
-    let mut settings = if geometry.rotational {
-        Settings::rotating(request_bytes_max)
-    } else {
-        Settings::flash(request_bytes_max)
-    };
-    // The rules of the report count requests.
-    settings.merge = options.merge && options.write_rule == WriteRule::Delayed;
-    settings.read_deadline = options.read_deadline;
-    if !options.elevator {
-        settings.order = Order::Arrival;
-        settings.read_deadline = None;
-        settings.write_deadline = None;
-    }
-    settings.depth_max = settings.depth_max.min(geometry.queue_depth.max(1));
-    settings
 }

@@ -105,7 +105,7 @@ impl CachedDevice {
             return Ok(());
         }
         let object = &self.object;
-        if !mode.may_block && object.core.options.write_rule.synchronous() {
+        if !mode.may_block && object.settings.write_rule.synchronous() {
             // It would be committed before this returns. Nothing of it is written, as a writer
             // who is told so does it all again.
             return Err(would_block());
@@ -150,6 +150,22 @@ impl CachedDevice {
         self.object.writes.losses.load(Ordering::Acquire)
     }
 
+    /// Whether bytes of a range are not at the device yet, or on their way there.
+    #[must_use]
+    pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
+        let extent = Extent { offset, length };
+        let object = &self.object;
+        object.writes.has_started() && object.writes.lock().policy.is_dirty(FILE, extent)
+    }
+
+    /// Whether bytes of a range are at the device and not durable.
+    #[must_use]
+    pub fn has_unflushed(&self, offset: u64, length: u64) -> bool {
+        let extent = Extent { offset, length };
+        let object = &self.object;
+        object.writes.has_started() && object.writes.lock().flush_needed(extent).is_some()
+    }
+
     /// Bytes in memory that are not on the device yet, those on their way included.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
@@ -172,7 +188,7 @@ impl CachedDevice {
 
 impl Object {
     fn write_piece(self: &Arc<Self>, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
-        let deadline = Deadline::after(self.core.options.write_timeout);
+        let deadline = Deadline::after(self.settings.write_timeout);
         self.admit(piece.extent(), mode, deadline)?;
         loop {
             let attempt = self.try_piece(piece);
@@ -195,7 +211,7 @@ impl Object {
                     return Err(Error::Memory {
                         device: self.queue.device().name().to_owned(),
                         offset: piece.extent().offset,
-                        seconds: self.core.options.write_timeout.as_secs(),
+                        seconds: self.settings.write_timeout.as_secs(),
                     });
                 }
                 Attempt::NoMemory => {
@@ -237,7 +253,7 @@ impl Object {
                 return Err(Error::Full {
                     device: self.queue.device().name().to_owned(),
                     offset: extent.offset,
-                    seconds: self.core.options.write_timeout.as_secs(),
+                    seconds: self.settings.write_timeout.as_secs(),
                 });
             }
         }
@@ -392,7 +408,7 @@ impl Object {
             Urgency::Later => Ok(()),
             Urgency::Now => {
                 // Under the rules of the report the block goes before the next call comes.
-                if self.core.options.write_rule == Rule::Delayed && self.core.flusher.is_running() {
+                if self.settings.write_rule == Rule::Delayed && self.core.flusher.is_running() {
                     self.core.flusher.wake();
                 } else {
                     self.drive();
@@ -401,7 +417,7 @@ impl Object {
             }
             Urgency::Synchronous => {
                 self.commit_range(Extent { offset, length })?;
-                if self.core.options.write_rule.reads_again() {
+                if self.settings.write_rule.reads_again() {
                     for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
                         self.core.give_up(self.key(page));
                     }
@@ -416,7 +432,7 @@ impl Object {
         Error::Device(DeviceError::TimedOut {
             device: self.queue.device().name().to_owned(),
             offset,
-            seconds: self.core.options.write_timeout.as_secs(),
+            seconds: self.settings.write_timeout.as_secs(),
         })
     }
 }

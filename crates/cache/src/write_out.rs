@@ -56,6 +56,8 @@ enum Stage {
     Staged(Staged),
     /// Units of pages that must be filled first.
     Incomplete(Vec<(u64, Units)>),
+    /// A page was discarded.
+    Gone,
 }
 
 /// Lets others drive when something panics, and gives back what was chosen and not sent.
@@ -115,6 +117,15 @@ impl Object {
         dirty.ended += 1;
         dirty.policy.finished(write.id, false, self.now());
         dirty.show();
+    }
+
+    /// A part of a write was discarded before it was sent: what is left is chosen anew.
+    fn put_back(&self, dirty: &mut Dirty, write: Write) {
+        dirty.policy.put_back(write.id, self.now());
+        self.mark_clean(dirty, write.extent);
+        dirty.again = true;
+        dirty.show();
+        self.writes.notify();
     }
 
     /// All that may go now, and whether it is one write that a commit waits for and nothing else
@@ -202,12 +213,13 @@ impl Object {
         match self.stage(wide) {
             Stage::Staged(staged) => self.submit_write(write, wide, durable, staged),
             Stage::Incomplete(missing) => self.fill_first(write, &missing),
+            Stage::Gone => self.put_back(&mut self.writes.lock(), write),
         }
     }
 
     /// Copies a range out of the pages, if all of it is there.
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
-    fn stage(&self, wide: Extent) -> Stage {
+    fn stage(self: &Arc<Self>, wide: Extent) -> Stage {
         let alignment = self.queue.memory_alignment_bytes();
         let mut staged = self.core.staging.take(wide.length as usize, alignment);
         let mut missing = Vec::new();
@@ -218,7 +230,10 @@ impl Object {
             let length = (PAGE - start).min(end - at);
             let done = (at - wide.offset) as usize;
             let target = &mut staged.bytes()[done..done + length as usize];
-            let units = self.copy_out(page, start, target);
+            let Some(units) = self.copy_out(page, start, target) else {
+                self.core.staging.give(staged);
+                return Stage::Gone;
+            };
             if units != 0 {
                 missing.push((page, units));
             }
@@ -235,18 +250,16 @@ impl Object {
         Stage::Staged(staged)
     }
 
-    /// Copies a part of a page, or says which units have bytes that are not there.
-    fn copy_out(&self, page: u64, start: u64, target: &mut [u8]) -> Units {
+    /// Copies a part of a page, or says which units have bytes that are not there; `None` when the
+    /// page was discarded.
+    fn copy_out(self: &Arc<Self>, page: u64, start: u64, target: &mut [u8]) -> Option<Units> {
         let key = self.key(page);
         let touched = self.units(start, target.len() as u64);
         let _page = self.core.page_locks.lock(key);
-        // A part of it is under write-out, so it is there, and it keeps its place under the lock
-        // of its name.
-        let Some((_, state)) = self.core.table.locate(key) else {
-            debug_assert!(false, "page {page} has gone");
-            return touched;
-        };
-        let unknown = touched & !self.core.valid(state.frame());
+        // A part of it is under write-out, so it is there unless it was discarded. It keeps its
+        // place under the lock of its name, and, if it is another page by now, as it is held.
+        let held = self.hold_named(page)?;
+        let unknown = touched & !self.core.valid(held.frame);
         let end = start + target.len() as u64;
         let is_missing = |unit: u64| {
             let first = (unit * self.unit_bytes).max(start);
@@ -261,9 +274,8 @@ impl Object {
             #[allow(clippy::cast_possible_truncation)] // inside a page
             let start = start as usize;
             assert!(start + target.len() <= PAGE_BYTES);
-            let address = self.core.arena.address(state.frame());
-            // SAFETY: inside the page, which stays: it is dirty, also while the device is closed,
-            // as that waits for the end of this; and the lock of its name keeps it from being
+            let address = self.core.arena.address(held.frame);
+            // SAFETY: inside the page, which is held, and the lock of its name keeps it from being
             // detached. Writers have that lock while they change bytes. Fetches change only units
             // that are not valid; a fill leaves alone what was dirty when it was claimed, and
             // nothing can have become dirty there since.
@@ -272,15 +284,24 @@ impl Object {
                 std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len());
             }
         }
-        missing
+        Some(missing)
     }
 
     fn submit_write(self: &Arc<Self>, write: Write, wide: Extent, durable: bool, staged: Staged) {
         let mut staged = staged;
         #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
         let segment = staged.segment(wide.length as usize);
+        let mut dirty = self.writes.lock();
+        if dirty.policy.is_cut(write.id) {
+            // What was copied may be none of its bytes.
+            self.put_back(&mut dirty, write);
+            drop(dirty);
+            self.core.staging.give(staged);
+            return;
+        }
         CACHE_DURABLE_WRITES.add(u64::from(durable));
-        self.writes.lock().flying.insert(wide.offset, wide.end());
+        dirty.flying.insert(wide.offset, wide.end());
+        drop(dirty);
         let this = self.clone();
         let transfer = Transfer {
             operation: Operation::Write,

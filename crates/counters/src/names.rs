@@ -163,6 +163,11 @@ register! { COUNTERS, Counter:
         "Times that the flusher looked for something to write.";
     CACHE_FLUSHER_MISSING = "pagewell_cache_flusher_missing_total",
         "Caches without a flusher because the system had no thread.";
+    CACHE_DISCARDS = "pagewell_cache_discards_total", "Ranges of devices discarded.";
+    CACHE_DISCARDED_PAGES = "pagewell_cache_discarded_pages_total",
+        "Pages that lost bytes to a discard.";
+    CACHE_DISCARDED_DIRTY_BYTES = "pagewell_cache_discarded_dirty_bytes_total",
+        "Bytes that were dirty or under write-out when they were discarded.";
     CACHE_LOST_BYTES = "pagewell_cache_lost_bytes_total",
         "Bytes that could not be written before their device was closed.";
     DEVICE_WRITES = "pagewell_device_writes_total",

@@ -54,6 +54,14 @@ pub enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
+    /// Of a flush: what was not flushed may be gone, the device knows it, and is well. Whoever
+    /// still has the bytes writes them again, and flushes again; a device that
+    /// [wants it kept](Device::keeps_until_flush) may say so.
+    #[error("{device}: what was not flushed is gone and has to be written again")]
+    Replay {
+        /// [`Device::name`].
+        device: String,
+    },
     /// The system refused.
     #[error("{device}: at byte {offset}: {errno}")]
     Failed {
@@ -168,6 +176,12 @@ pub trait Device: Send + Sync {
         for request in requests {
             self.submit(request);
         }
+    }
+
+    /// Whether what was written has to stay in memory until a flush was good, because the device
+    /// may lose it and say so ([`Error::Replay`]): a server that was started again, say.
+    fn keeps_until_flush(&self) -> bool {
+        false
     }
 
     /// Tells of memory that most requests will use.

@@ -173,6 +173,10 @@ impl Device for Stripe {
         self.geometry
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        self.children.iter().any(|child| child.keeps_until_flush())
+    }
+
     fn submit(&self, request: Request) {
         for (child, request) in self.deal(request) {
             self.children[child].submit(request);

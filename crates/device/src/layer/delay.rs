@@ -94,6 +94,10 @@ impl Device for Delay {
         self.inner.geometry()
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        self.inner.keeps_until_flush()
+    }
+
     fn submit(&self, request: Request) {
         let number = self.submitted.fetch_add(1, Ordering::Relaxed);
         let due = Instant::now().checked_add(self.amount.of(number));

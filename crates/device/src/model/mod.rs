@@ -173,6 +173,10 @@ impl Device for Model {
         self.geometry
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        self.inner.keeps_until_flush()
+    }
+
     /// Waits when, and only when, the device below does.
     fn submit(&self, request: Request) {
         let longest = self.geometry.transfer_bytes_max as usize;

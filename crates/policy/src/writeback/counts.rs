@@ -73,6 +73,10 @@ pub struct Counts {
     pub tags_failed: u64,
     /// Bytes that were dirty or under write-out when their file was forgotten.
     pub forgotten_bytes: u64,
+    /// Bytes that were dirty or under write-out when they were discarded.
+    pub discarded_bytes: u64,
+    /// Writes that were handed out and not sent, as bytes of them had been discarded.
+    pub put_back: u64,
     /// Write streams begun.
     pub streams: u64,
     /// Writes that went on with a stream.

@@ -32,6 +32,7 @@
 
 mod completion;
 mod counts;
+mod discard;
 mod file;
 mod index;
 mod pacing;

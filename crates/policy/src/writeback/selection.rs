@@ -319,6 +319,7 @@ impl WriteBack {
             end,
             parts: Vec::new(),
             since: self.now,
+            cut: false,
         };
         if let Some(file) = self.files.get_mut(&number) {
             flying.parts = file.dirty.take(start, end);

@@ -22,6 +22,8 @@ pub(super) struct Flying {
     pub(super) parts: Vec<Span>,
     /// When the oldest of its pages became dirty.
     pub(super) since: Duration,
+    /// Bytes of it were discarded since.
+    pub(super) cut: bool,
 }
 
 /// Write-back of one device.

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::spans::Spans;
+use super::spans::{Span, Spans};
 use super::{Extent, FileNumber, Tag, TagState, WriteBack, WriteId};
 
 /// What one tag waits for.
@@ -84,6 +84,32 @@ impl Tags {
                 tagged.waits.clear();
                 tagged.failed = true;
                 self.waiting.remove(tag);
+            }
+        }
+        self.settle()
+    }
+
+    /// Bytes are not wanted any more.
+    pub(super) fn discard(&mut self, file: FileNumber, start: u64, end: u64) -> (u64, u64) {
+        for (tag, tagged) in &mut self.pending {
+            if tagged.file == file {
+                tagged.todo.take(start, end);
+                if tagged.todo.is_empty() {
+                    self.waiting.remove(tag);
+                }
+            }
+        }
+        self.settle()
+    }
+
+    /// A write will not go; these bytes of it are to be handed out again.
+    pub(super) fn put_back(&mut self, id: WriteId, parts: &[Span]) -> (u64, u64) {
+        for (tag, tagged) in &mut self.pending {
+            if tagged.waits.remove(&id) {
+                for &(start, end) in parts {
+                    tagged.todo.insert(start, end);
+                    self.waiting.insert(*tag);
+                }
             }
         }
         self.settle()

@@ -136,6 +136,10 @@ impl Device for Fault {
         self.inner.geometry()
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        self.inner.keeps_until_flush()
+    }
+
     fn submit(&self, request: Request) {
         let script = self.handle.shared.script.lock();
         let verdict = script

@@ -353,6 +353,10 @@ impl Device for PowerCut {
         self.shared.geometry
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        self.shared.inner.keeps_until_flush()
+    }
+
     fn submit(&self, request: Request) {
         if let Err(error) = check(self, &request) {
             return request.fail(0, error);

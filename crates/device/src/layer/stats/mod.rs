@@ -170,6 +170,10 @@ impl Device for Stats {
         self.inner.geometry()
     }
 
+    fn keeps_until_flush(&self) -> bool {
+        self.inner.keeps_until_flush()
+    }
+
     fn submit(&self, mut request: Request) {
         let (issuer, operation) = (request.issuer(), request.operation());
         let cell = self.shared.cell(issuer, operation);

@@ -1,0 +1,168 @@
+//! How one device is put behind a cache: what may differ from device to device.
+//!
+//! A disk and a server far away share one memory, but not their constants. A server answers late
+//! and takes many requests at a time, so more has to be on its way; and it may be away for an hour
+//! and come back, so one may want to wait for it for ever.
+
+use std::time::Duration;
+
+use pagewell_device::Geometry;
+use pagewell_policy::elevator::{Order, Settings};
+use pagewell_policy::readahead::{self, ReadAhead};
+
+use crate::PAGE_BYTES;
+use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
+
+/// Streams of one server: many files are read at a time.
+const REMOTE_STREAMS_MAX: usize = 64;
+/// Where doubling ends: 20 ms at 100 MB/s, which most servers are near enough for.
+const REMOTE_DISTANCE_BYTES_MIN: u64 = 2 << 20;
+/// Where growth ends: 50 ms at 1.3 GB/s.
+const REMOTE_DISTANCE_BYTES_MAX: u64 = 64 << 20;
+
+/// What is read ahead of the readers of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceReadAhead {
+    /// By a rule, with the constants for the kind of medium.
+    Rule(ReadAheadRule),
+    /// Streams found from offsets, windows that adapt between these bounds.
+    Windows(ReadAheadWindows),
+    /// Always so many blocks from where a stream is, as clients of NFS do. None: nothing.
+    Blocks {
+        /// Bytes of a block, at least 4 KiB.
+        block_bytes: u64,
+        /// Blocks.
+        count: u32,
+    },
+}
+
+/// The bounds of windows that adapt. See [`pagewell_policy::readahead::Settings`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAheadWindows {
+    /// Streams that are followed at a time, at most 64.
+    pub streams_max: usize,
+    /// Where doubling of the distance ends.
+    pub distance_bytes_min: u64,
+    /// Where growth of the distance ends. The cache has a budget, too.
+    pub distance_bytes_max: u64,
+    /// How much to ask for at a time, at least, by a stream that has grown.
+    pub batch_bytes_min: u64,
+}
+
+impl ReadAheadWindows {
+    /// For a server, 0.1 to 50 ms away, that answers requests of this length best.
+    #[must_use]
+    pub fn remote(request_bytes: u64) -> Self {
+        Self {
+            streams_max: REMOTE_STREAMS_MAX,
+            distance_bytes_min: REMOTE_DISTANCE_BYTES_MIN,
+            distance_bytes_max: REMOTE_DISTANCE_BYTES_MAX,
+            batch_bytes_min: request_bytes.max(PAGE_BYTES as u64),
+        }
+    }
+}
+
+/// Settings of one device behind a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// What is read ahead.
+    pub read_ahead: DeviceReadAhead,
+    /// When what was written goes to the device.
+    pub write_rule: WriteRule,
+    /// Bytes of a block of the rules of the report, a power of two, at most [`PAGE_BYTES`].
+    pub block_bytes: u64,
+    /// Reads that had to wait this long for the device fail; [`Duration::MAX`]: never.
+    pub read_timeout: Duration,
+    /// Writes and commits that had to wait this long for the device fail; [`Duration::MAX`]:
+    /// never.
+    pub write_timeout: Duration,
+    /// Memory of pages that hold what is not on the device yet, or what has to stay until a flush;
+    /// `None`: a fifth of the cache. At most half of it.
+    pub dirty_bytes_max: Option<u64>,
+}
+
+impl OpenOptions {
+    /// What [`crate::Cache::open`] goes by in a cache with these options.
+    #[must_use]
+    pub fn new(options: &CacheOptions) -> Self {
+        Self {
+            read_ahead: DeviceReadAhead::Rule(options.read_ahead),
+            write_rule: options.write_rule,
+            block_bytes: pagewell_policy::writeback::settings::BLOCK_BYTES,
+            read_timeout: options.read_timeout,
+            write_timeout: options.write_timeout,
+            dirty_bytes_max: options.dirty_bytes_max,
+        }
+    }
+
+    /// The read-ahead of a device.
+    pub(crate) fn streams(
+        &self,
+        length_bytes: u64,
+        unit_bytes: u64,
+        geometry: &Geometry,
+    ) -> Box<dyn ReadAhead> {
+        let adaptive = |mut settings: readahead::Settings| -> Box<dyn ReadAhead> {
+            settings.page_bytes = PAGE_BYTES as u64;
+            settings.unit_bytes = unit_bytes;
+            Box::new(readahead::Adaptive::new(settings))
+        };
+        match self.read_ahead {
+            DeviceReadAhead::Rule(ReadAheadRule::Adaptive) if geometry.rotational => {
+                adaptive(readahead::Settings::rotating(length_bytes))
+            }
+            DeviceReadAhead::Rule(ReadAheadRule::Adaptive) => {
+                adaptive(readahead::Settings::flash(length_bytes))
+            }
+            DeviceReadAhead::Rule(ReadAheadRule::Hsfs) => {
+                Box::new(readahead::Hsfs::new(length_bytes))
+            }
+            DeviceReadAhead::Rule(ReadAheadRule::Off)
+            | DeviceReadAhead::Blocks { count: 0, .. } => Box::new(readahead::NoReadAhead::new()),
+            DeviceReadAhead::Windows(windows) => adaptive(readahead::Settings {
+                streams_max: windows.streams_max,
+                distance_bytes_min: windows.distance_bytes_min,
+                distance_bytes_max: windows.distance_bytes_max,
+                batch_bytes_min: windows.batch_bytes_min,
+                ..readahead::Settings::flash(length_bytes)
+            }),
+            DeviceReadAhead::Blocks { block_bytes, count } => {
+                let distance = block_bytes.saturating_mul(u64::from(count));
+                adaptive(readahead::Settings {
+                    streams_max: REMOTE_STREAMS_MAX,
+                    distance_bytes_min: distance,
+                    distance_bytes_max: distance,
+                    batch_bytes_min: block_bytes,
+                    ..readahead::Settings::flash(length_bytes)
+                })
+            }
+        }
+    }
+
+    /// The elevator of a device.
+    pub(crate) fn elevator(
+        &self,
+        options: &CacheOptions,
+        geometry: &Geometry,
+        request_bytes_max: u64,
+    ) -> Settings {
+        if !options.elevator && !options.merge {
+            return Settings::plain();
+        }
+        let mut settings = if geometry.rotational {
+            Settings::rotating(request_bytes_max)
+        } else {
+            Settings::flash(request_bytes_max)
+        };
+        // The rules of the report count requests.
+        settings.merge = options.merge && self.write_rule == WriteRule::Delayed;
+        settings.read_deadline = options.read_deadline;
+        if !options.elevator {
+            settings.order = Order::Arrival;
+            settings.read_deadline = None;
+            settings.write_deadline = None;
+        }
+        settings.depth_max = settings.depth_max.min(geometry.queue_depth.max(1));
+        settings
+    }
+}

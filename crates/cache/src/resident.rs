@@ -1,0 +1,75 @@
+//! Which pages of an object are in memory, in order.
+//!
+//! **Problem.** The table finds a page by its name; it cannot say which pages of a range it has.
+//! Asking for each page number of a range costs its length, looking at every place the size of the
+//! cache. A client that discards 50,000 small files one after the other can afford neither.
+//!
+//! **Rule.** Objects that ask for it (their numbers say so) have their pages in a list that is kept
+//! in order. A page is counted before it comes into the table, and taken off after it has left: one
+//! that is there is always in the list, and one that is in the list may just have gone. Counts,
+//! as the name may be given anew before the page that left was taken off.
+//!
+//! **Weakness.** One lock for all listed pages of a cache, taken for a moment whenever one comes
+//! or goes.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use pagewell_policy::eviction::FrameIndex;
+
+use crate::core::{Core, key_of, object_of, page_of};
+use crate::state::PRESENT;
+use crate::sync::lock;
+
+/// The bit of the number of an object whose pages are listed.
+pub(crate) const LISTED: u32 = 1 << 23;
+
+/// The list: how often each page is in the table, or about to come or go.
+#[derive(Default)]
+pub(crate) struct Resident(Mutex<BTreeMap<u64, u32>>);
+
+impl Core {
+    /// A page is about to come.
+    pub(crate) fn list(&self, key: u64) {
+        if object_of(key) & LISTED != 0 {
+            *lock(&self.resident.0).entry(key).or_default() += 1;
+        }
+    }
+
+    /// A page has left, or has not come after all.
+    pub(crate) fn unlist(&self, key: u64) {
+        if object_of(key) & LISTED == 0 {
+            return;
+        }
+        let mut pages = lock(&self.resident.0);
+        if let Some(count) = pages.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                pages.remove(&key);
+            }
+        }
+    }
+
+    /// The pages of a range that are in memory, and perhaps some that have just left.
+    pub(crate) fn resident(&self, number: u32, pages: Range<u64>) -> Vec<u64> {
+        if number & LISTED != 0 {
+            let keys = key_of(number, pages.start)..=key_of(number, pages.end - 1);
+            let listed = lock(&self.resident.0);
+            return listed.range(keys).map(|(key, _)| page_of(*key)).collect();
+        }
+        if pages.end - pages.start <= u64::from(self.arena.frames()) {
+            return pages.collect();
+        }
+        let mut found = Vec::new();
+        for index in 0..self.arena.frames() {
+            let slot = self.owner(FrameIndex(index));
+            let (key, state) = (self.table.key(slot), self.table.state(slot));
+            let is_here = state.has(PRESENT) && state.frame().0 == index;
+            if is_here && object_of(key) == number && pages.contains(&page_of(key)) {
+                found.push(page_of(key));
+            }
+        }
+        found
+    }
+}

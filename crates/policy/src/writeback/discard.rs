@@ -1,0 +1,198 @@
+//! Bytes that nobody wants any more: a file was cut short, or its bytes are not the true ones.
+//!
+//! What is dirty is forgotten. What is under write-out cannot be called back: it may come to the
+//! device or not, but if the write fails its bytes do not become dirty again. A write that was
+//! handed out and not sent yet is [put back](WriteBack::put_back) when it was cut like that: what
+//! is left of it is handed out anew.
+
+use std::time::Duration;
+
+use super::file::File;
+use super::spans::Span;
+use super::{Extent, FileNumber, WriteBack, WriteId};
+
+impl WriteBack {
+    /// Forgets what is dirty of a range: it will not be written, unless it is under write-out
+    /// already. Tags do not wait for it any more. Says how many bytes were dirty or under
+    /// write-out.
+    pub fn discard(&mut self, number: FileNumber, extent: Extent) -> u64 {
+        let (start, end) = (extent.offset, extent.end());
+        let Some(file) = self.files.get_mut(&number) else {
+            return 0;
+        };
+        let taken = file.dirty.take(start, end);
+        let mut bytes: u64 = taken.iter().map(|(from, to)| to - from).sum();
+        let flights: Vec<_> = file.flying(start, end).map(|(_, flight)| flight).collect();
+        for flight in flights.iter().filter(|flight| !flight.forgotten) {
+            if let Some(flying) = self.flying.get_mut(&flight.id) {
+                flying.cut = true;
+                bytes += cut(&mut flying.parts, start, end);
+            }
+        }
+        let pages = file.pages.range(self.index.pages(start, end));
+        let pages: Vec<u64> = pages.map(|(page, _)| *page).collect();
+        for page in pages {
+            self.index.refresh(number, file, page);
+        }
+        if file.is_gone() {
+            self.files.remove(&number);
+        }
+        let (written, failed) = self.tags.discard(number, start, end);
+        self.counts.tags_written += written;
+        self.counts.tags_failed += failed;
+        self.counts.discarded_bytes += bytes;
+        bytes
+    }
+
+    /// Whether a write that was handed out has lost bytes to [`WriteBack::discard`] since.
+    #[must_use]
+    pub fn is_cut(&self, id: WriteId) -> bool {
+        self.flying.get(&id).is_some_and(|flying| flying.cut)
+    }
+
+    /// A write that [`WriteBack::next`] handed out will not go to the device: what was not
+    /// discarded of it is dirty again, may be handed out at once, and tags wait for it as before.
+    pub fn put_back(&mut self, id: WriteId, now: Duration) {
+        let now = self.advance(now);
+        let Some(flying) = self.flying.remove(&id) else {
+            self.counts.finished_unknown += 1;
+            return;
+        };
+        self.flight_bytes -= flying.end - flying.start;
+        self.counts.put_back += 1;
+        let number = flying.file;
+        if let Some(file) = self.files.get_mut(&number) {
+            let flight = file.flights.remove(&flying.start);
+            let is_kept = flight.is_some_and(|flight| !flight.forgotten);
+            let parts: &[Span] = if is_kept { &flying.parts } else { &[] };
+            for &(start, end) in parts {
+                file.dirty.insert(start, end);
+            }
+            let pages = self.index.pages(flying.start, flying.end);
+            for page_number in pages {
+                if is_kept && let Some(page) = file.pages.get_mut(&page_number) {
+                    page.flights = page.flights.saturating_sub(1);
+                }
+                self.index.refresh(number, file, page_number);
+            }
+            if File::is_gone(file) {
+                self.files.remove(&number);
+            }
+            let (written, failed) = self.tags.put_back(id, parts);
+            self.counts.tags_written += written;
+            self.counts.tags_failed += failed;
+        }
+        self.measure(0, now);
+        if self.flight_stopped {
+            self.is_flight_full();
+        }
+    }
+}
+
+/// Takes a range out of spans; says how many bytes of them that were.
+fn cut(spans: &mut Vec<Span>, start: u64, end: u64) -> u64 {
+    let mut bytes = 0;
+    let mut left = Vec::with_capacity(spans.len() + 1);
+    for &(from, to) in spans.iter() {
+        if from < start.min(to) {
+            left.push((from, start.min(to)));
+        }
+        if end.max(from) < to {
+            left.push((end.max(from), to));
+        }
+        bytes += to.min(end).saturating_sub(from.max(start));
+    }
+    *spans = left;
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Rule, Settings, TagState};
+    use super::*;
+
+    const FILE: FileNumber = FileNumber(1);
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn extent(offset: u64, length: u64) -> Extent {
+        Extent { offset, length }
+    }
+
+    fn policy() -> WriteBack {
+        WriteBack::new(Settings::new(Rule::Delayed, 1 << 30))
+    }
+
+    fn dirty(policy: &WriteBack) -> Vec<(u64, u64)> {
+        let spans = policy.dirty_in(FILE, extent(0, u64::MAX));
+        spans.map(|span| (span.offset, span.length)).collect()
+    }
+
+    #[test]
+    fn spans_are_cut() {
+        let cut_out = |start, end| {
+            let mut spans = vec![(10, 20), (30, 40)];
+            let bytes = cut(&mut spans, start, end);
+            (spans, bytes)
+        };
+        assert_eq!(cut_out(0, 10), (vec![(10, 20), (30, 40)], 0));
+        assert_eq!(cut_out(12, 14), (vec![(10, 12), (14, 20), (30, 40)], 2));
+        assert_eq!(cut_out(15, 35), (vec![(10, 15), (35, 40)], 10));
+        assert_eq!(cut_out(0, 100), (vec![], 20));
+        assert_eq!(cut_out(20, 30), (vec![(10, 20), (30, 40)], 0));
+    }
+
+    #[test]
+    fn what_is_discarded_is_not_written_and_nobody_waits_for_it() {
+        let mut policy = policy();
+        policy.wrote(FILE, extent(0, 200_000), NOW);
+        let all = policy.tag(FILE, extent(0, 200_000), NOW);
+        let some = policy.tag(FILE, extent(70_000, 10), NOW);
+        assert_eq!(policy.discard(FILE, extent(65_536, 100_000)), 100_000);
+        assert_eq!(policy.tag_state(some), TagState::Written);
+        assert_eq!(dirty(&policy), [(0, 65_536), (165_536, 34_464)]);
+        let mut bytes = 0;
+        while let Some(write) = policy.next(NOW) {
+            bytes += write.extent.length;
+            policy.finished(write.id, true, NOW);
+        }
+        assert_eq!(bytes, 100_000);
+        assert_eq!(policy.tag_state(all), TagState::Written);
+        assert_eq!((policy.dirty_pages(), policy.dirty_bytes()), (0, 0));
+        assert_eq!(policy.discard(FILE, extent(0, u64::MAX)), 0);
+    }
+
+    #[test]
+    fn what_was_under_write_out_does_not_come_back() {
+        let mut policy = policy();
+        policy.wrote(FILE, extent(0, 30_000), NOW);
+        policy.tag(FILE, extent(0, 30_000), NOW);
+        let write = policy.next(NOW).unwrap();
+        assert!(!policy.is_cut(write.id));
+        assert_eq!(policy.discard(FILE, extent(10_000, 10_000)), 10_000);
+        assert!(policy.is_cut(write.id));
+        assert_eq!(dirty(&policy), [(0, 10_000), (20_000, 10_000)]);
+        policy.finished(write.id, false, NOW);
+        assert_eq!(policy.dirty_bytes(), 20_000);
+        assert_eq!(policy.discard(FILE, extent(0, 40_000)), 20_000);
+        assert_eq!((policy.dirty_pages(), policy.dirty_bytes()), (0, 0));
+        assert_eq!(policy.next_at(NOW), None);
+    }
+
+    #[test]
+    fn what_is_put_back_is_handed_out_again_and_its_tag_waits() {
+        let mut policy = policy();
+        policy.wrote(FILE, extent(0, 30_000), NOW);
+        let tag = policy.tag(FILE, extent(0, 30_000), NOW);
+        let write = policy.next(NOW).unwrap();
+        policy.discard(FILE, extent(0, 10_000));
+        policy.put_back(write.id, NOW);
+        assert_eq!(policy.tag_state(tag), TagState::Pending);
+        let again = policy.next(NOW).unwrap();
+        assert_eq!(again.extent, extent(10_000, 20_000));
+        policy.discard(FILE, extent(0, 30_000));
+        policy.put_back(again.id, NOW);
+        assert_eq!(policy.tag_state(tag), TagState::Written);
+        assert_eq!((policy.next(NOW), policy.dirty_pages()), (None, 0));
+        assert_eq!(policy.flight_bytes(), 0);
+    }
+}
