@@ -320,6 +320,38 @@ register! { COUNTERS, Counter:
         "Exports whose changes the kernel does not report: nothing is remembered of them.";
     DIR_LISTING_DOUBTS = "pagewell_dir_listing_doubts_total",
         "Listed names that were opened because their handle could not be compared.";
+    CLIENT_CALLS = "pagewell_client_calls_total",
+        "Calls made to other servers, each counted once however often it was sent.";
+    CLIENT_RETRANSMISSIONS = "pagewell_client_retransmissions_total",
+        "Calls to other servers sent again because the connection was lost or silent.";
+    CLIENT_TIMEOUTS = "pagewell_client_timeouts_total",
+        "Attempts of calls to other servers that got no reply in time.";
+    CLIENT_INVALID_REPLIES = "pagewell_client_invalid_replies_total",
+        "Replies of other servers that made no sense; each cost the connection.";
+    CLIENT_UNEXPECTED_REPLIES = "pagewell_client_unexpected_replies_total",
+        "Replies of other servers to calls that were never made.";
+    CLIENT_LATE_REPLIES = "pagewell_client_late_replies_total",
+        "Replies of other servers to calls that had been given up.";
+    CLIENT_CONNECTIONS = "pagewell_client_connections_total",
+        "Connections made to other servers.";
+    CLIENT_RECONNECTIONS = "pagewell_client_reconnections_total",
+        "Connections made to other servers in place of a lost one.";
+    CLIENT_CONNECT_FAILURES = "pagewell_client_connect_failures_total",
+        "Attempts to connect to another server again that failed.";
+    CLIENT_RESERVED_PORT_FALLBACKS = "pagewell_client_reserved_port_fallbacks_total",
+        "Connections to other servers from an ordinary port because no reserved one was allowed.";
+    CLIENT_SENT_BYTES = "pagewell_client_sent_bytes_total",
+        "Bytes of calls sent to other servers.";
+    CLIENT_RECEIVED_BYTES = "pagewell_client_received_bytes_total",
+        "Bytes of replies received from other servers.";
+    CLIENT_SEND_CALLS = "pagewell_client_send_calls_total",
+        "System calls that sent calls to other servers.";
+    CLIENT_RECEIVE_CALLS = "pagewell_client_receive_calls_total",
+        "System calls that received replies of other servers.";
+    CLIENT_SENDS_HANDED_OVER = "pagewell_client_sends_handed_over_total",
+        "Times that sending went on in a thread of its own because the caller would have waited.";
+    CLIENT_COMPLETION_PANICS = "pagewell_client_completion_panics_total",
+        "Completions of calls to other servers that ended in a defect of the program.";
 }
 
 register! { GAUGES, Gauge:
@@ -335,6 +367,8 @@ register! { GAUGES, Gauge:
         "Bytes of memory that hold requests now.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
     RAM_BYTES = "pagewell_ram_bytes", "Bytes charged to RAM file systems now.";
+    CLIENT_CALLS_IN_FLIGHT = "pagewell_client_calls_in_flight",
+        "Calls to other servers that have no outcome yet.";
 }
 
 #[cfg(test)]

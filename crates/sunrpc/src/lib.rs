@@ -8,6 +8,7 @@
 //! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
 //! (the procedures), then [`mount3`] and [`portmap`].
 
+pub mod client;
 pub mod mount3;
 pub mod nfs3;
 pub mod portmap;

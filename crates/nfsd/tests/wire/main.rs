@@ -35,4 +35,5 @@ mod pressure;
 mod protocol;
 mod reading;
 mod rights;
+mod rpc_client;
 mod slow;

@@ -2,7 +2,8 @@
 //! 3.3.21).
 
 use super::{FileAttributes, Handle, Reply, Verifier, WccData};
-use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_structure};
+use crate::client::Locate;
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_enumeration, xdr_structure};
 
 xdr_structure! {
     /// READ3args.
@@ -92,6 +93,38 @@ xdr_structure! {
 /// READ3res.
 pub type ReadReply<'a> = Reply<ReadOk<'a>, ReadFailure>;
 
+xdr_structure! {
+    /// READ3resok without the bytes: all that is before them.
+    pub struct ReadHead {
+        /// Of the file.
+        pub file_attributes: Option<FileAttributes>,
+        /// Bytes read.
+        pub count: u32,
+        /// Whether the last byte of the file is among them, or there was nothing to read.
+        pub end_of_file: bool,
+        /// Bytes that follow.
+        pub data_length: u32,
+    }
+}
+
+/// READ3res without the bytes.
+pub type ReadHeadReply = Reply<ReadHead, ReadFailure>;
+
+/// Where a reply to READ has its data, told by the beginning of its results.
+#[must_use]
+pub fn locate_read_data(results: &[u8]) -> Locate {
+    let mut decoder = Decoder::new(results);
+    match ReadHeadReply::decode(&mut decoder) {
+        Ok(Ok(head)) => Locate::Data {
+            start: decoder.position(),
+            length: head.data_length as usize,
+        },
+        Ok(Err(_)) => Locate::Absent,
+        Err(Error::Truncated) => Locate::More,
+        Err(error) => Locate::Malformed(error),
+    }
+}
+
 xdr_enumeration! {
     /// How safe written data must be, or is, before the reply (`stable_how`).
     #[derive(PartialOrd, Ord)]
@@ -118,6 +151,22 @@ xdr_structure! {
         pub stable: StableHow,
         /// The bytes; borrowed, so the record itself is the limit.
         pub data: &'a [u8] = usize::MAX,
+    }
+}
+
+xdr_structure! {
+    /// WRITE3args without the bytes, which follow.
+    pub struct WriteHead<'a> {
+        /// The file.
+        pub file: Handle<'a>,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes to write.
+        pub count: u32,
+        /// How safe they must be before the reply.
+        pub stable: StableHow,
+        /// Bytes that follow: as many as `count` says.
+        pub data_length: u32,
     }
 }
 
@@ -206,6 +255,66 @@ mod tests {
             0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0, 0, 0,
         ];
         assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn the_data_of_a_reply_is_found_from_its_beginning() {
+        let mut attributes = [0; 84];
+        attributes[3] = 1; // a file
+        let attributes = FileAttributes::decode(&mut Decoder::new(&attributes)).unwrap();
+        for file_attributes in [None, Some(attributes)] {
+            let reply: ReadReply<'_> = Ok(ReadOk {
+                file_attributes,
+                count: 5,
+                end_of_file: true,
+                data: b"hello",
+            });
+            let mut buffer = Vec::new();
+            reply.encode(&mut Encoder::new(&mut buffer));
+            let start = buffer.len() - 8;
+            for seen in 0..start {
+                assert_eq!(locate_read_data(&buffer[..seen]), Locate::More, "{seen}");
+            }
+            let found = Locate::Data { start, length: 5 };
+            assert_eq!(locate_read_data(&buffer[..start]), found);
+            assert_eq!(locate_read_data(&buffer), found);
+        }
+        let failed: ReadReply<'_> = Err(super::super::Failure {
+            status: super::super::Status::Stale,
+            body: ReadFailure::default(),
+        });
+        let mut buffer = Vec::new();
+        failed.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(locate_read_data(&buffer), Locate::Absent);
+        let malformed = Locate::Malformed(Error::BadValue);
+        assert_eq!(locate_read_data(&[0, 0, 0, 0, 0, 0, 0, 9]), malformed);
+    }
+
+    #[test]
+    fn a_write_without_its_data_has_the_same_beginning() {
+        let file = Handle::new(&[1, 2, 3, 4]).unwrap();
+        let (offset, stable) = (77, StableHow::Unstable);
+        let mut expected = Vec::new();
+        let whole = WriteArguments {
+            file,
+            offset,
+            count: 3,
+            stable,
+            data: b"abc",
+        };
+        whole.encode(&mut Encoder::new(&mut expected));
+        let mut buffer = Vec::new();
+        let head = WriteHead {
+            file,
+            offset,
+            count: 3,
+            stable,
+            data_length: 3,
+        };
+        let mut encoder = Encoder::new(&mut buffer);
+        head.encode(&mut encoder);
+        encoder.fixed(b"abc");
+        assert_eq!(buffer, expected);
     }
 
     #[test]

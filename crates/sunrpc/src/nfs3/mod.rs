@@ -26,8 +26,9 @@ pub use creation::{
     MknodArguments, NodeData, SymlinkArguments,
 };
 pub use data::{
-    CommitArguments, CommitFailure, CommitOk, CommitReply, ReadArguments, ReadFailure, ReadOk,
-    ReadReply, StableHow, WriteArguments, WriteFailure, WriteOk, WriteReply,
+    CommitArguments, CommitFailure, CommitOk, CommitReply, ReadArguments, ReadFailure, ReadHead,
+    ReadHeadReply, ReadOk, ReadReply, StableHow, WriteArguments, WriteFailure, WriteHead, WriteOk,
+    WriteReply, locate_read_data,
 };
 pub use directory::{
     ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,

@@ -1,0 +1,198 @@
+//! The client itself: its threads, and how calls enter.
+
+use super::error::{CallError, ConnectError};
+use super::lock;
+use super::options::{CONNECTIONS_MAX, Options};
+use super::outgoing::{EncodedCredential, Outgoing};
+use super::reply::{Answer, Outcome, refuse};
+use super::shared::Shared;
+use super::slot::Slot;
+use super::statistics::Statistics;
+use super::table::Call;
+use super::watcher;
+use crate::record::MARKER_BYTES;
+use crate::xdr::{self, Decoder, Encode};
+use std::fmt;
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+
+/// A client of one program of one server. Clones share the connections; when the last is dropped,
+/// the client stops.
+#[derive(Clone)]
+pub struct Client {
+    handle: Arc<Handle>,
+}
+
+/// Stops the client when dropped.
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shared = &self.handle.shared;
+        formatter
+            .debug_struct("Client")
+            .field("program", &shared.program)
+            .field("options", &shared.options)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// Connects to `program`. The first connection is made now; further ones when they are
+    /// needed, and new ones when they are lost.
+    pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
+        let mut options = options;
+        options.connections = options.connections.clamp(1, CONNECTIONS_MAX);
+        options.calls_max = options.calls_max.max(1);
+        let first = super::dial::dial(&options, || true)?;
+        let slots = (0..options.connections).map(|_| Slot::default()).collect();
+        let shared = Arc::new(Shared::new(program, version, options, slots));
+        // From here on a failure stops the threads that have begun.
+        let client = Self {
+            handle: Arc::new(Handle { shared }),
+        };
+        client.start(first).map_err(ConnectError::Thread)?;
+        Ok(client)
+    }
+
+    fn start(&self, first: TcpStream) -> std::io::Result<()> {
+        let mut first = Some(first);
+        for index in 0..self.handle.shared.slots.len() {
+            let stream = first.take();
+            self.spawn("rpc-receive", move |shared| {
+                shared.slots[index].run(shared, stream);
+            })?;
+            self.spawn("rpc-send", move |shared| {
+                shared.slots[index].run_sender(shared);
+            })?;
+        }
+        self.spawn("rpc-watch", |shared| watcher::run(shared))?;
+        if self.handle.shared.delay_line.is_some() {
+            self.spawn("rpc-delay", |shared| {
+                shared.delay_line.iter().for_each(|line| line.run());
+            })?;
+        }
+        Ok(())
+    }
+
+    fn spawn(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Arc<Shared>) + Send + 'static,
+    ) -> std::io::Result<()> {
+        let shared = self.handle.shared.clone();
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        builder.spawn(move || work(&shared)).map(drop)
+    }
+
+    /// Sends a call and returns; `completion` is called exactly once with what comes of it, on a
+    /// thread of the client or on this one. It must be short and must not wait; it may submit
+    /// further calls.
+    ///
+    /// Never waits: a call that cannot be sent now is kept.
+    pub fn submit(&self, call: Outgoing, completion: impl FnOnce(Outcome<'_>) + Send + 'static) {
+        let shared = &self.handle.shared;
+        let completion = Box::new(completion);
+        let bytes = call.wire_bytes();
+        if bytes - MARKER_BYTES > i32::MAX as usize {
+            return refuse(completion, CallError::TooLong { bytes });
+        }
+        // Not one that fails if it can be helped; then the one with the least to do.
+        let Some(slot) = shared.slots.iter().min_by_key(|slot| slot.reluctance()) else {
+            return refuse(completion, CallError::Stopped);
+        };
+        let mut call = call;
+        let mut state = lock(&slot.state);
+        if state.stopped {
+            drop(state);
+            return refuse(completion, CallError::Stopped);
+        }
+        if state.table.is_full() {
+            drop(state);
+            return refuse(completion, CallError::QueueFull);
+        }
+        let mut xid = shared.next_xid();
+        while state.table.contains(xid) {
+            xid = shared.next_xid();
+        }
+        call.address(xid, shared.program, shared.version);
+        shared.counted.called(call.procedure());
+        shared.enter();
+        let call = Call {
+            xid,
+            outgoing: call,
+        };
+        state.table.insert(Arc::new(call), completion);
+        slot.note_load(&state);
+        if state.link.is_none() {
+            slot.wake();
+        }
+        slot.send(shared, state);
+    }
+
+    /// Sends a call and waits for its results. Results that cannot be decoded are
+    /// [`CallError::Garbage`]; bytes behind them are not looked at.
+    ///
+    /// Not to be used in a completion.
+    pub fn call<T>(
+        &self,
+        procedure: u32,
+        credential: &EncodedCredential,
+        arguments: &impl Encode,
+        decode: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
+    ) -> Result<Answer<T>, CallError> {
+        let call = Outgoing::new(procedure, credential, arguments);
+        self.call_outgoing(call, |decoder, _| decode(decoder))
+    }
+
+    /// [`Client::call`] for a call with data or a sink. `decode` also gets how many bytes of data
+    /// are in the sink.
+    pub fn call_outgoing<T>(
+        &self,
+        call: Outgoing,
+        decode: impl FnOnce(&mut Decoder<'_>, usize) -> xdr::Result<T>,
+    ) -> Result<Answer<T>, CallError> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.submit(call, move |outcome| {
+            let kept = outcome.map(|reply| reply.keep());
+            // The receiver waits for exactly this.
+            let _ = sender.send(kept);
+        });
+        let kept = receiver.recv().map_err(|_| CallError::Stopped)??;
+        let decoded = decode(&mut Decoder::new(&kept.results), kept.data_bytes);
+        match decoded {
+            Ok(value) => Ok(Answer {
+                value,
+                resent: kept.resent,
+            }),
+            Err(error) => Err(kept.origin.garbage(error.to_string())),
+        }
+    }
+
+    /// Fails every call in flight and to come with [`CallError::Stopped`] and lets the threads
+    /// end. Does not wait for that: completions may run for a moment after it returns.
+    pub fn stop(&self) {
+        self.handle.shared.stop();
+    }
+
+    /// Grows each time a lost connection was made again: a server may have been started anew.
+    #[must_use]
+    pub fn connection_epoch(&self) -> u64 {
+        self.handle.shared.epoch.load(Ordering::Acquire)
+    }
+
+    /// What the client has done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        self.handle.shared.statistics()
+    }
+}

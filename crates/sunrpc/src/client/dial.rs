@@ -1,0 +1,236 @@
+//! Makes connections, from a reserved port when asked to.
+//!
+//! Reserved ports (below 1024) prove nothing to a server but that the caller was privileged on
+//! some machine; many servers insist. They are tried from a place that differs from try to try,
+//! down to 512; a port whose last connection to the same server still lingers is passed over.
+
+use super::error::ConnectError;
+use super::options::{Options, SourcePort};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, sockopt};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Reserved ports that are tried: those above the well-known ones.
+const RESERVED_PORTS: std::ops::Range<u16> = 512..1024;
+/// How often a connection in the making asks whether it is still wanted.
+const STOP_CHECK: Duration = Duration::from_millis(20);
+/// A peer that is silent this long is asked whether it is there, and as often again as
+/// [`KEEP_ALIVE_COUNT`] says.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
+const KEEP_ALIVE_COUNT: u32 = 5;
+
+/// A number that differs from call to call.
+pub(super) fn scatter() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Connects to the first address that takes it, as long as `wanted` says so.
+pub(super) fn dial(
+    options: &Options,
+    wanted: impl Fn() -> bool,
+) -> Result<TcpStream, ConnectError> {
+    let server = || options.server.clone();
+    let mut failure = ConnectError::NoAddress { server: server() };
+    for address in &options.addresses {
+        let attempt = Attempt {
+            address: *address,
+            deadline: Instant::now() + options.connect_timeout,
+            wanted: &wanted,
+        };
+        let reserved = match options.source_port {
+            SourcePort::Any => false,
+            SourcePort::Reserved => true,
+            SourcePort::ReservedIfPossible => may_bind_reserved(address),
+        };
+        let made = if reserved {
+            attempt.connect_from_reserved()
+        } else {
+            attempt.connect_from(None)
+        };
+        let error = match made {
+            Ok(stream) => return Ok(stream),
+            Err(_) if !wanted() => return Err(ConnectError::Stopped),
+            Err(error) => error,
+        };
+        failure = if reserved && error.kind() == io::ErrorKind::PermissionDenied {
+            ConnectError::ReservedPort {
+                server: server(),
+                error,
+            }
+        } else {
+            ConnectError::Failed {
+                server: server(),
+                address: *address,
+                error,
+            }
+        };
+    }
+    Err(failure)
+}
+
+/// One address.
+struct Attempt<'a> {
+    address: SocketAddr,
+    deadline: Instant,
+    wanted: &'a dyn Fn() -> bool,
+}
+
+impl Attempt<'_> {
+    fn connect_from_reserved(&self) -> io::Result<TcpStream> {
+        let count = u64::from(RESERVED_PORTS.end - RESERVED_PORTS.start);
+        let first = scatter() % count;
+        let mut failure = io::Error::from(io::ErrorKind::AddrInUse);
+        for step in 0..count {
+            #[allow(clippy::cast_possible_truncation)] // less than 512
+            let port = RESERVED_PORTS.end - 1 - ((first + step) % count) as u16;
+            match self.connect_from(Some(port)) {
+                Err(error) if is_taken(&error) => failure = error,
+                result => return result,
+            }
+        }
+        Err(failure)
+    }
+
+    fn connect_from(&self, port: Option<u16>) -> io::Result<TcpStream> {
+        let socket = socket_for(&self.address)?;
+        if let Some(port) = port {
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            bind(&socket, &any_address(&self.address, port))?;
+        }
+        match connect(&socket, &self.address) {
+            Ok(()) => {}
+            Err(Errno::INPROGRESS | Errno::INTR) => self.wait(&socket)?,
+            Err(error) => return Err(error.into()),
+        }
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        // A system without these finds a dead peer later: when a call gets no reply.
+        let _ = sockopt::set_socket_keepalive(&socket, true);
+        let _ = sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE);
+        let _ = sockopt::set_tcp_keepintvl(&socket, KEEP_ALIVE);
+        let _ = sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_COUNT);
+        Ok(TcpStream::from(socket))
+    }
+
+    fn wait(&self, socket: &OwnedFd) -> io::Result<()> {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || !(self.wanted)() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let slice = Timespec::try_from(left.min(STOP_CHECK)).unwrap_or_default();
+            let mut ready = [PollFd::new(socket, PollFlags::OUT)];
+            match poll(&mut ready, Some(&slice)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => {
+                    sockopt::socket_error(socket)??;
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn socket_for(address: &SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(
+        family,
+        SocketType::STREAM,
+        flags,
+        None,
+    )?)
+}
+
+fn any_address(like: &SocketAddr, port: u16) -> SocketAddr {
+    if like.is_ipv4() {
+        SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))
+    } else {
+        SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))
+    }
+}
+
+/// Whether the next port may do better.
+fn is_taken(error: &io::Error) -> bool {
+    use io::ErrorKind::{AddrInUse, AddrNotAvailable};
+    matches!(error.kind(), AddrInUse | AddrNotAvailable)
+}
+
+/// Whether the process has the privilege, found out without a connection.
+fn may_bind_reserved(address: &SocketAddr) -> bool {
+    let possible = socket_for(address).is_ok_and(|socket| {
+        let mut ports = RESERVED_PORTS.rev();
+        let denied = ports.find_map(|port| match bind(&socket, &any_address(address, port)) {
+            Ok(()) => Some(false),
+            Err(Errno::ADDRINUSE) => None,
+            Err(_) => Some(true),
+        });
+        denied == Some(false)
+    });
+    if !possible {
+        pagewell_counters::names::CLIENT_RESERVED_PORT_FALLBACKS.add(1);
+    }
+    possible
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn options(listener: &TcpListener, source_port: SourcePort) -> Options {
+        let mut options = Options::new("here", vec![listener.local_addr().unwrap()]);
+        options.source_port = source_port;
+        options
+    }
+
+    #[test]
+    fn the_first_address_that_answers_is_taken() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nobody = closed.local_addr().unwrap();
+        drop(closed);
+        let mut options = options(&listener, SourcePort::Any);
+        options.addresses.insert(0, nobody);
+        let stream = dial(&options, || true).unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
+        options.addresses.truncate(1);
+        let error = dial(&options, || true).unwrap_err();
+        let expected = format!("cannot connect to here ({nobody}): ");
+        assert!(error.to_string().starts_with(&expected), "{error}");
+        options.addresses.clear();
+        let error = dial(&options, || true).unwrap_err();
+        assert!(matches!(error, ConnectError::NoAddress { .. }));
+    }
+
+    #[test]
+    fn reserved_ports_are_used_by_who_may() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let insisting = dial(&options(&listener, SourcePort::Reserved), || true);
+        let possible = may_bind_reserved(&listener.local_addr().unwrap());
+        match insisting {
+            Ok(stream) => {
+                assert!(possible);
+                assert!(RESERVED_PORTS.contains(&stream.local_addr().unwrap().port()));
+            }
+            Err(error) => {
+                assert!(!possible, "{error}");
+                assert!(matches!(error, ConnectError::ReservedPort { .. }));
+            }
+        }
+        let options = options(&listener, SourcePort::ReservedIfPossible);
+        let stream = dial(&options, || true).unwrap();
+        let port = stream.local_addr().unwrap().port();
+        assert_eq!(RESERVED_PORTS.contains(&port), possible);
+    }
+}

@@ -1,0 +1,56 @@
+//! A client of RPC programs over TCP: many calls in flight on a few connections.
+//!
+//! ```text
+//!   submit ──> table ──> outbox ──> whoever writes ──────────> socket
+//!   call        │                                                │
+//!               └─── completion <── receiving thread <───────────┘
+//! ```
+//!
+//! Each connection has a table of the calls that have no reply ([`table`]), one thread that
+//! receives ([`receiver`]) and one that sends when the caller would have to wait ([`sender`]).
+//! Replies are matched by xid. The receiving thread also makes the connection, again and again
+//! ([`slot`]); all calls without a reply are then sent again with the xid they had, so that a
+//! server which remembers calls answers without carrying them out twice. Callers learn that a
+//! call was sent more than once.
+//!
+//! Data of READ goes from the socket straight to the memory of the caller, that of WRITE straight
+//! from there ([`memory`]).
+//!
+//! A server is not trusted: records are bounded before memory is taken, replies nobody asked for
+//! are counted and then cost the connection, and results that cannot be decoded do so at once.
+//!
+//! What it does not do: UDP, callbacks from the server, authentication other than AUTH_NONE and
+//! AUTH_SYS, encryption. Calls of a connection that cannot be made again are not moved to another.
+
+mod connection;
+mod delay;
+mod dial;
+mod error;
+mod memory;
+mod mount;
+mod options;
+mod outgoing;
+mod receiver;
+mod reply;
+mod sender;
+mod shared;
+mod slot;
+mod statistics;
+mod table;
+mod watcher;
+
+pub use connection::Client;
+pub use error::{CallError, ConnectError};
+pub use memory::{DataSegments, LentSlice, Sink};
+pub use mount::{MountError, MountOptions, Mounted, mount};
+pub use options::{CONNECTIONS_MAX, Options, Patience, SourcePort, Tell};
+pub use outgoing::{EncodedCredential, Locate, Outgoing};
+pub use reply::{Answer, Outcome, Reply};
+pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks; a thread that panicked with the lock leaves nothing half done here.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,373 @@
+//! MOUNT: from the name of an export to its root handle and the addresses of NFS.
+//!
+//! A server may speak MOUNT on the port of NFS (Pagewell does) or on one that its port mapper
+//! tells. The first that the caller can know is asked first; "program unavailable" leads on.
+
+use super::connection::Client;
+use super::error::{CallError, ConnectError};
+use super::options::{Options, Patience, SourcePort, Tell};
+use super::outgoing::EncodedCredential;
+use crate::mount3::{
+    self, ExportReply, MountReply, PATH_BYTES_MAX, PathArguments, Procedure, Status,
+};
+use crate::nfs3;
+use crate::portmap;
+use crate::rpc::Refusal;
+use crate::xdr::Decode;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+/// The port of NFS when nobody says otherwise.
+const NFS_PORT: u16 = 2049;
+/// Flavors that we can speak: AUTH_NONE and AUTH_SYS.
+const FLAVORS: [u32; 2] = [0, 1];
+/// Addresses of one host that are tried.
+const ADDRESSES_MAX: usize = 16;
+/// Names of exports that an error tells.
+const EXPORTS_TOLD_MAX: usize = 20;
+
+/// What to mount, and how to ask.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Name or address of the server.
+    pub host: String,
+    /// Path of the export.
+    pub export: Vec<u8>,
+    /// Port of NFS; none: what the port mapper says, else 2049.
+    pub nfs_port: Option<u16>,
+    /// Port of MOUNT; none: that of NFS is tried, then what the port mapper says.
+    pub mount_port: Option<u16>,
+    /// From which ports to ask.
+    pub source_port: SourcePort,
+    /// How long each step may take.
+    pub timeout: Duration,
+    /// Who asks.
+    pub credential: EncodedCredential,
+    /// Where messages go.
+    pub tell: Tell,
+}
+
+impl MountOptions {
+    /// `export` of `host`, asked for by this process.
+    #[must_use]
+    pub fn new(host: impl Into<String>, export: impl Into<Vec<u8>>) -> Self {
+        Self {
+            host: host.into(),
+            export: export.into(),
+            nfs_port: None,
+            mount_port: None,
+            source_port: SourcePort::ReservedIfPossible,
+            timeout: Duration::from_secs(10),
+            credential: EncodedCredential::of_process(),
+            tell: Tell::default(),
+        }
+    }
+
+    fn shown_export(&self) -> String {
+        String::from_utf8_lossy(&self.export).into_owned()
+    }
+}
+
+/// A mounted export.
+#[derive(Clone, Debug)]
+pub struct Mounted {
+    /// Handle of its root.
+    pub handle: Vec<u8>,
+    /// Where NFS is.
+    pub addresses: Vec<SocketAddr>,
+    /// Authentication flavors that the server takes, the preferred one first.
+    pub flavors: Vec<u32>,
+    mount_addresses: Vec<SocketAddr>,
+    options: MountOptions,
+}
+
+/// Why an export could not be mounted. The texts are for people.
+#[derive(Debug, thiserror::Error)]
+pub enum MountError {
+    /// The name of the server has no address.
+    #[error("cannot find the server {host}: {error}")]
+    Resolve {
+        /// Its name.
+        host: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The server cannot be reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The server does not answer as it should.
+    #[error("cannot mount {export} of {host}: {error}")]
+    Call {
+        /// Name of the server.
+        host: String,
+        /// Path of the export.
+        export: String,
+        /// What went wrong.
+        error: CallError,
+    },
+    /// The server lets us not.
+    #[error("{host} denies access to {export}")]
+    AccessDenied {
+        /// Name of the server.
+        host: String,
+        /// Path of the export.
+        export: String,
+    },
+    /// The server has no such export.
+    #[error("{host} has no export {export}{}", told(.exports))]
+    NoSuchExport {
+        /// Name of the server.
+        host: String,
+        /// Path of the export.
+        export: String,
+        /// Those it has, as far as it tells.
+        exports: Vec<String>,
+    },
+    /// The server has another reason.
+    #[error("{host} does not mount {export}: {status:?}")]
+    Status {
+        /// Name of the server.
+        host: String,
+        /// Path of the export.
+        export: String,
+        /// Its reason.
+        status: Status,
+    },
+    /// The server wants an authentication that we cannot do.
+    #[error("{host} asks for an authentication for {export} that is not known here ({flavors:?})")]
+    Flavor {
+        /// Name of the server.
+        host: String,
+        /// Path of the export.
+        export: String,
+        /// What it accepts.
+        flavors: Vec<u32>,
+    },
+    /// The path of the export cannot be sent.
+    #[error("an export is a path that begins with / and has at most {PATH_BYTES_MAX} bytes")]
+    BadExport,
+    /// No port speaks MOUNT.
+    #[error("{host} does not serve MOUNT version 3: {reason}")]
+    NotServed {
+        /// Name of the server.
+        host: String,
+        /// What its port mapper says.
+        reason: String,
+    },
+}
+
+fn told(exports: &[String]) -> String {
+    match exports {
+        [] => String::new(),
+        exports => format!("; it has {}", exports.join(", ")),
+    }
+}
+
+/// Asks the server for an export.
+pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
+    if options.export.len() > PATH_BYTES_MAX || !options.export.starts_with(b"/") {
+        return Err(MountError::BadExport);
+    }
+    let resolved = resolve(&options.host)?;
+    let nfs_port = match options.nfs_port {
+        Some(port) => port,
+        None => {
+            ask_port_mapper(options, &resolved, nfs3::PROGRAM, nfs3::VERSION).unwrap_or(NFS_PORT)
+        }
+    };
+    let addresses = with_port(&resolved, nfs_port);
+    if let Some(port) = options.mount_port {
+        return ask(options, &with_port(&resolved, port), &addresses)?
+            .ok_or_else(|| not_served(options, format!("port {port} does not speak it")));
+    }
+    let same = ask(options, &addresses, &addresses);
+    match same {
+        Ok(Some(mounted)) => return Ok(mounted),
+        Ok(None) | Err(MountError::Connect(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let found = ask_port_mapper(options, &resolved, mount3::PROGRAM, mount3::VERSION);
+    match (found, same) {
+        (Ok(port), _) => ask(options, &with_port(&resolved, port), &addresses)?
+            .ok_or_else(|| not_served(options, format!("port {port} does not speak it"))),
+        (Err(_), Err(error)) => Err(error),
+        (Err(reason), Ok(_)) => Err(not_served(options, reason)),
+    }
+}
+
+fn not_served(options: &MountOptions, reason: String) -> MountError {
+    let host = options.host.clone();
+    MountError::NotServed { host, reason }
+}
+
+fn resolve(host: &str) -> Result<Vec<SocketAddr>, MountError> {
+    let failed = |error| MountError::Resolve {
+        host: host.to_owned(),
+        error,
+    };
+    // Brackets are how URLs write addresses of version 6.
+    let name = host
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(host);
+    let mut found: Vec<_> = (name, 0).to_socket_addrs().map_err(failed)?.collect();
+    found.truncate(ADDRESSES_MAX);
+    if found.is_empty() {
+        return Err(failed(io::ErrorKind::NotFound.into()));
+    }
+    Ok(found)
+}
+
+fn with_port(addresses: &[SocketAddr], port: u16) -> Vec<SocketAddr> {
+    let mut addresses = addresses.to_vec();
+    for address in &mut addresses {
+        address.set_port(port);
+    }
+    addresses
+}
+
+/// The port of a program, from the first address whose port mapper answers.
+fn ask_port_mapper(
+    options: &MountOptions,
+    addresses: &[SocketAddr],
+    program: u32,
+    version: u32,
+) -> Result<u16, String> {
+    let mut failure = String::new();
+    for address in with_port(addresses, portmap::PORT) {
+        let address = portmap::Address::Tcp(address);
+        let answer = portmap::Client::connect(&address, options.timeout)
+            .and_then(|mut mapper| mapper.port_of(program, version));
+        match answer {
+            Ok(Some(port)) => return Ok(port),
+            Ok(None) => failure = "its port mapper does not know the program".to_owned(),
+            Err(error) => failure = format!("its port mapper cannot be asked: {error}"),
+        }
+    }
+    Err(failure)
+}
+
+fn connect(options: &MountOptions, addresses: &[SocketAddr]) -> Result<Client, ConnectError> {
+    let mut settings = Options::new(&options.host, addresses.to_vec());
+    settings.source_port = options.source_port;
+    settings.connect_timeout = options.timeout;
+    settings.timeout = options.timeout;
+    settings.patience = Patience::Soft {
+        attempts: 1,
+        timeout: options.timeout,
+    };
+    settings.tell = options.tell.clone();
+    Client::connect(mount3::PROGRAM, mount3::VERSION, settings)
+}
+
+/// Asks one port. `None`: it does not speak MOUNT.
+fn ask(
+    options: &MountOptions,
+    mount_addresses: &[SocketAddr],
+    addresses: &[SocketAddr],
+) -> Result<Option<Mounted>, MountError> {
+    let client = connect(options, mount_addresses)?;
+    let (host, export) = (options.host.clone(), options.shown_export());
+    let path = PathArguments {
+        path: &options.export,
+    };
+    let procedure = Procedure::Mnt.number();
+    let answer = client.call(procedure, &options.credential, &path, |decoder| {
+        let reply = MountReply::decode(decoder)?;
+        Ok(reply.map(|body| {
+            let handle = body.handle.as_bytes().to_vec();
+            (handle, body.flavors.as_slice().to_vec())
+        }))
+    });
+    let answer = match answer {
+        Ok(answer) => answer.value,
+        Err(CallError::Refused(Refusal::ProgramUnavailable | Refusal::ProgramMismatch { .. })) => {
+            return Ok(None);
+        }
+        Err(error) => {
+            return Err(MountError::Call {
+                host,
+                export,
+                error,
+            });
+        }
+    };
+    match answer {
+        Ok((handle, flavors)) => {
+            if !flavors.is_empty() && !flavors.iter().any(|flavor| FLAVORS.contains(flavor)) {
+                return Err(MountError::Flavor {
+                    host,
+                    export,
+                    flavors,
+                });
+            }
+            Ok(Some(Mounted {
+                handle,
+                addresses: addresses.to_vec(),
+                flavors,
+                mount_addresses: mount_addresses.to_vec(),
+                options: options.clone(),
+            }))
+        }
+        Err(Status::AccessDenied | Status::NotPermitted) => {
+            explain_denial(&client, options, host, export)
+        }
+        Err(Status::NotFound) => Err(MountError::NoSuchExport {
+            exports: exports(&client, options),
+            host,
+            export,
+        }),
+        Err(status) => Err(MountError::Status {
+            host,
+            export,
+            status,
+        }),
+    }
+}
+
+/// Some servers say "access denied" of exports that they do not have.
+fn explain_denial(
+    client: &Client,
+    options: &MountOptions,
+    host: String,
+    export: String,
+) -> Result<Option<Mounted>, MountError> {
+    let exports = exports(client, options);
+    let inside = |name: &String| name == "/" || export.starts_with(name.as_str());
+    if exports.is_empty() || exports.iter().any(inside) {
+        return Err(MountError::AccessDenied { host, export });
+    }
+    Err(MountError::NoSuchExport {
+        host,
+        export,
+        exports,
+    })
+}
+
+/// What the server exports, as far as it tells and a message can hold.
+fn exports(client: &Client, options: &MountOptions) -> Vec<String> {
+    let procedure = Procedure::Export.number();
+    let answer = client.call(procedure, &options.credential, &(), |decoder| {
+        let exports = ExportReply::decode(decoder)?;
+        let names = exports.iter().take(EXPORTS_TOLD_MAX);
+        Ok(names
+            .map(|export| String::from_utf8_lossy(export.path).into_owned())
+            .collect())
+    });
+    answer.map(|answer| answer.value).unwrap_or_default()
+}
+
+impl Mounted {
+    /// Tells the server that the export is used no more. A server that cannot be told does not
+    /// matter: nobody relies on it.
+    pub fn unmount(&self) {
+        if let Ok(client) = connect(&self.options, &self.mount_addresses) {
+            let path = PathArguments {
+                path: &self.options.export,
+            };
+            let procedure = Procedure::Umnt.number();
+            let _ = client.call(procedure, &self.options.credential, &path, |_| Ok(()));
+        }
+    }
+}

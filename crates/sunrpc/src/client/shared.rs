@@ -1,0 +1,136 @@
+//! What all threads of a client share.
+
+use super::delay::DelayLine;
+use super::lock;
+use super::options::Options;
+use super::slot::Slot;
+use super::statistics::{Counted, Statistics};
+use pagewell_counters::names;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+/// A server that answers garbage all the time is not told of more often than this.
+const GARBAGE_TOLD_EVERY: Duration = Duration::from_secs(60);
+
+pub(super) struct Shared {
+    pub(super) options: Options,
+    pub(super) program: u32,
+    pub(super) version: u32,
+    pub(super) slots: Vec<Slot>,
+    pub(super) counted: Counted,
+    pub(super) delay_line: Option<DelayLine>,
+    pub(super) started: Instant,
+    /// Grows with each connection in place of a lost one.
+    pub(super) epoch: AtomicU64,
+    next_xid: AtomicU32,
+    in_flight: AtomicI64,
+    stopped: AtomicBool,
+    /// People were told that the server does not respond.
+    silent: AtomicBool,
+    garbage_told: Mutex<Option<Instant>>,
+    /// True when stopped; for the watcher, which sleeps on it.
+    watch: Mutex<bool>,
+    stopping: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(program: u32, version: u32, options: Options, slots: Vec<Slot>) -> Self {
+        #[allow(clippy::cast_possible_truncation)] // any 32 bits will do
+        let first_xid = super::dial::scatter() as u32;
+        Self {
+            program,
+            version,
+            slots,
+            counted: Counted::new(),
+            delay_line: options.delay.map(DelayLine::new),
+            started: Instant::now(),
+            epoch: AtomicU64::new(0),
+            // A server remembers calls by xid: those of the last run of this program must not
+            // be taken for ours.
+            next_xid: AtomicU32::new(first_xid),
+            in_flight: AtomicI64::new(0),
+            stopped: AtomicBool::new(false),
+            silent: AtomicBool::new(false),
+            garbage_told: Mutex::new(None),
+            watch: Mutex::new(false),
+            stopping: Condvar::new(),
+            options,
+        }
+    }
+
+    pub(super) fn next_xid(&self) -> u32 {
+        self.next_xid.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn enter(&self) {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        names::CLIENT_CALLS_IN_FLIGHT.add(1);
+    }
+
+    pub(super) fn leave(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        names::CLIENT_CALLS_IN_FLIGHT.add(-1);
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        self.counted.snapshot(u64::try_from(in_flight).unwrap_or(0))
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    pub(super) fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        *lock(&self.watch) = true;
+        self.stopping.notify_all();
+        for slot in &self.slots {
+            slot.stop();
+        }
+        if let Some(line) = &self.delay_line {
+            line.stop();
+        }
+    }
+
+    /// Sleeps; true when the client was stopped.
+    pub(super) fn sleep(&self, duration: Duration) -> bool {
+        let stopped = lock(&self.watch);
+        if *stopped {
+            return true;
+        }
+        let wait = self.stopping.wait_timeout(stopped, duration);
+        *wait.unwrap_or_else(std::sync::PoisonError::into_inner).0
+    }
+
+    /// Says once that the server does not respond, until it does.
+    pub(super) fn tell_silent(&self) {
+        if !self.silent.swap(true, Ordering::Relaxed) {
+            let server = &self.options.server;
+            let text = format!("server {server} not responding, still trying");
+            self.options.tell.tell(&text);
+        }
+    }
+
+    /// A good reply has come.
+    pub(super) fn heard(&self) {
+        if self.silent.load(Ordering::Relaxed) && self.silent.swap(false, Ordering::Relaxed) {
+            let text = format!("server {} OK", self.options.server);
+            self.options.tell.tell(&text);
+        }
+    }
+
+    pub(super) fn tell_garbage(&self, reason: &str) {
+        self.counted.invalid_replies.add(1);
+        let mut told = lock(&self.garbage_told);
+        if told.is_some_and(|told| told.elapsed() < GARBAGE_TOLD_EVERY) {
+            return;
+        }
+        *told = Some(Instant::now());
+        drop(told);
+        let server = &self.options.server;
+        let text = format!("server {server} answers garbage ({reason}); connection given up");
+        self.options.tell.tell(&text);
+    }
+}

@@ -1,0 +1,252 @@
+//! One connection, as long as its client lives: made when it is needed, and made again when lost.
+//!
+//! Its thread connects, sends again what has no reply, receives until the connection is lost, and
+//! begins anew. Since the same thread does all of this, no two connections of a slot are ever
+//! received from at the same time: memory lent for replies has one writer. Before anything is sent
+//! again the thread also waits until nobody sends on the lost connection, which is soon, because
+//! it has been shut down.
+//!
+//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply has
+//! come. A connection is not made as long as there are no calls: a server that closes idle
+//! connections is left in peace.
+
+use super::error::{CallError, ConnectError};
+use super::lock;
+use super::receiver::{End, Receiver};
+use super::reply::Origin;
+use super::sender::Task;
+use super::shared::Shared;
+use super::table::Table;
+use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const BACKOFF_MIN: Duration = Duration::from_millis(10);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// A call that was in flight on so many connections that turned to garbage fails.
+const GARBAGE_MAX: u32 = 3;
+
+/// One of a client's connections.
+#[derive(Default)]
+pub(super) struct Slot {
+    pub(super) state: Mutex<State>,
+    /// There may be something to do for the thread of the connection.
+    work: Condvar,
+    /// There may be something to do for the sending thread.
+    pub(super) handed_over: Condvar,
+    /// Nobody sends any more.
+    pub(super) quiet: Condvar,
+    /// Calls without an end, as far as that is known without the lock.
+    load: AtomicUsize,
+    /// The last attempt to connect failed.
+    failing: AtomicBool,
+    /// When something was received last, in milliseconds since the client was made.
+    heard: AtomicU64,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) table: Table,
+    pub(super) link: Option<Link>,
+    /// Somebody sends.
+    pub(super) writer_active: bool,
+    pub(super) handed_over: Option<Task>,
+    /// The client is stopped: nothing enters the table.
+    pub(super) stopped: bool,
+    /// The thread of the connection has ended.
+    pub(super) ended: bool,
+}
+
+/// A connection that stands.
+pub(super) struct Link {
+    pub(super) stream: Arc<TcpStream>,
+    pub(super) since: Instant,
+    /// It is shut down; only the receiving thread has not noticed yet.
+    pub(super) given_up: bool,
+}
+
+impl Link {
+    pub(super) fn give_up(&mut self) {
+        self.given_up = true;
+        // It may be gone already.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+impl Slot {
+    /// How little a further call is wanted here; the least is best.
+    pub(super) fn reluctance(&self) -> (bool, usize) {
+        let failing = self.failing.load(Ordering::Relaxed);
+        (failing, self.load.load(Ordering::Relaxed))
+    }
+
+    /// Notes how many calls there are. To be called when that has changed.
+    pub(super) fn note_load(&self, state: &State) {
+        self.load.store(state.table.len(), Ordering::Relaxed);
+    }
+
+    /// The thread of the connection is to look: there is a call, and no connection.
+    pub(super) fn wake(&self) {
+        self.work.notify_one();
+    }
+
+    pub(super) fn hear(&self, shared: &Shared) {
+        let now = shared.started.elapsed().as_millis();
+        let now = u64::try_from(now).unwrap_or(u64::MAX);
+        self.heard.store(now, Ordering::Relaxed);
+    }
+
+    /// When something was received last.
+    pub(super) fn heard(&self, shared: &Shared) -> Instant {
+        shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn stop(&self) {
+        let mut state = lock(&self.state);
+        state.stopped = true;
+        if let Some(link) = &mut state.link {
+            link.give_up();
+        }
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// The thread of the connection. `first` is a connection made before.
+    pub(super) fn run(&self, shared: &Arc<Shared>, first: Option<TcpStream>) {
+        let mut next = first;
+        let mut connected_before = false;
+        let mut backoff = BACKOFF_MIN;
+        while self.wait_for_work(shared, next.is_some()) {
+            let stream = match next.take() {
+                Some(stream) => stream,
+                None => match super::dial::dial(&shared.options, || !shared.is_stopped()) {
+                    Ok(stream) => stream,
+                    Err(error) => {
+                        self.failed(&error);
+                        self.pause(&mut backoff);
+                        continue;
+                    }
+                },
+            };
+            let origin = Origin {
+                shared: shared.clone(),
+                stream: Arc::new(stream),
+            };
+            self.connected(&origin, connected_before);
+            connected_before = true;
+            let mut receiver = Receiver::new(self, &origin);
+            let end = receiver.run();
+            if receiver.has_good_replies() {
+                backoff = BACKOFF_MIN;
+            }
+            self.lost(&origin, end);
+            self.pause(&mut backoff);
+        }
+        self.end(shared);
+    }
+
+    /// False when the client was stopped.
+    fn wait_for_work(&self, shared: &Shared, connected: bool) -> bool {
+        let mut state = lock(&self.state);
+        while !state.stopped && state.table.is_empty() && !connected {
+            let wait = self.work.wait(state);
+            state = wait.unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.stopped && !shared.is_stopped()
+    }
+
+    fn failed(&self, error: &ConnectError) {
+        if !matches!(error, ConnectError::Stopped) {
+            self.failing.store(true, Ordering::Relaxed);
+            pagewell_counters::names::CLIENT_CONNECT_FAILURES.add(1);
+        }
+    }
+
+    fn pause(&self, backoff: &mut Duration) {
+        let until = Instant::now() + *backoff;
+        *backoff = (*backoff * 2).min(BACKOFF_MAX);
+        let mut state = lock(&self.state);
+        while !state.stopped {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let wait = self.work.wait_timeout(state, left);
+            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn connected(&self, origin: &Origin, again: bool) {
+        let shared = &origin.shared;
+        shared.counted.connections.add(1);
+        if again {
+            shared.counted.reconnections.add(1);
+            shared.epoch.fetch_add(1, Ordering::AcqRel);
+        }
+        self.failing.store(false, Ordering::Relaxed);
+        self.hear(shared);
+        let mut state = lock(&self.state);
+        let mut link = Link {
+            stream: origin.stream.clone(),
+            since: Instant::now(),
+            given_up: false,
+        };
+        if state.stopped {
+            link.give_up();
+        }
+        state.link = Some(link);
+        self.send(shared, state);
+    }
+
+    /// The connection is gone; afterwards everything waits to be sent again.
+    fn lost(&self, origin: &Origin, end: End) {
+        let shared = &origin.shared;
+        let mut state = lock(&self.state);
+        if let Some(mut link) = state.link.take() {
+            link.give_up();
+        }
+        state = self.wait_until_quiet(state);
+        let mut failed = Vec::new();
+        if let End::Garbage { reason, xid } = end {
+            shared.tell_garbage(&reason);
+            for (number, entry) in state.table.entries_mut() {
+                entry.garbage += u32::from(entry.sent.is_some());
+                if Some(number) == xid || entry.garbage >= GARBAGE_MAX {
+                    failed.push(number);
+                }
+            }
+            let error = CallError::Garbage { reason };
+            for number in &failed {
+                state.table.fail(*number, error.clone());
+            }
+        }
+        let ended = state.table.reset();
+        self.note_load(&state);
+        drop(state);
+        for (delivery, finished) in ended {
+            delivery.finish(origin, finished);
+        }
+    }
+
+    fn wait_until_quiet<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        while state.writer_active {
+            let wait = self.quiet.wait(state);
+            state = wait.unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+
+    /// The client was stopped.
+    fn end(&self, shared: &Shared) {
+        let mut state = self.wait_until_quiet(lock(&self.state));
+        let deliveries = state.table.take_all();
+        state.ended = true;
+        self.note_load(&state);
+        drop(state);
+        self.handed_over.notify_all();
+        for delivery in deliveries {
+            delivery.fail(shared, CallError::Stopped);
+        }
+    }
+}

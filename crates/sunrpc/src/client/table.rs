@@ -1,0 +1,374 @@
+//! The calls of one connection, from `submit` to their completion.
+//!
+//! ```text
+//!             a writer takes it              its reply begins
+//!   waiting ───────────────────> sent ──────────────────────────> receiving ──> completed
+//!      ^    \_ writing until all _/ |                                 |
+//!      |       of it is sent        | the connection is lost          |
+//!      └────────────────────────────┴─────────────────────────────────┘
+//! ```
+//!
+//! Somebody has the memory of a call in his hands while it is *writing* (whoever sends) or
+//! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
+//! `finished`, and the one who lets go of the memory completes it.
+
+use super::error::CallError;
+use super::outgoing::Outgoing;
+use super::reply::{Completion, Delivery, Finished};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::IoSlice;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The most calls that wait to be sent on one connection.
+pub(super) const WAITING_MAX: usize = 65_536;
+/// Calls that leave in one system call.
+const BATCH_CALLS_MAX: usize = 64;
+/// Bytes that leave in one system call, as far as it is about several calls.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// So many calls in flight are many: their replies are likely to come together.
+const MANY: usize = 4;
+/// Calls that were given up whose replies are still expected.
+const LATE_MAX: usize = 4096;
+
+/// A call as it goes over the wire.
+pub(super) struct Call {
+    pub(super) xid: u32,
+    pub(super) outgoing: Outgoing,
+}
+
+/// A call without an end.
+pub(super) struct Entry {
+    pub(super) call: Arc<Call>,
+    pub(super) completion: Completion,
+    pub(super) submitted: Instant,
+    /// Its place in the order of submission.
+    pub(super) sequence: u64,
+    /// When it was sent on the connection there is now.
+    pub(super) sent: Option<Instant>,
+    /// When it was sent last.
+    pub(super) sent_last: Option<Instant>,
+    pub(super) resent: bool,
+    /// Attempts that waited in vain.
+    pub(super) timeouts: u32,
+    /// Connections that turned to garbage with it in flight.
+    pub(super) garbage: u32,
+    pub(super) writing: bool,
+    pub(super) receiving: bool,
+    pub(super) finished: Option<Finished>,
+}
+
+impl Entry {
+    fn into_delivery(self) -> (Delivery, Option<Finished>) {
+        let delivery = Delivery {
+            completion: self.completion,
+            procedure: self.call.outgoing.procedure(),
+            submitted: self.submitted,
+            sent: self.sent_last.unwrap_or(self.submitted),
+            resent: self.resent,
+        };
+        (delivery, self.finished)
+    }
+
+    pub(super) const fn is_held(&self) -> bool {
+        self.writing || self.receiving
+    }
+}
+
+/// What a reply's xid says.
+pub(super) enum Known {
+    /// Of a call that waits for it; now it is receiving.
+    Waiting(Arc<Call>),
+    /// Of a call that was given up.
+    Late,
+    /// Of no call.
+    Unexpected,
+}
+
+/// All calls of a connection.
+#[derive(Default)]
+pub(super) struct Table {
+    entries: HashMap<u32, Entry>,
+    /// To be sent, in order. Some may have ended meanwhile.
+    outbox: VecDeque<u32>,
+    /// Entries sent on this connection.
+    sent: usize,
+    /// Those of them with a sink.
+    sinks: usize,
+    late: HashSet<u32>,
+    sequence: u64,
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() - self.sent >= WAITING_MAX
+    }
+
+    /// Whether several replies may come at once, and none with data for a sink.
+    pub(super) const fn awaits_many_without_data(&self) -> bool {
+        self.sinks == 0 && self.sent >= MANY
+    }
+
+    pub(super) fn contains(&self, xid: u32) -> bool {
+        self.entries.contains_key(&xid) || self.late.contains(&xid)
+    }
+
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = (u32, &mut Entry)> {
+        self.entries.iter_mut().map(|(xid, entry)| (*xid, entry))
+    }
+
+    /// Adds a call, to be sent.
+    pub(super) fn insert(&mut self, call: Arc<Call>, completion: Completion) {
+        let xid = call.xid;
+        let entry = Entry {
+            call,
+            completion,
+            submitted: Instant::now(),
+            sequence: self.sequence,
+            sent: None,
+            sent_last: None,
+            resent: false,
+            timeouts: 0,
+            garbage: 0,
+            writing: false,
+            receiving: false,
+            finished: None,
+        };
+        self.sequence += 1;
+        self.entries.insert(xid, entry);
+        self.outbox.push_back(xid);
+    }
+
+    /// Whether there is something that may be sent.
+    pub(super) fn may_send(&self, calls_max: usize) -> bool {
+        !self.outbox.is_empty() && self.sent < calls_max
+    }
+
+    /// Takes what is to be sent next; the calls are writing. `retransmissions` counts those that
+    /// were sent before.
+    pub(super) fn next_batch(&mut self, calls_max: usize, resent: &mut u64) -> Batch {
+        let mut batch = Batch::default();
+        let mut bytes = 0usize;
+        while batch.calls.len() < BATCH_CALLS_MAX && self.sent < calls_max {
+            let Some(xid) = self.outbox.front() else {
+                break;
+            };
+            let Some(entry) = self.entries.get_mut(xid) else {
+                self.outbox.pop_front();
+                continue;
+            };
+            bytes = bytes.saturating_add(entry.call.outgoing.wire_bytes());
+            if bytes > BATCH_BYTES_MAX && !batch.calls.is_empty() {
+                break;
+            }
+            self.outbox.pop_front();
+            let now = Instant::now();
+            entry.resent |= entry.sent_last.is_some();
+            *resent += u64::from(entry.sent_last.is_some());
+            entry.sent = Some(now);
+            entry.sent_last = entry.sent;
+            entry.writing = true;
+            self.sent += 1;
+            self.sinks += usize::from(entry.call.outgoing.sink().is_some());
+            batch.calls.push(entry.call.clone());
+        }
+        batch
+    }
+
+    /// The calls are no longer writing. Adds those to `ended` that have ended meanwhile.
+    pub(super) fn written(&mut self, calls: &[Arc<Call>], ended: &mut Vec<(Delivery, Finished)>) {
+        for call in calls {
+            if let Some(entry) = self.entries.get_mut(&call.xid) {
+                entry.writing = false;
+            }
+            ended.extend(self.settle(call.xid));
+        }
+    }
+
+    /// A reply to `xid` begins.
+    pub(super) fn begin_reply(&mut self, xid: u32) -> Known {
+        match self.entries.get_mut(&xid) {
+            Some(entry)
+                if entry.sent.is_some()
+                    && !matches!(entry.finished, Some(Finished::Reply { .. })) =>
+            {
+                entry.receiving = true;
+                Known::Waiting(entry.call.clone())
+            }
+            Some(_) => Known::Unexpected,
+            None if self.late.remove(&xid) => Known::Late,
+            None => Known::Unexpected,
+        }
+    }
+
+    /// The reply to `xid` is here. Returns the call; when it is still writing, `finished` is
+    /// asked for the end to keep.
+    pub(super) fn end_reply(
+        &mut self,
+        xid: u32,
+        finished: impl FnOnce() -> Finished,
+    ) -> Option<Delivery> {
+        let entry = self.entries.get_mut(&xid)?;
+        entry.receiving = false;
+        if entry.writing {
+            entry.finished = Some(finished());
+            return None;
+        }
+        Some(self.remove(xid)?.into_delivery().0)
+    }
+
+    /// Ends a call that gets no reply in time: at once, or when its memory is let go; then the
+    /// second value is true. Its reply may still come.
+    pub(super) fn give_up(
+        &mut self,
+        xid: u32,
+        now: Instant,
+    ) -> (Option<(Delivery, Duration)>, bool) {
+        let Some(entry) = self.entries.get_mut(&xid) else {
+            return (None, false);
+        };
+        let after = now.saturating_duration_since(entry.submitted);
+        if entry.is_held() {
+            let error = CallError::TimedOut { after };
+            entry.finished.get_or_insert(Finished::Failed(error));
+            return (None, true);
+        }
+        if entry.sent.is_some() && self.late.len() < LATE_MAX {
+            self.late.insert(xid);
+        }
+        let delivery = self.remove(xid).map(|entry| entry.into_delivery().0);
+        (delivery.map(|delivery| (delivery, after)), false)
+    }
+
+    /// Ends a call at the next [`Table::reset`].
+    pub(super) fn fail(&mut self, xid: u32, error: CallError) {
+        if let Some(entry) = self.entries.get_mut(&xid) {
+            entry.finished.get_or_insert(Finished::Failed(error));
+        }
+    }
+
+    /// When the call was sent that waits longest for its reply.
+    pub(super) fn oldest_sent(&self) -> Option<Instant> {
+        self.entries.values().filter_map(|entry| entry.sent).min()
+    }
+
+    /// When the oldest call was submitted.
+    pub(super) fn oldest_submitted(&self) -> Option<Instant> {
+        self.entries.values().map(|entry| entry.submitted).min()
+    }
+
+    /// The connection is lost, and nobody writes or receives any more. Everything is to be sent
+    /// again but what has ended; that is returned.
+    pub(super) fn reset(&mut self) -> Vec<(Delivery, Finished)> {
+        self.late.clear();
+        self.sent = 0;
+        self.sinks = 0;
+        let mut ended = Vec::new();
+        let mut order = Vec::with_capacity(self.entries.len());
+        for (xid, entry) in &mut self.entries {
+            entry.sent = None;
+            entry.writing = false;
+            entry.receiving = false;
+            if entry.finished.is_some() {
+                ended.push(*xid);
+            } else {
+                order.push((entry.sequence, *xid));
+            }
+        }
+        order.sort_unstable();
+        self.outbox = order.into_iter().map(|(_, xid)| xid).collect();
+        ended
+            .into_iter()
+            .filter_map(|xid| self.settle(xid))
+            .collect()
+    }
+
+    /// Takes everything out. Nobody may write or receive.
+    pub(super) fn take_all(&mut self) -> Vec<Delivery> {
+        self.outbox.clear();
+        self.sent = 0;
+        self.sinks = 0;
+        let entries = std::mem::take(&mut self.entries).into_values();
+        entries.map(|entry| entry.into_delivery().0).collect()
+    }
+
+    fn settle(&mut self, xid: u32) -> Option<(Delivery, Finished)> {
+        let entry = self.entries.get(&xid)?;
+        if entry.is_held() || entry.finished.is_none() {
+            return None;
+        }
+        let (delivery, finished) = self.remove(xid)?.into_delivery();
+        finished.map(|finished| (delivery, finished))
+    }
+
+    fn remove(&mut self, xid: u32) -> Option<Entry> {
+        let entry = self.entries.remove(&xid)?;
+        if entry.sent.is_some() {
+            self.sent -= 1;
+            self.sinks -= usize::from(entry.call.outgoing.sink().is_some());
+        }
+        Some(entry)
+    }
+}
+
+/// Calls being sent, and how far they are.
+#[derive(Default)]
+pub(super) struct Batch {
+    calls: Vec<Arc<Call>>,
+    /// Calls that are sent.
+    done: usize,
+    /// Bytes of the next one that are sent.
+    offset: usize,
+}
+
+impl Batch {
+    pub(super) fn is_done(&self) -> bool {
+        self.done == self.calls.len()
+    }
+
+    /// The rest, as slices for a vectored send.
+    ///
+    /// # Safety
+    /// The calls are writing, and stay so as long as the slices are in use.
+    pub(super) unsafe fn slices(&self, slices_max: usize) -> Vec<IoSlice<'_>> {
+        let mut slices = Vec::with_capacity(slices_max.min(4 * self.calls.len()));
+        let mut skip = self.offset;
+        for call in &self.calls[self.done..] {
+            if slices.len() == slices_max {
+                break;
+            }
+            // SAFETY: a call that is writing is not completed.
+            unsafe { call.outgoing.gather(skip, &mut slices, slices_max) };
+            skip = 0;
+        }
+        slices
+    }
+
+    /// `count` more bytes are sent. Returns the calls that now are sent as a whole.
+    pub(super) fn advance(&mut self, count: usize) -> &[Arc<Call>] {
+        let first = self.done;
+        self.offset += count;
+        while let Some(call) = self.calls.get(self.done) {
+            let bytes = call.outgoing.wire_bytes();
+            if self.offset < bytes {
+                break;
+            }
+            self.offset -= bytes;
+            self.done += 1;
+        }
+        &self.calls[first..self.done]
+    }
+
+    /// Calls that are not sent as a whole.
+    pub(super) fn rest(&self) -> &[Arc<Call>] {
+        &self.calls[self.done..]
+    }
+}

@@ -1,0 +1,122 @@
+//! Looks after calls that get no reply.
+//!
+//! Over TCP a reply is not lost but with its connection, so a call without one means that the
+//! server is slow, or gone without a word. When nothing at all has been received for the time of
+//! an attempt, the connection is given up; what was in flight is sent again over the next one. A
+//! server that answers other calls is only slow with this one; it gets four times as long. Each
+//! further attempt of a call waits longer: work that takes a server longer than one attempt would
+//! otherwise never be done.
+//!
+//! Calls of a soft client fail when their time or their attempts are used up. A call whose memory
+//! is being sent from or received into cannot end at once; the connection is given up, and whoever
+//! has the memory ends the call.
+
+use super::error::CallError;
+use super::lock;
+use super::options::Patience;
+use super::reply::Delivery;
+use super::shared::Shared;
+use super::slot::{Slot, State};
+use super::table::Entry;
+use std::time::{Duration, Instant};
+
+/// Silence after which people are told.
+const SILENCE: Duration = Duration::from_secs(10);
+/// The longest attempt, in multiples of the first.
+const ATTEMPT_FACTOR_MAX: u32 = 10;
+/// How much longer a server may take that answers other calls.
+const BUSY_FACTOR: u32 = 4;
+/// How often the watcher looks, at least and at most.
+const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
+
+/// The watching thread of a client.
+pub(super) fn run(shared: &Shared) {
+    let options = &shared.options;
+    let shortest = match options.patience {
+        Patience::Hard => options.timeout,
+        Patience::Soft { timeout, .. } => options.timeout.min(timeout),
+    };
+    let every = (shortest / 8).clamp(LOOK_EVERY.0, LOOK_EVERY.1);
+    while !shared.sleep(every) {
+        for slot in &shared.slots {
+            look(shared, slot);
+        }
+    }
+}
+
+fn look(shared: &Shared, slot: &Slot) {
+    let now = Instant::now();
+    let mut state = lock(&slot.state);
+    if state.table.is_empty() {
+        return;
+    }
+    let silence = silence_of(shared, slot, &state, now);
+    if silence.is_some_and(|silence| silence >= SILENCE.min(shared.options.timeout)) {
+        shared.tell_silent();
+    }
+    let given_up = state.link.as_ref().is_some_and(|link| link.given_up);
+    let quiet = silence.unwrap_or_default();
+    let mut overdue = 0;
+    let mut over = Vec::new();
+    for (xid, entry) in state.table.entries_mut() {
+        if !given_up && is_overdue(entry, shared.options.timeout, quiet, now) {
+            entry.timeouts += 1;
+            overdue += 1;
+        }
+        if is_over(entry, shared.options.patience, now) {
+            over.push(xid);
+        }
+    }
+    shared.counted.timeouts.add(overdue);
+    let mut ended: Vec<(Delivery, Duration)> = Vec::new();
+    let mut held = false;
+    for xid in over {
+        let (delivery, is_held) = state.table.give_up(xid, now);
+        held |= is_held;
+        ended.extend(delivery);
+    }
+    if (held || overdue > 0)
+        && let Some(link) = &mut state.link
+    {
+        link.give_up();
+    }
+    slot.note_load(&state);
+    drop(state);
+    for (delivery, after) in ended {
+        delivery.fail(shared, CallError::TimedOut { after });
+    }
+}
+
+/// For how long calls have waited while nothing was received: on the connection, or for one.
+fn silence_of(shared: &Shared, slot: &Slot, state: &State, now: Instant) -> Option<Duration> {
+    let begin = match &state.link {
+        Some(link) => state
+            .table
+            .oldest_sent()?
+            .max(link.since)
+            .max(slot.heard(shared)),
+        None => state.table.oldest_submitted()?,
+    };
+    Some(now.saturating_duration_since(begin))
+}
+
+/// Whether the attempt has waited too long for its reply.
+fn is_overdue(entry: &Entry, timeout: Duration, silence: Duration, now: Instant) -> bool {
+    let Some(sent) = entry.sent else {
+        return false;
+    };
+    let limit = timeout.saturating_mul((entry.timeouts + 1).min(ATTEMPT_FACTOR_MAX));
+    let age = now.saturating_duration_since(sent);
+    age >= limit && (silence >= limit || age >= limit.saturating_mul(BUSY_FACTOR))
+}
+
+/// Whether a soft client has no more patience with the call.
+fn is_over(entry: &Entry, patience: Patience, now: Instant) -> bool {
+    match patience {
+        Patience::Hard => false,
+        Patience::Soft { attempts, timeout } => {
+            let age = now.saturating_duration_since(entry.submitted);
+            age >= timeout || entry.timeouts >= attempts.max(1)
+        }
+    }
+}
