@@ -6,7 +6,7 @@
 //! both ways, because the server, the load generator and the client share them.
 //!
 //! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
-//! (the procedures), then [`mount3`] and [`portmap`].
+//! (the procedures), then [`mount3`] and [`portmap`]; at last [`client`], which makes calls.
 
 pub mod client;
 pub mod mount3;

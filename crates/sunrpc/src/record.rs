@@ -129,6 +129,12 @@ impl Assembly {
         !self.in_fragment && self.marker_filled == 0 && self.fragments == 0
     }
 
+    /// Whether the record is known to be longer than the cap; what is left of it is skipped.
+    #[must_use]
+    pub const fn is_oversized(&self) -> bool {
+        self.oversized
+    }
+
     /// Gives memory for the record, at least as long as was asked for. Returns the memory that
     /// was used before, its contents moved over.
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {

@@ -16,6 +16,10 @@ use std::fmt;
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// The longest time to connect, and the longest delay. A point in time so far off can be told.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// A client of one program of one server. Clones share the connections; when the last is dropped,
 /// the client stops.
@@ -53,7 +57,9 @@ impl Client {
         let mut options = options;
         options.connections = options.connections.clamp(1, CONNECTIONS_MAX);
         options.calls_max = options.calls_max.max(1);
-        let first = super::dial::dial(&options, || true)?;
+        options.connect_timeout = options.connect_timeout.min(WAIT_MAX);
+        options.delay = options.delay.map(|delay| delay.min(WAIT_MAX));
+        let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
         let shared = Arc::new(Shared::new(program, version, options, slots));
         // From here on a failure stops the threads that have begun.

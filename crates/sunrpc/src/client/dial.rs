@@ -3,6 +3,9 @@
 //! Reserved ports (below 1024) prove nothing to a server but that the caller was privileged on
 //! some machine; many servers insist. They are tried from a place that differs from try to try,
 //! down to 512; a port whose last connection to the same server still lingers is passed over.
+//!
+//! A connection in place of a lost one comes from the same port if it can: servers that remember
+//! calls often tell callers apart by it.
 
 use super::error::ConnectError;
 use super::options::{Options, SourcePort};
@@ -29,9 +32,11 @@ pub(super) fn scatter() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Connects to the first address that takes it, as long as `wanted` says so.
+/// Connects to the first address that takes it, as long as `wanted` says so; from port `again` if
+/// it can.
 pub(super) fn dial(
     options: &Options,
+    again: Option<u16>,
     wanted: impl Fn() -> bool,
 ) -> Result<TcpStream, ConnectError> {
     let server = || options.server.clone();
@@ -47,10 +52,12 @@ pub(super) fn dial(
             SourcePort::Reserved => true,
             SourcePort::ReservedIfPossible => may_bind_reserved(address),
         };
-        let made = if reserved {
-            attempt.connect_from_reserved()
-        } else {
-            attempt.connect_from(None)
+        let same_port = again.map(|port| attempt.connect_from(Some(port)));
+        let made = match same_port {
+            Some(Ok(stream)) => Ok(stream),
+            Some(Err(error)) if !may_differ_elsewhere(&error) => Err(error),
+            _ if reserved => attempt.connect_from_reserved(),
+            _ => attempt.connect_from(None),
         };
         let error = match made {
             Ok(stream) => return Ok(stream),
@@ -107,14 +114,19 @@ impl Attempt<'_> {
             Err(Errno::INPROGRESS | Errno::INTR) => self.wait(&socket)?,
             Err(error) => return Err(error.into()),
         }
-        rustix::io::ioctl_fionbio(&socket, false)?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
+        let stream = TcpStream::from(socket);
+        if stream.local_addr()? == stream.peer_addr()? {
+            // Nobody listens, and the system gave us the very port that we call.
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        stream.set_nonblocking(false)?;
+        stream.set_nodelay(true)?;
         // A system without these finds a dead peer later: when a call gets no reply.
-        let _ = sockopt::set_socket_keepalive(&socket, true);
-        let _ = sockopt::set_tcp_keepidle(&socket, KEEP_ALIVE);
-        let _ = sockopt::set_tcp_keepintvl(&socket, KEEP_ALIVE);
-        let _ = sockopt::set_tcp_keepcnt(&socket, KEEP_ALIVE_COUNT);
-        Ok(TcpStream::from(socket))
+        let _ = sockopt::set_socket_keepalive(&stream, true);
+        let _ = sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE);
+        let _ = sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE);
+        let _ = sockopt::set_tcp_keepcnt(&stream, KEEP_ALIVE_COUNT);
+        Ok(stream)
     }
 
     fn wait(&self, socket: &OwnedFd) -> io::Result<()> {
@@ -160,6 +172,18 @@ fn any_address(like: &SocketAddr, port: u16) -> SocketAddr {
     }
 }
 
+/// Whether a connection that cannot be made from one port may be made from another.
+fn may_differ_elsewhere(error: &io::Error) -> bool {
+    is_taken(error) || error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Makes the system forget the connection when it is closed, so that its port can be used for the
+/// next. The server is told that it is no more.
+pub(super) fn forget(stream: &TcpStream) {
+    // When it cannot be done, the next connection comes from another port.
+    let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+}
+
 /// Whether the next port may do better.
 fn is_taken(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable};
@@ -202,21 +226,40 @@ mod tests {
         drop(closed);
         let mut options = options(&listener, SourcePort::Any);
         options.addresses.insert(0, nobody);
-        let stream = dial(&options, || true).unwrap();
+        let stream = dial(&options, None, || true).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
         options.addresses.truncate(1);
-        let error = dial(&options, || true).unwrap_err();
+        let error = dial(&options, None, || true).unwrap_err();
         let expected = format!("cannot connect to here ({nobody}): ");
         assert!(error.to_string().starts_with(&expected), "{error}");
         options.addresses.clear();
-        let error = dial(&options, || true).unwrap_err();
+        let error = dial(&options, None, || true).unwrap_err();
         assert!(matches!(error, ConnectError::NoAddress { .. }));
+    }
+
+    #[test]
+    fn a_lost_connection_is_made_again_from_the_same_port() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let options = options(&listener, SourcePort::Any);
+        let same_port = || {
+            let first = dial(&options, None, || true).unwrap();
+            let port = first.local_addr().unwrap().port();
+            let elsewhere = dial(&options, Some(port), || true).unwrap();
+            let other = elsewhere.local_addr().unwrap().port();
+            assert_ne!(other, port, "the first is still there");
+            forget(&first);
+            drop(first);
+            let again = dial(&options, Some(port), || true).unwrap();
+            again.local_addr().unwrap().port() == port
+        };
+        // Another program may be given the port in between, but not each time.
+        assert!((0..20).any(|_| same_port()));
     }
 
     #[test]
     fn reserved_ports_are_used_by_who_may() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let insisting = dial(&options(&listener, SourcePort::Reserved), || true);
+        let insisting = dial(&options(&listener, SourcePort::Reserved), None, || true);
         let possible = may_bind_reserved(&listener.local_addr().unwrap());
         match insisting {
             Ok(stream) => {
@@ -229,7 +272,7 @@ mod tests {
             }
         }
         let options = options(&listener, SourcePort::ReservedIfPossible);
-        let stream = dial(&options, || true).unwrap();
+        let stream = dial(&options, None, || true).unwrap();
         let port = stream.local_addr().unwrap().port();
         assert_eq!(RESERVED_PORTS.contains(&port), possible);
     }

@@ -334,7 +334,10 @@ fn explain_denial(
     export: String,
 ) -> Result<Option<Mounted>, MountError> {
     let exports = exports(client, options);
-    let inside = |name: &String| name == "/" || export.starts_with(name.as_str());
+    let inside = |name: &String| {
+        let rest = export.strip_prefix(name.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
     if exports.is_empty() || exports.iter().any(inside) {
         return Err(MountError::AccessDenied { host, export });
     }

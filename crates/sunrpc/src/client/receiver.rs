@@ -298,6 +298,9 @@ impl<'a> Receiver<'a> {
             }
             let (taken, progress) = assembly.take(&self.buffer[self.start..self.end]);
             self.start += taken;
+            if assembly.is_oversized() {
+                return Err(End::garbage("a record that is too long"));
+            }
             match progress {
                 Progress::Partial => {}
                 Progress::NeedsBuffer(bytes) => drop(assembly.give_buffer(vec![0; bytes])),
@@ -305,9 +308,6 @@ impl<'a> Receiver<'a> {
                 Progress::Broken => return Err(End::garbage("thousands of fragments")),
             }
         };
-        if record.oversized {
-            return Err(End::garbage("a record that is too long"));
-        }
         let record = &record.buffer[..record.length];
         let Some(xid) = record.first_chunk().copied().map(u32::from_be_bytes) else {
             return Err(End::garbage("a record too short for a reply"));

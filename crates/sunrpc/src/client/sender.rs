@@ -114,6 +114,7 @@ impl Slot {
                 }
             }
             if !ended.is_empty() {
+                self.note_load(&state);
                 drop(state);
                 deliver(shared, &stream, &mut ended);
                 state = lock(&self.state);
@@ -121,6 +122,7 @@ impl Slot {
         }
         state.table.written(batch.rest(), &mut ended);
         state.writer_active = false;
+        self.note_load(&state);
         drop(state);
         self.quiet.notify_all();
         deliver(shared, &stream, &mut ended);

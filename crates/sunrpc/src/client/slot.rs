@@ -10,6 +10,7 @@
 //! come. A connection is not made as long as there are no calls: a server that closes idle
 //! connections is left in peace.
 
+use super::dial::{dial, forget};
 use super::error::{CallError, ConnectError};
 use super::lock;
 use super::receiver::{End, Receiver};
@@ -115,12 +116,12 @@ impl Slot {
     /// The thread of the connection. `first` is a connection made before.
     pub(super) fn run(&self, shared: &Arc<Shared>, first: Option<TcpStream>) {
         let mut next = first;
-        let mut connected_before = false;
+        let mut port = None;
         let mut backoff = BACKOFF_MIN;
         while self.wait_for_work(shared, next.is_some()) {
             let stream = match next.take() {
                 Some(stream) => stream,
-                None => match super::dial::dial(&shared.options, || !shared.is_stopped()) {
+                None => match dial(&shared.options, port, || !shared.is_stopped()) {
                     Ok(stream) => stream,
                     Err(error) => {
                         self.failed(&error);
@@ -133,8 +134,8 @@ impl Slot {
                 shared: shared.clone(),
                 stream: Arc::new(stream),
             };
-            self.connected(&origin, connected_before);
-            connected_before = true;
+            self.connected(&origin, port.is_some());
+            port = Some(origin.stream.local_addr().map_or(0, |local| local.port()));
             let mut receiver = Receiver::new(self, &origin);
             let end = receiver.run();
             if receiver.has_good_replies() {
@@ -150,6 +151,8 @@ impl Slot {
     fn wait_for_work(&self, shared: &Shared, connected: bool) -> bool {
         let mut state = lock(&self.state);
         while !state.stopped && state.table.is_empty() && !connected {
+            // It is as good as any other again, when it is needed.
+            self.failing.store(false, Ordering::Relaxed);
             let wait = self.work.wait(state);
             state = wait.unwrap_or_else(PoisonError::into_inner);
         }
@@ -204,6 +207,9 @@ impl Slot {
         let shared = &origin.shared;
         let mut state = lock(&self.state);
         if let Some(mut link) = state.link.take() {
+            if !state.stopped {
+                forget(&link.stream);
+            }
             link.give_up();
         }
         state = self.wait_until_quiet(state);

@@ -102,11 +102,16 @@ fn silence_of(shared: &Shared, slot: &Slot, state: &State, now: Instant) -> Opti
 
 /// Whether the attempt has waited too long for its reply.
 fn is_overdue(entry: &Entry, timeout: Duration, silence: Duration, now: Instant) -> bool {
-    let Some(sent) = entry.sent else {
-        return false;
-    };
-    let limit = timeout.saturating_mul((entry.timeouts + 1).min(ATTEMPT_FACTOR_MAX));
-    let age = now.saturating_duration_since(sent);
+    entry.sent.is_some_and(|sent| {
+        let age = now.saturating_duration_since(sent);
+        is_too_old(age, entry.timeouts, timeout, silence)
+    })
+}
+
+/// Whether an attempt of this age, after so many in vain, has no hope.
+fn is_too_old(age: Duration, timeouts: u32, timeout: Duration, silence: Duration) -> bool {
+    let attempt = timeouts.saturating_add(1).min(ATTEMPT_FACTOR_MAX);
+    let limit = timeout.saturating_mul(attempt);
     age >= limit && (silence >= limit || age >= limit.saturating_mul(BUSY_FACTOR))
 }
 
@@ -118,5 +123,33 @@ fn is_over(entry: &Entry, patience: Patience, now: Instant) -> bool {
             let age = now.saturating_duration_since(entry.submitted);
             age >= timeout || entry.timeouts >= attempts.max(1)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_ends_an_attempt_and_other_replies_buy_time() {
+        let seconds = Duration::from_secs;
+        let timeout = seconds(60);
+        for (age, timeouts, silence, expected) in [
+            (59, 0, 59, false),
+            (60, 0, 60, true),
+            (60, 0, 59, false),
+            (239, 0, 1, false),
+            (240, 0, 0, true),
+            (119, 1, 119, false),
+            (120, 1, 120, true),
+            (599, 50, 599, false),
+            (600, 50, 600, true),
+            (2400, u32::MAX, 0, true),
+        ] {
+            let found = is_too_old(seconds(age), timeouts, timeout, seconds(silence));
+            assert_eq!(found, expected, "{age} {timeouts} {silence}");
+        }
+        let forever = Duration::MAX;
+        assert!(!is_too_old(seconds(1 << 40), 3, forever, seconds(1 << 40)));
     }
 }
