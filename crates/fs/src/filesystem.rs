@@ -326,6 +326,18 @@ pub trait FileSystem: Send + Sync {
         Ok(Opened::plain(self.attributes(call, id)?))
     }
 
+    /// Whether two identifiers name the same object. Equal ones do; a kind whose identifiers
+    /// also tell where an object was found knows more.
+    fn same_object(&self, one: &FileId, other: &FileId) -> bool {
+        one == other
+    }
+
+    /// Brings what was made, removed and renamed in a directory to the device. There is nothing
+    /// to do where that is done before those calls return.
+    fn commit_directory(&self, _call: &Call<'_>, _directory: &FileId) -> Result<()> {
+        Ok(())
+    }
+
     /// A descriptor of an open file is closed: what was written through it goes where others see
     /// it, and an error of a write that nobody was told of yet is told. Called for each close(2),
     /// so more than once for a file whose descriptor was duplicated.

@@ -68,6 +68,9 @@ impl Coherence {
     /// Nothing is kept: others change the source in ways that it cannot see.
     pub const NONE: Self = Self::same(Duration::ZERO);
 
+    /// Nothing changes but through the front itself: as good as for ever.
+    pub const UNCHANGED: Self = Self::same(Duration::from_secs(24 * 60 * 60));
+
     /// Everything is kept so long.
     #[must_use]
     pub const fn same(time: Duration) -> Self {

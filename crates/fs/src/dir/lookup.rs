@@ -38,10 +38,11 @@ impl Tree {
         }
     }
 
-    /// One look at an object. One that has no names any more is let go, so that its space is freed.
+    /// One look at an object. One that has no names any more is let go, so that its space is freed,
+    /// unless a program has it open.
     pub(super) fn look(&self, object: &Object) -> Result<Status> {
         let status = object.status()?;
-        if self.is_gone(&status) {
+        if self.is_gone(&status) && !object.is_held() {
             self.release(object);
             return Err(Error::Stale);
         }

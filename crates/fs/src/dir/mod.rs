@@ -11,7 +11,7 @@
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
 //! identifier is), `object` and `cache` (what is held open), `resolve` and `lookup` (from a name to
-//! an object), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`
+//! an object), `hold` (what stays there without a name), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`
 //! with `remembered` and `watch`, [`durability`], `sweeper`, and `blocking` (what a thread that may
 //! not wait answers).
 //!
@@ -27,6 +27,7 @@ mod create;
 pub mod durability;
 mod entries;
 mod handle;
+mod hold;
 pub mod identity;
 mod links;
 mod listing;
@@ -53,8 +54,8 @@ pub use open::{OpenError, Options};
 
 use crate::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenFile, ReadReply, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenFile, OpenIntent,
+    Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -285,6 +286,18 @@ impl FileSystem for Directory {
 
     fn sync(&self) -> Result<()> {
         self.tree.sync_all()
+    }
+
+    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+        self.tree.open_object(call, id)
+    }
+
+    fn same_object(&self, one: &FileId, other: &FileId) -> bool {
+        self.tree.same_object(one, other)
+    }
+
+    fn commit_directory(&self, call: &Call<'_>, directory: &FileId) -> Result<()> {
+        self.tree.commit_directory(call, directory)
     }
 }
 

@@ -15,7 +15,7 @@ use pagewell_counters::names;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 /// An object held open.
@@ -30,6 +30,8 @@ pub(super) struct Object {
     marked: AtomicBool,
     /// Whether there may be data that no sync has covered yet.
     unsynced: AtomicBool,
+    /// How many programs have it open.
+    holds: AtomicUsize,
     changes: Changes,
     acl: Mutex<Option<(Timestamp, bool)>>,
 }
@@ -67,6 +69,7 @@ impl Object {
             write: OnceLock::new(),
             marked: AtomicBool::new(true),
             unsynced: AtomicBool::new(false),
+            holds: AtomicUsize::new(0),
             changes: Changes::default(),
             acl: Mutex::new(None),
         })
@@ -75,6 +78,20 @@ impl Object {
     /// One look at the object, which may have no names any more.
     pub(super) fn status(&self) -> Result<Status> {
         Status::of(self)
+    }
+
+    /// A program opens it.
+    pub(super) fn hold(&self) {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A program is done with it. Returns whether it was the last.
+    pub(super) fn release(&self) -> bool {
+        self.holds.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) > 0
     }
 
     pub(super) fn is_directory(&self) -> bool {

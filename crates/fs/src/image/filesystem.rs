@@ -5,7 +5,7 @@ use super::origin::WRITE_BITS;
 use super::{ImageFileSystem, Object};
 use crate::bytes::Run;
 use crate::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, Payload, ReadReply, Result,
     SetAttributes, Stability, Statistics, Timestamp, Written,
 };
@@ -196,6 +196,10 @@ impl FileSystem for ImageFileSystem {
             }
         }
         Ok(DirectoryPage { attributes, end })
+    }
+
+    fn coherence(&self) -> Coherence {
+        Coherence::UNCHANGED
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {

@@ -5,8 +5,8 @@ use super::tree::{Tree, TreeKind};
 use super::{IsoFileSystem, read};
 use crate::access;
 use crate::{
-    Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
-    FileType, Limits, ReadReply, Result, Statistics,
+    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
+    FileSystem, FileType, Limits, ReadReply, Result, Statistics,
 };
 
 /// Cookies of `.` and `..`; the name at index N has N + 3.
@@ -227,6 +227,10 @@ impl FileSystem for IsoFileSystem {
         };
         let end = listing.run(object, parent, cookie)?;
         Ok(DirectoryPage { attributes, end })
+    }
+
+    fn coherence(&self) -> Coherence {
+        Coherence::UNCHANGED
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {

@@ -285,6 +285,9 @@ impl RamFileSystem {
             return Err(Error::NotPermitted);
         }
         let mut state = object.write()?;
+        if state.metadata.link_count == 0 {
+            return Err(Error::NotFound); // open, and without a name for good
+        }
         if state.metadata.link_count >= LINKS_MAX {
             return Err(Error::TooManyLinks);
         }

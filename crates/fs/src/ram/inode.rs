@@ -1,6 +1,6 @@
 //! One object of the tree and its lock.
 
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{LockResult, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::data::FileData;
 use super::directory::Directory;
@@ -23,6 +23,8 @@ pub(super) struct State {
     pub(super) body: Body,
     /// The last name went: every use from now on is stale.
     pub(super) gone: bool,
+    /// How many programs have it open; then it outlives its last name.
+    pub(super) holds: u32,
 }
 
 /// Attributes that every type has.
@@ -76,6 +78,11 @@ impl Inode {
 
     pub(super) fn is_directory(&self) -> bool {
         self.file_type.is_directory()
+    }
+
+    /// Locks for changing, whatever became of the object.
+    pub(super) fn lock(&self) -> LockResult<RwLockWriteGuard<'_, State>> {
+        self.state.write()
     }
 
     /// Locks for reading; [`Error::Stale`] when the object is gone.

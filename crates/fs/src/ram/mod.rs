@@ -28,6 +28,7 @@ mod create;
 mod data;
 mod directory;
 mod files;
+mod hold;
 mod inode;
 mod list;
 mod memory;
@@ -49,9 +50,9 @@ use quota::{INODE_BYTES, OBJECT_BYTES_MIN, Storage};
 use table::Table;
 
 use crate::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, ReadReply, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenIntent, Opened,
+    ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -75,8 +76,8 @@ pub struct RamFileSystem {
     instance: [u8; INSTANCE_BYTES],
     verifier: [u8; 8],
     root: u64,
-    storage: Storage,
-    table: Table,
+    storage: Arc<Storage>,
+    table: Arc<Table>,
     /// Held while names change.
     tree: Mutex<()>,
 }
@@ -97,8 +98,8 @@ impl RamFileSystem {
             instance: random_bytes()?,
             verifier: random_bytes()?,
             root: 1,
-            storage: Storage::new(size_bytes)?,
-            table: Table::new(),
+            storage: Arc::new(Storage::new(size_bytes)?),
+            table: Arc::new(Table::new()),
             tree: Mutex::new(()),
         };
         let root = filesystem.table.next_number();
@@ -183,6 +184,7 @@ impl State {
             },
             body,
             gone: false,
+            holds: 0,
         }
     }
 }
@@ -400,5 +402,13 @@ impl FileSystem for RamFileSystem {
 
     fn sync(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn coherence(&self) -> Coherence {
+        Coherence::UNCHANGED
+    }
+
+    fn open(&self, _call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+        self.open_object(id)
     }
 }

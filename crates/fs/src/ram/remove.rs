@@ -54,7 +54,7 @@ impl RamFileSystem {
     }
 
     /// Counts one name of the object less (a directory has but one). After the last the object is
-    /// gone: returns its body, to be dropped when no lock is held.
+    /// gone, unless a program has it open: returns its body, to be dropped when no lock is held.
     pub(super) fn unlink(&self, number: u64, state: &mut State) -> Option<Body> {
         state.touch_changed();
         if state.body.file_type().is_directory() {
@@ -62,7 +62,7 @@ impl RamFileSystem {
         } else {
             state.metadata.link_count -= 1;
         }
-        if state.metadata.link_count > 0 {
+        if state.metadata.link_count > 0 || state.holds > 0 {
             return None;
         }
         self.table.remove(number);

@@ -93,6 +93,46 @@ fn a_read_pins_its_bytes_over_writes_and_removal() {
 }
 
 #[test]
+fn an_open_file_outlives_its_last_name() {
+    let user = Credentials::root();
+    let filesystem = RamFileSystem::new(8 << 20).unwrap();
+    let call = call(&user);
+    let (root, empty) = (filesystem.root(), filesystem.used_bytes());
+    let id = make(&filesystem, &user, b"file");
+    let intent = OpenIntent {
+        reads: true,
+        writes: true,
+        truncates: false,
+    };
+    let first = filesystem.open(&call, &id, intent).unwrap();
+    let second = filesystem.open(&call, &id, intent).unwrap();
+    make(&filesystem, &user, b"other");
+    filesystem
+        .rename(&call, &root, b"other", &root, b"file")
+        .unwrap();
+    drop(first);
+    filesystem
+        .write(&call, &id, 0, &[1; 100_000], Stability::Unstable)
+        .unwrap();
+    let reply = filesystem.read(&call, &id, 99_999, 10).unwrap();
+    assert_eq!(bytes_of(&reply), [1]);
+    assert_eq!(filesystem.attributes(&call, &id).unwrap().link_count, 0);
+    let again = filesystem.link(&call, &id, &root, b"again");
+    assert_eq!(again.err(), Some(Error::NotFound));
+    drop((second, reply));
+    assert_eq!(filesystem.attributes(&call, &id), Err(Error::Stale));
+    filesystem.remove(&call, &root, b"file").unwrap();
+    assert_eq!(filesystem.used_bytes(), empty);
+
+    // The name goes after the last hold as ever.
+    let id = make(&filesystem, &user, b"file");
+    drop(filesystem.open(&call, &id, intent).unwrap());
+    filesystem.remove(&call, &root, b"file").unwrap();
+    assert_eq!(filesystem.attributes(&call, &id), Err(Error::Stale));
+    assert_eq!(filesystem.used_bytes(), empty);
+}
+
+#[test]
 fn every_byte_comes_back_to_the_quota() {
     let user = Credentials::root();
     let filesystem = RamFileSystem::new(8 << 20).unwrap();

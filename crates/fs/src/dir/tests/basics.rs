@@ -1,7 +1,7 @@
 //! Every operation once, as a client uses it.
 
 use super::*;
-use crate::{Error, FileType, NodeKind, SetTime, Timestamp};
+use crate::{Error, FileType, NodeKind, OpenIntent, SetTime, Timestamp};
 use std::os::unix::fs::MetadataExt;
 
 #[test]
@@ -318,5 +318,40 @@ fn links_are_never_followed() {
                 .mtime(),
             0
         );
+    });
+}
+
+#[test]
+fn an_open_file_outlives_its_last_name() {
+    with_both(|fixture| {
+        let who = root_credentials();
+        let call = waiting(&who);
+        let (files, root) = (&fixture.files, fixture.root());
+        let id = fixture.make(&root, "f", b"hello");
+        let intent = OpenIntent {
+            reads: true,
+            writes: true,
+            truncates: false,
+        };
+        let first = files.open(&call, &id, intent).unwrap();
+        let second = files.open(&call, &id, intent).unwrap();
+        assert!(second.keep_cache && second.hold.is_some());
+        assert_eq!(second.file.is_some(), files.acts_as_caller());
+        // Gone behind the back of the program.
+        std::fs::remove_file(fixture.path("f")).unwrap();
+        drop(first);
+        files.tree.sweep();
+        fixture.put(&id, 5, b" world");
+        assert_eq!(fixture.get(&id).unwrap(), b"hello world");
+        let shorter = SetAttributes {
+            size: Some(4),
+            ..SetAttributes::default()
+        };
+        files.set_attributes(&call, &id, &shorter, None).unwrap();
+        let attributes = files.attributes(&call, &id).unwrap();
+        assert_eq!((attributes.size, attributes.link_count), (4, 0));
+        files.commit(&call, &id, 0, 0).unwrap();
+        drop(second);
+        assert_eq!(files.attributes(&call, &id), Err(Error::Stale));
     });
 }

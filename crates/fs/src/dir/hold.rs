@@ -1,0 +1,68 @@
+//! Files that a program has open: they stay there after their last name is gone.
+//!
+//! Problem: the identifier of an object without names is stale, as NFS wants it; but a program that
+//! has a file open on this machine goes on using it.
+//!
+//! Rule: each hold counts at the object, and keeps it in the open-object cache (what somebody
+//! holds is not evicted). While there are holds, an object without names is not gone: the
+//! descriptors that the cache has lead to it. The last hold lets go of it.
+
+use super::object::Object;
+use super::{Tree, blocking, identity::Acting};
+use crate::{Call, FileId, Opened, Result};
+use std::sync::Arc;
+
+struct Hold {
+    tree: Arc<Tree>,
+    object: Arc<Object>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        if self.object.release() {
+            let _ = self.tree.look(&self.object); // lets go of it if it has no name
+        }
+    }
+}
+
+impl Tree {
+    /// [`crate::FileSystem::open`].
+    pub(super) fn open_object(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
+        let object = self.object(call, id)?;
+        object.hold();
+        let hold = Hold {
+            tree: Arc::clone(self),
+            object,
+        };
+        let object = &hold.object;
+        let attributes = self.attributes_of(&self.look(object)?)?;
+        // Opened as the server: good for a kernel that judges callers by itself, which only root
+        // can tell it to do.
+        let may_pass = matches!(self.acting, Acting::AsCaller) && object.expect_regular().is_ok();
+        let file = may_pass
+            .then(|| self.readable(object).ok().cloned())
+            .flatten();
+        Ok(Opened {
+            attributes,
+            keep_cache: true,
+            file,
+            hold: Some(Box::new(hold)),
+        })
+    }
+
+    /// [`crate::FileSystem::same_object`].
+    pub(super) fn same_object(&self, one: &FileId, other: &FileId) -> bool {
+        match (self.naming.key_of(one), self.naming.key_of(other)) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => false,
+        }
+    }
+
+    /// [`crate::FileSystem::commit_directory`].
+    pub(super) fn commit_directory(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+        blocking::may_wait(call)?;
+        let directory = self.directory(call, id)?;
+        let file = self.readable(&directory)?;
+        self.durability.sync_all(&directory, file)
+    }
+}

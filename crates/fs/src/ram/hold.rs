@@ -1,0 +1,52 @@
+//! Files that a program has open: they outlive their last name.
+//!
+//! A hold is counted under the lock of the inode, so an unlink sees it or comes first. What has
+//! neither name nor hold is gone: whoever takes the last of the two buries it.
+
+use std::sync::{Arc, PoisonError};
+
+use super::RamFileSystem;
+use super::inode::Inode;
+use super::quota::Storage;
+use super::table::Table;
+use crate::{FileId, Opened, Result};
+
+struct Hold {
+    inode: Arc<Inode>,
+    storage: Arc<Storage>,
+    table: Arc<Table>,
+}
+
+impl RamFileSystem {
+    /// [`crate::FileSystem::open`].
+    pub(super) fn open_object(&self, id: &FileId) -> Result<Opened> {
+        let inode = self.inode(id)?;
+        let mut state = inode.write()?;
+        state.holds += 1;
+        let attributes = self.attributes_of(&inode, &state);
+        drop(state);
+        Ok(Opened {
+            hold: Some(Box::new(Hold {
+                inode,
+                storage: Arc::clone(&self.storage),
+                table: Arc::clone(&self.table),
+            })),
+            ..Opened::plain(attributes)
+        })
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut state = self.inode.lock().unwrap_or_else(PoisonError::into_inner);
+        state.holds -= 1;
+        if state.holds > 0 || state.metadata.link_count > 0 {
+            return;
+        }
+        self.table.remove(self.inode.number);
+        let buried = state.bury(&self.storage.quota);
+        drop(state);
+        drop(buried); // the pages of a big file, with no lock held
+        self.table.trim_if_due();
+    }
+}
