@@ -352,6 +352,26 @@ register! { COUNTERS, Counter:
         "Times that sending went on in a thread of its own because the caller would have waited.";
     CLIENT_COMPLETION_PANICS = "pagewell_client_completion_panics_total",
         "Completions of calls to other servers that ended in a defect of the program.";
+    FUSE_LOOKUPS = "pagewell_fuse_lookups_total", "Names that mounts were asked for.";
+    FUSE_ATTRIBUTES_ASKED = "pagewell_fuse_attributes_asked_total",
+        "Attributes that mounts were asked for.";
+    FUSE_ENTRIES_LISTED = "pagewell_fuse_entries_listed_total",
+        "Directory entries told with their attributes by mounts.";
+    FUSE_OPENS = "pagewell_fuse_opens_total", "Files opened in mounts, as far as the kernel asked.";
+    FUSE_READS = "pagewell_fuse_reads_total", "Reads that mounts were asked for.";
+    FUSE_READ_BYTES = "pagewell_fuse_read_bytes_total", "Bytes that mounts answered reads with.";
+    FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";
+    FUSE_WRITTEN_BYTES = "pagewell_fuse_written_bytes_total", "Bytes written in mounts.";
+    FUSE_HANDED_OVER = "pagewell_fuse_handed_over_total",
+        "Requests of mounts handed to a worker so that somebody goes on receiving.";
+    FUSE_INTERRUPTED = "pagewell_fuse_interrupted_total",
+        "Requests of mounts given up because their program was killed while it waited.";
+    FUSE_GROUPS_READ = "pagewell_fuse_groups_read_total",
+        "Times that the supplementary groups of a program were looked up.";
+    FUSE_PASSTHROUGH_OPENS = "pagewell_fuse_passthrough_opens_total",
+        "Files opened in mounts that the kernel reads and writes by itself.";
+    FUSE_PASSTHROUGH_REFUSED = "pagewell_fuse_passthrough_refused_total",
+        "Files that the kernel refused to read and write by itself.";
 }
 
 register! { GAUGES, Gauge:
@@ -366,6 +386,8 @@ register! { GAUGES, Gauge:
     REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",
         "Bytes of memory that hold requests now.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
+    FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
+    FUSE_OPEN_FILES = "pagewell_fuse_open_files", "Files open in mounts now.";
     RAM_BYTES = "pagewell_ram_bytes", "Bytes charged to RAM file systems now.";
     CLIENT_CALLS_IN_FLIGHT = "pagewell_client_calls_in_flight",
         "Calls to other servers that have no outcome yet.";

@@ -332,9 +332,9 @@ pub trait FileSystem: Send + Sync {
         one == other
     }
 
-    /// Brings what was made, removed and renamed in a directory to the device. There is nothing
-    /// to do where that is done before those calls return.
-    fn commit_directory(&self, _call: &Call<'_>, _directory: &FileId) -> Result<()> {
+    /// Brings the attributes of a file, or what was made, removed and renamed in a directory, to
+    /// the device. There is nothing to do where that is done before those calls return.
+    fn commit_metadata(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
         Ok(())
     }
 

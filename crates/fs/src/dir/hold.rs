@@ -58,11 +58,14 @@ impl Tree {
         }
     }
 
-    /// [`crate::FileSystem::commit_directory`].
-    pub(super) fn commit_directory(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+    /// [`crate::FileSystem::commit_metadata`].
+    pub(super) fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
         blocking::may_wait(call)?;
-        let directory = self.directory(call, id)?;
-        let file = self.readable(&directory)?;
-        self.durability.sync_all(&directory, file)
+        let object = self.object(call, id)?;
+        let file = match object.write_if_open() {
+            Some(file) => file,
+            None => self.readable(&object)?,
+        };
+        self.durability.sync_all(&object, file)
     }
 }

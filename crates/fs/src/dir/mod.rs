@@ -296,8 +296,8 @@ impl FileSystem for Directory {
         self.tree.same_object(one, other)
     }
 
-    fn commit_directory(&self, call: &Call<'_>, directory: &FileId) -> Result<()> {
-        self.tree.commit_directory(call, directory)
+    fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+        self.tree.commit_metadata(call, id)
     }
 }
 

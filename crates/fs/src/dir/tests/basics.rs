@@ -351,6 +351,8 @@ fn an_open_file_outlives_its_last_name() {
         let attributes = files.attributes(&call, &id).unwrap();
         assert_eq!((attributes.size, attributes.link_count), (4, 0));
         files.commit(&call, &id, 0, 0).unwrap();
+        files.commit_metadata(&call, &id).unwrap();
+        files.commit_metadata(&call, &root).unwrap();
         drop(second);
         assert_eq!(files.attributes(&call, &id), Err(Error::Stale));
     });

@@ -1,0 +1,141 @@
+//! Attributes between the trait of file systems and the crate `fuser`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use fuser::{Errno, FileAttr, INodeNo, TimeOrNow};
+use pagewell_fs::{Attributes, Error, FileType, SetTime, Timestamp};
+
+/// Unit of `st_blocks`.
+const BLOCK_BYTES: u64 = 512;
+/// What programs are told to read and write at once.
+const PREFERRED_BYTES: u32 = 4096;
+
+/// What the kernel is told of an object that it knows as `node`.
+pub(crate) fn to_kernel(attributes: &Attributes, node: u64) -> FileAttr {
+    let (major, minor) = attributes.device;
+    FileAttr {
+        ino: INodeNo(node),
+        size: attributes.size,
+        blocks: attributes.used.div_ceil(BLOCK_BYTES),
+        atime: time(attributes.accessed),
+        mtime: time(attributes.modified),
+        ctime: time(attributes.changed),
+        crtime: UNIX_EPOCH,
+        kind: kind(attributes.file_type),
+        perm: u16::try_from(attributes.mode & 0o7777).unwrap_or(0),
+        nlink: attributes.link_count,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        rdev: device_number(major, minor),
+        blksize: PREFERRED_BYTES,
+        flags: 0,
+    }
+}
+
+/// How the kernel names a type.
+pub(crate) fn kind(file_type: FileType) -> fuser::FileType {
+    match file_type {
+        FileType::Regular => fuser::FileType::RegularFile,
+        FileType::Directory => fuser::FileType::Directory,
+        FileType::BlockDevice => fuser::FileType::BlockDevice,
+        FileType::CharacterDevice => fuser::FileType::CharDevice,
+        FileType::Symlink => fuser::FileType::Symlink,
+        FileType::Socket => fuser::FileType::Socket,
+        FileType::Fifo => fuser::FileType::NamedPipe,
+    }
+}
+
+/// The kernel's 32-bit number of a device: 12 bits of major number, 20 of minor.
+fn device_number(major: u32, minor: u32) -> u32 {
+    (minor & 0xff) | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
+}
+
+/// Major and minor number of a device.
+pub(crate) fn device_parts(number: u32) -> (u32, u32) {
+    let minor = (number & 0xff) | (number >> 12 & 0xfff00);
+    (number >> 8 & 0xfff, minor)
+}
+
+fn time(time: Timestamp) -> SystemTime {
+    let nanoseconds = Duration::from_nanos(u64::from(time.nanoseconds));
+    let seconds = Duration::from_secs(time.seconds.unsigned_abs());
+    let whole = if time.seconds < 0 {
+        UNIX_EPOCH.checked_sub(seconds)
+    } else {
+        UNIX_EPOCH.checked_add(seconds)
+    };
+    whole
+        .and_then(|whole| whole.checked_add(nanoseconds))
+        .unwrap_or(UNIX_EPOCH)
+}
+
+/// A time that is to be set.
+pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
+    match time {
+        TimeOrNow::Now => SetTime::ToServerTime,
+        TimeOrNow::SpecificTime(time) => SetTime::To(timestamp(time)),
+    }
+}
+
+/// Before 1970 the crate `fuser` counts the nanoseconds backwards too, though the kernel counts
+/// them forwards always: what it subtracted is taken as it was sent.
+fn timestamp(time: SystemTime) -> Timestamp {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => Timestamp {
+            seconds: i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: after.subsec_nanos(),
+        },
+        Err(before) => {
+            let before = before.duration();
+            let seconds = i64::try_from(before.as_secs()).map_or(i64::MIN, |seconds| -seconds);
+            Timestamp {
+                seconds,
+                nanoseconds: before.subsec_nanos(),
+            }
+        }
+    }
+}
+
+/// How an error is told to programs.
+pub(crate) fn errno(error: &Error) -> Errno {
+    Errno::from_i32(error.to_errno().raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_keep_their_nanoseconds() {
+        let told =
+            |seconds: u64, nanoseconds| timestamp(UNIX_EPOCH - Duration::new(seconds, nanoseconds));
+        let expected = |seconds, nanoseconds| Timestamp {
+            seconds,
+            nanoseconds,
+        };
+        // As `fuser` gives the kernel's (-2 s, 800 ms), which is 1.2 s before 1970.
+        assert_eq!(told(2, 800_000_000), expected(-2, 800_000_000));
+        assert_eq!(told(5, 0), expected(-5, 0));
+        let before = time(expected(-2, 800_000_000));
+        let distance = UNIX_EPOCH.duration_since(before).unwrap();
+        assert_eq!(distance, Duration::from_millis(1200));
+    }
+
+    #[test]
+    fn times_out_of_reach_are_told_as_something() {
+        for seconds in [i64::MIN, i64::MAX, 0] {
+            let nanoseconds = 999_999_999;
+            let _ = time(Timestamp {
+                seconds,
+                nanoseconds,
+            });
+        }
+    }
+
+    #[test]
+    fn device_numbers_survive() {
+        for parts in [(0, 0), (1, 3), (0xfff, 0xfffff), (8, 0x12345)] {
+            assert_eq!(device_parts(device_number(parts.0, parts.1)), parts);
+        }
+    }
+}

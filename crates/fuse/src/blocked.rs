@@ -1,0 +1,252 @@
+//! Lets go of programs that are killed while they wait for storage.
+//!
+//! Problem: a request that was received keeps its program until it is answered, whatever signal
+//! comes. A server that does not answer would make programs that nobody can end. The kernel says
+//! when a program was interrupted, but the crate `fuser` does not pass it on.
+//!
+//! Rule: what waits is registered with its caller's thread. One thread looks through the register
+//! every [`PERIOD`], for as long as anything has been there for so long, and asks `/proc` whether
+//! the caller is being killed: a SIGKILL is pending (Linux turns every signal that ends a program
+//! into one), or it is ending because of a signal. Its request is answered "interrupted". What
+//! was asked of the storage goes on; its result goes to nobody.
+//!
+//! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that
+//! changes names may happen although its program, which is dead, was told that it did not.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fuser::Errno;
+use pagewell_counters::names;
+
+use crate::reply::Refuse;
+
+/// How long a request waits at least before its caller is looked at, and between two looks.
+const PERIOD: Duration = Duration::from_millis(200);
+
+/// The register.
+#[derive(Default)]
+pub(crate) struct Blocked {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: HashMap<u64, Waiting>,
+    next: u64,
+    /// The thread sleeps until something comes.
+    parked: bool,
+    stopping: bool,
+}
+
+struct Waiting {
+    thread: u32,
+    since: Instant,
+    reply: Arc<dyn Interrupt>,
+}
+
+trait Interrupt: Send + Sync {
+    /// Answers "interrupted", unless the answer was given.
+    fn interrupt(&self) -> bool;
+}
+
+impl<R: Refuse> Interrupt for Mutex<Option<R>> {
+    fn interrupt(&self) -> bool {
+        match take(self) {
+            Some(reply) => {
+                reply.refuse(Errno::EINTR);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+fn take<R>(reply: &Mutex<Option<R>>) -> Option<R> {
+    reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
+
+/// The right to answer a request that waits.
+pub(crate) struct Ticket<R: Refuse> {
+    register: Arc<Blocked>,
+    number: u64,
+    reply: Arc<Mutex<Option<R>>>,
+}
+
+impl<R: Refuse> Ticket<R> {
+    /// The reply, unless the caller was let go.
+    pub(crate) fn finish(self) -> Option<R> {
+        take(&self.reply)
+    }
+}
+
+impl<R: Refuse> Drop for Ticket<R> {
+    fn drop(&mut self) {
+        self.register.lock().waiting.remove(&self.number);
+    }
+}
+
+impl Blocked {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the thread that looks.
+    pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
+        let register = Arc::clone(self);
+        std::thread::Builder::new()
+            .name("fuse-interrupts".to_owned())
+            .spawn(move || register.watch())
+            .map(drop)
+    }
+
+    /// Registers a request that is about to wait.
+    pub(crate) fn enter<R: Refuse>(self: &Arc<Self>, thread: u32, reply: R) -> Ticket<R> {
+        let reply = Arc::new(Mutex::new(Some(reply)));
+        let mut state = self.lock();
+        let number = state.next;
+        state.next += 1;
+        state.waiting.insert(
+            number,
+            Waiting {
+                thread,
+                since: Instant::now(),
+                reply: Arc::clone(&reply) as Arc<dyn Interrupt>,
+            },
+        );
+        if state.parked {
+            state.parked = false;
+            self.wake.notify_one();
+        }
+        drop(state);
+        Ticket {
+            register: Arc::clone(self),
+            number,
+            reply,
+        }
+    }
+
+    fn watch(&self) {
+        let mut state = self.lock();
+        while !state.stopping {
+            if state.waiting.is_empty() {
+                state.parked = true;
+                state = self
+                    .wake
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            let waited = self.wake.wait_timeout(state, PERIOD);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            let now = Instant::now();
+            let long: Vec<(u32, Arc<dyn Interrupt>)> = state
+                .waiting
+                .values()
+                .filter(|waiting| now.duration_since(waiting.since) >= PERIOD)
+                .map(|waiting| (waiting.thread, Arc::clone(&waiting.reply)))
+                .collect();
+            drop(state);
+            for (thread, reply) in long {
+                if is_being_killed(thread) && reply.interrupt() {
+                    names::FUSE_INTERRUPTED.add(1);
+                }
+            }
+            state = self.lock();
+        }
+    }
+
+    /// Ends the thread.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        self.wake.notify_one();
+    }
+}
+
+/// Linux' number of the signal that nothing survives, as a bit of a set of signals.
+const KILL: u64 = 1 << 8;
+/// Linux' flag of a task that a signal ends (`PF_SIGNALED`).
+const SIGNALED: u64 = 0x400;
+
+/// Whether a signal is ending this thread.
+fn is_being_killed(thread: u32) -> bool {
+    if thread == 0 {
+        return false;
+    }
+    let read = |file| std::fs::read(format!("/proc/{thread}/{file}")).unwrap_or_default();
+    has_kill_pending(&read("status")) || is_signaled(&read("stat"))
+}
+
+/// Looks at the lines `SigPnd:` and `ShdPnd:` of a status file.
+fn has_kill_pending(status: &[u8]) -> bool {
+    status.split(|byte| *byte == b'\n').any(|line| {
+        let set = line
+            .strip_prefix(b"SigPnd:")
+            .or_else(|| line.strip_prefix(b"ShdPnd:"));
+        set.and_then(|set| std::str::from_utf8(set).ok())
+            .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+            .is_some_and(|set| set & KILL != 0)
+    })
+}
+
+/// Looks at the flags in a stat file: the seventh word after the name, which may hold anything.
+fn is_signaled(stat: &[u8]) -> bool {
+    let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
+        return false;
+    };
+    std::str::from_utf8(&stat[end + 1..])
+        .ok()
+        .and_then(|rest| rest.split_whitespace().nth(6)?.parse::<u64>().ok())
+        .is_some_and(|flags| flags & SIGNALED != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+
+    struct Told(Sender<bool>);
+
+    impl Refuse for Told {
+        fn refuse(self, errno: Errno) {
+            self.0.send(errno.code() == libc::EINTR).unwrap();
+        }
+    }
+
+    #[test]
+    fn kills_are_seen_in_proc() {
+        assert!(has_kill_pending(b"SigPnd:\t0000000000000100\nShdPnd:\t0\n"));
+        assert!(has_kill_pending(b"SigPnd:\t0\nShdPnd:\t0000000000004100\n"));
+        assert!(!has_kill_pending(
+            b"SigPnd:\t0000000000000200\nSigBlk:\t100\n"
+        ));
+        let stat = |flags: u64| format!("7 (a) b c) S 1 2 3 4 5 {flags} 7 8\n");
+        assert!(is_signaled(stat(0x400_400).as_bytes()));
+        assert!(!is_signaled(stat(0x400_000).as_bytes()));
+        assert!(!is_signaled(b"") && !is_signaled(b"7 (x)"));
+        assert!(!is_being_killed(0) && !is_being_killed(std::process::id()));
+    }
+
+    #[test]
+    fn whoever_is_killed_is_let_go_and_the_answer_goes_nowhere() {
+        let register = Arc::new(Blocked::default());
+        register.start().unwrap();
+        let (said, told) = channel();
+        // A process that ended by a signal and was not waited for is still in /proc.
+        let mut child = std::process::Command::new("sleep")
+            .arg("600")
+            .spawn()
+            .unwrap();
+        let ticket = register.enter(child.id(), Told(said.clone()));
+        let other = register.enter(std::process::id(), Told(said));
+        child.kill().unwrap();
+        assert_eq!(told.recv(), Ok(true));
+        assert!(ticket.finish().is_none());
+        assert!(other.finish().is_some());
+        assert!(register.lock().waiting.is_empty());
+        child.wait().unwrap();
+        register.stop();
+    }
+}

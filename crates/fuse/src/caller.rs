@@ -1,0 +1,104 @@
+//! On whose behalf a request is made.
+//!
+//! The kernel tells user, group and thread of a caller, not the supplementary groups. They are
+//! read from `/proc`, which takes some 20 microseconds, and only where they can matter: when a
+//! call was refused without them, and before changes whose outcome depends on them (set-group-id).
+//! The caller waits for the answer meanwhile, so its thread is there.
+
+use std::cell::OnceCell;
+
+use fuser::Request;
+use pagewell_counters::names;
+use pagewell_fs::{Call, Credentials, Error, Result};
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The thread, or 0 when it cannot be seen from here.
+    pub(crate) thread: u32,
+    plain: Credentials,
+    with_groups: OnceCell<Credentials>,
+}
+
+impl Caller {
+    pub(crate) fn of(request: &Request) -> Self {
+        Self {
+            thread: request.pid(),
+            plain: Credentials::new(request.uid(), request.gid(), &[]),
+            with_groups: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.plain.uid == 0
+    }
+
+    /// With supplementary groups.
+    pub(crate) fn complete(&self) -> &Credentials {
+        if self.is_root() {
+            return &self.plain;
+        }
+        self.with_groups.get_or_init(|| {
+            names::FUSE_GROUPS_READ.add(1);
+            let groups = groups_of(self.thread);
+            Credentials::new(self.plain.uid, self.plain.gid, &groups)
+        })
+    }
+
+    /// Makes a call that changes nothing when it is refused: with supplementary groups only if
+    /// it is refused without.
+    pub(crate) fn ask<T>(
+        &self,
+        may_block: bool,
+        operation: impl Fn(&Call<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let answer = operation(&Call {
+            credentials: &self.plain,
+            may_block,
+        });
+        let is_refused = matches!(answer, Err(Error::AccessDenied | Error::NotPermitted));
+        if !is_refused || self.complete().groups().is_empty() {
+            return answer;
+        }
+        operation(&self.call(may_block))
+    }
+
+    /// A call with supplementary groups.
+    pub(crate) fn call(&self, may_block: bool) -> Call<'_> {
+        Call {
+            credentials: self.complete(),
+            may_block,
+        }
+    }
+}
+
+fn groups_of(thread: u32) -> Vec<u32> {
+    if thread == 0 {
+        return Vec::new();
+    }
+    let status = std::fs::read(format!("/proc/{thread}/status")).unwrap_or_default();
+    groups_in(&status)
+}
+
+/// The line `Groups:` of a status file of `/proc`.
+fn groups_in(status: &[u8]) -> Vec<u32> {
+    status
+        .split(|byte| *byte == b'\n')
+        .find_map(|line| line.strip_prefix(b"Groups:"))
+        .and_then(|line| std::str::from_utf8(line).ok())
+        .map(|line| line.split_whitespace().flat_map(str::parse).collect())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_on_their_line() {
+        let status = b"Name:\tGroups: 7\nUid:\t1\t1\nGroups:\t4 24 1000 \nNStgid:\t3\n";
+        assert_eq!(groups_in(status), [4, 24, 1000]);
+        assert_eq!(groups_in(b"Groups:\t\n"), [0; 0]);
+        assert_eq!(groups_in(b""), [0; 0]);
+    }
+}

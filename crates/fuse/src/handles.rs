@@ -1,0 +1,82 @@
+//! Open files: what the kernel's file handles mean.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pagewell_counters::names;
+use pagewell_fs::{Credentials, FileId};
+
+use crate::front::Modes;
+use crate::passing::Pass;
+
+/// A file that a program has open.
+pub(crate) struct OpenFile {
+    pub(crate) id: FileId,
+    /// Who opened it: what was allowed then is allowed for as long as it is open.
+    pub(crate) credentials: Credentials,
+    /// It was opened for reading, or to be run.
+    pub(crate) reads: bool,
+    /// It was opened for writing.
+    pub(crate) writes: bool,
+    /// Keeps the object there.
+    _hold: Option<Box<dyn Send + Sync>>,
+    /// What the kernel reads and writes by itself, while it does.
+    _pass: Option<Pass>,
+}
+
+impl OpenFile {
+    pub(crate) fn new(
+        id: FileId,
+        credentials: Credentials,
+        modes: Modes,
+        hold: Option<Box<dyn Send + Sync>>,
+        pass: Option<Pass>,
+    ) -> Self {
+        names::FUSE_OPEN_FILES.add(1);
+        Self {
+            id,
+            credentials,
+            reads: modes.reads,
+            writes: modes.writes,
+            _hold: hold,
+            _pass: pass,
+        }
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        names::FUSE_OPEN_FILES.add(-1);
+    }
+}
+
+/// The open files of a mount. The kernel bounds their number: each is an open file of a program.
+#[derive(Default)]
+pub(crate) struct Handles {
+    open: RwLock<HashMap<u64, Arc<OpenFile>>>,
+    /// 0 is never given out: the kernel uses it for files that were opened without asking.
+    last: AtomicU64,
+}
+
+impl Handles {
+    /// The handle of a file that was just opened.
+    pub(crate) fn insert(&self, file: OpenFile) -> u64 {
+        let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        open.insert(handle, Arc::new(file));
+        handle
+    }
+
+    /// The open file of a handle.
+    pub(crate) fn get(&self, handle: u64) -> Option<Arc<OpenFile>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.get(&handle).cloned()
+    }
+
+    /// The last descriptor is closed.
+    pub(crate) fn remove(&self, handle: u64) -> Option<Arc<OpenFile>> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        open.remove(&handle)
+    }
+}

@@ -1,0 +1,55 @@
+//! Mounts of any source through FUSE: the front that Linux itself is the client of.
+//!
+//! ```text
+//!   program ──> kernel: names, attributes, pages ──/dev/fuse──> reader ──> FileSystem
+//!                                                                  └─would wait─> worker
+//! ```
+//!
+//! The kernel keeps names, attributes and pages for as long as the source says
+//! ([`pagewell_fs::Coherence`]), and judges permissions itself from the attributes it is given
+//! (`default_permissions`). What it asks for is answered by the thread that received the
+//! question when nothing has to be waited for. Else that thread waits, if another one is free to
+//! receive, or hands the call to a worker: somebody always receives, so that a storage which does
+//! not answer cannot make the mount deaf (`dispatch`). Whoever waits and is killed meanwhile is
+//! let go (`blocked`).
+//!
+//! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
+//! sends them), `front`, `opening`, `writing` and `listing` (what each does), `nodes` and `handles` (what the kernel's numbers mean),
+//! `dispatch` and `blocked` (who waits), `caller`, `passing`, `reply`.
+//!
+//! Decided, with reasons:
+//! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
+//!   the source, so other clients of the source would not see them, and an error could be told to
+//!   nobody. Writes of up to 1 MiB go through at once.
+//! - *Locks stay in the kernel*: they exclude programs of this machine only.
+//! - *No splicing*: the bytes of a reply are copied by the kernel once, from where the cache has
+//!   them (`reply`). Splicing pages would save that copy only by giving the pages away, and the
+//!   cache wants to keep them. Files of directories are passed through instead, as root.
+//! - *No io_uring transport*: the crate `fuser` has none, and it is off in kernels unless an
+//!   administrator enables it.
+//!
+//! Known weaknesses, of the crate `fuser` 0.18: a request that sets a time some 292 thousand
+//! million years ago ends the thread that received it (only who may use the mount can do that); it
+//! answers requests to interrupt with "not supported", so a program that catches a signal waits
+//! on, and only one that is killed is let go.
+
+mod attributes;
+mod blocked;
+mod busy;
+mod caller;
+mod dispatch;
+mod front;
+mod handles;
+mod listing;
+mod mount;
+mod nodes;
+mod opening;
+mod passing;
+mod reply;
+mod service;
+mod unmount;
+mod writing;
+
+pub use busy::{User, users_of};
+pub use mount::{MountError, Mounted, Options, mount};
+pub use unmount::{UnmountError, unmount};

@@ -1,0 +1,242 @@
+//! Listing directories.
+//!
+//! The crate `fuser` does not say how much room an answer has: it says when an entry did not fit.
+//! So entries are collected first (a listing waits, and its caller may be let go meanwhile), about
+//! as many as fitted the last time, and a few more.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use pagewell_counters::names;
+use pagewell_fs::{Call, Entry, FileId, FileType, Result};
+
+use crate::attributes::{errno, kind, to_kernel};
+use crate::caller::Caller;
+use crate::front::Front;
+use crate::nodes::ROOT;
+
+/// Entries that are collected at least, and at most.
+const ENTRIES_MIN: usize = 16;
+const ENTRIES_MAX: usize = 4096;
+
+/// How many entries fitted lately, without and with attributes.
+#[derive(Default)]
+pub(crate) struct Sizes([AtomicUsize; 2]);
+
+impl Sizes {
+    fn to_collect(&self, with_attributes: bool) -> usize {
+        let fitted = self.0[usize::from(with_attributes)].load(Ordering::Relaxed);
+        (fitted + fitted / 8).clamp(ENTRIES_MIN, ENTRIES_MAX)
+    }
+
+    /// `fitted` of `collected` entries fitted. When all did, there may be room for more.
+    fn learn(&self, with_attributes: bool, fitted: usize, collected: usize) {
+        let next = if fitted == collected {
+            (fitted * 2).min(ENTRIES_MAX)
+        } else {
+            fitted
+        };
+        self.0[usize::from(with_attributes)].store(next, Ordering::Relaxed);
+    }
+}
+
+/// One name.
+pub(crate) struct Named {
+    name: Vec<u8>,
+    file_id: u64,
+    cookie: u64,
+    entry: Option<Entry>,
+}
+
+/// Entries after a cookie, and whether they are all.
+pub(crate) struct Page {
+    entries: Vec<Named>,
+    is_end: bool,
+}
+
+impl Front {
+    /// Collects what comes after `cookie`.
+    pub(crate) fn list(
+        &self,
+        caller: &Caller,
+        may_block: bool,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+    ) -> Result<Page> {
+        let count = self.sizes.to_collect(with_attributes);
+        caller.ask(may_block, |call: &Call<'_>| {
+            let mut entries = Vec::with_capacity(count);
+            let page = self.filesystem.read_directory(
+                call,
+                directory,
+                cookie,
+                with_attributes,
+                &mut |entry| {
+                    if entries.len() == count {
+                        return false;
+                    }
+                    entries.push(Named {
+                        name: entry.name.to_vec(),
+                        file_id: entry.file_id,
+                        cookie: entry.cookie,
+                        entry: entry.entry,
+                    });
+                    true
+                },
+            )?;
+            Ok(Page {
+                entries,
+                is_end: page.end,
+            })
+        })
+    }
+
+    /// Answers with names only.
+    pub(crate) fn reply_names(&self, mut reply: ReplyDirectory, page: Result<Page>) {
+        let page = match page {
+            Ok(page) => page,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let mut fitted = 0;
+        for named in &page.entries {
+            let file_type = match &named.entry {
+                Some(entry) => kind(entry.attributes.file_type),
+                // The kernel takes it for a hint, and "regular" is what most are.
+                None => fuser::FileType::RegularFile,
+            };
+            let number = INodeNo(self.number_shown(named.file_id));
+            if reply.add(number, named.cookie, file_type, name_of(named)) {
+                break;
+            }
+            fitted += 1;
+        }
+        self.learn(false, fitted, &page);
+        reply.ok();
+    }
+
+    /// Answers with names and what they mean.
+    pub(crate) fn reply_entries(&self, mut reply: ReplyDirectoryPlus, page: Result<Page>) {
+        let page = match page {
+            Ok(page) => page,
+            Err(error) => return reply.error(errno(&error)),
+        };
+        let ttl = self.coherence.attributes.min(self.coherence.names);
+        let mut fitted = 0;
+        for named in &page.entries {
+            if self.add_entry(&mut reply, named, &ttl) {
+                break;
+            }
+            fitted += 1;
+        }
+        names::FUSE_ENTRIES_LISTED.add(fitted as u64);
+        self.learn(true, fitted, &page);
+        reply.ok();
+    }
+
+    /// Adds an entry; true when it did not fit.
+    fn add_entry(&self, reply: &mut ReplyDirectoryPlus, named: &Named, ttl: &Duration) -> bool {
+        // The kernel does not count what it is told of these two.
+        let is_dot = named.name == b"." || named.name == b"..";
+        let (entry, is_counted) = match &named.entry {
+            Some(entry) => (Some(entry), !is_dot),
+            None => (None, false),
+        };
+        let Some(entry) = entry else {
+            return reply.add(
+                INodeNo(0),
+                named.cookie,
+                name_of(named),
+                &Duration::ZERO,
+                &unknown(self.number_shown(named.file_id)),
+                Generation(0),
+            );
+        };
+        let node = if is_counted {
+            self.nodes.remember(&*self.filesystem, entry)
+        } else {
+            self.number_shown(named.file_id)
+        };
+        let attributes = to_kernel(&entry.attributes, node);
+        let told = if is_counted { node } else { 0 };
+        let is_full = reply.add(
+            INodeNo(told),
+            named.cookie,
+            name_of(named),
+            ttl,
+            &attributes,
+            Generation(0),
+        );
+        if is_full && is_counted {
+            self.nodes.forget(node, 1);
+        }
+        is_full
+    }
+
+    fn learn(&self, with_attributes: bool, fitted: usize, page: &Page) {
+        if !page.is_end || fitted < page.entries.len() {
+            let sizes = &self.sizes;
+            sizes.learn(with_attributes, fitted, page.entries.len());
+        }
+    }
+
+    /// The inode number that a listing shows: the root has the kernel's, as in its attributes.
+    fn number_shown(&self, file_id: u64) -> u64 {
+        match self.root_file_id.get() {
+            Some(root) if *root == file_id => ROOT,
+            _ => file_id,
+        }
+    }
+}
+
+fn name_of(named: &Named) -> &std::ffi::OsStr {
+    use std::os::unix::ffi::OsStrExt;
+    std::ffi::OsStr::from_bytes(&named.name)
+}
+
+/// Attributes of something that could not be examined: the kernel uses its number only.
+pub(crate) fn unknown(number: u64) -> fuser::FileAttr {
+    to_kernel(
+        &pagewell_fs::Attributes {
+            file_type: FileType::Regular,
+            mode: 0,
+            link_count: 1,
+            uid: 0,
+            gid: 0,
+            size: 0,
+            used: 0,
+            device: (0, 0),
+            filesystem_id: 0,
+            file_id: number,
+            accessed: pagewell_fs::Timestamp::default(),
+            modified: pagewell_fs::Timestamp::default(),
+            changed: pagewell_fs::Timestamp::default(),
+        },
+        number,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_are_collected_as_fitted_and_some_more() {
+        let sizes = Sizes::default();
+        assert_eq!(sizes.to_collect(true), ENTRIES_MIN);
+        sizes.learn(true, 16, 16);
+        sizes.learn(true, 32, 32);
+        assert_eq!(sizes.to_collect(true), 72);
+        sizes.learn(true, 50, 72);
+        assert_eq!(sizes.to_collect(true), 56);
+        assert_eq!(sizes.to_collect(false), ENTRIES_MIN);
+        for _ in 0..20 {
+            let all = sizes.to_collect(true);
+            sizes.learn(true, all, all);
+        }
+        assert_eq!(sizes.to_collect(true), ENTRIES_MAX);
+        sizes.learn(true, 0, 10);
+        assert_eq!(sizes.to_collect(true), ENTRIES_MIN);
+    }
+}

@@ -1,0 +1,193 @@
+//! What the kernel's node numbers mean.
+//!
+//! Problem: the kernel names an object by a number of 64 bits, which programs see as the inode
+//! number; the source names it by a [`FileId`]. The number must lead back to the identifier for
+//! as long as the kernel uses it, and must be the same for the same object for as long as any
+//! program may compare.
+//!
+//! Rule: the number is the source's own file number, so it is the same after the kernel forgot
+//! the object, and in another mount. Only when the kernel still uses that number for another
+//! object (an inode number that was given to a new file while the old one is open) is a number
+//! above 2^63 made up, for as long as the kernel knows the object. Each answer that names an
+//! object is counted; the kernel gives the counts back ("forget"), and at zero the entry goes.
+//!
+//! The table is as large as the kernel's own of this mount, whose entries are several times as
+//! big: memory pressure makes the kernel forget, and so this table.
+//!
+//! Weakness: an object that got a made-up number gets another one when it is looked up after the
+//! kernel forgot it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pagewell_counters::names;
+use pagewell_fs::{Entry, FileId, FileSystem};
+
+/// The kernel's number of the root.
+pub(crate) const ROOT: u64 = 1;
+/// Numbers from here on are made up.
+const MADE_UP: u64 = 1 << 63;
+/// Locks; a power of two, several times the processors of a usual machine.
+const SHARDS: usize = 16;
+
+struct Node {
+    id: FileId,
+    lookups: u64,
+}
+
+/// The table.
+pub(crate) struct Nodes {
+    root: FileId,
+    shards: Vec<Mutex<HashMap<u64, Node>>>,
+    /// Objects with made-up numbers.
+    others: Mutex<HashMap<FileId, u64>>,
+    next: AtomicU64,
+}
+
+impl Nodes {
+    pub(crate) fn new(root: FileId) -> Self {
+        Self {
+            root,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            others: Mutex::default(),
+            next: AtomicU64::new(MADE_UP),
+        }
+    }
+
+    fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Node>> {
+        #[allow(clippy::cast_possible_truncation)] // only the low bits count
+        let shard = &self.shards[number as usize % SHARDS];
+        lock(shard)
+    }
+
+    /// The object that a number means.
+    pub(crate) fn id(&self, number: u64) -> Option<FileId> {
+        if number == ROOT {
+            return Some(self.root);
+        }
+        self.shard(number).get(&number).map(|node| node.id)
+    }
+
+    /// The number of an object that the kernel is about to be told of once more.
+    pub(crate) fn remember(&self, filesystem: &dyn FileSystem, entry: &Entry) -> u64 {
+        if entry.id == self.root {
+            return ROOT;
+        }
+        let number = entry.attributes.file_id;
+        let is_own = number > ROOT && number < MADE_UP;
+        if is_own && self.count(filesystem, number, entry.id) {
+            return number;
+        }
+        loop {
+            let known = lock(&self.others).get(&entry.id).copied();
+            let number = known.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+            if self.count(filesystem, number, entry.id) {
+                lock(&self.others).insert(entry.id, number);
+                return number;
+            }
+        }
+    }
+
+    /// Counts once more that the kernel was told that `number` means `id`; false when it means
+    /// something else.
+    fn count(&self, filesystem: &dyn FileSystem, number: u64, id: FileId) -> bool {
+        let mut shard = self.shard(number);
+        match shard.get_mut(&number) {
+            Some(node) if node.id == id || filesystem.same_object(&node.id, &id) => {
+                node.lookups += 1;
+                node.id = id; // which may tell better where the object is
+                true
+            }
+            Some(_) => false,
+            None => {
+                shard.insert(number, Node { id, lookups: 1 });
+                names::FUSE_NODES.add(1);
+                true
+            }
+        }
+    }
+
+    /// The kernel gives `lookups` counts back. Returns whether it does not know the object now.
+    pub(crate) fn forget(&self, number: u64, lookups: u64) -> bool {
+        let mut shard = self.shard(number);
+        let Some(node) = shard.get_mut(&number) else {
+            return false;
+        };
+        node.lookups = node.lookups.saturating_sub(lookups);
+        if node.lookups > 0 {
+            return false;
+        }
+        if let Some(node) = shard.remove(&number)
+            && number >= MADE_UP
+        {
+            lock(&self.others).remove(&node.id);
+        }
+        names::FUSE_NODES.add(-1);
+        true
+    }
+}
+
+impl Drop for Nodes {
+    fn drop(&mut self) {
+        // The kernel forgets all at once when it is unmounted.
+        let left: usize = self.shards.iter().map(|shard| lock(shard).len()).sum();
+        names::FUSE_NODES.add(-i64::try_from(left).unwrap_or(i64::MAX));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_fs::ram::RamFileSystem;
+    use pagewell_fs::{Attributes, Call, Credentials};
+
+    fn entry(name: u8, file_id: u64, like: &Attributes) -> Entry {
+        Entry {
+            id: FileId::new(&[name]).unwrap(),
+            attributes: Attributes { file_id, ..*like },
+        }
+    }
+
+    #[test]
+    fn a_number_means_one_object_for_as_long_as_the_kernel_uses_it() {
+        let files = RamFileSystem::new(1 << 20).unwrap();
+        let credentials = Credentials::root();
+        let call = Call {
+            credentials: &credentials,
+            may_block: true,
+        };
+        let like = files.attributes(&call, &files.root()).unwrap();
+        let root = entry(b'r', 5, &like);
+        let nodes = Nodes::new(root.id);
+        assert_eq!(nodes.remember(&files, &root), ROOT);
+        assert_eq!(nodes.id(ROOT), Some(root.id));
+
+        let (old, new) = (entry(b'a', 7, &like), entry(b'b', 7, &like));
+        assert_eq!(nodes.remember(&files, &old), 7);
+        assert_eq!(nodes.remember(&files, &old), 7);
+        let made_up = nodes.remember(&files, &new);
+        assert!(made_up >= MADE_UP);
+        assert_eq!(nodes.remember(&files, &new), made_up);
+        assert_eq!(nodes.id(7), Some(old.id));
+        assert_eq!(nodes.id(made_up), Some(new.id));
+
+        assert!(!nodes.forget(7, 1));
+        assert!(nodes.forget(7, 1));
+        assert_eq!(nodes.id(7), None);
+        assert!(!nodes.forget(7, 1), "what is not known cannot be forgotten");
+        assert!(nodes.forget(made_up, u64::MAX));
+        assert_eq!(nodes.remember(&files, &new), 7);
+
+        // Numbers that have another meaning are never given out.
+        for taken in [0, ROOT, MADE_UP, u64::MAX] {
+            let number = nodes.remember(&files, &entry(b'c', taken, &like));
+            assert!(number >= MADE_UP);
+            assert!(nodes.forget(number, 1));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Opening and creating files.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use fuser::{
+    BackingId, FileHandle, FopenFlags, Generation, INodeNo, ReplyCreate, ReplyOpen, Request,
+};
+use pagewell_fs::{Credentials, FileId, Opened};
+
+use crate::attributes::{errno, to_kernel};
+use crate::front::{Front, Modes};
+use crate::handles::OpenFile;
+
+/// A file that was opened, as the kernel is told of it.
+struct Told {
+    handle: FileHandle,
+    flags: FopenFlags,
+    /// The kernel reads and writes this instead of asking.
+    backing: Option<Arc<BackingId>>,
+}
+
+impl Front {
+    /// Answers a request to open a file.
+    pub(crate) fn answer_open(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        flags: i32,
+        reply: ReplyOpen,
+    ) {
+        let modes = Modes::of(flags);
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let id = front.id(node.0)?;
+                let opened = front.open(caller, may_block, &id, modes)?;
+                Ok((id, *caller.complete(), opened))
+            },
+            move |front, reply, opened| match opened {
+                Ok((id, credentials, opened)) => {
+                    let register = |file: BorrowedFd<'_>| reply.open_backing(file);
+                    let told = front.keep(node.0, id, credentials, modes, opened, register);
+                    match told.backing {
+                        Some(backing) => {
+                            reply.opened_passthrough(told.handle, told.flags, &backing);
+                        }
+                        None => reply.opened(told.handle, told.flags),
+                    }
+                }
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
+    }
+
+    /// Answers a request to create a file and open it.
+    pub(crate) fn answer_create(
+        self: &Arc<Self>,
+        request: &Request,
+        parent: INodeNo,
+        name: Vec<u8>,
+        mode: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(parent.0)?;
+                let made = front.create(caller, may_block, &directory, &name, mode, flags)?;
+                Ok((made, *caller.complete()))
+            },
+            move |front, reply, made| match made {
+                Ok(((entry, opened), credentials)) => {
+                    let node = front.nodes.remember(&*front.filesystem, &entry);
+                    let register = |file: BorrowedFd<'_>| reply.open_backing(file);
+                    let modes = Modes::of(flags);
+                    let told = front.keep(node, entry.id, credentials, modes, opened, register);
+                    let ttl = front.coherence.attributes.min(front.coherence.names);
+                    let attributes = to_kernel(&entry.attributes, node);
+                    let (handle, flags) = (told.handle, told.flags);
+                    let zero = Generation(0);
+                    match told.backing {
+                        Some(backing) => {
+                            reply.created_passthrough(
+                                &ttl,
+                                &attributes,
+                                zero,
+                                handle,
+                                flags,
+                                &backing,
+                            );
+                        }
+                        None => reply.created(&ttl, &attributes, zero, handle, flags),
+                    }
+                }
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
+    }
+
+    /// Keeps a file that was opened until the kernel releases it.
+    fn keep(
+        &self,
+        node: u64,
+        id: FileId,
+        credentials: Credentials,
+        modes: Modes,
+        opened: Opened,
+        register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
+    ) -> Told {
+        let file = opened.file.as_ref().map(AsFd::as_fd);
+        let pass = self.passing.open(node, file, register);
+        let backing = pass.as_ref().and_then(|pass| pass.backing.clone());
+        let flags = if opened.keep_cache && backing.is_none() {
+            FopenFlags::FOPEN_KEEP_CACHE
+        } else {
+            FopenFlags::empty()
+        };
+        let file = OpenFile::new(id, credentials, modes, opened.hold, pass);
+        Told {
+            handle: FileHandle(self.handles.insert(file)),
+            flags,
+            backing,
+        }
+    }
+}

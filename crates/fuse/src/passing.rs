@@ -1,0 +1,145 @@
+//! Files that the kernel reads and writes by itself ("passthrough", Linux 6.9, needs root).
+//!
+//! Problem: a file of a local directory is in the kernel's page cache already. Sending its bytes
+//! through this program would copy them twice and keep them twice.
+//!
+//! Rule: when a file is opened, the source's own open file is registered with the kernel, and
+//! all programs that have this file open at a time use the same registration: the kernel wants
+//! it so, and refuses to mix such opens with ordinary ones of the same file. So whichever kind the
+//! first open of a file is, those that come while it lasts are of that kind too.
+//!
+//! Where registering fails once for lack of rights or support it is not tried again; it is
+//! counted, and the mount is as right as with it, only slower.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fuser::BackingId;
+use pagewell_counters::names;
+
+/// What the open files of a mount are.
+#[derive(Default)]
+pub(crate) struct Passing {
+    is_possible: AtomicBool,
+    open: Mutex<HashMap<u64, Kind>>,
+}
+
+struct Kind {
+    opens: usize,
+    /// `None`: bytes go through this program.
+    backing: Option<Arc<BackingId>>,
+}
+
+/// One open of a node.
+pub(crate) struct Pass {
+    passing: Arc<Passing>,
+    node: u64,
+    pub(crate) backing: Option<Arc<BackingId>>,
+}
+
+impl Passing {
+    /// The kernel says that it can.
+    pub(crate) fn allow(&self) {
+        self.is_possible.store(true, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Kind>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens a node, whose file is `file` if it has one; `register` tells the kernel of it.
+    pub(crate) fn open(
+        self: &Arc<Self>,
+        node: u64,
+        file: Option<BorrowedFd<'_>>,
+        register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
+    ) -> Option<Pass> {
+        if !self.is_possible.load(Ordering::Relaxed) && self.lock().is_empty() {
+            return None;
+        }
+        let mut open = self.lock();
+        let backing = match open.entry(node) {
+            Entry::Occupied(mut kind) => {
+                kind.get_mut().opens += 1;
+                kind.get().backing.clone()
+            }
+            Entry::Vacant(place) => {
+                let backing = file
+                    .filter(|_| self.is_possible.load(Ordering::Relaxed))
+                    .and_then(|file| self.registered(register(file)))
+                    .map(Arc::new);
+                place.insert(Kind {
+                    opens: 1,
+                    backing: backing.clone(),
+                });
+                backing
+            }
+        };
+        drop(open);
+        if backing.is_some() {
+            names::FUSE_PASSTHROUGH_OPENS.add(1);
+        }
+        Some(Pass {
+            passing: Arc::clone(self),
+            node,
+            backing,
+        })
+    }
+
+    fn registered(&self, result: std::io::Result<BackingId>) -> Option<BackingId> {
+        match result {
+            Ok(backing) => Some(backing),
+            Err(error) => {
+                names::FUSE_PASSTHROUGH_REFUSED.add(1);
+                let for_good = [libc::EPERM, libc::ENOTTY, libc::ELOOP, libc::EOPNOTSUPP];
+                if error
+                    .raw_os_error()
+                    .is_some_and(|code| for_good.contains(&code))
+                {
+                    self.is_possible.store(false, Ordering::Relaxed);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut open = self.passing.lock();
+        if let Entry::Occupied(mut kind) = open.entry(self.node) {
+            kind.get_mut().opens -= 1;
+            if kind.get().opens == 0 {
+                kind.remove();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_cannot_be_passed_is_opened_as_ever_and_not_tried_again() {
+        let passing = Arc::new(Passing::default());
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let refuse = |_: BorrowedFd<'_>| Err(std::io::Error::from_raw_os_error(libc::EPERM));
+        assert!(passing.open(7, Some(file.as_fd()), refuse).is_none());
+        passing.allow();
+        let first = passing.open(7, Some(file.as_fd()), refuse).unwrap();
+        assert!(first.backing.is_none());
+        let never = |_: BorrowedFd<'_>| unreachable!("not tried again");
+        let second = passing.open(7, Some(file.as_fd()), never).unwrap();
+        assert!(second.backing.is_none());
+        drop(first);
+        assert_eq!(passing.lock().len(), 1);
+        drop(second);
+        assert!(passing.lock().is_empty());
+        assert!(passing.open(8, Some(file.as_fd()), never).is_none());
+    }
+}

@@ -1,0 +1,184 @@
+//! Answers: refusals of every kind, and data without a copy in this program.
+//!
+//! `fuser` takes the data of a read as one slice. The cache has it in pages that lie anywhere, so
+//! one slice would cost a copy of every byte. This file therefore writes such an answer itself: a
+//! header of 16 bytes and the pages where they are, in one vectored write, from which the kernel
+//! copies. Bytes that are in one piece take the way of `fuser`.
+
+use std::cell::Cell;
+use std::io::IoSlice;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use fuser::{Errno, ReplyData};
+use pagewell_counters::names;
+use pagewell_fs::{PageSlice, Payload, Result};
+
+/// An answer that can be a refusal.
+pub(crate) trait Refuse: Send + 'static {
+    /// Refuses.
+    fn refuse(self, errno: Errno);
+}
+
+macro_rules! refuse {
+    ($($reply:ty),*) => {
+        $(impl Refuse for $reply {
+            fn refuse(self, errno: Errno) {
+                self.error(errno);
+            }
+        })*
+    };
+}
+
+refuse!(
+    fuser::ReplyAttr,
+    fuser::ReplyCreate,
+    fuser::ReplyData,
+    fuser::ReplyDirectory,
+    fuser::ReplyDirectoryPlus,
+    fuser::ReplyEmpty,
+    fuser::ReplyEntry,
+    fuser::ReplyOpen,
+    fuser::ReplyStatfs,
+    fuser::ReplyWrite
+);
+
+/// Most pieces of one vectored write (`IOV_MAX`), less the header.
+const PIECES_MAX: usize = 1023;
+
+thread_local! {
+    /// Memory for bytes that are read for an answer, kept for the next one.
+    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// What a read found.
+#[derive(Default)]
+pub(crate) struct Data {
+    pages: Vec<PageSlice>,
+    /// Used instead of the pages once it holds anything.
+    bytes: Vec<u8>,
+}
+
+impl Data {
+    pub(crate) fn len(&self) -> usize {
+        let pages: usize = self.pages.iter().map(|page| page.len()).sum();
+        pages + self.bytes.len()
+    }
+
+    /// Adds what came next; returns how much that was.
+    pub(crate) fn add(&mut self, payload: Payload, may_block: bool) -> Result<usize> {
+        match payload {
+            Payload::Pages(pages)
+                if self.bytes.is_empty() && self.pages.len() + pages.len() <= PIECES_MAX =>
+            {
+                let before = self.len();
+                self.pages.extend(pages);
+                Ok(self.len() - before)
+            }
+            payload => {
+                if self.bytes.is_empty() {
+                    self.bytes = SPARE.take();
+                    self.bytes.clear();
+                    for page in self.pages.drain(..) {
+                        self.bytes.extend_from_slice(&page);
+                    }
+                }
+                let start = self.bytes.len();
+                self.bytes.resize(start + payload.len(), 0);
+                let came = payload.copy_to(&mut self.bytes[start..], may_block)?;
+                self.bytes.truncate(start + came);
+                names::COPIED_BYTES.add(came as u64);
+                Ok(came)
+            }
+        }
+    }
+
+    /// Sends the answer to the request `unique`, which came from `device`.
+    pub(crate) fn send(self, reply: ReplyData, unique: u64, device: Option<BorrowedFd<'_>>) {
+        let length = self.len();
+        names::FUSE_READ_BYTES.add(length as u64);
+        match (self.pages.as_slice(), device) {
+            ([], _) => reply.data(&self.bytes),
+            ([page], _) => reply.data(page),
+            (pages, Some(device)) => {
+                // Dropped, it would answer a second time. What it holds is one count of the
+                // connection, which lasts as long as the mount.
+                let _answered = ManuallyDrop::new(reply);
+                send_pages(device, unique, pages, length);
+            }
+            (pages, None) => reply.data(&pages.concat_bytes()),
+        }
+    }
+}
+
+impl Drop for Data {
+    fn drop(&mut self) {
+        if self.bytes.capacity() > 0 {
+            SPARE.set(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+trait ConcatBytes {
+    fn concat_bytes(&self) -> Vec<u8>;
+}
+
+impl ConcatBytes for [PageSlice] {
+    fn concat_bytes(&self) -> Vec<u8> {
+        self.iter().flat_map(|page| page.iter().copied()).collect()
+    }
+}
+
+/// Writes `struct fuse_out_header` (length, error, number of the request) and the pages. An error
+/// means that the kernel does not wait for the answer any more.
+fn send_pages(device: BorrowedFd<'_>, unique: u64, pages: &[PageSlice], length: usize) {
+    let mut header = [0; 16];
+    let all = u32::try_from(header.len() + length).unwrap_or(u32::MAX);
+    header[..4].copy_from_slice(&all.to_ne_bytes());
+    header[8..].copy_from_slice(&unique.to_ne_bytes());
+    let mut pieces = Vec::with_capacity(pages.len() + 1);
+    pieces.push(IoSlice::new(&header));
+    pieces.extend(pages.iter().map(|page| IoSlice::new(page)));
+    let _ = rustix::io::writev(device.as_fd(), &pieces);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::sync::Arc;
+
+    fn page(bytes: &'static [u8]) -> PageSlice {
+        PageSlice::new(Arc::new(bytes), 0, bytes.len())
+    }
+
+    #[test]
+    fn pages_leave_as_they_are_behind_a_header() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let pages = [page(b"abc"), page(b"defg")];
+        send_pages(writer.as_fd(), 0x0102_0304, &pages, 7);
+        drop(writer);
+        let mut sent = Vec::new();
+        reader.read_to_end(&mut sent).unwrap();
+        let mut expected = 23u32.to_ne_bytes().to_vec();
+        expected.extend([0; 4]);
+        expected.extend(0x0102_0304u64.to_ne_bytes());
+        expected.extend(b"abcdefg");
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn pieces_of_every_kind_are_joined_in_order() {
+        let mut data = Data::default();
+        data.add(Payload::Pages(vec![page(b"ab"), page(b"c")]), true)
+            .unwrap();
+        assert_eq!((data.pages.len(), data.len()), (2, 3));
+        data.add(Payload::Bytes(b"de".to_vec()), true).unwrap();
+        data.add(Payload::Pages(vec![page(b"fg")]), true).unwrap();
+        assert_eq!((data.pages.len(), &data.bytes[..]), (0, &b"abcdefg"[..]));
+        let many = vec![page(b"x"); PIECES_MAX + 1];
+        let mut data = Data::default();
+        data.add(Payload::Pages(many), true).unwrap();
+        assert_eq!((data.pages.len(), data.len()), (0, PIECES_MAX + 1));
+    }
+}

@@ -1,0 +1,594 @@
+//! Requests as the kernel sends them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use fuser::{
+    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
+    TimeOrNow, WriteFlags,
+};
+use pagewell_counters::names;
+use pagewell_fs::{Attributes, CreateMode, Entry, Error, FileId, NodeKind, Result, SetAttributes};
+
+use crate::attributes::{device_parts, errno, set_time, to_kernel};
+use crate::front::Front;
+use crate::mount::Negotiation;
+
+/// Most bytes of one statfs block: only the unit of the numbers.
+const STATISTICS_BLOCK_BYTES: u32 = 4096;
+
+/// A mount, for the crate `fuser`.
+pub(crate) struct Service {
+    pub(crate) front: Arc<Front>,
+    pub(crate) negotiation: Negotiation,
+}
+
+impl Front {
+    fn reply_entry(&self, reply: ReplyEntry, entry: Result<Entry>) {
+        match entry {
+            Ok(entry) => {
+                let node = self.nodes.remember(&*self.filesystem, &entry);
+                reply.entry_with_ttls(
+                    &self.coherence.attributes,
+                    &self.coherence.names,
+                    &to_kernel(&entry.attributes, node),
+                    Generation(0),
+                );
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    fn reply_attributes(&self, node: u64, reply: ReplyAttr, attributes: Result<Attributes>) {
+        match attributes {
+            Ok(attributes) => {
+                let attributes = to_kernel(&attributes, node);
+                reply.attr(&self.coherence.attributes, &attributes);
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}
+
+fn reply_done(reply: ReplyEmpty, result: Result<()>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Service {
+    /// Makes an object that is not a regular file, and tells of it.
+    fn make(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+        make: impl Fn(&Front, &pagewell_fs::Call<'_>, &FileId, &[u8]) -> Result<Entry> + Send + 'static,
+    ) {
+        let name = name.as_bytes().to_vec();
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(parent.0)?;
+                make(front, &caller.call(may_block), &directory, &name)
+            },
+            Front::reply_entry,
+        );
+    }
+}
+
+fn with_mode(mode: u32) -> SetAttributes {
+    SetAttributes {
+        mode: Some(mode & 0o7777),
+        ..SetAttributes::default()
+    }
+}
+
+impl Filesystem for Service {
+    fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
+        self.negotiation.agree(&self.front, config);
+        Ok(())
+    }
+
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        names::FUSE_LOOKUPS.add(1);
+        let name = name.as_bytes().to_vec();
+        let work = move |front: &Front, caller: &crate::caller::Caller, may_block| {
+            let directory = front.id(parent.0)?;
+            caller.ask(may_block, |call| {
+                front.filesystem.lookup(call, &directory, &name)
+            })
+        };
+        self.front
+            .answer(request, reply, work, |front, reply, entry| {
+                let keeps_missing = front.coherence.missing_names;
+                if entry.as_ref().err() == Some(&Error::NotFound) && keeps_missing > Duration::ZERO
+                {
+                    let missing = fuser::FileAttr {
+                        ino: INodeNo(0),
+                        ..crate::listing::unknown(0)
+                    };
+                    let zero = Duration::ZERO;
+                    return reply.entry_with_ttls(&zero, &keeps_missing, &missing, Generation(0));
+                }
+                front.reply_entry(reply, entry);
+            });
+    }
+
+    fn forget(&self, _request: &Request, node: INodeNo, lookups: u64) {
+        self.front.forget(node.0, lookups);
+    }
+
+    fn getattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        names::FUSE_ATTRIBUTES_ASKED.add(1);
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let id = front.id(node.0)?;
+                front.attributes(caller, may_block, &id)
+            },
+            move |front, reply, attributes| front.reply_attributes(node.0, reply, attributes),
+        );
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _changed: Option<SystemTime>,
+        handle: Option<FileHandle>,
+        _created: Option<SystemTime>,
+        _flags_changed: Option<SystemTime>,
+        _backed_up: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let wanted = SetAttributes {
+            mode: mode.map(|mode| mode & 0o7777),
+            uid,
+            gid,
+            size,
+            accessed: accessed.map(set_time),
+            modified: modified.map(set_time),
+        };
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let id = front.id(node.0)?;
+                let file = handle.and_then(|handle| front.handles.get(handle.0));
+                front.set_attributes(caller, may_block, &id, file.as_deref(), &wanted)
+            },
+            move |front, reply, attributes| front.reply_attributes(node.0, reply, attributes),
+        );
+    }
+
+    fn readlink(&self, request: &Request, node: INodeNo, reply: ReplyData) {
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let id = front.id(node.0)?;
+                caller.ask(may_block, |call| front.filesystem.read_link(call, &id))
+            },
+            |_, reply, target| match target {
+                Ok((target, _)) => reply.data(&target),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let attributes = with_mode(mode);
+        let (major, minor) = device_parts(device);
+        let kind = match mode & libc::S_IFMT {
+            libc::S_IFCHR => Some(NodeKind::CharacterDevice(major, minor)),
+            libc::S_IFBLK => Some(NodeKind::BlockDevice(major, minor)),
+            libc::S_IFIFO => Some(NodeKind::Fifo),
+            libc::S_IFSOCK => Some(NodeKind::Socket),
+            _ => None,
+        };
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let files = &front.filesystem;
+                let made = match kind {
+                    Some(kind) => files.make_node(call, directory, name, kind, &attributes)?,
+                    None => {
+                        files.create(call, directory, name, &CreateMode::Guarded(attributes))?
+                    }
+                };
+                Ok(made.entry)
+            },
+        );
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let attributes = with_mode(mode);
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let files = &front.filesystem;
+                let made = files.make_directory(call, directory, name, &attributes)?;
+                Ok(made.entry)
+            },
+        );
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let target = target.as_os_str().as_bytes().to_vec();
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let files = &front.filesystem;
+                let attributes = SetAttributes::default();
+                let made = files.make_symlink(call, directory, name, &target, &attributes)?;
+                Ok(made.entry)
+            },
+        );
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let id = front.id(node.0)?;
+                let (attributes, _) = front.filesystem.link(call, &id, directory, name)?;
+                Ok(Entry { id, attributes })
+            },
+        );
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.as_bytes().to_vec();
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(parent.0)?;
+                let call = caller.call(may_block);
+                front.filesystem.remove(&call, &directory, &name).map(drop)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let name = name.as_bytes().to_vec();
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(parent.0)?;
+                let call = caller.call(may_block);
+                let files = &front.filesystem;
+                files.remove_directory(&call, &directory, &name).map(drop)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        from_parent: INodeNo,
+        from_name: &OsStr,
+        to_parent: INodeNo,
+        to_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        if !flags.is_empty() {
+            return reply.error(Errno::EINVAL); // sources have rename(2), not renameat2(2)
+        }
+        let (from_name, to_name) = (from_name.as_bytes().to_vec(), to_name.as_bytes().to_vec());
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let (from, to) = (front.id(from_parent.0)?, front.id(to_parent.0)?);
+                let call = caller.call(may_block);
+                let files = &front.filesystem;
+                files
+                    .rename(&call, &from, &from_name, &to, &to_name)
+                    .map(drop)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        if self.negotiation.opens_are_free() {
+            return reply.error(Errno::ENOSYS); // the kernel never asks again
+        }
+        names::FUSE_OPENS.add(1);
+        self.front.answer_open(request, node, flags.0, reply);
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        names::FUSE_OPENS.add(1);
+        let name = name.as_bytes().to_vec();
+        self.front
+            .answer_create(request, parent, name, mode, flags, reply);
+    }
+
+    fn read(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        names::FUSE_READS.add(1);
+        let unique = request.unique().0;
+        let file = self.front.handles.get(handle.0);
+        self.front.answer(
+            request,
+            reply,
+            move |front, _, may_block| {
+                let id = match &file {
+                    Some(file) => file.id,
+                    None => front.id(node.0)?,
+                };
+                front.read(file.as_deref(), may_block, &id, offset, size)
+            },
+            move |front, reply, data| match data {
+                Ok(data) => data.send(reply, unique, front.device()),
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _write_flags: WriteFlags,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        names::FUSE_WRITES.add(1);
+        let file = self.front.handles.get(handle.0);
+        self.front
+            .answer_write(request, node.0, file, offset, data, reply);
+    }
+
+    fn flush(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        _lock_owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        let file = self.front.handles.get(handle.0);
+        self.front.answer(
+            request,
+            reply,
+            move |front, _, may_block| {
+                let id = front.id(node.0)?;
+                front.close(file.as_deref(), may_block, &id)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    fn release(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        // Letting go may wait: the object may have lost its name meanwhile.
+        let file = self.front.handles.remove(handle.0);
+        match self.front.dispatch.here() {
+            Some(_here) => drop(file),
+            None => {
+                let job = Box::new(move || drop(file));
+                self.front.dispatch.hand_over(0, job);
+            }
+        }
+        reply.ok();
+    }
+
+    fn fsync(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        let file = self.front.handles.get(handle.0);
+        self.front.answer(
+            request,
+            reply,
+            move |front, _, may_block| {
+                let id = front.id(node.0)?;
+                front.commit(file.as_deref(), may_block, &id, data_only)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    fn opendir(&self, _request: &Request, _node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        if self.negotiation.opens_are_free() {
+            return reply.error(Errno::ENOSYS); // the kernel never asks again
+        }
+        let flags = if self.front.is_private() {
+            FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
+        } else {
+            FopenFlags::empty()
+        };
+        reply.opened(FileHandle(0), flags);
+    }
+
+    fn readdir(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _handle: FileHandle,
+        cookie: u64,
+        reply: ReplyDirectory,
+    ) {
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(node.0)?;
+                front.list(caller, may_block, &directory, cookie, false)
+            },
+            Front::reply_names,
+        );
+    }
+
+    fn readdirplus(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _handle: FileHandle,
+        cookie: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(node.0)?;
+                front.list(caller, may_block, &directory, cookie, true)
+            },
+            Front::reply_entries,
+        );
+    }
+
+    fn fsyncdir(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        _handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(node.0)?;
+                let call = caller.call(may_block);
+                front.filesystem.commit_metadata(&call, &directory)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    fn statfs(&self, request: &Request, _node: INodeNo, reply: ReplyStatfs) {
+        self.front.answer(
+            request,
+            reply,
+            |front, caller, may_block| {
+                caller.ask(may_block, |call| front.filesystem.statistics(call))
+            },
+            |front, reply, statistics| match statistics {
+                Ok(statistics) => {
+                    let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);
+                    reply.statfs(
+                        blocks(statistics.bytes_total),
+                        blocks(statistics.bytes_free),
+                        blocks(statistics.bytes_available),
+                        statistics.files_total,
+                        statistics.files_free,
+                        STATISTICS_BLOCK_BYTES,
+                        front.filesystem.limits().name_bytes_max,
+                        STATISTICS_BLOCK_BYTES,
+                    );
+                }
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
+    }
+}

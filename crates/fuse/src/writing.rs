@@ -1,0 +1,148 @@
+//! Writes and what makes them durable.
+//!
+//! Problem: a source may lose what it took before a commit, and tells so by another verifier. An
+//! NFS client then sends the bytes again; a program cannot be asked to.
+//!
+//! Rule: the verifier of a file's first write since its last commit is remembered. A commit that
+//! comes under another one is an error, once, as local file systems tell of a failed write-back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use fuser::{ReplyWrite, Request};
+use pagewell_counters::names;
+use pagewell_fs::{Error, FileId, Result, Stability};
+
+use crate::attributes::errno;
+use crate::front::{Front, guarded};
+use crate::handles::OpenFile;
+
+fn reply_written(reply: ReplyWrite, written: Result<u32>) {
+    match written {
+        Ok(count) => reply.written(count),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Front {
+    /// As [`Front::answer`], without a copy of the data unless another thread must wait.
+    pub(crate) fn answer_write(
+        self: &Arc<Self>,
+        request: &Request,
+        node: u64,
+        file: Option<Arc<OpenFile>>,
+        offset: u64,
+        data: &[u8],
+        reply: ReplyWrite,
+    ) {
+        let write = move |front: &Self, may_block, data: &[u8]| {
+            guarded(|| {
+                let id = front.id(node)?;
+                front.write(file.as_deref(), may_block, &id, offset, data)
+            })
+        };
+        match write(self, false, data) {
+            Err(Error::WouldBlock) => {}
+            written => return reply_written(reply, written),
+        }
+        let ticket = self.blocked.enter(request.pid(), reply);
+        let finish = |ticket: crate::blocked::Ticket<ReplyWrite>, written| {
+            if let Some(reply) = ticket.finish() {
+                reply_written(reply, written);
+            }
+        };
+        if let Some(_here) = self.dispatch.here() {
+            return finish(ticket, write(self, true, data));
+        }
+        let (front, data) = (Arc::clone(self), data.to_vec());
+        names::COPIED_BYTES.add(data.len() as u64);
+        let bytes = data.len();
+        let job = move || finish(ticket, write(&front, true, &data));
+        self.dispatch.hand_over(bytes, Box::new(job));
+    }
+
+    fn written(&self) -> MutexGuard<'_, HashMap<FileId, [u8; 8]>> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes all of `data`, or what goes before an error: then that is what counts.
+    pub(crate) fn write(
+        &self,
+        file: Option<&OpenFile>,
+        may_block: bool,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<u32> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let filesystem = &self.filesystem;
+            let at = offset + done as u64;
+            let written = Self::ask_open(
+                file,
+                // Once a part is written, the rest cannot be left to another thread.
+                may_block || done > 0,
+                |file| file.writes,
+                |call| filesystem.write(call, id, at, rest, Stability::Unstable),
+            );
+            match written {
+                Ok(written) if written.count == 0 => break,
+                Ok(written) => {
+                    done += written.count as usize;
+                    if written.committed == Stability::Unstable {
+                        self.note_written(id, written.verifier);
+                    }
+                }
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        names::FUSE_WRITTEN_BYTES.add(done as u64);
+        Ok(u32::try_from(done).unwrap_or(u32::MAX))
+    }
+
+    fn note_written(&self, id: &FileId, verifier: [u8; 8]) {
+        let mut written = self.written();
+        written.entry(*id).or_insert(verifier);
+    }
+
+    /// Brings a file to the device. What was lost since it was written is an error, once.
+    pub(crate) fn commit(
+        &self,
+        file: Option<&OpenFile>,
+        may_block: bool,
+        id: &FileId,
+        data_only: bool,
+    ) -> Result<()> {
+        let before = self.written().get(id).copied();
+        let any = |_: &OpenFile| true;
+        let committed = Self::ask_open(file, may_block, any, |call| {
+            self.filesystem.commit(call, id, 0, 0)
+        })?;
+        if !data_only {
+            Self::ask_open(file, may_block, any, |call| {
+                self.filesystem.commit_metadata(call, id)
+            })?;
+        }
+        let mut written = self.written();
+        if before.is_some() && written.get(id).copied() == before {
+            written.remove(id);
+        }
+        match before {
+            Some(before) if before != committed.verifier => {
+                Err(Error::Io("written data was lost".to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The kernel does not know an object any more.
+    pub(crate) fn forget(&self, node: u64, lookups: u64) {
+        let id = self.nodes.id(node);
+        if self.nodes.forget(node, lookups)
+            && let Some(id) = id
+        {
+            self.written().remove(&id);
+        }
+    }
+}
