@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands;
 
-/// Serves files fast: directories, disk images and memory, over NFSv3 and on the command line.
+/// Serves files fast: directories, disk images and memory, over NFSv3, as mounts and on the command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "pagewell",
@@ -40,6 +40,7 @@ image: source is its one file, and a plain local file is read as it is.
 Examples:
   pagewell serve /srv/data                      export a directory over NFSv3
   pagewell serve /iso=debian.iso /tmp=ram:1g    export an image and 1 GiB of memory
+  pagewell mount debian.iso /mnt                mount an image through FUSE
   pagewell ls -lR debian.iso::/boot             look into an image
   pagewell cp debian.iso::/boot/vmlinuz .       take a file out of it
   pagewell sum image:/dev/sdb                   read a whole device
@@ -50,6 +51,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(commands::serve::ServeArguments),
+    Mount(Box<commands::mount::MountArguments>),
+    Umount(commands::umount::UmountArguments),
     Ls(commands::ls::LsArguments),
     Cat(commands::cat::CatArguments),
     Cp(commands::cp::CpArguments),
@@ -171,6 +174,15 @@ mod tests {
                 &["serve", "--listen", "localhost", "/srv"],
                 &["localhost", "127.0.0.1:20490"],
             ),
+            (
+                &["mount", "--read-onyl", "a", "b"],
+                &["--read-onyl", "'--read-only'", "'pagewell mount --help'"],
+            ),
+            (
+                &["mount", "a.iso"],
+                &["MOUNTPOINT", "'pagewell mount --help'"],
+            ),
+            (&["unmount", "/mnt"], &["'umount'", "'pagewell --help'"]),
             (
                 &["counters", "--interval", "0"],
                 &["--interval", "1 to 86400"],

@@ -26,7 +26,7 @@ const MEMORY_SHARE: u64 = 8;
 #[command(next_help_heading = "Options for images")]
 pub(crate) struct EngineArguments {
     /// Memory of the page cache that all images share: 4m or more; takes k, m or g
-    /// [default: 256m for serve, 64m for others, at most 1/8 of the machine's memory]
+    /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     cache: Option<u64>,
     /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as

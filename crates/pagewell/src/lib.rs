@@ -65,10 +65,12 @@ pub use pagewell_cache as cache;
 pub use pagewell_counters as counters;
 pub use pagewell_device as device;
 pub use pagewell_fs as fs;
+pub use pagewell_fuse as fuse;
 pub use pagewell_nfsd as nfsd;
 pub use pagewell_sunrpc as sunrpc;
 
 mod arguments;
+mod background;
 mod commands;
 mod copy;
 mod engine;
@@ -115,7 +117,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(failure::USAGE);
         }
     };
-    if !matches!(parsed.command, arguments::Command::Serve(_)) {
+    use arguments::Command::{Mount, Serve};
+    if !matches!(parsed.command, Serve(_) | Mount(_)) {
         signals::end_on_broken_pipe();
     }
     match commands::run(&parsed.command) {

@@ -28,11 +28,21 @@ pub(crate) enum Purpose {
         /// Nothing is to be written.
         read_only: bool,
     },
+    /// To be mounted: as served, but changes reach the device when a program asks for it.
+    Mount {
+        /// Nothing is to be written.
+        read_only: bool,
+    },
 }
 
 impl Purpose {
     fn writes(self) -> bool {
-        !matches!(self, Self::Read | Self::Serve { read_only: true })
+        use Purpose::{Mount, Read, Serve};
+        let reads = matches!(
+            self,
+            Read | Serve { read_only: true } | Mount { read_only: true }
+        );
+        !reads
     }
 }
 
@@ -161,6 +171,7 @@ fn is_in_use(error: &anyhow::Error) -> bool {
 fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
     match purpose {
         Purpose::Serve { .. } => anyhow!("{error:#} (--read-only serves it without writing)"),
+        Purpose::Mount { .. } => anyhow!("{error:#} (--read-only mounts it without writing)"),
         Purpose::Fill | Purpose::Read => anyhow!("{error:#}"),
     }
 }

@@ -8,9 +8,11 @@ pub(crate) mod cp;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mirror;
+pub(crate) mod mount;
 pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod sum;
+pub(crate) mod umount;
 
 use crate::arguments::Command;
 use crate::failure::Outcome;
@@ -19,6 +21,8 @@ use crate::failure::Outcome;
 pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Serve(arguments) => serve::run(arguments),
+        Command::Mount(arguments) => mount::run(arguments),
+        Command::Umount(arguments) => umount::run(arguments),
         Command::Ls(arguments) => ls::run(arguments),
         Command::Cat(arguments) => cat::run(arguments),
         Command::Cp(arguments) => cp::run(arguments),

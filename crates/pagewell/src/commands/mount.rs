@@ -1,0 +1,388 @@
+//! `pagewell mount`.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use pagewell_fs::Coherence;
+use pagewell_fuse::{Mounted, Options, UnmountError, unmount, users_of};
+
+use crate::background::{self, Side};
+use crate::engine::{Engine, EngineArguments, SERVER_CACHE_BYTES};
+use crate::escape;
+use crate::failure::{Outcome, report, usage};
+use crate::http::server::HttpServer;
+use crate::metrics::snapshot;
+use crate::open::{self, Purpose};
+use crate::signals::StopSignals;
+use crate::source::Source;
+use crate::values;
+
+/// More threads than any storage has use for.
+const THREADS_MAX: u32 = 4096;
+/// Programs that a message names at most.
+const USERS_NAMED_MAX: usize = 5;
+/// Longest time that `-o` takes for something to be kept: a hundred years.
+const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
+
+/// Mount a source through FUSE.
+///
+/// Returns when the mount can be used and goes on in the background, until it is unmounted
+/// (`pagewell umount`, `umount`, `fusermount3 -u`) or gets SIGTERM or SIGINT. If programs use it
+/// then, it goes from its place at once and ends when they are done; a second signal ends it at
+/// once.
+///
+/// Without root, the program fusermount3 (package fuse3) is needed, only the user who mounts may
+/// use the mount unless --allow-other is given, and directories are used as that user.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell mount debian.iso /mnt                   an ISO 9660 image
+  pagewell mount --read-only /dev/sdb /mnt         a block device, as one file in /mnt
+  pagewell mount ram:1g ~/scratch                  memory
+  pagewell mount -o attr_timeout=1 /srv/data /mnt  a directory that few programs change
+  pagewell umount /mnt")]
+pub(crate) struct MountArguments {
+    /// Stay in the foreground, and print `ready MOUNTPOINT` when the mount can be used
+    #[arg(long, short)]
+    foreground: bool,
+    /// Refuse all changes
+    #[arg(long, short)]
+    read_only: bool,
+    /// Let other users use the mount; permissions are as the source has them
+    #[arg(long)]
+    allow_other: bool,
+    /// Threads that may wait for storage
+    #[arg(
+        long,
+        default_value_t = 64,
+        value_name = "COUNT",
+        value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
+    )]
+    threads: u32,
+    /// Let the kernel keep what is written, and send it late: fewer and larger writes, which
+    /// nobody but this machine sees before they are sent
+    #[arg(long)]
+    kernel_write_back: bool,
+    /// Do not let the kernel read and write files of a directory by itself
+    #[arg(long)]
+    no_passthrough: bool,
+    /// Serve the counters by HTTP, to this machine only; port 20491 if left out
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
+    http: Option<SocketAddr>,
+    /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid and dev
+    /// (together), exec, noexec, and for how many seconds the kernel keeps what it was told:
+    /// attr_timeout=N, entry_timeout=N, negative_timeout=N
+    #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
+    options: Vec<String>,
+    /// What to mount
+    #[arg(value_name = "SOURCE")]
+    source: OsString,
+    /// Where: a directory
+    #[arg(value_name = "MOUNTPOINT")]
+    place: PathBuf,
+    #[command(flatten)]
+    engine: EngineArguments,
+}
+
+/// Why waiting for a mount ends.
+enum Event {
+    Signal,
+    Ended(std::io::Result<()>),
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
+    let source = Source::parse(&arguments.source)?;
+    let wanted = Wanted::of(arguments)?;
+    if let Some(http) = arguments.http
+        && !http.ip().to_canonical().is_loopback()
+    {
+        return Err(usage(format!(
+            "--http {http}: only a loopback address, such as 127.0.0.1:20491"
+        )));
+    }
+    let engine = Engine::new(&arguments.engine, SERVER_CACHE_BYTES)?;
+    let side = if arguments.foreground {
+        None
+    } else {
+        match background::detach().context("cannot go to the background")? {
+            Side::Parent(code) => std::process::exit(code),
+            Side::Child(child) => Some(child),
+        }
+    };
+    snapshot::start_clock();
+    // Before any thread starts: threads inherit what is blocked.
+    let signals = StopSignals::block().context("signals")?;
+    let shown = arguments.source.to_string_lossy();
+    let purpose = Purpose::Mount {
+        read_only: wanted.read_only,
+    };
+    let opened = open::source(&source, &shown, purpose, &engine)?;
+    let http = match arguments.http {
+        Some(address) => Some(
+            HttpServer::start(address, Vec::new())
+                .with_context(|| format!("cannot listen on {address} for HTTP"))?,
+        ),
+        None => None,
+    };
+    let described = opened.filesystem.describe();
+    let options = wanted.options(&shown, opened.filesystem.coherence());
+    let mounted = pagewell_fuse::mount(opened.filesystem, &arguments.place, &options)?;
+    let mounted = Arc::new(mounted);
+    announce(&mounted, &described, &engine.notes(), http.as_ref());
+    match side {
+        Some(child) => child.ready().context("cannot go to the background")?,
+        None => print_ready(mounted.place())?,
+    }
+    let ended = serve_until_unmounted(&mounted, signals);
+    let synced = mounted.sync();
+    if let Some(http) = http {
+        http.stop();
+    }
+    synced.context("written data is not on the device")?;
+    ended.map(|()| Outcome::Done)
+}
+
+/// The options, from both ways to give them.
+struct Wanted {
+    read_only: bool,
+    allow_other: bool,
+    allow_privileges: bool,
+    no_exec: bool,
+    threads: u32,
+    kernel_write_back: bool,
+    passthrough: bool,
+    attributes: Option<Duration>,
+    names: Option<Duration>,
+    missing_names: Option<Duration>,
+}
+
+impl Wanted {
+    fn of(arguments: &MountArguments) -> anyhow::Result<Self> {
+        let mut wanted = Self {
+            read_only: arguments.read_only,
+            allow_other: arguments.allow_other,
+            allow_privileges: false,
+            no_exec: false,
+            threads: arguments.threads,
+            kernel_write_back: arguments.kernel_write_back,
+            passthrough: !arguments.no_passthrough,
+            attributes: None,
+            names: None,
+            missing_names: None,
+        };
+        let options = arguments.options.iter().flat_map(|list| list.split(','));
+        for option in options.filter(|option| !option.is_empty()) {
+            wanted.add(option)?;
+        }
+        Ok(wanted)
+    }
+
+    fn add(&mut self, option: &str) -> anyhow::Result<()> {
+        let seconds = |value: &str| {
+            value
+                .parse()
+                .ok()
+                .filter(|seconds: &f64| (0.0..=SECONDS_MAX).contains(seconds))
+                .map(Duration::from_secs_f64)
+                .ok_or_else(|| usage(format!("-o {option}: a number of seconds is wanted")))
+        };
+        match option.split_once('=') {
+            None => match option {
+                "ro" => self.read_only = true,
+                "rw" => self.read_only = false,
+                "allow_other" => self.allow_other = true,
+                "suid" | "dev" => self.allow_privileges = true,
+                "nosuid" | "nodev" => self.allow_privileges = false,
+                "noexec" => self.no_exec = true,
+                "exec" => self.no_exec = false,
+                _ => return Err(unknown(option)),
+            },
+            Some(("attr_timeout", value)) => self.attributes = Some(seconds(value)?),
+            Some(("entry_timeout", value)) => self.names = Some(seconds(value)?),
+            Some(("negative_timeout", value)) => self.missing_names = Some(seconds(value)?),
+            Some(_) => return Err(unknown(option)),
+        }
+        Ok(())
+    }
+
+    fn options(&self, source: &str, coherence: Coherence) -> Options {
+        Options {
+            read_only: self.read_only,
+            allow_other: self.allow_other,
+            allow_privileges: self.allow_privileges,
+            no_exec: self.no_exec,
+            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
+            kernel_write_back: self.kernel_write_back,
+            passthrough: self.passthrough,
+            coherence: Some(Coherence {
+                attributes: self.attributes.unwrap_or(coherence.attributes),
+                names: self.names.unwrap_or(coherence.names),
+                missing_names: self.missing_names.unwrap_or(coherence.missing_names),
+            }),
+            ..Options::new(source)
+        }
+    }
+}
+
+fn unknown(option: &str) -> anyhow::Error {
+    usage(format!(
+        "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
+         noexec, attr_timeout=SECONDS, entry_timeout=SECONDS and negative_timeout=SECONDS)"
+    ))
+}
+
+fn announce(mounted: &Mounted, described: &str, notes: &[String], http: Option<&HttpServer>) {
+    let place = escape::text(mounted.place().as_os_str().as_encoded_bytes());
+    let mut text = String::new();
+    for note in notes {
+        text.push_str(&format!("{}\n", escape::text(note.as_bytes())));
+    }
+    let described = escape::text(described.as_bytes());
+    text.push_str(&format!(
+        "{place}: {described}\nto unmount it: pagewell umount {place}\n"
+    ));
+    if let Some(http) = http {
+        text.push_str(&format!("metrics http://{}/metrics\n", http.address()));
+    }
+    // A closed standard error is no reason not to mount.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn print_ready(place: &Path) -> anyhow::Result<()> {
+    let mut line = b"ready ".to_vec();
+    line.extend(place.as_os_str().as_encoded_bytes());
+    line.push(b'\n');
+    let mut out = std::io::stdout().lock();
+    out.write_all(&line)
+        .and_then(|()| out.flush())
+        .context("standard output")
+}
+
+/// Waits for the end of the mount, which a signal brings about.
+fn serve_until_unmounted(mounted: &Arc<Mounted>, signals: StopSignals) -> anyhow::Result<()> {
+    let events = watch(mounted, signals).context("cannot start a thread")?;
+    loop {
+        match events.recv() {
+            Ok(Event::Signal) => take_away(mounted),
+            Ok(Event::Ended(result)) => {
+                return result.context("the connection to the kernel failed");
+            }
+            Err(mpsc::RecvError) => return Ok(()),
+        }
+    }
+}
+
+fn watch(mounted: &Arc<Mounted>, signals: StopSignals) -> std::io::Result<Receiver<Event>> {
+    let (told, events) = channel();
+    let (signalled, mount) = (told.clone(), Arc::clone(mounted));
+    let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
+    thread("mount").spawn(move || {
+        let _ = told.send(Event::Ended(mount.wait()));
+    })?;
+    thread("signals").spawn(move || {
+        if signals.wait().is_ok() {
+            let _ = signalled.send(Event::Signal);
+            signals.end_on_another();
+        }
+    })?;
+    Ok(events)
+}
+
+/// Unmounts because of a signal.
+fn take_away(mounted: &Mounted) {
+    let place = mounted.place();
+    let shown = place.display();
+    match unmount(place, false) {
+        Ok(()) | Err(UnmountError::NotMounted(_)) => {}
+        Err(UnmountError::Busy(_)) => {
+            report(&format!(
+                "{shown} is in use{}: it is taken from its place, and ends when they are done \
+                 (another signal ends it at once)",
+                named_users(place)
+            ));
+            if let Err(error) = unmount(place, true) {
+                report(&error.to_string());
+            }
+            // In case another signal comes.
+            if let Err(error) = mounted.sync() {
+                report(&format!("written data is not on the device: {error}"));
+            }
+        }
+        Err(error) => report(&error.to_string()),
+    }
+}
+
+/// ` by bash (12), vi (13)`, or nothing when it cannot be seen.
+pub(crate) fn named_users(place: &Path) -> String {
+    let users = users_of(place, USERS_NAMED_MAX + 1);
+    if users.is_empty() {
+        return String::new();
+    }
+    let named: Vec<String> = users
+        .iter()
+        .take(USERS_NAMED_MAX)
+        .map(|user| format!("{} ({})", user.name, user.process))
+        .collect();
+    let more = if users.len() > USERS_NAMED_MAX {
+        " and others"
+    } else {
+        ""
+    };
+    format!(" by {}{more}", named.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        mount: MountArguments,
+    }
+
+    fn wanted(words: &[&str]) -> anyhow::Result<Wanted> {
+        let words = ["pagewell"].iter().chain(words).chain(&["ram:1m", "/mnt"]);
+        Wanted::of(&Line::try_parse_from(words).unwrap().mount)
+    }
+
+    #[test]
+    fn options_of_both_kinds_mean_the_same() {
+        for words in [
+            &["--read-only", "--allow-other"][..],
+            &["-o", "ro,allow_other"],
+        ] {
+            let wanted = wanted(words).unwrap();
+            assert!(wanted.read_only && wanted.allow_other && wanted.passthrough);
+        }
+        let wanted = wanted(&["-o", "ro,,rw", "-o", "attr_timeout=1.5,suid"]).unwrap();
+        assert!(!wanted.read_only && wanted.allow_privileges);
+        let options = wanted.options("x", Coherence::UNCHANGED);
+        let coherence = options.coherence.unwrap();
+        assert_eq!(coherence.attributes, Duration::from_millis(1500));
+        assert_eq!(coherence.names, Coherence::UNCHANGED.names);
+    }
+
+    #[test]
+    fn senseless_options_are_named() {
+        for (list, named) in [
+            ("wr", "-o wr:"),
+            ("ro,x=1", "-o x=1:"),
+            ("attr_timeout=-1", "-o attr_timeout=-1:"),
+            ("entry_timeout=1e300", "-o entry_timeout=1e300:"),
+            ("negative_timeout=NaN", "-o negative_timeout=NaN:"),
+        ] {
+            let error = wanted(&["-o", list]).err().unwrap().to_string();
+            assert!(error.starts_with(named), "{error}");
+        }
+    }
+}
