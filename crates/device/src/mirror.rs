@@ -39,6 +39,8 @@
 
 mod assess;
 mod keeper;
+#[cfg(test)]
+mod power;
 mod record;
 mod resync;
 #[cfg(test)]

@@ -171,8 +171,16 @@ impl World {
     }
 
     pub(super) fn open(&self, writable: bool) -> Result<(Mirror, Assessment), MirrorError> {
-        let record = Arc::new(self.mortal_record());
-        Mirror::open("mirror", self.halves(), record, writable)
+        self.open_over(self.halves(), writable)
+    }
+
+    /// The same over other halves.
+    pub(super) fn open_over(
+        &self,
+        halves: Vec<Arc<dyn Device>>,
+        writable: bool,
+    ) -> Result<(Mirror, Assessment), MirrorError> {
+        Mirror::open("mirror", halves, Arc::new(self.mortal_record()), writable)
     }
 
     pub(super) fn writable(&self) -> Mirror {
