@@ -121,7 +121,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !matches!(parsed.command, Serve(_) | Mount(_)) {
         signals::end_on_broken_pipe();
     }
-    match commands::run(&parsed.command) {
+    let ended = commands::run(&parsed.command);
+    if !mirror::wait_until_closed() {
+        failure::report("a mirror could not be closed: it stays marked as in use");
+    }
+    match ended {
         Ok(outcome) => outcome.exit_code(),
         Err(error) => {
             failure::report(&failure::one_line(&error));

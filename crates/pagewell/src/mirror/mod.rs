@@ -1,5 +1,6 @@
 //! Mirrors of storage: where the records of their halves are, and what people are told of them.
 
+mod closing;
 mod place;
 mod sidecar;
 
@@ -17,6 +18,7 @@ use crate::escape;
 use crate::failure;
 use crate::storage::Storage;
 
+pub(crate) use closing::wait_until_closed;
 use place::Place;
 use sidecar::Sidecars;
 

@@ -27,6 +27,7 @@ use pagewell_device::{HalfState, MirrorRecord, RecordError, Standing};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::closing::{InUse, OPEN, Open};
 use super::place::SYSTEM;
 
 const MAGIC: &[u8; 8] = b"PWMIRROR";
@@ -37,12 +38,21 @@ const CHECKSUM_AT: usize = 56;
 /// The records of all halves of a mirror, each in its file.
 pub(crate) struct Sidecars {
     files: Vec<PathBuf>,
+    _in_use: InUse,
 }
 
 impl Sidecars {
     /// In these files, one for each half; they need not be there.
     pub(crate) fn new(files: Vec<PathBuf>) -> Self {
-        Self { files }
+        Self::counted(files, &OPEN)
+    }
+
+    /// The same, counted there as long as they are in use.
+    pub(super) fn counted(files: Vec<PathBuf>, open: &'static Open) -> Self {
+        Self {
+            files,
+            _in_use: open.begin(),
+        }
     }
 
     fn file(&self, half: usize) -> Result<&Path, RecordError> {

@@ -287,3 +287,34 @@ fn each_half_that_is_not_read_is_named_with_the_reason() {
         assert!(line.contains("pagewell mirror resync"), "{line}");
     }
 }
+
+/// The last who uses a mirror may be a thread of a device, which the end of the program would cut
+/// off before the halves are marked clean.
+#[test]
+fn the_end_waits_until_the_halves_are_marked_clean() {
+    static OPEN: closing::Open = closing::Open::new();
+    let fixture = Fixture::mirror();
+    let files = vec![
+        fixture.path("a.pagewell-mirror"),
+        fixture.path("b.pagewell-mirror"),
+    ];
+    let record = Arc::new(Sidecars::counted(files.clone(), &OPEN));
+    let (mirror, _) = Mirror::open("mirror", fixture.devices(), record, true).unwrap();
+    assert_eq!(write(&mirror, 0, 1).result, Ok(()));
+    assert_eq!(flush(&mirror).result, Ok(()));
+    let states = || {
+        let record = Sidecars::new(files.clone());
+        [0, 1].map(|half| record.load(half).unwrap().unwrap().state)
+    };
+    assert_eq!(states(), [HalfState::InUse; 2]);
+    assert!(!OPEN.wait(std::time::Duration::ZERO));
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let last = std::thread::spawn(move || {
+        let _ = gone.recv();
+        drop(mirror);
+    });
+    drop(go);
+    assert!(OPEN.wait(std::time::Duration::from_secs(60)));
+    assert_eq!(states(), [HalfState::Clean; 2]);
+    last.join().unwrap();
+}
