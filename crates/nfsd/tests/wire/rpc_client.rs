@@ -1,5 +1,6 @@
 //! The multiplexing client of `pagewell_sunrpc` against a running server.
 
+use std::net::SocketAddr;
 use std::ptr::NonNull;
 use std::sync::mpsc;
 
@@ -16,7 +17,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::rpc::{Credential, SystemCredential};
 use pagewell_sunrpc::xdr::{Decode, Words};
 
-use crate::fixture::{export, ram, serve};
+use crate::fixture::{export, ram, serve, serve_with};
 
 fn root() -> EncodedCredential {
     EncodedCredential::new(&Credential::System(SystemCredential {
@@ -195,4 +196,51 @@ fn an_export_that_is_not_there_is_told_with_those_that_are() {
     assert!(mount(&mount_options(&server, "/more")).is_ok());
     let error = mount(&mount_options(&server, "data")).unwrap_err();
     assert!(matches!(error, MountError::BadExport));
+}
+
+/// A server is started anew on its port while calls are made: none is lost, and nobody is told.
+#[test]
+fn a_server_that_starts_anew_loses_no_call() {
+    let filesystem = ram();
+    // An address of its own, so that nobody takes the port while the server is down.
+    let anywhere = SocketAddr::from(([127, 9, 8, 7], 0));
+    let exports = vec![export("/", filesystem.clone())];
+    let server = serve_with(exports, |config| config.listen = anywhere);
+    let address = server.address();
+    let mut options = mount_options(&server, "/");
+    options.host = address.ip().to_string();
+    let mounted = mount(&options).expect("mounted");
+    let client = connect(&mounted, |options| options.connections = 2);
+    let file = create(&client, &mounted.handle, "file");
+    let mut server = Some(server);
+    for round in 0..5u64 {
+        let (client, file) = (&client, &file);
+        std::thread::scope(|scope| {
+            for part in 0..3u64 {
+                scope.spawn(move || {
+                    for index in 0..40u64 {
+                        let at = (round * 3 + part) * 40 + index;
+                        let mut data = at.to_be_bytes().repeat(1024);
+                        assert_eq!(write(client, file, at * 8192, &mut data), 8192);
+                    }
+                });
+            }
+            drop(server.take());
+            let exports = vec![export("/", filesystem.clone())];
+            server = Some(serve_with(exports, |config| config.listen = address));
+        });
+    }
+    let (sender, receiver) = mpsc::channel();
+    for at in 0..600u64 {
+        submit_read(&client, &file, (at * 8192, 8192), &sender);
+    }
+    for _ in 0..600 {
+        let (offset, memory, count) = receiver.recv().expect("a completion");
+        assert_eq!(count, 8192);
+        let expected = (offset / 8192).to_be_bytes().repeat(1024);
+        assert!(memory == expected, "at {offset}");
+    }
+    // The last stop may have been before the first call of its round, or after the last.
+    assert!(client.connection_epoch() >= 1);
+    assert_eq!(client.statistics().in_flight, 0);
 }

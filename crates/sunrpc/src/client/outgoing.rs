@@ -1,8 +1,8 @@
 //! A call on its way out: its record is encoded once, and sent as often as it takes.
 //!
 //! ```text
-//!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0..3]
-//!    \______ filled in by the client _______/ \________ encoded by `Outgoing::new` ____/  lent
+//!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
+//!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/  lent
 //! ```
 
 use super::memory::{DataSegments, Sink};

@@ -59,7 +59,6 @@ fn serve_answers(
     change: impl Fn(&mut Vec<u8>) + Send + 'static,
 ) -> std::net::SocketAddr {
     serve(move |connection, mut peer| {
-        peer.stream.set_nodelay(true).unwrap();
         if connection > 0 {
             // Some have their end already: those that are left are answered one by one.
             while let Some(call) = peer.call() {
