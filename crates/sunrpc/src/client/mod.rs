@@ -6,15 +6,15 @@
 //!               └─── completion <── receiving thread <───────────┘
 //! ```
 //!
-//! Each connection has a table of the calls that have no reply ([`table`]), one thread that
-//! receives ([`receiver`]) and one that sends when the caller would have to wait ([`sender`]).
+//! Each connection has a table of the calls that have no reply (`table.rs`), one thread that
+//! receives (`receiver.rs`) and one that sends when the caller would have to wait (`sender.rs`).
 //! Replies are matched by xid. The receiving thread also makes the connection, again and again
-//! ([`slot`]); all calls without a reply are then sent again with the xid they had, so that a
+//! (`slot.rs`); all calls without a reply are then sent again with the xid they had, so that a
 //! server which remembers calls answers without carrying them out twice. Callers learn that a
 //! call was sent more than once.
 //!
 //! Data of READ goes from the socket straight to the memory of the caller, that of WRITE straight
-//! from there ([`memory`]).
+//! from there (`memory.rs`).
 //!
 //! A server is not trusted: records are bounded before memory is taken, replies nobody asked for
 //! are counted and then cost the connection, and results that cannot be decoded do so at once.
