@@ -26,26 +26,25 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names::{
-    CACHE_COMMIT_ERRORS, CACHE_COMMITS, CACHE_FLUSH_ERRORS, CACHE_FLUSHES, CACHE_FLUSHES_SHARED,
-    CACHE_WRITE_TIMEOUTS,
-};
-use pagewell_device::{Error as DeviceError, Issuer, Request};
+use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS, CACHE_WRITE_TIMEOUTS};
+use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::TagState;
+use pagewell_policy::writeback::{Tag, TagState};
 
 use crate::cached::CachedDevice;
-use crate::dirty::FILE;
+use crate::dirty::{Dirty, FILE};
 use crate::object::Object;
-use crate::spans::Spans;
-use crate::{Error, PAGE_BYTES, Result};
+use crate::{Error, Result};
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// How often a commit looks by itself: the flusher may be busy with another device.
-const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(100);
+/// So often a commit writes again what the device has lost: for a minute, about.
+const REPLAYS_MAX: u32 = 64;
+/// The pause before that, at first; it doubles to a second.
+const REPLAY_PAUSE: Duration = Duration::from_millis(10);
+const REPLAY_DOUBLINGS: u32 = 7;
 
 /// The users of a device: when the last has gone, nobody can write any more.
 pub(crate) struct Users(pub(crate) Arc<Object>);
@@ -65,7 +64,9 @@ impl CachedDevice {
     /// [`Error::Lost`]: a flush failed, and what was written since the one before may be gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
         let length = length.min(self.object.length_bytes.saturating_sub(offset));
-        self.object.commit_range(Extent { offset, length })
+        let patience = self.object.settings.write_timeout;
+        self.object
+            .commit_range(Extent { offset, length }, patience)
     }
 
     /// Waits until everything that was written to this range before is at the device, durable or
@@ -75,19 +76,8 @@ impl CachedDevice {
         if length == 0 || !self.object.writes.has_started() {
             return Ok(());
         }
-        self.object.write_all(Extent { offset, length })
-    }
-
-    /// [`Self::commit`] of everything, and gives up what could not be written when the device has
-    /// not answered for so long: it is lost. Says how many bytes that were.
-    pub fn close_within(&self, patience: Duration) -> u64 {
-        let _ = (self.sync(), patience);
-        self.abandon()
-    }
-
-    /// Gives up at once what is not at the device: it is lost. Says how many bytes that were.
-    pub fn abandon(&self) -> u64 {
-        self.object.drop_dirty()
+        let patience = self.object.settings.write_timeout;
+        self.object.write_all(Extent { offset, length }, patience)
     }
 
     /// [`Self::commit`] of everything.
@@ -105,42 +95,103 @@ impl Drop for Committing<'_> {
     }
 }
 
-/// Ends a flush when the device panics.
-struct FlushGuard<'a>(&'a Object);
+/// Whether a commit gets anywhere.
+///
+/// A slow device is not a dead one: while anything ends, nobody gives up. But a request that never
+/// ends must not keep its commit for ever because other requests do. So what counts is, too, how
+/// far this commit is: when it stands still, and a request that it waits for is out for that long,
+/// it is over.
+struct Progress {
+    ended: u64,
+    any: Instant,
+    left: (u64, usize),
+    own: Instant,
+}
 
-impl Drop for FlushGuard<'_> {
-    fn drop(&mut self) {
-        self.0.end_flush(Err(DeviceError::Abandoned { offset: 0 }));
+impl Progress {
+    fn new(dirty: &Dirty, tag: Tag) -> Self {
+        let now = Instant::now();
+        Self {
+            ended: dirty.ended,
+            any: now,
+            left: dirty.policy.tag_left(tag),
+            own: now,
+        }
+    }
+
+    fn is_over(&mut self, dirty: &Dirty, tag: Tag, (now, patience): (Duration, Duration)) -> bool {
+        if dirty.ended != self.ended {
+            (self.ended, self.any) = (dirty.ended, Instant::now());
+        }
+        let left = dirty.policy.tag_left(tag);
+        if left != self.left {
+            (self.left, self.own) = (left, Instant::now());
+        }
+        let oldest = dirty.policy.tag_waits_since(tag);
+        let is_hung = oldest.is_some_and(|since| now.saturating_sub(since) >= patience);
+        self.any.elapsed() >= patience || is_hung && self.own.elapsed() >= patience
     }
 }
 
 impl Object {
-    pub(crate) fn commit_range(self: &Arc<Self>, extent: Extent) -> Result<()> {
+    pub(crate) fn commit_range(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         if extent.length == 0 || !self.writes.has_started() {
             return Ok(());
         }
         CACHE_COMMITS.add(1);
-        let losses = self.writes.losses.load(Ordering::Acquire);
-        let written = self.write_all(extent);
-        // What could be written is to be durable even when other bytes could not. What is lost is
-        // worse than what will be tried again.
-        let mut result = self.make_durable(extent).and(written);
-        // A flush that somebody else made may have failed after these bytes were written and
-        // before they were looked at here.
-        if result.is_ok() && self.writes.losses.load(Ordering::Acquire) != losses {
-            result = Err(self.lost(self.writes.lock().loss.clone()));
+        self.writes.lock().committers += 1;
+        let committing = Committing(self);
+        let mut result = Ok(());
+        for attempt in 0..REPLAYS_MAX {
+            let again = self.commit_once(extent, patience, &mut result);
+            if !again || self.is_abandoned() {
+                break;
+            }
+            let pause = REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS));
+            let dirty = self.writes.lock();
+            // The first is most likely the last: the server has only just come back.
+            if attempt > 0 {
+                drop(self.writes.wait(dirty, pause));
+            }
         }
+        drop(committing);
         CACHE_COMMIT_ERRORS.add(u64::from(result.is_err()));
         result
     }
 
+    /// Whether it has to be done again, as the device lost what was written meanwhile.
+    fn commit_once(
+        self: &Arc<Self>,
+        extent: Extent,
+        patience: Duration,
+        result: &mut Result<()>,
+    ) -> bool {
+        let losses = self.writes.losses.load(Ordering::Acquire);
+        let replays = self.writes.lock().replays;
+        let written = self.write_all(extent, patience);
+        // What could be written is to be durable even when other bytes could not. What is lost is
+        // worse than what will be tried again.
+        *result = self.make_durable(extent, patience).and(written);
+        let dirty = self.writes.lock();
+        // A flush that somebody else made may have failed after these bytes were written and
+        // before they were looked at here.
+        if result.is_ok() && self.writes.losses.load(Ordering::Acquire) != losses {
+            *result = Err(self.lost(dirty.loss.clone()));
+        }
+        let device = self.name();
+        let replay = self.lost(Some(DeviceError::Replay { device }));
+        if dirty.replays != replays && result.is_ok() {
+            *result = Err(replay.clone());
+        }
+        // Other errors are told, whatever came after them.
+        *result == Err(replay)
+    }
+
     /// Waits until all that is dirty now is written.
-    fn write_all(self: &Arc<Self>, extent: Extent) -> Result<()> {
+    fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.writes.lock();
-        dirty.committers += 1;
-        let _committing = Committing(self);
         let tag = dirty.policy.tag(FILE, extent, self.now());
-        let (mut ended, mut since) = (dirty.ended, Instant::now());
+        let mut progress = Progress::new(&dirty, tag);
         drop(dirty);
         loop {
             self.drive();
@@ -158,146 +209,47 @@ impl Object {
                 }
                 TagState::Pending => {}
             }
-            // A slow device is not a dead one.
-            if dirty.ended != ended {
-                (ended, since) = (dirty.ended, Instant::now());
-            }
-            if since.elapsed() >= self.settings.write_timeout {
+            if dirty.closed {
                 dirty.abandon(tag);
-                return Err(self.no_answer(extent.offset).into());
+                return Err(self.abandoned(extent.offset));
+            }
+            if progress.is_over(&dirty, tag, (self.now(), patience)) {
+                dirty.abandon(tag);
+                return Err(self.no_answer(extent.offset, patience).into());
             }
             drop(self.writes.wait(dirty, TICK));
         }
     }
 
-    /// Flushes, or waits for the flush that covers what was written of the range until now.
-    fn make_durable(self: &Arc<Self>, extent: Extent) -> Result<()> {
-        let mut dirty = self.writes.lock();
-        let needed = dirty.flush_needed(extent);
-        let mut is_first = true;
-        while let Some(needed) = needed.as_ref().filter(|flush| !flush.has_ended()) {
-            if dirty.flushing.is_some() {
-                // He who flushes gives up when the device does not answer.
-                CACHE_FLUSHES_SHARED.add(u64::from(std::mem::take(&mut is_first)));
-                dirty = self.writes.wait(dirty, TICK);
-                continue;
-            }
-            // Nobody flushes, and it has not ended: it is the next one.
-            debug_assert!(Arc::ptr_eq(needed, &dirty.next_flush));
-            dirty.begin_flush();
-            drop(dirty);
-            let guard = FlushGuard(self);
-            let result = self.flush_device();
-            std::mem::forget(guard);
-            self.end_flush(result);
-            dirty = self.writes.lock();
-        }
-        match needed.and_then(|flush| flush.failure()) {
-            None if !dirty.lost.overlaps(extent) => Ok(()),
-            failure => Err(self.lost(failure.or_else(|| dirty.loss.clone()))),
-        }
-    }
-
-    fn lost(&self, reason: Option<DeviceError>) -> Error {
+    pub(crate) fn lost(&self, reason: Option<DeviceError>) -> Error {
         Error::Lost {
             device: self.name(),
             reason: reason.unwrap_or(DeviceError::Abandoned { offset: 0 }),
         }
     }
 
-    /// Everybody learns how a flush went.
-    fn end_flush(&self, result: Result<(), DeviceError>) {
-        let mut dirty = self.writes.lock();
-        let Some((flush, mut spans)) = dirty.flushing.take() else {
-            return;
-        };
-        flush.end(result.clone());
-        if let Err(error) = result {
-            CACHE_FLUSH_ERRORS.add(1);
-            // A device tells of an error once: it may have been one of a write that has ended
-            // since.
-            spans.extend(std::mem::take(&mut dirty.unflushed));
-            dirty.loss = Some(error);
-            dirty.lost.extend(spans.clone());
-            self.writes.losses.fetch_add(1, Ordering::AcqRel);
-            drop(dirty);
-            self.write_again(spans);
-        }
-        self.writes.notify();
-    }
-
-    /// Makes dirty again, of what a failed flush has lost, what memory still has.
-    fn write_again(&self, spans: Spans) {
-        for extent in spans.extents() {
-            let (mut at, end) = (extent.offset, extent.end().min(self.length_bytes));
-            while at < end {
-                let (page, start) = (at / PAGE, at % PAGE);
-                let length = (PAGE - start).min(end - at);
-                let key = self.key(page);
-                let _page = self.core.page_locks.lock(key);
-                if let Some(found) = self.core.find(key) {
-                    let units = self.units(start, length);
-                    if self.core.valid(found.frame) & units == units {
-                        let offset = at;
-                        self.note_written(found.slot, Extent { offset, length }, [None, None]);
-                    }
-                    self.core.table.unpin(found.slot);
-                }
-                at += length;
-            }
-        }
-    }
-
-    fn flush_device(self: &Arc<Self>) -> Result<(), DeviceError> {
-        CACHE_FLUSHES.add(1);
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let this = self.clone();
-        let flush = Request::flush(Issuer::Flusher, move |outcome| {
-            let failure = outcome.result.clone().err();
-            // Who waited may have given up: then what was written meanwhile is not known either.
-            if sender.send(outcome.result).is_err()
-                && let Some(failure) = failure
-            {
-                this.failed_late(failure);
-            }
-        });
-        self.queue.device().submit(flush);
-        match receiver.recv_timeout(self.settings.write_timeout) {
-            Ok(result) => result,
-            Err(_) => Err(self.no_answer(0)),
-        }
-    }
-
-    fn failed_late(&self, error: DeviceError) {
-        CACHE_FLUSH_ERRORS.add(1);
-        let mut dirty = self.writes.lock();
-        let unflushed = std::mem::take(&mut dirty.unflushed);
-        dirty.lost.extend(unflushed);
-        dirty.loss = Some(error);
-        self.writes.losses.fetch_add(1, Ordering::AcqRel);
-    }
-
-    fn name(&self) -> String {
+    pub(crate) fn name(&self) -> String {
         self.queue.device().name().to_owned()
     }
 
-    fn no_answer(&self, offset: u64) -> DeviceError {
+    pub(crate) fn no_answer(&self, offset: u64, patience: Duration) -> DeviceError {
         CACHE_WRITE_TIMEOUTS.add(1);
         DeviceError::TimedOut {
             device: self.name(),
             offset,
-            seconds: self.settings.write_timeout.as_secs(),
+            seconds: patience.as_secs(),
         }
     }
 
     /// Nobody can write any more: commits, and gives up what cannot be written.
     fn close(self: &Arc<Self>) {
-        if !self.writes.has_started() {
+        if !self.writes.has_started() || self.is_abandoned() {
             return;
         }
         let offset = 0;
         let length = self.length_bytes;
-        let committed = self.commit_range(Extent { offset, length });
+        let patience = self.settings.write_timeout;
+        let committed = self.commit_range(Extent { offset, length }, patience);
         let bytes = self.drop_dirty();
         if let Err(error) = committed {
             eprintln!("pagewell: {error}");

@@ -15,13 +15,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
-    CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_LOST_BYTES, CACHE_REWRITTEN_BYTES,
+    CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES, CACHE_LOST_BYTES, CACHE_REWRITTEN_BYTES,
 };
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Urgency, WriteBack};
 
-use crate::PAGE_BYTES;
+use crate::flush::Flushing;
 use crate::object::Object;
 use crate::open_options::OpenOptions;
 use crate::spans::Spans;
@@ -29,6 +29,7 @@ use crate::state::DIRTY;
 use crate::sync::lock;
 use crate::table::SlotIndex;
 use crate::write_out::Postponed;
+use crate::{Error, PAGE_BYTES};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 /// A device is one file to its policy.
@@ -43,6 +44,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Writes {
     /// Whether anything was ever written: until then nobody has to look further.
     started: AtomicBool,
+    /// What is dirty was given up.
+    abandoned: AtomicBool,
     pub(crate) losses: AtomicU64,
     state: Mutex<Dirty>,
     /// A write ended, or a flush, or a pause.
@@ -82,18 +85,21 @@ pub(crate) struct Dirty {
     pub(crate) again: bool,
     /// How many wait for a commit.
     pub(crate) committers: usize,
-    /// Writes that have ended.
+    /// Writes and flushes that have ended.
     pub(crate) ended: u64,
     /// What writes that were complete left to a flush.
     pub(crate) unflushed: Spans,
     /// Somebody flushes, and what of it.
-    pub(crate) flushing: Option<(Arc<Flush>, Spans)>,
+    pub(crate) flushing: Option<Flushing>,
+    flushes: u64,
     /// The flush after that.
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
     pub(crate) lost: Spans,
     /// Why the last flush that failed did.
     pub(crate) loss: Option<DeviceError>,
+    /// How often the device said that it lost what was not flushed.
+    pub(crate) replays: u64,
     /// Why the last write that failed did.
     pub(crate) failure: Option<DeviceError>,
     /// Nobody writes any more; what comes back from the device is nobody's.
@@ -103,7 +109,7 @@ pub(crate) struct Dirty {
     /// Tags of commits that gave up.
     abandoned: Vec<Tag>,
     /// What the gauges show of this device.
-    shown: (i64, i64),
+    shown: (i64, i64, i64),
     rewritten: u64,
 }
 
@@ -111,6 +117,7 @@ impl Writes {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             started: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             losses: AtomicU64::new(0),
             state: Mutex::new(Dirty {
                 policy: WriteBack::new(settings),
@@ -122,6 +129,8 @@ impl Writes {
                 ended: 0,
                 unflushed: Spans::default(),
                 flushing: None,
+                flushes: 0,
+                replays: 0,
                 next_flush: Arc::default(),
                 lost: Spans::default(),
                 loss: None,
@@ -129,7 +138,7 @@ impl Writes {
                 closed: false,
                 stuck: false,
                 abandoned: Vec::new(),
-                shown: (0, 0),
+                shown: (0, 0, 0),
                 rewritten: 0,
             }),
             progress: Condvar::new(),
@@ -174,7 +183,14 @@ impl Dirty {
         let pages = number(self.policy.dirty_pages());
         CACHE_DIRTY_BYTES.add(bytes - self.shown.0);
         CACHE_DIRTY_PAGES.add(pages - self.shown.1);
-        self.shown = (bytes, pages);
+        let kept = number(self.policy.kept_bytes());
+        CACHE_KEPT_BYTES.add(kept - self.shown.2);
+        self.shown = (bytes, pages, kept);
+    }
+
+    /// Whether the flush on its way was answered, and nobody has looked.
+    pub(crate) fn has_answer(&self) -> bool {
+        self.flushing.as_ref().is_some_and(Flushing::has_answer)
     }
 
     /// The flush that covers what was written of a range until now.
@@ -182,14 +198,19 @@ impl Dirty {
         if self.unflushed.overlaps(extent) {
             return Some(self.next_flush.clone());
         }
-        let (flush, spans) = self.flushing.as_ref()?;
-        spans.overlaps(extent).then(|| flush.clone())
+        let flushing = self.flushing.as_ref()?;
+        let is_covered = flushing.spans.overlaps(extent);
+        is_covered.then(|| flushing.flush.clone())
     }
 
-    /// The next flush begins.
-    pub(crate) fn begin_flush(&mut self) {
+    /// The next flush begins; its number.
+    pub(crate) fn begin_flush(&mut self) -> u64 {
         let flush = std::mem::take(&mut self.next_flush);
-        self.flushing = Some((flush, std::mem::take(&mut self.unflushed)));
+        let spans = std::mem::take(&mut self.unflushed);
+        self.flushes += 1;
+        self.policy.flush_begins();
+        self.flushing = Some(Flushing::new(flush, spans, self.flushes));
+        self.flushes
     }
 
     /// A tag nobody waits for any more.
@@ -211,10 +232,21 @@ impl Drop for Dirty {
     fn drop(&mut self) {
         CACHE_DIRTY_BYTES.add(-self.shown.0);
         CACHE_DIRTY_PAGES.add(-self.shown.1);
+        CACHE_KEPT_BYTES.add(-self.shown.2);
     }
 }
 
 impl Object {
+    /// Whether the device was given up.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.writes.abandoned.load(Ordering::Acquire)
+    }
+
+    /// What those are told who still want something of it.
+    pub(crate) fn abandoned(&self, offset: u64) -> Error {
+        Error::Device(DeviceError::Abandoned { offset })
+    }
+
     /// The policy's time.
     pub(crate) fn now(&self) -> Duration {
         self.origin.elapsed()
@@ -235,6 +267,10 @@ impl Object {
         blocks: [Option<Extent>; 2],
     ) -> Urgency {
         let mut dirty = self.writes.lock();
+        if dirty.closed {
+            // Given up while this write went on: nobody would ever write it.
+            return Urgency::Later;
+        }
         let urgency = dirty.policy.wrote(FILE, extent, self.now());
         dirty.lost.take(extent);
         for block in blocks.into_iter().flatten() {
@@ -286,7 +322,9 @@ impl Object {
     /// their flag, and their memory, until he lets go of the device.
     pub(crate) fn drop_dirty(&self) -> u64 {
         let mut dirty = self.writes.lock();
+        self.writes.abandoned.store(true, Ordering::Release);
         dirty.closed = true;
+        self.writes.notify();
         let since = Instant::now();
         while dirty.driving {
             let Some(left) = CLOSE_WAIT.checked_sub(since.elapsed()) else {
@@ -299,6 +337,7 @@ impl Object {
         for one in &postponed {
             dirty.policy.finished(one.write.id, false, self.now());
         }
+        dirty.unflushed = Spans::default();
         dirty.stuck = dirty.driving;
         if !dirty.stuck {
             self.core.clean_all(self.number);

@@ -67,6 +67,9 @@ impl Object {
         let (mut reach, mut is_first) = (Reach::Wide, true);
         let mut found = AccessKind::Hit;
         loop {
+            if self.is_abandoned() {
+                return Err(self.abandoned(offset));
+            }
             let flights = self.launch(&wanted, reach, mode);
             if is_first {
                 let kind = self.kind_of(&wanted, &flights);
@@ -121,7 +124,7 @@ impl Object {
 
     /// Waits for flights and says whether the wanted units have come.
     fn settle(
-        &self,
+        self: &Arc<Self>,
         wanted: &[Wanted],
         flights: &Flights,
         (offset, mode): (u64, ReadMode),
@@ -130,7 +133,7 @@ impl Object {
         let (mut failure, mut others_failed) = (None, false);
         for (flight, is_ours) in flights.all() {
             let outcome = if mode.may_block {
-                flight.wait(deadline)
+                self.wait_for(flight, deadline)
             } else {
                 flight.outcome()
             };
@@ -156,6 +159,9 @@ impl Object {
     }
 
     fn timed_out(&self, offset: u64) -> Error {
+        if self.is_abandoned() {
+            return self.abandoned(offset);
+        }
         CACHE_TIMEOUTS.add(1);
         Error::Device(DeviceError::TimedOut {
             device: self.queue.device().name().to_owned(),
@@ -192,6 +198,7 @@ impl Object {
                 // With less memory than pages wanted: these first.
                 None if !wanted.is_empty() => break,
                 None if !mode.may_block => return Err(Error::WouldBlock),
+                None if self.is_abandoned() => return Err(self.abandoned(at)),
                 None if Instant::now() >= deadline => {
                     return Err(Error::Memory {
                         device: self.queue.device().name().to_owned(),

@@ -49,6 +49,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod abandon;
 mod ahead;
 mod arena;
 mod cache;
@@ -64,6 +65,7 @@ mod exclusive;
 mod fetch;
 mod fill;
 mod flight;
+mod flush;
 mod flusher;
 mod free_list;
 mod guess;

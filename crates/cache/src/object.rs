@@ -31,6 +31,8 @@ const _: () = assert!(PAGE / SECTOR_BYTES == UNITS_MAX);
 pub(crate) struct Object {
     pub(crate) core: Arc<Core>,
     pub(crate) settings: OpenOptions,
+    /// What was written stays in memory until a flush was good.
+    pub(crate) keeps: bool,
     pub(crate) number: u32,
     pub(crate) queue: Arc<Queue>,
     pub(crate) length_bytes: u64,
@@ -114,6 +116,7 @@ impl Object {
         let dirty_bytes_max = core.dirty_bytes_max(settings.dirty_bytes_max);
         let object = Arc::new(Self {
             number: core.number_object(device.keeps_until_flush()),
+            keeps: device.keeps_until_flush(),
             length_bytes,
             unit_bytes,
             block_bytes,

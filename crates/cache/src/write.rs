@@ -155,7 +155,7 @@ impl CachedDevice {
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
         let object = &self.object;
-        object.writes.has_started() && object.writes.lock().policy.is_dirty(FILE, extent)
+        object.writes.has_started() && object.writes.lock().policy.is_unwritten(FILE, extent)
     }
 
     /// Whether bytes of a range are at the device and not durable.
@@ -191,6 +191,9 @@ impl Object {
         let deadline = Deadline::after(self.settings.write_timeout);
         self.admit(piece.extent(), mode, deadline)?;
         loop {
+            if self.is_abandoned() {
+                return Err(self.abandoned(piece.extent().offset));
+            }
             let attempt = self.try_piece(piece);
             match attempt {
                 Attempt::Done(urgency) => return Ok(urgency),
@@ -198,7 +201,7 @@ impl Object {
                 Attempt::Fetching(flight) => {
                     CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
-                    if flight.wait(deadline.0).is_none() {
+                    if self.wait_for(&flight, deadline.0).is_none() {
                         return Err(self.timed_out_writing(piece.extent().offset));
                     }
                 }
@@ -248,6 +251,9 @@ impl Object {
                 Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(is_first)),
             }
             is_first = false;
+            if self.is_abandoned() {
+                return Err(self.abandoned(extent.offset));
+            }
             if !self.wait_for_room(deadline) {
                 CACHE_WRITE_TIMEOUTS.add(1);
                 return Err(Error::Full {
@@ -268,7 +274,7 @@ impl Object {
         let Some(left) = deadline.left() else {
             return false;
         };
-        if dirty.ended == ended {
+        if dirty.ended == ended && !dirty.has_answer() {
             drop(self.writes.wait(dirty, left.min(ROOM_TICK)));
         }
         true
@@ -416,7 +422,8 @@ impl Object {
                 Ok(())
             }
             Urgency::Synchronous => {
-                self.commit_range(Extent { offset, length })?;
+                let patience = self.settings.write_timeout;
+                self.commit_range(Extent { offset, length }, patience)?;
                 if self.settings.write_rule.reads_again() {
                     for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
                         self.core.give_up(self.key(page));
@@ -428,6 +435,9 @@ impl Object {
     }
 
     fn timed_out_writing(&self, offset: u64) -> Error {
+        if self.is_abandoned() {
+            return self.abandoned(offset);
+        }
         CACHE_WRITE_TIMEOUTS.add(1);
         Error::Device(DeviceError::TimedOut {
             device: self.queue.device().name().to_owned(),

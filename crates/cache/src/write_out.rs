@@ -83,6 +83,7 @@ impl Drop for Driving<'_> {
 impl Object {
     /// Sends what may go now.
     pub(crate) fn drive(self: &Arc<Self>) {
+        self.tend_flush();
         let mut dirty = self.writes.lock();
         if std::mem::replace(&mut dirty.driving, true) {
             dirty.again = true;
@@ -340,7 +341,11 @@ impl Object {
         } else if !durable {
             dirty.unflushed.insert(wide);
         }
-        dirty.policy.finished(write.id, is_written, now);
+        if is_written && !durable && self.keeps {
+            dirty.policy.finished_unflushed(write.id, now);
+        } else {
+            dirty.policy.finished(write.id, is_written, now);
+        }
         dirty.tidy();
         if !dirty.closed {
             self.mark_clean(&dirty, write.extent);

@@ -77,7 +77,12 @@ fn watch(device: &CachedDevice, shared: &Shared, mut random: Random) {
 /// Writers own every fourth record, so that they meet in pages, units and blocks; readers find in
 /// each record only versions between the one complete before and the one begun after.
 fn contend(length: u64, block_bytes: u32, rounds: u64) {
-    let disk = Disk::blocks(vec![0; usize::try_from(length).unwrap()], block_bytes);
+    let bytes = vec![0; usize::try_from(length).unwrap()];
+    contend_on(&Disk::blocks(bytes, block_bytes), length, rounds, false);
+}
+
+/// On a server that forgets what was not flushed, its writers discard what they have made durable.
+fn contend_on(disk: &Arc<Disk>, length: u64, rounds: u64, is_server: bool) {
     let device = Cache::new(CacheOptions::new(BYTES_MIN))
         .unwrap()
         .open(disk.clone());
@@ -106,6 +111,10 @@ fn contend(length: u64, block_bytes: u32, rounds: u64) {
                         if random.below(200) == 0 {
                             device.commit(offset, RECORD_BYTES).unwrap();
                         }
+                        if is_server && random.below(50) == 0 {
+                            device.commit(offset, RECORD_BYTES).unwrap();
+                            device.discard(offset, RECORD_BYTES);
+                        }
                     }
                 })
             })
@@ -114,12 +123,22 @@ fn contend(length: u64, block_bytes: u32, rounds: u64) {
             let (device, shared) = (device.clone(), shared.clone());
             scope.spawn(move || watch(&device, &shared, Random(100 + reader)));
         }
+        if is_server {
+            let shared = shared.clone();
+            scope.spawn(move || {
+                while !shared.stop.load(Ordering::SeqCst) {
+                    disk.restart();
+                    std::thread::sleep(std::time::Duration::from_millis(30));
+                }
+            });
+        }
         for writer in writers {
             writer.join().unwrap();
         }
         shared.stop.store(true, Ordering::SeqCst);
     });
     device.sync().unwrap();
+    assert_eq!(device.loss_epoch(), 0);
     let bytes = disk.bytes();
     for (index, record) in bytes.chunks_exact(RECORD_BYTES as usize).enumerate() {
         let expected = shared.complete[index].load(Ordering::SeqCst);
@@ -141,4 +160,14 @@ fn records_of_many_writers_in_few_pages() {
 fn records_of_many_writers_in_more_pages_than_memory() {
     contend(10 * MIB, 512, 1500);
     contend(10 * MIB, 16_384, 1000);
+}
+
+#[test]
+fn records_on_a_server_that_forgets() {
+    let zeros = |length: u64| vec![0; usize::try_from(length).unwrap()];
+    for (length, rounds) in [(MIB, 2000), (6 * MIB, 300)] {
+        let server = Disk::server(zeros(length));
+        contend_on(&server, length, rounds, true);
+        assert!(server.replays() > 0);
+    }
 }

@@ -157,6 +157,12 @@ register! { COUNTERS, Counter:
         "Times that a commit waited for the flush of another.";
     CACHE_FLUSH_ERRORS = "pagewell_cache_flush_errors_total",
         "Flushes that failed: what was written before may be lost.";
+    CACHE_FLUSHES_UNASKED = "pagewell_cache_flushes_unasked_total",
+        "Flushes that nobody waited for, so that what is kept for them can go.";
+    CACHE_REPLAYS = "pagewell_cache_replays_total",
+        "Times that a device had lost what was not flushed, and said so.";
+    CACHE_REPLAYED_BYTES = "pagewell_cache_replayed_bytes_total",
+        "Bytes written again because of a flush that failed.";
     CACHE_DURABLE_WRITES = "pagewell_cache_durable_writes_total",
         "Write requests that were durable by themselves, without a flush.";
     CACHE_FLUSHER_WAKES = "pagewell_cache_flusher_wakes_total",
@@ -379,6 +385,8 @@ register! { GAUGES, Gauge:
     CACHE_PAGES = "pagewell_cache_pages", "Pages in page caches now.";
     CACHE_DIRTY_PAGES = "pagewell_cache_dirty_pages",
         "Pages with bytes that are not on their device.";
+    CACHE_KEPT_BYTES = "pagewell_cache_kept_bytes",
+        "Bytes that were written and are kept until a flush.";
     CACHE_DIRTY_BYTES = "pagewell_cache_dirty_bytes", "Bytes that are not on their device.";
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
         "Descriptors held for objects of served directories.";

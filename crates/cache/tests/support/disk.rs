@@ -29,6 +29,20 @@ struct State {
     failing_reads: u32,
     random: u64,
     panicking: bool,
+    server: Option<Server>,
+}
+
+/// What a server has for certain, which takes writes and may forget them.
+#[derive(Default)]
+struct Server {
+    durable: Vec<u8>,
+    /// How often it was started.
+    starts: u64,
+    /// When the oldest write came that no flush covers.
+    oldest: Option<u64>,
+    replays: u64,
+    /// Before the next flushes it is started again, so many of them.
+    restarts: u32,
 }
 
 /// What was asked of it.
@@ -53,6 +67,51 @@ impl Disk {
                 ..State::default()
             }),
         })
+    }
+
+    /// A server: what was written and not flushed may be [lost](Self::restart), and the next flush
+    /// says so.
+    pub fn server(bytes: Vec<u8>) -> Arc<Self> {
+        let disk = Self::new("server", bytes.clone(), Geometry::MEMORY);
+        disk.state.lock().unwrap().server = Some(Server {
+            durable: bytes,
+            ..Server::default()
+        });
+        disk
+    }
+
+    /// The server is started again and has only what was durable.
+    pub fn restart(&self) {
+        let mut state = self.state.lock().unwrap();
+        let server = state.server.as_mut().unwrap();
+        server.starts += 1;
+        state.bytes = server.durable.clone();
+    }
+
+    /// It is started again before each of the next flushes, so many of them.
+    pub fn restart_at_flushes(&self, count: u32) {
+        let mut state = self.state.lock().unwrap();
+        state.server.as_mut().unwrap().restarts = count;
+    }
+
+    /// How often a flush said that something was lost.
+    pub fn replays(&self) -> u64 {
+        self.state.lock().unwrap().server.as_ref().unwrap().replays
+    }
+
+    /// What is there for certain.
+    pub fn durable(&self) -> Vec<u8> {
+        let state = self.state.lock().unwrap();
+        state.server.as_ref().unwrap().durable.clone()
+    }
+
+    /// Another client writes, durably.
+    pub fn change(&self, range: std::ops::Range<usize>, byte: u8) {
+        let mut state = self.state.lock().unwrap();
+        state.bytes[range.clone()].fill(byte);
+        if let Some(server) = &mut state.server {
+            server.durable[range].fill(byte);
+        }
     }
 
     /// In blocks of so many bytes.
@@ -176,6 +235,28 @@ impl Disk {
             }
             Operation::Flush => {}
         }
+        if let Some(server) = &mut state.server {
+            let is_flush = request.operation() == Operation::Flush;
+            if request.operation() == Operation::Write && request.is_durable() {
+                server.durable[start..end].copy_from_slice(&state.bytes[start..end]);
+            } else if request.operation() == Operation::Write {
+                server.oldest.get_or_insert(server.starts);
+            }
+            if is_flush && server.restarts > 0 {
+                server.restarts -= 1;
+                server.starts += 1;
+                state.bytes.clone_from(&server.durable);
+            }
+            if is_flush && !fails {
+                let oldest = server.oldest.take();
+                if oldest.is_some_and(|starts| starts != server.starts) {
+                    server.replays += 1;
+                    let device = self.name.to_owned();
+                    return request.fail(0, Error::Replay { device });
+                }
+                server.durable.clone_from(&state.bytes);
+            }
+        }
         let (device, offset) = (self.name.to_owned(), request.offset() + there as u64);
         if fails {
             let errno = Errno::IO;
@@ -211,6 +292,9 @@ impl Device for Disk {
     }
     fn geometry(&self) -> Geometry {
         self.geometry
+    }
+    fn keeps_until_flush(&self) -> bool {
+        self.state.lock().unwrap().server.is_some()
     }
     fn submit(&self, request: Request) {
         let mut state = self.state.lock().unwrap();

@@ -19,9 +19,12 @@ impl WriteBack {
             return;
         };
         let bytes = flying.end - flying.start;
-        let held_before = self.index.held_pages;
+        // A page that is only kept is as good as clean: it needs no writing any more.
+        let before = self.index.held_pages - self.index.kept_pages;
         self.land(&flying, written, now);
-        let released = (held_before - self.index.held_pages.min(held_before))
+        let after = self.index.held_pages - self.index.kept_pages;
+        let released = before
+            .saturating_sub(after)
             .saturating_mul(self.settings.page_bytes);
         self.flight_bytes -= bytes;
         let gained = if written { bytes.max(released) } else { 0 };

@@ -75,6 +75,8 @@ pub struct Counts {
     pub forgotten_bytes: u64,
     /// Bytes that were dirty or under write-out when they were discarded.
     pub discarded_bytes: u64,
+    /// Bytes that were written and dirty again, as a flush failed.
+    pub replayed_bytes: u64,
     /// Writes that were handed out and not sent, as bytes of them had been discarded.
     pub put_back: u64,
     /// Write streams begun.

@@ -20,6 +20,8 @@ impl WriteBack {
         let Some(file) = self.files.get_mut(&number) else {
             return 0;
         };
+        file.kept.take(start, end);
+        file.covered.take(start, end);
         let taken = file.dirty.take(start, end);
         let mut bytes: u64 = taken.iter().map(|(from, to)| to - from).sum();
         let flights: Vec<_> = file.flying(start, end).map(|(_, flight)| flight).collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::WriteId;
 use super::spans::{Span, Spans};
 
-/// A page with a dirty byte, or with a byte under write-out.
+/// A page with a byte that is dirty, under write-out or kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Page {
     /// When it became dirty.
@@ -15,6 +15,8 @@ pub(super) struct Page {
     pub(super) flights: u32,
     /// It has a dirty byte.
     pub(super) dirty: bool,
+    /// It has nothing but kept bytes.
+    pub(super) only_kept: bool,
     /// It has a byte that may be written now.
     pub(super) ready: bool,
     /// Each of its dirty bytes was written once, and none to the device within the last expiry
@@ -34,6 +36,7 @@ impl Page {
             since,
             flights: 0,
             dirty: false,
+            only_kept: false,
             ready: false,
             fresh: false,
             waiting: false,
@@ -65,6 +68,10 @@ pub(super) struct Flight {
 pub(super) struct File {
     /// Dirty bytes that are not under write-out, and those that became dirty again there.
     pub(super) dirty: Spans,
+    /// Written, and in no flush yet.
+    pub(super) kept: Spans,
+    /// Written, and in the flush that is on its way.
+    pub(super) covered: Spans,
     /// By first byte; they do not overlap.
     pub(super) flights: BTreeMap<u64, Flight>,
     /// By number.
@@ -146,11 +153,13 @@ impl File {
             .filter(|((low, high), _)| low < high)
     }
 
-    /// What of `start..end` is dirty or under write-out.
+    /// What of `start..end` is dirty, under write-out or kept.
     pub(super) fn unclean(&self, start: u64, end: u64) -> Spans {
         let mut spans = Spans::default();
-        for (from, to) in self.dirty.within(start, end) {
-            spans.insert(from, to);
+        for set in [&self.dirty, &self.kept, &self.covered] {
+            for (from, to) in set.within(start, end) {
+                spans.insert(from, to);
+            }
         }
         for ((from, to), flight) in self.flying(start, end) {
             if !flight.forgotten {
@@ -158,6 +167,11 @@ impl File {
             }
         }
         spans
+    }
+
+    /// Whether any byte of `start..end` waits for a flush.
+    pub(super) fn is_kept(&self, start: u64, end: u64) -> bool {
+        self.kept.overlaps(start, end) || self.covered.overlaps(start, end)
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -15,8 +15,10 @@ pub(super) struct Index {
     pub(super) page_bytes: u64,
     /// Bytes of a block where blocks are written one by one.
     pub(super) block_bytes: Option<u64>,
-    /// Pages with a dirty byte or a byte under write-out.
+    /// Pages with a byte that is dirty, under write-out or kept.
     pub(super) held_pages: u64,
+    /// Those of them that are only kept.
+    pub(super) kept_pages: u64,
     /// Pages with a dirty byte.
     pub(super) unwritten_pages: u64,
     /// Pages that may be written and are not due, by the time since when they are dirty.
@@ -35,6 +37,7 @@ impl Index {
             page_bytes,
             block_bytes,
             held_pages: 0,
+            kept_pages: 0,
             unwritten_pages: 0,
             ages: BTreeSet::new(),
             retries: BTreeSet::new(),
@@ -106,7 +109,21 @@ impl Index {
         } else {
             self.withdraw(number, file, page_number);
         }
-        if !dirty && page.flights == 0 {
+        let is_kept = file.is_kept(start, end);
+        let only_kept = is_kept && !dirty && page.flights == 0;
+        if only_kept != page.only_kept
+            && let Some(page) = file.pages.get_mut(&page_number)
+        {
+            page.only_kept = only_kept;
+            // It was written a moment ago.
+            page.fresh = false;
+            if only_kept {
+                self.kept_pages += 1;
+            } else {
+                self.kept_pages -= 1;
+            }
+        }
+        if !dirty && page.flights == 0 && !is_kept {
             if page.waiting {
                 self.retries.remove(&(page.retry_at, number, page_number));
             }

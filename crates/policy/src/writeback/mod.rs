@@ -24,6 +24,9 @@
 //!                       +-------------------------------------------+
 //! ```
 //!
+//! A device that may lose what it took, and say so, has its bytes *kept* until a flush was good
+//! (`kept.rs`).
+//!
 //! Dirty *memory* is what is limited: a page with one dirty byte counts as a page.
 //!
 //! There are no threads here. One [`WriteBack`] belongs to one device; the caller keeps it under
@@ -35,6 +38,7 @@ mod counts;
 mod discard;
 mod file;
 mod index;
+mod kept;
 mod pacing;
 mod recent;
 mod selection;

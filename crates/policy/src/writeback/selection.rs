@@ -63,13 +63,14 @@ impl WriteBack {
         Some(self.hand_out(file, span, reason))
     }
 
-    /// When [`WriteBack::next`] may have something without any other event. `None` when nothing is
+    /// When [`WriteBack::next`] may have something, or a flush is wanted, without any other event.
+    /// `None` when nothing is
     /// dirty, or only the end of a write can change that.
     #[must_use]
     pub fn next_at(&self, now: Duration) -> Option<Duration> {
         let now = self.now.max(now);
         if self.flight_stopped {
-            return None;
+            return self.flush_at().map(|at| at.max(now));
         }
         if self.has_work() {
             return Some(now);
@@ -77,7 +78,7 @@ impl WriteBack {
         let ages = self.index.ages.first();
         let expiry = ages.map(|&(since, ..)| self.expires_at(since));
         let retry = self.index.retries.first().map(|&(at, ..)| at);
-        let next = [expiry, retry].into_iter().flatten().min();
+        let next = [expiry, retry, self.flush_at()].into_iter().flatten().min();
         next.map(|at| at.max(now))
     }
 
@@ -319,6 +320,7 @@ impl WriteBack {
             end,
             parts: Vec::new(),
             since: self.now,
+            began: self.now,
             cut: false,
         };
         if let Some(file) = self.files.get_mut(&number) {

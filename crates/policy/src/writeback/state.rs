@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::file::{File, Flight};
 use super::index::Index;
+use super::kept::Flushes;
 use super::pacing::Pacing;
 use super::selection::Turn;
 use super::spans::{Span, Spans};
@@ -22,6 +23,8 @@ pub(super) struct Flying {
     pub(super) parts: Vec<Span>,
     /// When the oldest of its pages became dirty.
     pub(super) since: Duration,
+    /// When it was handed out.
+    pub(super) began: Duration,
     /// Bytes of it were discarded since.
     pub(super) cut: bool,
 }
@@ -43,6 +46,7 @@ pub struct WriteBack {
     pub(super) turn: Turn,
     pub(super) pacing: Pacing,
     pub(super) habits: Habits,
+    pub(super) flushes: Flushes,
     pub(super) counts: Counts,
 }
 
@@ -66,6 +70,7 @@ impl WriteBack {
             turn: Turn::default(),
             pacing: Pacing::new(&settings),
             habits: Habits::default(),
+            flushes: Flushes::default(),
             counts: Counts::default(),
         }
     }
@@ -76,7 +81,8 @@ impl WriteBack {
         self.settings.rule
     }
 
-    /// What of a range is dirty or under write-out, ascending, not touching.
+    /// What of a range is dirty, under write-out or kept, ascending, not touching: what memory
+    /// alone has for certain.
     pub fn dirty_in(
         &self,
         file: FileNumber,
@@ -85,8 +91,10 @@ impl WriteBack {
         let (start, end) = (extent.offset, extent.end());
         let mut spans = Spans::default();
         if let Some(file) = self.files.get(&file) {
-            for (from, to) in file.dirty.within(start, end) {
-                spans.insert(from, to);
+            for set in [&file.dirty, &file.kept, &file.covered] {
+                for (from, to) in set.within(start, end) {
+                    spans.insert(from, to);
+                }
             }
             let flights = file.flying(start, end).map(|(_, flight)| flight);
             let flights = flights.filter(|flight| !flight.forgotten);
@@ -103,9 +111,17 @@ impl WriteBack {
         })
     }
 
-    /// Whether any byte of a range is dirty or under write-out.
+    /// Whether any byte of a range is dirty, under write-out or kept.
     #[must_use]
     pub fn is_dirty(&self, file: FileNumber, extent: Extent) -> bool {
+        let (start, end) = (extent.offset, extent.end());
+        let is_kept = |file: &File| file.is_kept(start, end);
+        self.is_unwritten(file, extent) || self.files.get(&file).is_some_and(is_kept)
+    }
+
+    /// Whether any byte of a range is dirty or under write-out.
+    #[must_use]
+    pub fn is_unwritten(&self, file: FileNumber, extent: Extent) -> bool {
         let (start, end) = (extent.offset, extent.end());
         self.files.get(&file).is_some_and(|file| {
             file.dirty.overlaps(start, end)
@@ -122,13 +138,16 @@ impl WriteBack {
     }
 
     /// Drops what is dirty in a file: it will not be written, unless it is under write-out
-    /// already. Pending tags of the file fail. Says how many bytes were dirty or under write-out.
+    /// already. Pending tags of the file fail. Says how many bytes were dirty, under write-out or
+    /// kept.
     pub fn forget(&mut self, number: FileNumber) -> u64 {
         let Some(file) = self.files.get_mut(&number) else {
             return 0;
         };
         let bytes = file.unclean(0, u64::MAX).bytes();
         file.dirty.clear();
+        file.kept.clear();
+        file.covered.clear();
         file.due_blocks.clear();
         let pages: Vec<u64> = file.pages.keys().copied().collect();
         for Flight { forgotten, .. } in file.flights.values_mut() {
@@ -162,7 +181,7 @@ impl WriteBack {
         self.flight_bytes
     }
 
-    /// Pages with a dirty byte or a byte under write-out: what the limits are about.
+    /// Pages with a byte that is dirty, under write-out or kept: what the limits are about.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.index.held_pages

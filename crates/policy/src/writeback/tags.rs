@@ -170,6 +170,21 @@ impl WriteBack {
         tag
     }
 
+    /// Bytes of a tag that were not handed out yet, and writes that it waits for.
+    #[must_use]
+    pub fn tag_left(&self, tag: Tag) -> (u64, usize) {
+        let tagged = self.tags.pending.get(&tag);
+        tagged.map_or((0, 0), |tagged| (tagged.todo.bytes(), tagged.waits.len()))
+    }
+
+    /// When the oldest of the writes that a tag waits for was handed out.
+    #[must_use]
+    pub fn tag_waits_since(&self, tag: Tag) -> Option<Duration> {
+        // Names ascend with time.
+        let oldest = self.tags.pending.get(&tag)?.waits.first()?;
+        self.flying.get(oldest).map(|flying| flying.began)
+    }
+
     /// How far a tag is. A tag whose end was told is forgotten.
     pub fn tag_state(&mut self, tag: Tag) -> TagState {
         if self.tags.pending.contains_key(&tag) {

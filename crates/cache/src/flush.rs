@@ -1,0 +1,232 @@
+//! Flushes: one at a time for a device, shared by all who wait, begun by them or by nobody.
+//!
+//! A flush is sent and answered like any request; nobody is held by it. Who waits for it looks for
+//! the answer and does what follows; where nobody waits, the flusher does. There are two kinds of
+//! devices:
+//!
+//! - An ordinary one has the bytes. When a flush fails they may be gone, see [`crate::commit`].
+//! - One that [wants them kept](Device::keeps_until_flush) does not promise anything before the
+//!   flush, and memory has all of it until then: a failed flush costs nothing but writing again.
+//!   When the device knows why ([`Replay`](DeviceError::Replay)), nobody is even told. So that
+//!   memory does not fill up with what is kept, the policy says when to flush although nobody
+//!   waits ([`pagewell_policy::writeback`]).
+//!
+//! [`Device::keeps_until_flush`]: pagewell_device::Device::keeps_until_flush
+
+use std::sync::Arc;
+use std::sync::MutexGuard;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names::{
+    CACHE_FLUSH_ERRORS, CACHE_FLUSHES, CACHE_FLUSHES_SHARED, CACHE_FLUSHES_UNASKED,
+    CACHE_REPLAYED_BYTES, CACHE_REPLAYS,
+};
+use pagewell_device::{Error as DeviceError, Issuer, Request};
+use pagewell_policy::elevator::Extent;
+
+use crate::commit::TICK;
+use crate::dirty::{Dirty, Flush};
+use crate::object::Object;
+use crate::spans::Spans;
+use crate::{PAGE_BYTES, Result};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// A flush on its way.
+pub(crate) struct Flushing {
+    pub(crate) flush: Arc<Flush>,
+    /// What of it.
+    pub(crate) spans: Spans,
+    number: u64,
+    since: Instant,
+    answer: Option<Result<(), DeviceError>>,
+}
+
+impl Flushing {
+    pub(crate) fn new(flush: Arc<Flush>, spans: Spans, number: u64) -> Self {
+        Self {
+            flush,
+            spans,
+            number,
+            since: Instant::now(),
+            answer: None,
+        }
+    }
+
+    pub(crate) fn has_answer(&self) -> bool {
+        self.answer.is_some()
+    }
+}
+
+impl Object {
+    /// Flushes, or waits for the flush that covers what was written of the range until now.
+    pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
+        let began = Instant::now();
+        let mut dirty = self.writes.lock();
+        let needed = dirty.flush_needed(extent);
+        let mut is_first = true;
+        while let Some(needed) = needed.as_ref().filter(|flush| !flush.has_ended()) {
+            if dirty.closed {
+                return Err(self.abandoned(extent.offset));
+            }
+            if dirty.flushing.is_none() {
+                // It has not ended: it is the next one.
+                debug_assert!(Arc::ptr_eq(needed, &dirty.next_flush));
+                is_first = false;
+                self.start_flush(dirty);
+            } else {
+                // It was begun by somebody else.
+                CACHE_FLUSHES_SHARED.add(u64::from(std::mem::take(&mut is_first)));
+                drop(dirty);
+            }
+            self.settle_flush();
+            dirty = self.writes.lock();
+            if needed.has_ended() || dirty.has_answer() {
+                continue;
+            }
+            // Who has less patience than the device has time.
+            let is_old = |flushing: &Flushing| flushing.since.elapsed() >= patience;
+            if began.elapsed() >= patience && dirty.flushing.as_ref().is_some_and(is_old) {
+                return Err(self.no_answer(0, patience).into());
+            }
+            dirty = self.writes.wait(dirty, TICK);
+        }
+        match needed.and_then(|flush| flush.failure()) {
+            None if !dirty.lost.overlaps(extent) => Ok(()),
+            failure => Err(self.lost(failure.or_else(|| dirty.loss.clone()))),
+        }
+    }
+
+    /// Flushes when the policy wants it though nobody waits, and ends a flush that was answered.
+    pub(crate) fn tend_flush(self: &Arc<Self>) {
+        if !self.writes.has_started() {
+            return;
+        }
+        self.settle_flush();
+        let dirty = self.writes.lock();
+        let is_free = dirty.flushing.is_none() && !dirty.closed;
+        if is_free && dirty.policy.wants_flush(self.now()) {
+            CACHE_FLUSHES_UNASKED.add(1);
+            self.start_flush(dirty);
+            // It may have been answered at once.
+            self.settle_flush();
+        }
+    }
+
+    fn start_flush(self: &Arc<Self>, mut dirty: MutexGuard<'_, Dirty>) {
+        let number = dirty.begin_flush();
+        drop(dirty);
+        CACHE_FLUSHES.add(1);
+        let this = self.clone();
+        let flush = Request::flush(Issuer::Flusher, move |outcome| {
+            this.flush_answered(number, outcome.result);
+        });
+        self.queue.device().submit(flush);
+    }
+
+    fn flush_answered(self: &Arc<Self>, number: u64, answer: Result<(), DeviceError>) {
+        let mut dirty = self.writes.lock();
+        let is_waited_for = dirty.committers > 0;
+        match dirty.flushing.as_mut() {
+            Some(flushing) if flushing.number == number => flushing.answer = Some(answer),
+            // It was given up. Then what was written meanwhile is not known either.
+            _ => {
+                if let Err(error) = answer {
+                    CACHE_FLUSH_ERRORS.add(1);
+                    let unflushed = std::mem::take(&mut dirty.unflushed);
+                    self.flush_failed(&mut dirty, &unflushed, error);
+                }
+            }
+        }
+        drop(dirty);
+        self.writes.notify();
+        if !is_waited_for {
+            self.core.flusher.wake();
+        }
+    }
+
+    /// Ends a flush that was answered, or that was not in time: everybody learns how it went.
+    fn settle_flush(self: &Arc<Self>) {
+        let mut dirty = self.writes.lock();
+        let limit = self.settings.write_timeout;
+        let answer = dirty.flushing.as_mut().and_then(|flushing| {
+            let late = || flushing.since.elapsed() >= limit;
+            flushing
+                .answer
+                .take()
+                .or_else(|| late().then(|| Err(self.no_answer(0, limit))))
+        });
+        let Some(answer) = answer else {
+            return;
+        };
+        let Some(flushing) = dirty.flushing.take() else {
+            return;
+        };
+        let mut again = Spans::default();
+        match &answer {
+            Ok(()) => {
+                for (_, extent) in dirty.policy.flush_succeeded() {
+                    self.mark_clean(&dirty, extent);
+                }
+            }
+            Err(error) => {
+                CACHE_FLUSH_ERRORS.add(1);
+                again = flushing.spans;
+                // A device tells of an error once: it may have been one of a write that has
+                // ended since.
+                again.extend(std::mem::take(&mut dirty.unflushed));
+                self.flush_failed(&mut dirty, &again, error.clone());
+            }
+        }
+        flushing.flush.end(answer);
+        // There may be room.
+        dirty.ended += 1;
+        dirty.show();
+        drop(dirty);
+        if !self.keeps {
+            self.write_again(&again);
+        }
+        self.writes.notify();
+    }
+
+    /// A flush that had to cover these bytes has failed.
+    fn flush_failed(&self, dirty: &mut Dirty, spans: &Spans, error: DeviceError) {
+        if self.keeps {
+            let is_replay = matches!(error, DeviceError::Replay { .. });
+            let bytes = dirty.policy.flush_failed(is_replay, self.now());
+            CACHE_REPLAYED_BYTES.add(bytes);
+            if is_replay {
+                CACHE_REPLAYS.add(1);
+                dirty.replays += 1;
+                return;
+            }
+        } else {
+            dirty.lost.extend(spans.clone());
+        }
+        dirty.loss = Some(error);
+        self.writes.losses.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Makes dirty again, of what a failed flush has lost, what memory still has.
+    fn write_again(&self, spans: &Spans) {
+        for extent in spans.extents() {
+            let (mut at, end) = (extent.offset, extent.end().min(self.length_bytes));
+            while at < end {
+                let (page, start) = (at / PAGE, at % PAGE);
+                let length = (PAGE - start).min(end - at);
+                let key = self.key(page);
+                let _page = self.core.page_locks.lock(key);
+                if let Some(found) = self.core.find(key) {
+                    let units = self.units(start, length);
+                    if self.core.valid(found.frame) & units == units {
+                        let offset = at;
+                        self.note_written(found.slot, Extent { offset, length }, [None, None]);
+                    }
+                    self.core.table.unpin(found.slot);
+                }
+                at += length;
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Bytes that are written and not safe yet: the device may lose them, and say so.
+//!
+//! Problem: a server takes writes without making them durable, and forgets them when it is started
+//! again. Whoever wrote them has to have them until a flush was good, or they are gone for good.
+//!
+//! Rule: what is written goes from *under write-out* to *kept*. A flush covers all that is kept
+//! when it begins; when it succeeds that is clean, and when it does not, everything that is kept is
+//! dirty again.
+//!
+//! ```text
+//!                                  flush begins            flush is good
+//!   under write-out -----> kept ----------------> covered ---------------> clean
+//!                           |                        |
+//!   dirty <-----------------+-----------------------+  flush failed
+//! ```
+//!
+//! A kept page is memory that a writer cannot have, so it counts like a dirty one where writers
+//! ask for room. So that they get it, a flush is wanted when kept pages alone are more than the
+//! background limit, or a quarter of the limit and writers are about to be slowed; and when the
+//! oldest was kept for as long as a dirty byte may be. After a failure that has to wait, like
+//! writes, but only a moment after a replay.
+//!
+//! Why there is no deadlock: what is dirty and not under write-out is at most the background limit,
+//! half of the limit, or it is being written. A writer who is refused sees the whole limit used.
+//! Then what is kept is at least a quarter when the writes have ended, so a flush is wanted.
+
+use std::time::Duration;
+
+use super::file::File;
+use super::{Extent, FileNumber, WriteBack, WriteId};
+
+/// More spans than this make a flush wanted: each costs memory that no limit counts.
+const SPANS_MAX: usize = 65_536;
+/// The wait after a replay. Short, and always the same: a server that was started again once is
+/// well, and the longer bytes wait for their flush, the likelier it is that they are lost again.
+const REPLAY_DELAY: Duration = Duration::from_millis(10);
+
+/// What is known of flushes.
+#[derive(Debug, Default)]
+pub(super) struct Flushes {
+    /// Bytes that no flush covers yet are kept since then.
+    since: Option<Duration>,
+    /// One is on its way.
+    running: bool,
+    retry_at: Duration,
+    retry_delay: Duration,
+}
+
+impl WriteBack {
+    /// [`WriteBack::finished`] with success, of a write that the device may still lose.
+    pub fn finished_unflushed(&mut self, id: WriteId, now: Duration) {
+        let Some(flying) = self.flying.get(&id) else {
+            return self.finished(id, true, now);
+        };
+        let (number, parts) = (flying.file, flying.parts.clone());
+        if let Some(file) = self.files.get_mut(&number)
+            && file
+                .flights
+                .get(&flying.start)
+                .is_some_and(|one| !one.forgotten)
+        {
+            for (start, end) in parts {
+                file.kept.insert(start, end);
+            }
+            self.flushes.since.get_or_insert(self.now.max(now));
+        }
+        // The pages see it when the write lands.
+        self.finished(id, true, now);
+    }
+
+    /// A flush of the device begins: it covers what was written until now.
+    pub fn flush_begins(&mut self) {
+        self.flushes.running = true;
+        self.flushes.since = None;
+        for file in self.files.values_mut() {
+            let kept = std::mem::take(&mut file.kept);
+            for (start, end) in kept.within(0, u64::MAX) {
+                file.covered.insert(start, end);
+            }
+        }
+    }
+
+    /// The flush was good: what it covered is clean. Says what that is.
+    pub fn flush_succeeded(&mut self) -> Vec<(FileNumber, Extent)> {
+        self.flushes.running = false;
+        self.flushes.retry_at = Duration::ZERO;
+        self.flushes.retry_delay = Duration::ZERO;
+        let mut clean = Vec::new();
+        self.each_file(|number, file| {
+            let covered = std::mem::take(&mut file.covered);
+            let spans = covered.within(0, u64::MAX);
+            clean.extend(spans.map(|span| (number, extent(span))));
+        });
+        self.refresh_all(&clean);
+        clean
+    }
+
+    /// A flush failed: everything that is kept is dirty again. Says how many bytes that are. When it
+    /// failed because the device had lost what was not flushed, and is well, the next one need not
+    /// wait for long (`is_replay`).
+    pub fn flush_failed(&mut self, is_replay: bool, now: Duration) -> u64 {
+        let now = self.advance(now);
+        let flushes = &mut self.flushes;
+        flushes.running = false;
+        flushes.since = None;
+        let delay = flushes.retry_delay.saturating_mul(2);
+        let (least, most) = (self.settings.retry_min, self.settings.retry_max);
+        flushes.retry_delay = if is_replay {
+            REPLAY_DELAY
+        } else {
+            delay.clamp(least, most)
+        };
+        flushes.retry_at = now.saturating_add(flushes.retry_delay);
+        let mut again = Vec::new();
+        self.each_file(|number, file| {
+            for spans in [
+                std::mem::take(&mut file.kept),
+                std::mem::take(&mut file.covered),
+            ] {
+                for (start, end) in spans.within(0, u64::MAX) {
+                    file.dirty.insert(start, end);
+                    again.push((number, extent((start, end))));
+                }
+            }
+        });
+        self.refresh_all(&again);
+        let bytes = again.iter().map(|(_, extent)| extent.length).sum();
+        self.counts.replayed_bytes += bytes;
+        bytes
+    }
+
+    /// Whether a flush is wanted although nobody waits for one.
+    #[must_use]
+    pub fn wants_flush(&self, now: Duration) -> bool {
+        self.flush_at().is_some_and(|at| at <= self.now.max(now))
+    }
+
+    /// When a flush will be wanted, if nothing else happens.
+    pub(super) fn flush_at(&self) -> Option<Duration> {
+        let since = self.flushes.since.filter(|_| !self.flushes.running)?;
+        // All of it may have been discarded.
+        self.files.values().find(|file| !file.kept.is_empty())?;
+        let at = if self.is_pressed() {
+            Duration::ZERO
+        } else {
+            since.saturating_add(self.settings.expire)
+        };
+        Some(at.max(self.flushes.retry_at))
+    }
+
+    /// Whether kept pages are in the way of writers.
+    fn is_pressed(&self) -> bool {
+        let limits = self.limits();
+        let kept_bytes = self.kept_memory_bytes();
+        let is_tight = self.dirty_memory_bytes() > limits.free_run_bytes;
+        let spans: usize = self.files.values().map(|file| file.kept.count()).sum();
+        kept_bytes > limits.background_bytes
+            || is_tight && kept_bytes > 0 && kept_bytes >= limits.background_bytes / 2
+            || spans > SPANS_MAX
+    }
+
+    /// Bytes that are written and wait for a flush.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        let files = self.files.values();
+        files
+            .map(|file| file.kept.bytes() + file.covered.bytes())
+            .sum()
+    }
+
+    /// The memory of pages that are nothing else but kept, in bytes.
+    #[must_use]
+    pub fn kept_memory_bytes(&self) -> u64 {
+        self.index
+            .kept_pages
+            .saturating_mul(self.settings.page_bytes)
+    }
+
+    fn each_file(&mut self, mut work: impl FnMut(FileNumber, &mut File)) {
+        for (number, file) in &mut self.files {
+            work(*number, file);
+        }
+    }
+
+    /// Brings the pages of these bytes up to date.
+    fn refresh_all(&mut self, spans: &[(FileNumber, Extent)]) {
+        for (number, extent) in spans {
+            let Some(file) = self.files.get_mut(number) else {
+                continue;
+            };
+            for page in self.index.pages(extent.offset, extent.end()) {
+                self.index.refresh(*number, file, page);
+            }
+            if file.is_gone() {
+                self.files.remove(number);
+            }
+        }
+    }
+}
+
+fn extent((start, end): (u64, u64)) -> Extent {
+    Extent {
+        offset: start,
+        length: end - start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Admission, Rule, Settings, TagState};
+    use super::*;
+
+    const FILE: FileNumber = FileNumber(1);
+    const PAGE: u64 = 65_536;
+    const NOW: Duration = Duration::from_secs(1);
+
+    fn bytes(offset: u64, length: u64) -> Extent {
+        Extent { offset, length }
+    }
+
+    fn policy(pages: u64) -> WriteBack {
+        WriteBack::new(Settings::new(Rule::Delayed, pages * PAGE))
+    }
+
+    /// Writes everything out that is tagged or due.
+    fn write(policy: &mut WriteBack, now: Duration) -> u64 {
+        let mut bytes = 0;
+        while let Some(write) = policy.next(now) {
+            bytes += write.extent.length;
+            policy.finished_unflushed(write.id, now);
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_kept_until_a_flush_was_good() {
+        let mut policy = policy(100);
+        policy.wrote(FILE, bytes(100, 1000), NOW);
+        let tag = policy.tag(FILE, bytes(0, PAGE), NOW);
+        assert_eq!(write(&mut policy, NOW), 1000);
+        assert_eq!(policy.tag_state(tag), TagState::Written);
+        let all = bytes(0, u64::MAX);
+        assert!(policy.is_dirty(FILE, all) && !policy.is_unwritten(FILE, all));
+        assert_eq!((policy.dirty_bytes(), policy.kept_bytes()), (0, 1000));
+        assert_eq!(
+            (policy.dirty_pages(), policy.kept_memory_bytes()),
+            (1, PAGE)
+        );
+        policy.flush_begins();
+        // Written while the flush is on its way: the next one covers it.
+        policy.wrote(FILE, bytes(600, 1000), NOW);
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        assert_eq!(write(&mut policy, NOW), 1000);
+        assert_eq!(policy.flush_succeeded(), [(FILE, bytes(100, 1000))]);
+        assert_eq!(policy.kept_bytes(), 1000);
+        assert_eq!(
+            policy.dirty_in(FILE, all).collect::<Vec<_>>(),
+            [bytes(600, 1000)]
+        );
+        policy.flush_begins();
+        policy.flush_succeeded();
+        assert!(!policy.is_dirty(FILE, all));
+        assert_eq!((policy.dirty_pages(), policy.kept_memory_bytes()), (0, 0));
+        assert_eq!(policy.next_at(NOW), None);
+    }
+
+    #[test]
+    fn everything_kept_is_dirty_again_after_a_replay() {
+        let mut policy = policy(100);
+        policy.wrote(FILE, bytes(0, 1000), NOW);
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        write(&mut policy, NOW);
+        policy.flush_begins();
+        policy.wrote(FILE, bytes(500, 1000), NOW);
+        policy.wrote(FILE, bytes(PAGE, 10), NOW);
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        write(&mut policy, NOW);
+        assert_eq!(policy.discard(FILE, bytes(0, 100)), 0);
+        assert_eq!(policy.flush_failed(true, NOW), 400 + 1000 + 500);
+        assert_eq!((policy.dirty_bytes(), policy.kept_bytes()), (1410, 0));
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        assert_eq!(write(&mut policy, NOW), 1400);
+        assert_eq!(policy.forget(FILE), 1410);
+        assert_eq!((policy.dirty_pages(), policy.kept_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn an_old_one_makes_a_flush_wanted_and_a_failure_puts_it_off() {
+        let mut policy = policy(100);
+        policy.wrote(FILE, bytes(0, 1000), NOW);
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        write(&mut policy, NOW);
+        let at = NOW + policy.settings.expire;
+        assert_eq!(policy.next_at(NOW), Some(at));
+        assert!(!policy.wants_flush(NOW) && policy.wants_flush(at));
+        policy.flush_begins();
+        assert!(!policy.wants_flush(at));
+        assert_eq!(policy.next_at(at), None);
+        policy.flush_failed(false, at);
+        policy.tag(FILE, bytes(0, PAGE), at);
+        write(&mut policy, at);
+        assert!(!policy.wants_flush(at));
+        let later = at + policy.settings.expire * 2;
+        assert!(policy.wants_flush(later));
+    }
+
+    #[test]
+    fn writers_who_are_refused_get_room_by_flushes_whatever_the_limit() {
+        for pages in [1, 2, 3, 4, 5, 7, 16, 33] {
+            let mut policy = policy(pages);
+            let mut now = NOW;
+            let mut flushes = 0;
+            for page in 0..500 {
+                let one = bytes(page * PAGE, 100);
+                while policy.admit(FILE, one, now) == Admission::Refused {
+                    let moved = write(&mut policy, now) > 0;
+                    let wanted = policy.wants_flush(now);
+                    assert!(moved || wanted, "nothing helps, {pages} pages, page {page}");
+                    if wanted {
+                        policy.flush_begins();
+                        assert!(!policy.flush_succeeded().is_empty());
+                        flushes += 1;
+                    }
+                }
+                policy.wrote(FILE, one, now);
+                assert!(policy.dirty_pages() <= pages);
+                now += Duration::from_millis(1);
+            }
+            let least = 500 / pages;
+            assert!(flushes > 0 && flushes <= least * 5, "{flushes} for {pages}");
+        }
+    }
+}
