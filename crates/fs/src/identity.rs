@@ -2,9 +2,12 @@
 
 use std::fmt;
 
-/// The most bytes a [`FileId`] can hold. An NFSv3 handle has 64 bytes (RFC 1813 section 2.5,
-/// `NFS3_FHSIZE`); the server's own header (version, export, MAC) takes the other 16.
-pub const FILE_ID_BYTES_MAX: usize = 48;
+/// The most bytes a [`FileId`] can hold: those of a handle of NFSv3 (RFC 1813 section 2.5,
+/// `NFS3_FHSIZE`), which is the identifier of an object of a mounted export.
+pub const FILE_ID_BYTES_MAX: usize = 64;
+/// The most bytes of an identifier that this program's own server can put into a handle: its header
+/// (version, length, export, MAC) takes the other 14. All kinds but a mounted export stay below.
+pub const SERVED_ID_BYTES_MAX: usize = 50;
 
 /// Names one object of one file system: opaque to everyone but the file system that made it.
 ///

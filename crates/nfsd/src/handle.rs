@@ -3,7 +3,7 @@
 //! ```text
 //!   0        1          2           6            14
 //!   +--------+----------+-----------+------------+------------------------+
-//!   | version| id bytes | export    | MAC        | FileId, up to 48 bytes |
+//!   | version| id bytes | export    | MAC        | FileId, up to 50 bytes |
 //!   +--------+----------+-----------+------------+------------------------+
 //! ```
 //!
@@ -18,6 +18,7 @@
 use std::hash::Hasher;
 
 use pagewell_fs::FileId;
+use pagewell_fs::identity::FILE_ID_BYTES_MAX;
 use siphasher::sip::SipHasher24;
 
 const VERSION: u8 = 1;
@@ -36,11 +37,12 @@ pub enum Refused {
 /// Makes and reads handles.
 pub struct HandleKey([u8; 16]);
 
-/// A handle to send, inline.
+/// A handle to send, inline. Of an identifier that is too long it has more bytes than the protocol
+/// allows, and `nfs3::Handle` refuses it.
 #[derive(Clone, Copy)]
 pub struct WireHandle {
     length: usize,
-    bytes: [u8; 64],
+    bytes: [u8; HEADER_BYTES + FILE_ID_BYTES_MAX],
 }
 
 impl WireHandle {
@@ -72,9 +74,9 @@ impl HandleKey {
     #[must_use]
     pub fn encode(&self, export_number: u32, id: &FileId) -> WireHandle {
         let id = id.as_bytes();
-        let mut bytes = [0; 64];
+        let mut bytes = [0; HEADER_BYTES + FILE_ID_BYTES_MAX];
         bytes[0] = VERSION;
-        #[allow(clippy::cast_possible_truncation)] // at most 48
+        #[allow(clippy::cast_possible_truncation)] // at most 64
         let id_length = id.len() as u8;
         bytes[1] = id_length;
         bytes[2..MAC_AT].copy_from_slice(&export_number.to_be_bytes());
@@ -117,7 +119,7 @@ mod tests {
     #[test]
     fn only_our_own_handles_are_read() {
         let key = HandleKey::new(*b"0123456789abcdef");
-        for length in 0..=48usize {
+        for length in 0..=64usize {
             let id = FileId::new(&vec![length as u8; length]).unwrap();
             let handle = key.encode(7, &id);
             assert_eq!(key.decode(handle.as_bytes()), Ok((7, id)));

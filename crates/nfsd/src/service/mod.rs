@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names as counters;
 use pagewell_fs::Credentials;
+use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
@@ -132,6 +133,14 @@ impl Service {
             if exports.iter().any(|other| other.number == number) {
                 return Err(Error::Config(format!(
                     "export '{}' is there twice",
+                    export.name
+                )));
+            }
+            let id_bytes = export.filesystem.root().as_bytes().len();
+            if id_bytes > SERVED_ID_BYTES_MAX {
+                return Err(Error::Config(format!(
+                    "export '{}': its server's handles have {id_bytes} bytes, and only those of up \
+                     to {SERVED_ID_BYTES_MAX} can be served again",
                     export.name
                 )));
             }
