@@ -76,6 +76,12 @@ impl Bytes {
     /// Data of a file that lies in `runs`, one after the other. At least one byte and at most
     /// all of them: fewer before a byte that cannot be read.
     pub(crate) fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
+        let payload = self.try_payload(runs, may_block);
+        payload.map_err(|error| self.error(error))
+    }
+
+    /// [`Self::payload`], with the error of the cache.
+    pub(crate) fn try_payload(&self, runs: &[Run], may_block: bool) -> Result<Payload, CacheError> {
         let mode = ReadMode {
             may_block,
             issuer: Issuer::Reader,
@@ -90,7 +96,7 @@ impl Bytes {
         {
             return Ok(payload);
         }
-        Err(self.error(failure))
+        Err(failure)
     }
 
     fn lend_or_copy(&self, runs: &[Run], mode: ReadMode) -> Result<Payload, CacheError> {

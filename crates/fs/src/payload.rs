@@ -97,6 +97,26 @@ impl Payload {
         self.len() == 0
     }
 
+    /// Cuts off what is behind its first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        match self {
+            Self::File {
+                length: promised, ..
+            } => {
+                *promised = u32::try_from(length).map_or(*promised, |most| most.min(*promised));
+            }
+            Self::Pages(pages) => {
+                let mut left = length;
+                for page in &mut *pages {
+                    page.end = page.end.min(page.start.saturating_add(left));
+                    left -= page.end - page.start;
+                }
+                pages.retain(|page| page.start < page.end);
+            }
+            Self::Bytes(bytes) => bytes.truncate(length),
+        }
+    }
+
     /// Copies the payload to the front of `target` and says how many bytes came; fewer than
     /// [`Payload::len`] only when a file was truncated meanwhile or `target` is shorter.
     ///
@@ -186,6 +206,36 @@ mod tests {
             assert_eq!(&target[..5], b"23456");
         }
         assert_eq!(&*PageSlice::new(page, 8, 100), b"89");
+    }
+
+    #[test]
+    fn what_is_cut_off_is_not_copied() {
+        let page: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::new(b"0123456789".to_vec());
+        for length in 0..8 {
+            let pages = vec![
+                PageSlice::new(page.clone(), 2, 2),
+                PageSlice::new(page.clone(), 4, 3),
+            ];
+            let file = OpenFile::new(tempfile::tempfile().unwrap().into());
+            let file = Payload::File {
+                file,
+                offset: 2,
+                length: 5,
+            };
+            for mut payload in [
+                Payload::Pages(pages),
+                Payload::Bytes(b"23456".to_vec()),
+                file,
+            ] {
+                payload.truncate(length);
+                assert_eq!(payload.len(), length.min(5));
+                if !matches!(payload, Payload::File { .. }) {
+                    let mut target = [0; 8];
+                    let count = payload.copy_to(&mut target, true).unwrap();
+                    assert_eq!(&target[..count], &b"23456"[..length.min(5)]);
+                }
+            }
+        }
     }
 
     #[test]
