@@ -54,6 +54,8 @@ register! { COUNTERS, Counter:
         "Times that the memory of removed objects and names was handed back.";
     RAM_REFUSED = "pagewell_ram_refused_total",
         "Changes of a RAM file system refused or cut short because it was full.";
+    NFS_SILLY_RENAMES = "pagewell_nfs_silly_renames_total",
+        "Open files of mounted exports that were renamed because their last name was removed.";
     DEVICE_READS = "pagewell_device_reads_total", "Read requests made to files and block devices.";
     DEVICE_READ_BYTES = "pagewell_device_read_bytes_total",
         "Bytes read from files and block devices.";

@@ -18,6 +18,7 @@ pub mod identity;
 pub mod image;
 pub mod iso;
 pub mod name;
+pub mod nfs;
 pub mod open;
 pub mod payload;
 pub mod ram;

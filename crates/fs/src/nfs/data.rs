@@ -1,0 +1,366 @@
+//! Reading and writing files, through the cache.
+//!
+//! | who | holds the file's data | so that |
+//! |---|---|---|
+//! | reads, writes | shared | the region stays where it is |
+//! | throwing away, cutting off, moving to another region | alone | no write gets lost in between |
+//!
+//! What is thrown away was committed before: pages with bytes that are not safe at the server never
+//! leave the cache. A region is given back only when nothing of it is on its way, as a write that is
+//! would go to the file that has it next.
+
+use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+
+use pagewell_cache::{Error as CacheError, WriteMode};
+use pagewell_device::Error as DeviceError;
+use rustix::io::Errno;
+
+use super::node::Node;
+use super::regions::{FILE_BYTES_MAX, Region};
+use super::shared::Shared;
+use crate::bytes::Run;
+use crate::{
+    Access, Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Stability, Written,
+};
+
+/// Regions of others that are tried before a file is refused one.
+const REUSE_ATTEMPTS: usize = 64;
+
+impl Shared {
+    /// [`crate::FileSystem::read`].
+    pub(super) fn read(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadReply> {
+        let node = self.files.node(id);
+        self.check_data(call, &node, Access::READ | Access::EXECUTE)?;
+        self.settle(call, &node)?;
+        let size = node.lock().size();
+        let rest = size.saturating_sub(offset);
+        let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
+        let mut payload = Payload::Bytes(Vec::new());
+        if length > 0 {
+            let (_shared, region) = self.hold(call, &node, size)?;
+            node.lock().reader = Some(self.calls.credential(call.credentials));
+            let run = Run {
+                position: region.start() + offset,
+                length,
+                bound: Some(region.start() + size),
+            };
+            let read = self.bytes.try_payload(&[run], call.may_block);
+            payload = read.map_err(|error| self.error(&error))?;
+        }
+        // Somebody may have made it shorter, which the answers to the reads have told.
+        let size = node.lock().size();
+        let there = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
+        payload.truncate(there);
+        let attributes = match node.lock().known() {
+            Some(known) => known,
+            None => return Err(Error::Stale),
+        };
+        Ok(ReadReply {
+            end_of_file: offset.saturating_add(payload.len() as u64) >= size,
+            payload,
+            attributes,
+        })
+    }
+
+    /// [`crate::FileSystem::write`].
+    pub(super) fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        if self.limits.read_only {
+            return Err(Error::ReadOnly);
+        }
+        let verifier = self.write_verifier();
+        let is_stable = stability > Stability::Unstable || self.options.synchronous;
+        if is_stable {
+            Self::may_wait(call)?;
+        }
+        let node = self.files.node(id);
+        self.check_data(call, &node, Access::MODIFY | Access::EXTEND)?;
+        self.tell_failure(call, &node)?;
+        self.settle(call, &node)?;
+        let end = offset
+            .checked_add(data.len() as u64)
+            .ok_or(Error::FileTooLarge)?;
+        let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
+        if count > 0 {
+            let length = end.max(node.lock().size());
+            let (_shared, region) = self.hold(call, &node, length)?;
+            node.lock().writer = Some(self.calls.credential(call.credentials));
+            let mode = WriteMode {
+                may_block: call.may_block,
+            };
+            let written = self.device.write_at(region.start() + offset, data, mode);
+            if !matches!(written, Err(CacheError::WouldBlock)) {
+                // A write that failed may have changed some bytes.
+                node.lock().wrote(end);
+            }
+            written.map_err(|error| self.error(&error))?;
+        }
+        if is_stable {
+            self.commit_node(call, &node)?;
+        }
+        let after = node.lock().known();
+        Ok(Written {
+            count,
+            committed: if is_stable {
+                Stability::FileSync
+            } else {
+                Stability::Unstable
+            },
+            verifier,
+            change: Change {
+                before: None,
+                after,
+            },
+        })
+    }
+
+    /// [`crate::FileSystem::commit`]. Everything of the file, whatever the range.
+    pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
+        self.may_change(call)?;
+        let node = self.files.node(id);
+        self.check_data(call, &node, Access::ALL)?;
+        self.commit_node(call, &node)?;
+        let after = node.lock().known();
+        Ok(Committed {
+            verifier: self.write_verifier(),
+            change: Change {
+                before: None,
+                after,
+            },
+        })
+    }
+
+    /// Brings everything of a file to the server's stable storage, and tells of what could not be.
+    pub(super) fn commit_node(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        let region = node.lock().region;
+        if let Some(region) = region {
+            let writes = node.lock().writes();
+            let committed = self.device.commit(region.start(), region.length());
+            committed.map_err(|error| self.error(&error))?;
+            node.lock().cleaned(writes);
+        }
+        self.tell_failure(call, node)
+    }
+
+    /// [`crate::FileSystem::sync`].
+    pub(super) fn sync(&self) -> Result<()> {
+        self.device.sync().map_err(|error| self.error(&error))?;
+        let credentials = crate::Credentials::root();
+        let call = Call {
+            credentials: &credentials,
+            may_block: true,
+        };
+        let mut result = Ok(());
+        for node in self.files.failed() {
+            let told = self.tell_failure(&call, &node);
+            result = result.and(told);
+        }
+        result
+    }
+
+    /// Changes whenever something that was written may have been lost.
+    pub(super) fn write_verifier(&self) -> [u8; 8] {
+        let refused = self
+            .remote
+            .losses
+            .load(std::sync::atomic::Ordering::Acquire);
+        let losses = self.device.loss_epoch().wrapping_add(refused);
+        let moved = losses.wrapping_mul(crate::verifier::STEP);
+        self.verifier.wrapping_add(moved).to_be_bytes()
+    }
+
+    /// Waits until everything of a file is at the server.
+    pub(super) fn write_out(&self, node: &Node) -> Result<()> {
+        let (region, writes) = {
+            let state = node.lock();
+            (state.region, state.writes())
+        };
+        if let Some(region) = region {
+            let written = self.device.write_out(region.start(), region.length());
+            written.map_err(|error| self.error(&error))?;
+        }
+        node.lock().cleaned(writes);
+        Ok(())
+    }
+
+    /// Throws away what somebody else has changed, after writing what is ours.
+    pub(super) fn settle(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        if !node.lock().is_outdated() {
+            return Ok(());
+        }
+        Self::may_wait(call)?;
+        let _alone = alone(node);
+        let changes = node.lock().changes;
+        self.throw_away(node)?;
+        node.lock().data_changes = changes;
+        Ok(())
+    }
+
+    /// An error of a write that nobody was told of. What the server does not have is thrown away.
+    pub(super) fn tell_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        if node.lock().failure.is_none() {
+            return Ok(());
+        }
+        Self::may_wait(call)?;
+        let _alone = alone(node);
+        self.throw_away(node)?;
+        let mut state = node.lock();
+        let failure = state.failure.take();
+        state.changes += 1;
+        state.data_changes = state.changes;
+        state.doubt();
+        drop(state);
+        self.files.was_told(node);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Commits a file's data and discards it. The caller holds it alone.
+    fn throw_away(&self, node: &Node) -> Result<()> {
+        let (region, writes) = {
+            let state = node.lock();
+            (state.region, state.writes())
+        };
+        let Some(region) = region else {
+            return Ok(());
+        };
+        let committed = self.device.commit(region.start(), region.length());
+        committed.map_err(|error| self.error(&error))?;
+        self.device.discard(region.start(), region.length());
+        node.lock().cleaned(writes);
+        Ok(())
+    }
+
+    /// Discards what is behind the end of a file whose length was set. The caller holds it alone.
+    pub(super) fn cut_off(&self, node: &Node, size: u64) {
+        let mut state = node.lock();
+        state.cut(size);
+        let region = state.region;
+        drop(state);
+        if let Some(region) = region {
+            let inside = size.min(region.length());
+            self.device
+                .discard(region.start() + inside, region.length() - inside);
+        }
+    }
+
+    /// Forgets the data of a file that is no more.
+    pub(super) fn bury(&self, node: &Arc<Node>) {
+        let Ok(_alone) = node.data.try_write() else {
+            return;
+        };
+        let (region, writes) = {
+            let mut state = node.lock();
+            state.is_removed = true;
+            (state.region, state.writes())
+        };
+        let Some(region) = region else {
+            return;
+        };
+        let (start, length) = (region.start(), region.length());
+        self.device.discard(start, length);
+        node.lock().cleaned(writes);
+        if !self.device.has_dirty(start, length) && !self.device.has_unflushed(start, length) {
+            self.files.give_back(node);
+        }
+    }
+
+    /// Holds a file's data shared, with a region for `length` bytes.
+    fn hold<'a>(
+        &self,
+        call: &Call<'_>,
+        node: &'a Arc<Node>,
+        length: u64,
+    ) -> Result<(RwLockReadGuard<'a, ()>, Region)> {
+        if length > FILE_BYTES_MAX {
+            return Err(Error::FileTooLarge);
+        }
+        loop {
+            let guard = match node.data.try_read() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    Self::may_wait(call)?;
+                    node.data.read().unwrap_or_else(PoisonError::into_inner)
+                }
+            };
+            match self.files.region(node, length) {
+                Some(region) if length <= region.room() => {
+                    self.files.touch(region);
+                    return Ok((guard, region));
+                }
+                taken => {
+                    drop(guard);
+                    Self::may_wait(call)?;
+                    match taken {
+                        Some(_) => self.outgrow(node, length)?,
+                        None => self.make_room()?,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a region away that is too small; the next one is larger than it must be.
+    fn outgrow(&self, node: &Arc<Node>, length: u64) -> Result<()> {
+        let _alone = alone(node);
+        self.throw_away(node)?;
+        self.files.give_back(node);
+        let generous = (length + length / 2).min(FILE_BYTES_MAX);
+        self.files.region(node, generous);
+        Ok(())
+    }
+
+    /// Takes the region of a file that was not used for long.
+    fn make_room(&self) -> Result<()> {
+        for _ in 0..REUSE_ATTEMPTS {
+            let Some(victim) = self.files.offer() else {
+                break;
+            };
+            let Ok(_alone) = victim.data.try_write() else {
+                continue;
+            };
+            if self.throw_away(&victim).is_ok() {
+                self.files.give_back(&victim);
+                return Ok(());
+            }
+        }
+        Err(Error::TryLater)
+    }
+
+    /// What a caller is told of an error of the cache.
+    pub(super) fn error(&self, error: &CacheError) -> Error {
+        match error {
+            CacheError::WouldBlock => Error::WouldBlock,
+            CacheError::Memory { .. } => Error::TryLater,
+            CacheError::Device(DeviceError::Failed {
+                errno: Errno::AGAIN,
+                ..
+            }) => Error::TryLater,
+            CacheError::Device(DeviceError::Failed {
+                errno: Errno::IO, ..
+            }) => Error::Io(error.to_string()),
+            CacheError::Device(DeviceError::Failed { errno, .. }) => Error::from(*errno),
+            CacheError::Device(DeviceError::Abandoned { .. }) => {
+                Error::Io(format!("{}: the mount has ended", self.calls.name()))
+            }
+            other => Error::Io(other.to_string()),
+        }
+    }
+}
+
+/// Holds a file's data alone.
+pub(super) fn alone(node: &Node) -> RwLockWriteGuard<'_, ()> {
+    node.data.write().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,189 @@
+//! The objects of a mount that something is known of, and where their data lies.
+//!
+//! An object is forgotten when it was not used for long and nothing depends on it: nobody has it
+//! open, and no data of it is in the cache. An object with data stays as long as it has a region.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::generations::Generations;
+use super::node::Node;
+use super::regions::{Region, Regions};
+use crate::FileId;
+
+/// Objects of one mount that may be forgotten.
+pub(super) const NODES_MAX: usize = 1_000_000;
+
+/// See the module's text.
+pub(super) struct Files {
+    nodes: Mutex<Generations<FileId, Arc<Node>>>,
+    next_number: AtomicU64,
+    regions: RwLock<Regions<Arc<Node>>>,
+    /// Those with unstable writes that the server has taken.
+    uncommitted: Mutex<HashMap<u64, Arc<Node>>>,
+    /// Those with an error that nobody was told of.
+    failed: Mutex<HashMap<u64, Arc<Node>>>,
+}
+
+impl Files {
+    pub(super) fn new(nodes_max: usize, slots_max: u32) -> Self {
+        Self {
+            nodes: Mutex::new(Generations::new(nodes_max)),
+            next_number: AtomicU64::new(1),
+            regions: RwLock::new(Regions::new(slots_max)),
+            uncommitted: Mutex::default(),
+            failed: Mutex::default(),
+        }
+    }
+
+    /// The object of an identifier.
+    pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
+        let mut nodes = lock(&self.nodes);
+        if let Some(node) = nodes.get(id) {
+            return node.clone();
+        }
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let node = Arc::new(Node::new(*id, number));
+        // Who has it besides the table needs it to stay the only one of its identifier.
+        nodes.put(*id, node.clone(), |node| Arc::strong_count(node) == 1);
+        node
+    }
+
+    /// The object is gone, or another.
+    pub(super) fn forget(&self, node: &Node) {
+        let mut nodes = lock(&self.nodes);
+        if nodes
+            .get(&node.id)
+            .is_some_and(|known| known.number == node.number)
+        {
+            nodes.remove(&node.id);
+        }
+    }
+
+    /// Gives a file a region for `length` bytes, or says how large its present one is. The caller
+    /// holds the file's data shared or alone.
+    pub(super) fn region(&self, node: &Arc<Node>, length: u64) -> Option<Region> {
+        if let Some(region) = node.lock().region {
+            return Some(region);
+        }
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = node.lock();
+        if state.region.is_none() {
+            state.region = regions.take(length, node.clone());
+            state.data_changes = state.changes;
+        }
+        state.region
+    }
+
+    /// Notes that a region is used.
+    pub(super) fn touch(&self, region: Region) {
+        // Who cannot have it at once need not: the mark is a hint.
+        if let Ok(mut regions) = self.regions.try_write() {
+            regions.touch(region);
+        }
+    }
+
+    /// Takes a file's region away. The caller holds its data alone, and has thrown it away.
+    pub(super) fn give_back(&self, node: &Node) {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(region) = node.lock().region.take() {
+            regions.give_back(region);
+        }
+    }
+
+    /// A file whose region can be had by another.
+    pub(super) fn offer(&self) -> Option<Arc<Node>> {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let (node, _) = regions.offer(|node| node.lock().opens == 0)?;
+        Some(node.clone())
+    }
+
+    /// Whose byte of the address space this is, and the offset in the file.
+    pub(super) fn at(&self, address: u64) -> Option<(Arc<Node>, u64)> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let (node, region) = regions.owner(address)?;
+        Some((node.clone(), address - region.start()))
+    }
+
+    /// Files with regions.
+    #[cfg(test)]
+    pub(super) fn regions_taken(&self) -> usize {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        regions.owners().count()
+    }
+
+    /// The server has taken unstable writes of a file.
+    pub(super) fn note_uncommitted(&self, node: &Arc<Node>) {
+        lock(&self.uncommitted).insert(node.number, node.clone());
+    }
+
+    /// All of those; they are not noted any more.
+    pub(super) fn take_uncommitted(&self) -> Vec<Arc<Node>> {
+        lock(&self.uncommitted)
+            .drain()
+            .map(|(_, node)| node)
+            .collect()
+    }
+
+    /// A file has an error that nobody was told of.
+    pub(super) fn note_failed(&self, node: &Arc<Node>) {
+        lock(&self.failed).insert(node.number, node.clone());
+    }
+
+    /// Somebody was told.
+    pub(super) fn was_told(&self, node: &Node) {
+        lock(&self.failed).remove(&node.number);
+    }
+
+    /// Those that nobody was told of.
+    pub(super) fn failed(&self) -> Vec<Arc<Node>> {
+        lock(&self.failed).values().cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u32) -> FileId {
+        FileId::new(&number.to_ne_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_is_in_use_stays_the_only_one() {
+        let files = Files::new(100, 10);
+        let used = files.node(&id(0));
+        let with_data = files.node(&id(1)).number;
+        assert!(files.region(&files.node(&id(1)), 5).is_some());
+        for number in 2..2000 {
+            files.node(&id(number));
+        }
+        assert_eq!(files.node(&id(0)).number, used.number);
+        assert_eq!(files.node(&id(1)).number, with_data);
+        assert!(lock(&files.nodes).len() <= 110);
+        files.forget(&used);
+        assert_ne!(files.node(&id(0)).number, used.number);
+    }
+
+    #[test]
+    fn a_region_can_be_had_when_nobody_has_the_file_open() {
+        let files = Files::new(100, 2);
+        let (one, other) = (files.node(&id(1)), files.node(&id(2)));
+        let region = files.region(&one, 5).unwrap();
+        assert_eq!(files.region(&one, 1 << 50), Some(region));
+        files.region(&other, 5).unwrap();
+        assert!(files.region(&files.node(&id(3)), 5).is_none());
+        assert_eq!(files.at(region.start() + 7).unwrap().1, 7);
+        one.lock().opens = 1;
+        let offered = files.offer().unwrap();
+        assert_eq!(offered.number, other.number);
+        files.give_back(&offered);
+        assert!(files.region(&files.node(&id(3)), 5).is_some());
+        assert_eq!(files.regions_taken(), 2);
+    }
+}

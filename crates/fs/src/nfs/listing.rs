@@ -1,0 +1,440 @@
+//! Listings of directories.
+//!
+//! **Problem.** A front takes as many entries as fit into its own answer, and asks again after the
+//! last; the server's page had more, with attributes and handles that will be asked for next.
+//!
+//! **Rule.** Pages are kept with their directory, in order, as long as nobody has changed it. A
+//! listing goes on in a page that has the entry it goes on after. Entries come with attributes only
+//! while these are as good as asked for: a listing that begins anew after a while asks anew. What a
+//! page tells of objects and names is remembered like all else.
+//!
+//! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
+//!
+//! Few directories have listings kept, and of a large one only the last pages.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use pagewell_sunrpc::nfs3::{
+    FileAttributes, Procedure, ReaddirArguments, ReaddirPlusArguments, ReaddirPlusReply,
+    ReaddirReply, Status, Verifier,
+};
+use pagewell_sunrpc::xdr::Decode;
+
+use super::convert;
+use super::names::Meaning;
+use super::node::{Moment, Node};
+use super::shared::Shared;
+use crate::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
+
+/// Entries kept of one directory.
+const ENTRIES_MAX: usize = 32_768;
+/// Directories with listings.
+const LISTINGS_MAX: usize = 16;
+/// Largest page that is asked for, in bytes.
+const PAGE_BYTES_MAX: u32 = 1 << 20;
+/// A listing that goes on within this time shows attributes of its page.
+const ONE_LOOK: Duration = Duration::from_secs(1);
+
+/// One entry of a page.
+#[derive(Debug)]
+struct Listed {
+    name: Box<[u8]>,
+    file_id: u64,
+    cookie: u64,
+    id: Option<FileId>,
+}
+
+/// What one READDIR brought.
+#[derive(Debug)]
+struct Page {
+    /// The cookie that it was asked for with.
+    after: u64,
+    entries: Vec<Listed>,
+    is_last: bool,
+    has_attributes: bool,
+    came: Instant,
+    /// Of the directory, when it came.
+    stamp: (u64, u64),
+}
+
+/// Pages of one directory.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pages: Vec<Arc<Page>>,
+}
+
+/// Where a listing goes on.
+struct Spot {
+    page: Arc<Page>,
+    index: usize,
+}
+
+impl Listing {
+    /// Where the entry after `cookie` is.
+    fn find(&self, cookie: u64) -> Option<Spot> {
+        self.pages.iter().rev().find_map(|page| {
+            let index = if page.after == cookie {
+                0
+            } else {
+                1 + page
+                    .entries
+                    .iter()
+                    .position(|entry| entry.cookie == cookie)?
+            };
+            // After the last entry of a page the next page goes on.
+            (index < page.entries.len() || page.is_last).then(|| Spot {
+                page: page.clone(),
+                index,
+            })
+        })
+    }
+
+    fn push(&mut self, page: Arc<Page>) {
+        self.pages.retain(|other| other.after != page.after);
+        self.pages.push(page);
+        let entries = |pages: &[Arc<Page>]| pages.iter().map(|page| page.entries.len()).sum();
+        while self.pages.len() > 1 && ENTRIES_MAX < entries(&self.pages) {
+            self.pages.remove(0);
+        }
+    }
+}
+
+/// An answer of READDIR or READDIRPLUS, without the record that it was in.
+struct Answer {
+    directory: Option<FileAttributes>,
+    verifier: Verifier,
+    entries: Vec<(Listed, Option<FileAttributes>)>,
+    is_last: bool,
+}
+
+impl Shared {
+    /// [`crate::FileSystem::read_directory`].
+    pub(super) fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        let node = self.directory(call, directory)?;
+        self.check(call, &node, Access::READ)?;
+        let mut cookie = cookie;
+        loop {
+            let kept = self.kept(&node, cookie, with_attributes);
+            let spot = match kept {
+                Some(spot) => spot,
+                None => {
+                    let page = self.ask_page(call, &node, cookie, with_attributes)?;
+                    Spot { page, index: 0 }
+                }
+            };
+            let all = self.show(&spot, with_attributes, &mut cookie, visit);
+            let is_end = all && spot.page.is_last;
+            if is_end || !all {
+                let attributes = node.lock().known().ok_or(Error::Stale)?;
+                return Ok(DirectoryPage {
+                    attributes,
+                    end: is_end,
+                });
+            }
+        }
+    }
+
+    /// A page that was kept and may be shown.
+    fn kept(&self, node: &Node, cookie: u64, with_attributes: bool) -> Option<Spot> {
+        let stamp = node.stamp();
+        let spot = node.lock().listing.as_ref()?.find(cookie)?;
+        let is_new = cookie == 0;
+        // One that has begun may show names that we have removed since.
+        if is_new && spot.page.stamp != stamp {
+            return None;
+        }
+        let least = if is_new { Duration::ZERO } else { ONE_LOOK };
+        let good_for = self.options.ages.file_min.max(least);
+        let is_good =
+            !with_attributes || spot.page.has_attributes && spot.page.came.elapsed() < good_for;
+        is_good.then_some(spot)
+    }
+
+    /// Gives entries to the visitor; whether it took all.
+    fn show(
+        &self,
+        spot: &Spot,
+        with_attributes: bool,
+        cookie: &mut u64,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> bool {
+        for listed in spot.page.entries.iter().skip(spot.index) {
+            let id = listed.id.filter(|_| with_attributes);
+            let entry = id.and_then(|id| {
+                let attributes = self.files.node(&id).lock().known()?;
+                Some(Entry { id, attributes })
+            });
+            let taken = visit(&DirectoryEntry {
+                name: &listed.name,
+                file_id: listed.file_id,
+                cookie: listed.cookie,
+                entry,
+            });
+            if !taken {
+                return false;
+            }
+            *cookie = listed.cookie;
+        }
+        true
+    }
+
+    /// Asks for the page after `cookie`, and keeps it.
+    fn ask_page(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        cookie: u64,
+        with_attributes: bool,
+    ) -> Result<Arc<Page>> {
+        Self::may_wait(call)?;
+        let mut bytes = self.directory_bytes;
+        let mut verifier = if cookie == 0 {
+            [0; 8]
+        } else {
+            node.lock().cookie_verifier
+        };
+        let before = node.stamp();
+        let (answer, sent, has_attributes) = loop {
+            let plus = with_attributes && !self.lacks_plus.load(Ordering::Relaxed);
+            let asked = if plus {
+                self.send_readdirplus(call, node, (cookie, verifier), bytes)?
+            } else {
+                self.send_readdir(call, node, (cookie, verifier), bytes)?
+            };
+            match asked {
+                Ok((answer, sent)) => break (answer, sent, plus),
+                Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
+                Err(Status::TooSmall) if bytes < PAGE_BYTES_MAX => bytes *= 2,
+                // Some servers take a cookie back only without its verifier.
+                Err(Status::BadCookie) if verifier != [0; 8] => verifier = [0; 8],
+                Err(status) => return Err(convert::error(status)),
+            }
+        };
+        self.look(node, answer.directory.as_ref(), sent)?;
+        let is_stuck = |entry: &(Listed, _)| entry.0.cookie == cookie;
+        if answer.entries.is_empty() && !answer.is_last || answer.entries.iter().any(is_stuck) {
+            return Err(Error::Io("the listing does not go on".to_owned()));
+        }
+        let mut entries = Vec::with_capacity(answer.entries.len());
+        let is_unchanged = node.stamp() == before;
+        for (listed, attributes) in answer.entries {
+            if crate::name::check(&listed.name).is_ok() {
+                self.remember(node, &listed, attributes.as_ref(), sent, is_unchanged);
+                entries.push(listed);
+            }
+        }
+        let page = Arc::new(Page {
+            after: cookie,
+            entries,
+            is_last: answer.is_last,
+            has_attributes,
+            came: Instant::now(),
+            stamp: node.stamp(),
+        });
+        self.keep(node, &page, answer.verifier);
+        Ok(page)
+    }
+
+    /// Remembers what an entry tells of a name and an object.
+    fn remember(
+        &self,
+        directory: &Node,
+        listed: &Listed,
+        attributes: Option<&FileAttributes>,
+        sent: Moment,
+        is_unchanged: bool,
+    ) {
+        let (Some(id), Some(attributes)) = (listed.id, attributes) else {
+            return;
+        };
+        let node = self.files.node(&id);
+        let is_right = self.look(&node, Some(attributes), sent).is_ok();
+        if is_right && is_unchanged && !matches!(&*listed.name, b"." | b"..") {
+            self.names()
+                .put(directory.epoch(), &listed.name, Meaning::Object(id));
+        }
+    }
+
+    fn keep(&self, node: &Arc<Node>, page: &Arc<Page>, verifier: Verifier) {
+        let mut state = node.lock();
+        state.cookie_verifier = verifier;
+        let is_first = state.listing.is_none();
+        if page.after == 0 {
+            state.listing = None;
+        }
+        state.listing.get_or_insert_default().push(page.clone());
+        drop(state);
+        if is_first {
+            let mut listed = self
+                .listed
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            listed.push_back(Arc::downgrade(node));
+            let oldest = if listed.len() > LISTINGS_MAX {
+                listed.pop_front()
+            } else {
+                None
+            };
+            drop(listed);
+            if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade())
+                && oldest.number != node.number
+            {
+                oldest.lock().listing = None;
+            }
+        }
+    }
+
+    fn send_readdirplus(
+        &self,
+        call: &Call<'_>,
+        node: &Node,
+        (cookie, verifier): (u64, Verifier),
+        bytes: u32,
+    ) -> Result<std::result::Result<(Answer, Moment), Status>> {
+        let arguments = ReaddirPlusArguments {
+            directory: convert::handle(&node.id)?,
+            cookie,
+            verifier,
+            directory_count: bytes,
+            count_max: bytes,
+        };
+        let procedure = Procedure::ReaddirPlus;
+        let answer = self
+            .calls
+            .ask(procedure, call.credentials, &arguments, |decoder| {
+                Ok(ReaddirPlusReply::decode(decoder)?.map(|page| Answer {
+                    directory: page.directory_attributes,
+                    verifier: page.verifier,
+                    is_last: page.end,
+                    entries: page
+                        .entries
+                        .iter()
+                        .map(|entry| {
+                            let id = entry.handle.and_then(|handle| convert::id(handle).ok());
+                            let listed = Listed {
+                                name: entry.name.into(),
+                                file_id: entry.file_id,
+                                cookie: entry.cookie,
+                                id: id.filter(|_| entry.attributes.is_some()),
+                            };
+                            (listed, entry.attributes)
+                        })
+                        .collect(),
+                }))
+            })?;
+        let sent = answer.sent;
+        Ok(answer
+            .value
+            .map(|page| (page, sent))
+            .map_err(|failure| failure.status))
+    }
+
+    fn send_readdir(
+        &self,
+        call: &Call<'_>,
+        node: &Node,
+        (cookie, verifier): (u64, Verifier),
+        bytes: u32,
+    ) -> Result<std::result::Result<(Answer, Moment), Status>> {
+        let arguments = ReaddirArguments {
+            directory: convert::handle(&node.id)?,
+            cookie,
+            verifier,
+            count: bytes,
+        };
+        let procedure = Procedure::Readdir;
+        let answer = self
+            .calls
+            .ask(procedure, call.credentials, &arguments, |decoder| {
+                Ok(ReaddirReply::decode(decoder)?.map(|page| Answer {
+                    directory: page.directory_attributes,
+                    verifier: page.verifier,
+                    is_last: page.end,
+                    entries: page
+                        .entries
+                        .iter()
+                        .map(|entry| {
+                            let listed = Listed {
+                                name: entry.name.into(),
+                                file_id: entry.file_id,
+                                cookie: entry.cookie,
+                                id: None,
+                            };
+                            (listed, None)
+                        })
+                        .collect(),
+                }))
+            })?;
+        let sent = answer.sent;
+        Ok(answer
+            .value
+            .map(|page| (page, sent))
+            .map_err(|failure| failure.status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(after: u64, cookies: std::ops::Range<u64>, is_last: bool) -> Arc<Page> {
+        let listed = |cookie| Listed {
+            name: Box::from(&b"x"[..]),
+            file_id: cookie,
+            cookie,
+            id: None,
+        };
+        Arc::new(Page {
+            after,
+            entries: cookies.map(listed).collect(),
+            is_last,
+            has_attributes: false,
+            came: Instant::now(),
+            stamp: (0, 0),
+        })
+    }
+
+    #[test]
+    fn a_listing_goes_on_where_a_page_has_its_entry() {
+        let mut listing = Listing::default();
+        listing.push(page(0, 1..5, false));
+        listing.push(page(4, 5..9, true));
+        let found = |cookie| {
+            listing
+                .find(cookie)
+                .map(|spot| (spot.page.after, spot.index))
+        };
+        assert_eq!(found(0), Some((0, 0)));
+        assert_eq!(found(2), Some((0, 2)));
+        assert_eq!(found(4), Some((4, 0)));
+        assert_eq!(found(8), Some((4, 4)));
+        assert_eq!(found(99), None);
+        let mut unfinished = Listing::default();
+        unfinished.push(page(0, 1..5, false));
+        assert!(unfinished.find(4).is_none());
+    }
+
+    #[test]
+    fn of_a_large_directory_the_last_pages_are_kept() {
+        let mut listing = Listing::default();
+        for number in 0..100 {
+            listing.push(page(
+                number * 1000,
+                number * 1000 + 1..number * 1000 + 1001,
+                false,
+            ));
+        }
+        let kept: usize = listing.pages.iter().map(|page| page.entries.len()).sum();
+        assert!(kept <= ENTRIES_MAX, "{kept}");
+        assert!(listing.find(98_500).is_some() && listing.find(5).is_none());
+    }
+}

@@ -1,0 +1,384 @@
+//! Making objects and names: CREATE, MKDIR, SYMLINK, MKNOD, LINK.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pagewell_sunrpc::nfs3::{
+    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, FileAttributes,
+    LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, Status,
+    SymlinkArguments, WccData,
+};
+use pagewell_sunrpc::xdr::{Decode, Encode};
+
+use super::calls::whole;
+use super::convert;
+use super::names::Meaning;
+use super::node::Node;
+use super::repeat::NameChange;
+use super::shared::Shared;
+use crate::{
+    Attributes, Call, Change, CreateMode, Created, Entry, FileId, FileType, NodeKind, Result,
+    SetAttributes, SetTime,
+};
+
+/// What the procedures answer that make something, without the record that it was in.
+struct Made {
+    id: Option<FileId>,
+    attributes: Option<FileAttributes>,
+    directory: WccData,
+}
+
+/// A call that makes something.
+struct Making<'a> {
+    directory: &'a Node,
+    name: &'a [u8],
+    procedure: Procedure,
+    file_type: FileType,
+}
+
+/// How a call that makes something ended, when it was answered.
+#[allow(clippy::large_enum_variant)] // one at a time, on the stack
+enum Ended {
+    Made(Created),
+    Refused(Status),
+}
+
+impl Shared {
+    fn what<'a>(directory: &'a Node, name: &'a [u8]) -> Result<DirectoryOperation<'a>> {
+        Ok(DirectoryOperation {
+            directory: convert::handle(&directory.id)?,
+            name,
+        })
+    }
+
+    /// [`crate::FileSystem::create`].
+    ///
+    /// Length is set apart from the rest: of a file that is there already, the cache must know.
+    pub(super) fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.may_change(call)?;
+        crate::name::check_new(name)?;
+        let directory = self.directory(call, directory)?;
+        let (request, size) = match mode {
+            CreateMode::Unchecked(request) => (request, request.size),
+            CreateMode::Guarded(request) => {
+                return self.create_new(call, &directory, name, request);
+            }
+            CreateMode::Exclusive(verifier) => {
+                let how = CreateHow::Exclusive(*verifier);
+                return self.send_create(call, &directory, name, how)?.done();
+            }
+        };
+        let without_size = SetAttributes {
+            size: None,
+            ..*request
+        };
+        let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
+        let mut created = self.send_create(call, &directory, name, how)?.done()?;
+        if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
+            let request = SetAttributes {
+                size: Some(size),
+                ..SetAttributes::default()
+            };
+            self.set_attributes(call, &created.entry.id, &request, None)?;
+            created.entry.attributes = self.attributes(call, &created.entry.id)?;
+        }
+        Ok(created)
+    }
+
+    /// Makes a file that must not be there, with a verifier, so that a repeated call finds its own.
+    fn create_new(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+        request: &SetAttributes,
+    ) -> Result<Created> {
+        if !self.lacks_exclusive.load(Ordering::Relaxed) {
+            let how = CreateHow::Exclusive(fresh_verifier());
+            match self.send_create(call, directory, name, how)? {
+                Ended::Made(mut created) => {
+                    // The verifier may be in the times.
+                    let now = Some(SetTime::ToServerTime);
+                    let request = SetAttributes {
+                        size: request.size.filter(|size| *size > 0),
+                        accessed: request.accessed.or(now),
+                        modified: request.modified.or(now),
+                        ..*request
+                    };
+                    let change = self.set_attributes(call, &created.entry.id, &request, None)?;
+                    created.entry.attributes = match change.after {
+                        Some(after) => after,
+                        None => self.attributes(call, &created.entry.id)?,
+                    };
+                    return Ok(created);
+                }
+                Ended::Refused(Status::NotSupported) => {
+                    self.lacks_exclusive.store(true, Ordering::Relaxed);
+                }
+                refused @ Ended::Refused(_) => return refused.done(),
+            }
+        }
+        let how = CreateHow::Guarded(convert::set_attributes(request)?);
+        self.send_create(call, directory, name, how)?.done()
+    }
+
+    fn send_create(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+        how: CreateHow,
+    ) -> Result<Ended> {
+        let arguments = CreateArguments {
+            what: Self::what(directory, name)?,
+            how,
+        };
+        let (procedure, file_type) = (Procedure::Create, FileType::Regular);
+        let making = Making {
+            directory,
+            name,
+            procedure,
+            file_type,
+        };
+        self.make(call, &making, &arguments)
+    }
+
+    /// [`crate::FileSystem::make_directory`].
+    pub(super) fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.may_change(call)?;
+        crate::name::check_new(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let arguments = MkdirArguments {
+            what: Self::what(directory, name)?,
+            attributes: convert::set_attributes(attributes)?,
+        };
+        let (procedure, file_type) = (Procedure::Mkdir, FileType::Directory);
+        let making = Making {
+            directory,
+            name,
+            procedure,
+            file_type,
+        };
+        self.make(call, &making, &arguments)?.done()
+    }
+
+    /// [`crate::FileSystem::make_symlink`].
+    pub(super) fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.may_change(call)?;
+        crate::name::check_new(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let arguments = SymlinkArguments {
+            what: Self::what(directory, name)?,
+            attributes: convert::set_attributes(attributes)?,
+            target,
+        };
+        let (procedure, file_type) = (Procedure::Symlink, FileType::Symlink);
+        let making = Making {
+            directory,
+            name,
+            procedure,
+            file_type,
+        };
+        self.make(call, &making, &arguments)?.done()
+    }
+
+    /// [`crate::FileSystem::make_node`].
+    pub(super) fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.may_change(call)?;
+        crate::name::check_new(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let attributes = convert::set_attributes(attributes)?;
+        let device = |major, minor| DeviceNumber { major, minor };
+        let (node, file_type) = match kind {
+            NodeKind::CharacterDevice(major, minor) => (
+                NodeData::CharacterDevice(attributes, device(major, minor)),
+                FileType::CharacterDevice,
+            ),
+            NodeKind::BlockDevice(major, minor) => (
+                NodeData::BlockDevice(attributes, device(major, minor)),
+                FileType::BlockDevice,
+            ),
+            NodeKind::Socket => (NodeData::Socket(attributes), FileType::Socket),
+            NodeKind::Fifo => (NodeData::Fifo(attributes), FileType::Fifo),
+        };
+        let arguments = MknodArguments {
+            what: Self::what(directory, name)?,
+            node,
+        };
+        let procedure = Procedure::Mknod;
+        let making = Making {
+            directory,
+            name,
+            procedure,
+            file_type,
+        };
+        self.make(call, &making, &arguments)?.done()
+    }
+
+    fn make(&self, call: &Call<'_>, making: &Making<'_>, arguments: &impl Encode) -> Result<Ended> {
+        let (directory, name) = (making.directory, making.name);
+        directory.begin_change();
+        let answer = self
+            .calls
+            .ask(making.procedure, call.credentials, arguments, |decoder| {
+                Ok(CreateReply::decode(decoder)?.map(|made| Made {
+                    id: made.object.and_then(|handle| convert::id(handle).ok()),
+                    attributes: made.object_attributes,
+                    directory: made.directory_wcc,
+                }))
+            });
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                directory.end_change(None, None);
+                return Err(error);
+            }
+        };
+        let wcc = match &answer.value {
+            Ok(made) => made.directory,
+            Err(failure) => failure.body.directory_wcc,
+        };
+        let parent = self.end_change(directory, &wcc, answer.sent);
+        let entry = match answer.value {
+            Ok(Made {
+                id: Some(id),
+                attributes,
+                ..
+            }) => self.entry(call, id, attributes.as_ref(), answer.sent)?,
+            // The server need not tell the handle.
+            Ok(_) => self.ask_name(call, directory, name)?,
+            Err(failure) => {
+                let change = NameChange::Make(making.file_type);
+                match self.proven(
+                    call,
+                    directory,
+                    name,
+                    change,
+                    failure.status,
+                    answer.was_resent,
+                ) {
+                    Some(entry) => entry,
+                    None => {
+                        self.names().forget(directory.epoch(), name);
+                        return Ok(Ended::Refused(failure.status));
+                    }
+                }
+            }
+        };
+        self.names()
+            .put(directory.epoch(), name, Meaning::Object(entry.id));
+        Ok(Ended::Made(Created { entry, parent }))
+    }
+
+    /// The object that proves that a repeated call has been done before, when it was refused
+    /// because of that.
+    fn proven(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+        change: NameChange,
+        status: Status,
+        was_resent: bool,
+    ) -> Option<Entry> {
+        if !change.is_doubtful(status, was_resent) {
+            return None;
+        }
+        let found = self.ask_name(call, directory, name).ok();
+        found.filter(|_| change.is_proven_by(found.as_ref()))
+    }
+
+    /// [`crate::FileSystem::link`].
+    pub(super) fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        self.may_change(call)?;
+        crate::name::check_new(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let node = self.files.node(id);
+        let arguments = LinkArguments {
+            file: convert::handle(id)?,
+            link: Self::what(directory, name)?,
+        };
+        directory.begin_change();
+        let answer = self.calls.ask(
+            Procedure::Link,
+            call.credentials,
+            &arguments,
+            whole::<LinkReply>,
+        );
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                directory.end_change(None, None);
+                return Err(error);
+            }
+        };
+        let (wcc, attributes) = match &answer.value {
+            Ok(done) => (done.directory_wcc, done.file_attributes),
+            Err(failure) => (failure.body.directory_wcc, failure.body.file_attributes),
+        };
+        let parent = self.end_change(directory, &wcc, answer.sent);
+        node.excuse();
+        self.look(&node, attributes.as_ref(), answer.sent)?;
+        if let Err(failure) = answer.value {
+            let change = NameChange::Link(*id);
+            let (status, was_resent) = (failure.status, answer.was_resent);
+            if self
+                .proven(call, directory, name, change, status, was_resent)
+                .is_none()
+            {
+                self.names().forget(directory.epoch(), name);
+                return Err(convert::error(status));
+            }
+        }
+        self.names()
+            .put(directory.epoch(), name, Meaning::Object(*id));
+        Ok((self.attributes_of(call, &node)?, parent))
+    }
+}
+
+impl Ended {
+    fn done(self) -> Result<Created> {
+        match self {
+            Self::Made(created) => Ok(created),
+            Self::Refused(status) => Err(convert::error(status)),
+        }
+    }
+}
+
+/// A verifier that no other call has.
+fn fresh_verifier() -> [u8; 8] {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    crate::verifier::fresh().wrapping_add(count).to_be_bytes()
+}

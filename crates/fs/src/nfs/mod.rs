@@ -1,0 +1,79 @@
+//! A client of NFS version 3 (RFC 1813): an export of a server as a file system.
+//!
+//! ```text
+//!   FileSystem ──> names, attributes (remembered) ──> calls ──> sunrpc::client ──> server
+//!        └──> CachedDevice ──> RemoteDevice ──> READ, WRITE, COMMIT ──┘
+//! ```
+//!
+//! Data goes through the page cache, with its read-ahead and write-behind: all files of a mount are
+//! one device ([`regions`] says where each lies, [`remote`] what a request becomes). Names and
+//! attributes are remembered as long as they are believed ([`age`]), and whether a change of the
+//! server's was our own is told by weak cache consistency ([`wcc`]).
+//!
+//! **What programs may rely on.** What was written and closed is seen by who opens the file later,
+//! on any client (close-to-open). What was written and not committed survives a restart of the
+//! server, as the cache keeps it until it is committed, and not one of this program. Errors of
+//! writes are told once, to the next write, commit or close of the file. A file that is removed
+//! while it is open here stays until it is closed ([`silly`]).
+//!
+//! **What they may not.** There are no locks. Two clients that write to one file at the same time
+//! see what each wrote, byte by byte, and in no order. Attributes of a file with unwritten data are
+//! told after it was written. A name that another client makes or removes is seen when the
+//! directory's attributes are asked for again, within a minute at most.
+//!
+//! Reading order: [`url`], [`options`]; [`age`], [`wcc`], [`names`], [`regions`]; [`node`];
+//! [`remote`]; [`data`], [`opening`].
+
+mod age;
+mod calls;
+mod change;
+mod convert;
+mod data;
+mod files;
+mod filesystem;
+mod generations;
+mod later;
+mod listing;
+mod lookup;
+mod make;
+mod mount;
+mod names;
+mod node;
+mod opening;
+mod options;
+mod regions;
+mod remote;
+mod repeat;
+mod shared;
+mod silly;
+#[cfg(test)]
+mod testing;
+mod unlink;
+mod url;
+mod wcc;
+
+use std::sync::Arc;
+
+use pagewell_sunrpc::client::Mounted;
+
+pub use age::Ages;
+pub use options::{CallerPort, NfsOptions, ParseError, ReadAhead};
+pub use url::{SCHEME, Url};
+
+use shared::Shared;
+
+/// A mounted export. Dropping it brings everything to the server and unmounts.
+pub struct NfsFileSystem {
+    shared: Arc<Shared>,
+    mounted: Mounted,
+}
+
+impl std::fmt::Debug for NfsFileSystem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("NfsFileSystem")
+            .field("name", &self.shared.calls.name())
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,361 @@
+//! One remote object: what is known of it, and what was done to it and not told the server yet.
+//!
+//! **Which attributes are the newest.** Answers overtake each other. Each call has a moment, taken
+//! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
+//! call that was sent after that moment is newer; one that was on its way then is newer only if its
+//! times say so. Everything else is thrown away.
+//!
+//! **How long a file is.** Two lengths: that of the server, which decides what must be asked for at
+//! all, and the end of what was written here and is not at the server yet. What programs see is the
+//! larger.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use pagewell_sunrpc::client::EncodedCredential;
+
+use super::listing::Listing;
+use super::names::Epoch;
+use super::regions::Region;
+use super::silly::Silly;
+use super::wcc::{Consistency, Missing, Verdict, newness};
+use crate::{Access, Attributes, Credentials, Error, FileId, Timestamp, WccAttributes};
+
+/// Users whose access is remembered, for each object.
+const ACCESS_MAX: usize = 8;
+
+/// A moment in the life of a mount: see the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(u64);
+
+/// The clock of moments.
+#[derive(Debug)]
+pub(super) struct Moments(AtomicU64);
+
+impl Moments {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(1))
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Attributes that were told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    /// What was told.
+    pub(super) attributes: Attributes,
+    /// When the call was sent.
+    pub(super) sent: Moment,
+    /// When it was answered.
+    pub(super) answered: Moment,
+    /// Until when they are believed.
+    pub(super) until: Instant,
+}
+
+/// What a change of the server's that was not ours means for who looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Nothing that is cached is wrong.
+    Right,
+    /// It is another object now: the handle means nothing any more.
+    Another,
+}
+
+/// What one user may do.
+#[derive(Clone, Copy, Debug)]
+struct Granted {
+    credentials: Credentials,
+    asked: Access,
+    granted: Access,
+    /// Of the object, when it was asked: permissions change with it.
+    changed: Timestamp,
+}
+
+/// Unstable writes that the server has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Uncommitted {
+    /// What it said with the first.
+    pub(super) verifier: [u8; 8],
+    /// Whether it has said something else since: what was before that is gone.
+    pub(super) differs: bool,
+}
+
+/// What changes of a node.
+#[derive(Debug)]
+pub(super) struct State {
+    believed: Option<(Attributes, Instant)>,
+    /// When they were.
+    at: Moment,
+    consistency: Consistency,
+    /// How often somebody else has changed it.
+    pub(super) changes: u64,
+    /// [`Self::changes`] when the cached data was known to be right.
+    pub(super) data_changes: u64,
+    /// [`Self::changes`] at the last open.
+    pub(super) changes_at_open: Option<u64>,
+    /// Changes of names in it that are ours, begun or ended.
+    pub(super) own_changes: u64,
+    /// Length that the server knows.
+    pub(super) server_size: u64,
+    /// End of what was written here since everything was at the server.
+    unwritten_end: u64,
+    /// Local writes, and that number when everything was at the server.
+    writes: u64,
+    clean_at: u64,
+    pub(super) region: Option<Region>,
+    pub(super) uncommitted: Option<Uncommitted>,
+    /// An error of a write that nobody was told of.
+    pub(super) failure: Option<Error>,
+    /// On whose behalf data is read and written.
+    pub(super) reader: Option<EncodedCredential>,
+    pub(super) writer: Option<EncodedCredential>,
+    access: Vec<Granted>,
+    pub(super) opens: u32,
+    /// Its last name is gone: what cannot be written any more is nobody's loss.
+    pub(super) is_removed: bool,
+    pub(super) silly: Option<Silly>,
+    pub(super) listing: Option<Box<Listing>>,
+    pub(super) cookie_verifier: [u8; 8],
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The handle.
+    pub(super) id: FileId,
+    /// Tells nodes apart, also those of one handle at different times.
+    pub(super) number: u64,
+    /// Held shared while data is read and written, alone while it is thrown away, moved to another
+    /// region or cut off.
+    pub(super) data: RwLock<()>,
+    state: Mutex<State>,
+}
+
+impl Node {
+    pub(super) fn new(id: FileId, number: u64) -> Self {
+        Self {
+            id,
+            number,
+            data: RwLock::new(()),
+            state: Mutex::new(State {
+                believed: None,
+                at: Moment(0),
+                consistency: Consistency::new(Missing::Ours),
+                changes: 0,
+                data_changes: 0,
+                changes_at_open: None,
+                own_changes: 0,
+                server_size: 0,
+                unwritten_end: 0,
+                writes: 0,
+                clean_at: 0,
+                region: None,
+                uncommitted: None,
+                failure: None,
+                reader: None,
+                writer: None,
+                access: Vec::new(),
+                opens: 0,
+                is_removed: false,
+                silly: None,
+                listing: None,
+                cookie_verifier: [0; 8],
+            }),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes attributes that a call told which changed nothing.
+    pub(super) fn look(&self, told: &Told) -> Taken {
+        let mut state = self.lock();
+        if state.is_another(told) {
+            return Taken::Another;
+        }
+        if state.take(told) {
+            let verdict = state.consistency.look(told.attributes.wcc());
+            state.judge(verdict);
+        }
+        Taken::Right
+    }
+
+    /// A call that changes it is sent.
+    pub(super) fn begin_change(&self) {
+        let mut state = self.lock();
+        state.own_changes += 1;
+        state.consistency.begin();
+    }
+
+    /// It was answered, with these states as far as they were told.
+    pub(super) fn end_change(&self, before: Option<WccAttributes>, told: Option<&Told>) -> Taken {
+        let mut state = self.lock();
+        state.own_changes += 1;
+        if let Some(told) = told {
+            if state.is_another(told) {
+                state.consistency.end(None, None);
+                return Taken::Another;
+            }
+            state.take(told);
+        } else {
+            state.doubt();
+        }
+        let after = told.map(|told| told.attributes.wcc());
+        let verdict = state.consistency.end(before, after);
+        state.judge(verdict);
+        Taken::Right
+    }
+
+    /// A name of it was made, moved or removed by us.
+    pub(super) fn excuse(&self) {
+        let mut state = self.lock();
+        state.consistency.excuse();
+        state.doubt();
+    }
+
+    /// As a directory: what names in it are remembered with.
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch {
+            directory: self.number,
+            changes: self.lock().changes,
+        }
+    }
+
+    /// As a directory: stays the same as long as nobody has changed it, and we have not.
+    pub(super) fn stamp(&self) -> (u64, u64) {
+        let state = self.lock();
+        (state.changes, state.own_changes)
+    }
+}
+
+impl State {
+    fn is_another(&self, told: &Told) -> bool {
+        let told = &told.attributes;
+        self.believed
+            .is_some_and(|(known, _)| known.file_type != told.file_type)
+    }
+
+    /// Believes attributes if they are the newest; says whether they are.
+    fn take(&mut self, told: &Told) -> bool {
+        if let Some((known, _)) = &self.believed {
+            let newer = newness(&told.attributes.wcc()) > newness(&known.wcc());
+            if told.sent <= self.at && !newer {
+                return false;
+            }
+        } else if told.attributes.file_type.is_directory() && !self.consistency.is_changing() {
+            self.consistency = Consistency::new(Missing::Theirs);
+        }
+        self.believed = Some((told.attributes, told.until));
+        self.at = told.answered;
+        self.server_size = told.attributes.size;
+        true
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        if verdict == Verdict::Theirs {
+            self.changes += 1;
+            self.listing = None;
+        }
+    }
+
+    /// What is known of it, believed or not.
+    pub(super) fn known(&self) -> Option<Attributes> {
+        let (mut attributes, _) = self.believed?;
+        attributes.size = attributes.size.max(self.unwritten_end);
+        Some(attributes)
+    }
+
+    /// What is believed of it.
+    pub(super) fn believed(&self) -> Option<Attributes> {
+        let (_, until) = self.believed?;
+        (Instant::now() < until).then(|| self.known()).flatten()
+    }
+
+    /// The next one who looks is to ask.
+    pub(super) fn doubt(&mut self) {
+        if let Some((_, until)) = &mut self.believed {
+            *until = Instant::now();
+        }
+    }
+
+    /// Length as programs see it.
+    pub(super) fn size(&self) -> u64 {
+        self.server_size.max(self.unwritten_end)
+    }
+
+    /// The server has taken bytes up to here, and told no attributes.
+    pub(super) fn grew(&mut self, end: u64) {
+        self.server_size = self.server_size.max(end);
+    }
+
+    /// Bytes up to here were written into the cache.
+    pub(super) fn wrote(&mut self, end: u64) {
+        self.writes += 1;
+        self.unwritten_end = self.unwritten_end.max(end);
+    }
+
+    /// Whether something may not be at the server yet.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.writes != self.clean_at
+    }
+
+    /// To be given to [`Self::cleaned`] when what is dirty now is at the server.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Everything of before is at the server.
+    pub(super) fn cleaned(&mut self, writes: u64) {
+        if self.writes == writes {
+            self.clean_at = writes;
+            self.unwritten_end = 0;
+        }
+    }
+
+    /// Its length was set at the server.
+    pub(super) fn cut(&mut self, size: u64) {
+        self.server_size = size;
+        self.unwritten_end = 0;
+        if let Some((attributes, _)) = &mut self.believed {
+            attributes.size = size;
+        }
+    }
+
+    /// Whether somebody else has changed what is cached.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.region.is_some() && self.data_changes != self.changes
+    }
+
+    /// What a user may do, as far as it was asked and is believed.
+    pub(super) fn granted(&self, credentials: &Credentials, wanted: Access) -> Option<Access> {
+        let changed = self.believed()?.changed;
+        let found = self
+            .access
+            .iter()
+            .find(|one| one.credentials == *credentials)?;
+        let is_known = found.changed == changed && found.asked.0 & wanted.0 == wanted.0;
+        is_known.then_some(found.granted & wanted)
+    }
+
+    /// Remembers what a user may do.
+    pub(super) fn grant(&mut self, credentials: &Credentials, asked: Access, granted: Access) {
+        let Some((attributes, _)) = self.believed else {
+            return;
+        };
+        self.access.retain(|one| one.credentials != *credentials);
+        if self.access.len() == ACCESS_MAX {
+            self.access.remove(0);
+        }
+        self.access.push(Granted {
+            credentials: *credentials,
+            asked,
+            granted,
+            changed: attributes.changed,
+        });
+    }
+}

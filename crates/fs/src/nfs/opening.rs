@@ -1,0 +1,80 @@
+//! Opening and closing: what one program wrote and closed, another that opens it later sees.
+//!
+//! An open asks for the attributes, whatever is believed. When they tell of a change that was not
+//! ours, what is ours is written, and the cached data thrown away. A close writes everything, has it
+//! committed, and tells of errors; the attributes that come with the last answer are those that the
+//! next open compares.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::node::Node;
+use super::shared::Shared;
+use crate::{Call, FileId, Opened, Result};
+
+/// Keeps a file open.
+struct Hold {
+    shared: Arc<Shared>,
+    node: Arc<Node>,
+}
+
+impl Shared {
+    /// [`crate::FileSystem::open`].
+    pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
+        let node = self.files.node(id);
+        if self.options.close_to_open {
+            self.ask_attributes(call, &node)?;
+        }
+        let attributes = self.attributes_of(call, &node)?;
+        self.settle(call, &node)?;
+        let mut state = node.lock();
+        let changes = state.changes;
+        let keep_cache = state.changes_at_open.replace(changes) == Some(changes);
+        state.opens += 1;
+        let attributes = state.known().unwrap_or(attributes);
+        drop(state);
+        self.opens.fetch_add(1, Ordering::AcqRel);
+        let shared = self.clone();
+        Ok(Opened {
+            attributes,
+            keep_cache,
+            file: None,
+            hold: Some(Box::new(Hold { shared, node })),
+        })
+    }
+
+    /// [`crate::FileSystem::close`].
+    pub(super) fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+        let node = self.files.node(id);
+        let is_dirty = {
+            let state = node.lock();
+            state.is_dirty() || state.uncommitted.is_some()
+        };
+        if is_dirty {
+            Self::may_wait(call)?;
+            self.commit_node(call, &node)?;
+            if self.options.close_to_open {
+                // What the next open compares with; usually the last answer has told it.
+                self.attributes_of(call, &node)?;
+            }
+        }
+        self.tell_failure(call, &node)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.shared.opens.fetch_sub(1, Ordering::AcqRel);
+        let mut state = self.node.lock();
+        state.opens = state.opens.saturating_sub(1);
+        let silly = if state.opens == 0 {
+            state.silly.take()
+        } else {
+            None
+        };
+        drop(state);
+        if let Some(silly) = silly {
+            self.shared.remove_hidden(&self.node, &silly);
+        }
+    }
+}

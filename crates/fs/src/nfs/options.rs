@@ -1,0 +1,373 @@
+//! Options of a mount: what stands behind the question mark of a URL, or after `-o`.
+//!
+//! Each is `KEY` or `KEY=VALUE`. What is not known is an error that lists what is, and no value is
+//! bent to fit: a mount that quietly does something else than what was asked for is found out too
+//! late.
+
+use std::time::Duration;
+
+use super::age::Ages;
+
+/// Smallest transfer that can be asked for, in bytes.
+pub(super) const TRANSFER_BYTES_MIN: u32 = 1 << 10;
+/// Largest transfer that can be asked for, in bytes.
+pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+/// Most connections of one mount.
+pub(super) const CONNECTIONS_MAX: usize = 16;
+/// Most blocks of a fixed read-ahead.
+pub(super) const READ_AHEAD_BLOCKS_MAX: u32 = 256;
+/// Most attempts of a soft mount.
+const ATTEMPTS_MAX: u32 = 100;
+/// Longest time that an option can name: a day.
+const TIME_MAX: Duration = Duration::from_secs(86_400);
+/// Longest injected round trip.
+const DELAY_MAX: Duration = Duration::from_secs(10);
+
+/// Every key, for messages.
+const KEYS: &str = "port=N, mountport=N, connections=N, rsize=SIZE, wsize=SIZE, readahead=N|auto, \
+    ro, rw, soft, hard, timeo=SECONDS, retrans=N, sync, async, noatime, atime, acregmin=SECONDS, \
+    acregmax=SECONDS, acdirmin=SECONDS, acdirmax=SECONDS, actimeo=SECONDS, noac, cto, nocto, \
+    resvport, noresvport, delay=MILLISECONDS, version=3";
+
+/// Why options or a URL cannot be used: one reason, in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(pub(super) String);
+
+impl ParseError {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+/// How far ahead of a reader is fetched.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// As far as the round trip needs.
+    #[default]
+    Auto,
+    /// Always so many blocks of the size of a READ; 0 is off.
+    Blocks(u32),
+}
+
+/// From which port to call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallerPort {
+    /// A reserved one if this process may have it.
+    #[default]
+    ReservedIfPossible,
+    /// A reserved one, or nothing.
+    Reserved,
+    /// Any.
+    Any,
+}
+
+/// How to mount. [`NfsOptions::default`] is what a URL without options gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NfsOptions {
+    /// Port of NFS; `None` asks the port mapper, and then takes 2049.
+    pub port: Option<u16>,
+    /// Port of MOUNT; `None` tries that of NFS, then asks the port mapper.
+    pub mount_port: Option<u16>,
+    /// TCP connections, 1 to 16.
+    pub connections: usize,
+    /// Bytes of one READ; `None`: as many as the server takes, up to 1 MiB.
+    pub read_bytes: Option<u32>,
+    /// Bytes of one WRITE; `None` as above.
+    pub write_bytes: Option<u32>,
+    /// How far ahead of a reader is fetched.
+    pub read_ahead: ReadAhead,
+    /// Nothing is to be changed.
+    pub read_only: bool,
+    /// Give up after [`NfsOptions::attempts`] instead of waiting for ever.
+    pub soft: bool,
+    /// How long one attempt may take.
+    pub timeout: Duration,
+    /// Attempts of a soft mount.
+    pub attempts: u32,
+    /// Writes are on stable storage when they return.
+    pub synchronous: bool,
+    /// How long attributes are believed.
+    pub ages: Ages,
+    /// Attributes are asked for at each open.
+    pub close_to_open: bool,
+    /// From which port to call.
+    pub caller_port: CallerPort,
+    /// A round trip that is added to each call, for measuring.
+    pub delay: Option<Duration>,
+}
+
+impl Default for NfsOptions {
+    fn default() -> Self {
+        Self {
+            port: None,
+            mount_port: None,
+            connections: 1,
+            read_bytes: None,
+            write_bytes: None,
+            read_ahead: ReadAhead::Auto,
+            read_only: false,
+            soft: false,
+            timeout: Duration::from_secs(60),
+            attempts: 3,
+            synchronous: false,
+            ages: Ages::default(),
+            close_to_open: true,
+            caller_port: CallerPort::default(),
+            delay: None,
+        }
+    }
+}
+
+impl NfsOptions {
+    /// Sets what `text` says: `KEY` or `KEY=VALUE`.
+    ///
+    /// # Errors
+    /// With the key and what it takes, or every key when it is unknown.
+    pub fn set(&mut self, text: &str) -> Result<(), ParseError> {
+        let (key, value) = match text.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (text, None),
+        };
+        let field = Field { key, value };
+        match key {
+            "port" | "nfsport" => self.port = Some(field.number(1, 65_535)?),
+            "mountport" => self.mount_port = Some(field.number(1, 65_535)?),
+            "connections" | "nconnect" => self.connections = field.number(1, CONNECTIONS_MAX)?,
+            "rsize" => self.read_bytes = Some(field.transfer()?),
+            "wsize" => self.write_bytes = Some(field.transfer()?),
+            "readahead" if value == Some("auto") => self.read_ahead = ReadAhead::Auto,
+            "readahead" => {
+                self.read_ahead = ReadAhead::Blocks(field.number(0, READ_AHEAD_BLOCKS_MAX)?);
+            }
+            "timeo" => self.timeout = field.seconds(Duration::from_millis(1))?,
+            "retrans" => self.attempts = field.number(1, ATTEMPTS_MAX)?,
+            "delay" => self.delay = Some(field.time(1_000_000.0, Duration::ZERO, DELAY_MAX)?),
+            "version" | "vers" | "nfsvers" => drop(field.number::<u32>(3, 3)?),
+            "acregmin" | "acregmax" | "acdirmin" | "acdirmax" | "actimeo" => {
+                let time = field.seconds(Duration::ZERO)?;
+                self.ages.set(key, time);
+            }
+            _ => self.set_switch(&field)?,
+        }
+        Ok(())
+    }
+
+    fn set_switch(&mut self, field: &Field<'_>) -> Result<(), ParseError> {
+        match field.key {
+            "ro" => self.read_only = true,
+            "rw" => self.read_only = false,
+            "soft" => self.soft = true,
+            "hard" => self.soft = false,
+            "sync" => self.synchronous = true,
+            "async" => self.synchronous = false,
+            // Times of access are the server's: this client sets none by itself.
+            "noatime" | "atime" | "relatime" => {}
+            "noac" => {
+                self.ages = Ages::NONE;
+                self.synchronous = true;
+            }
+            "ac" => self.ages = Ages::default(),
+            "cto" => self.close_to_open = true,
+            "nocto" => self.close_to_open = false,
+            "resvport" => self.caller_port = CallerPort::Reserved,
+            "noresvport" => self.caller_port = CallerPort::Any,
+            key => {
+                return Err(ParseError::new(format!(
+                    "unknown option '{key}' (options are {KEYS})"
+                )));
+            }
+        }
+        match field.value {
+            None => Ok(()),
+            Some(_) => Err(field.wrong("takes no value")),
+        }
+    }
+
+    /// Refuses options that contradict each other.
+    ///
+    /// # Errors
+    /// With the two.
+    pub fn check(&self) -> Result<(), ParseError> {
+        let ages = &self.ages;
+        if ages.file_min > ages.file_max {
+            return Err(ParseError::new("acregmin is over acregmax"));
+        }
+        if ages.directory_min > ages.directory_max {
+            return Err(ParseError::new("acdirmin is over acdirmax"));
+        }
+        Ok(())
+    }
+}
+
+/// A key and its value, as they were given.
+struct Field<'a> {
+    key: &'a str,
+    value: Option<&'a str>,
+}
+
+impl Field<'_> {
+    fn wrong(&self, reason: &str) -> ParseError {
+        let value = self
+            .value
+            .map_or(String::new(), |value| format!("={value}"));
+        ParseError::new(format!("option '{}{value}': {reason}", self.key))
+    }
+
+    fn number<T>(&self, least: T, most: T) -> Result<T, ParseError>
+    where
+        T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy,
+    {
+        let number = self.value.and_then(|value| value.parse::<T>().ok());
+        number
+            .filter(|number| (least..=most).contains(number))
+            .ok_or_else(|| self.wrong(&format!("takes a number from {least} to {most}")))
+    }
+
+    /// A transfer size: a multiple of 1 KiB, with or without a unit.
+    fn transfer(&self) -> Result<u32, ParseError> {
+        let parse = |value: &str| {
+            let (digits, unit) = match value.as_bytes().last()? {
+                b'k' | b'K' => (&value[..value.len() - 1], 1u32 << 10),
+                b'm' | b'M' => (&value[..value.len() - 1], 1u32 << 20),
+                _ => (value, 1),
+            };
+            digits.parse::<u32>().ok()?.checked_mul(unit)
+        };
+        let range = TRANSFER_BYTES_MIN..=TRANSFER_BYTES_MAX;
+        self.value
+            .and_then(parse)
+            .filter(|size| range.contains(size) && size.is_multiple_of(TRANSFER_BYTES_MIN))
+            .ok_or_else(|| self.wrong("takes bytes from 1k to 1m, a multiple of 1k"))
+    }
+
+    fn seconds(&self, least: Duration) -> Result<Duration, ParseError> {
+        self.time(1_000_000_000.0, least, TIME_MAX)
+    }
+
+    /// A time in units of so many nanoseconds; it may have a fraction.
+    fn time(
+        &self,
+        unit_nanoseconds: f64,
+        least: Duration,
+        most: Duration,
+    ) -> Result<Duration, ParseError> {
+        let number = self.value.and_then(|value| value.parse::<f64>().ok());
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked before
+        let time = number
+            .map(|number| number * unit_nanoseconds)
+            .filter(|nanoseconds| (0.0..1e18).contains(nanoseconds))
+            .map(|nanoseconds| Duration::from_nanos(nanoseconds.round() as u64));
+        let unit = if unit_nanoseconds < 1e9 {
+            "milliseconds"
+        } else {
+            "seconds"
+        };
+        time.filter(|time| (least..=most).contains(time))
+            .ok_or_else(|| {
+                let scale = Duration::from_secs(1).as_secs_f64() * 1e9 / unit_nanoseconds;
+                let most = most.as_secs_f64() * scale;
+                self.wrong(&format!("takes {unit}, at most {most}"))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(texts: &[&str]) -> Result<NfsOptions, ParseError> {
+        let mut options = NfsOptions::default();
+        for text in texts {
+            options.set(text)?;
+        }
+        options.check().map(|()| options)
+    }
+
+    #[test]
+    fn each_option_sets_what_it_says() {
+        let all = options(&[
+            "mountport=7",
+            "connections=16",
+            "rsize=64k",
+            "wsize=32768",
+            "readahead=8",
+            "ro",
+            "soft",
+            "timeo=0.5",
+            "retrans=2",
+            "sync",
+            "nocto",
+            "noresvport",
+            "delay=0.1",
+            "acregmin=1",
+            "acregmax=2",
+            "acdirmin=3",
+            "acdirmax=4.5",
+            "noatime",
+            "version=3",
+            "nfsport=2050",
+        ])
+        .unwrap();
+        let expected = NfsOptions {
+            port: Some(2050),
+            mount_port: Some(7),
+            connections: 16,
+            read_bytes: Some(65_536),
+            write_bytes: Some(32_768),
+            read_ahead: ReadAhead::Blocks(8),
+            read_only: true,
+            soft: true,
+            timeout: Duration::from_millis(500),
+            attempts: 2,
+            synchronous: true,
+            ages: Ages {
+                file_min: Duration::from_secs(1),
+                file_max: Duration::from_secs(2),
+                directory_min: Duration::from_secs(3),
+                directory_max: Duration::from_millis(4500),
+            },
+            close_to_open: false,
+            caller_port: CallerPort::Any,
+            delay: Some(Duration::from_micros(100)),
+        };
+        assert_eq!(all, expected);
+        let undone = ["rw", "hard", "async", "cto", "readahead=auto", "ac"];
+        let texts: Vec<&str> = ["ro", "soft", "noac", "nocto", "readahead=0"]
+            .into_iter()
+            .chain(undone)
+            .collect();
+        assert_eq!(options(&texts).unwrap(), NfsOptions::default());
+        assert_eq!(options(&["actimeo=0"]).unwrap().ages, Ages::NONE);
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_the_reason() {
+        for (text, part) in [
+            ("rsize", "1k to 1m"),
+            ("rsize=512", "1k to 1m"),
+            ("rsize=2m", "1k to 1m"),
+            ("rsize=1025", "multiple of 1k"),
+            ("wsize=99999999999m", "1k to 1m"),
+            ("connections=0", "from 1 to 16"),
+            ("connections=17", "from 1 to 16"),
+            ("mountport=65536", "from 1 to 65535"),
+            ("readahead=-1", "from 0 to 256"),
+            ("timeo=0", "seconds, at most 86400"),
+            ("timeo=nan", "seconds"),
+            ("acregmin=-1", "seconds"),
+            ("acregmin=1e300", "seconds"),
+            ("delay=10001", "milliseconds, at most 10000"),
+            ("retrans=0", "from 1 to 100"),
+            ("version=4", "from 3 to 3"),
+            ("soft=1", "takes no value"),
+            ("bogus=1", "unknown option 'bogus' (options are port=N"),
+            ("", "unknown option ''"),
+            ("acregmin=61", "acregmin is over acregmax"),
+            ("acdirmax=1", "acdirmin is over acdirmax"),
+        ] {
+            let error = options(&[text]).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

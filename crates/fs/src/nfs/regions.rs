@@ -1,0 +1,278 @@
+//! Where each file lies in the address space of the mount.
+//!
+//! **Problem.** The page cache knows devices, and a device for each remote file would have a queue,
+//! a dirty limit and a read-ahead budget each. So all files of a mount share one device, a space of
+//! 2^56 bytes of which nothing is stored, and each file with cached data has a *region* of it: its
+//! byte 0 lies at the region's first.
+//!
+//! **Rule.** The space has 65,536 slots of 1 TiB. A region is a run of slots, one for nearly every
+//! file; the last MiB of a region belongs to no file, so that nothing adjacent ever belongs to two.
+//! When no slot is free, a clock hand goes round: regions that were used since it came by last are
+//! passed over once, the others are offered for reuse. A run of several slots is sought from the
+//! beginning, and found where they are free; only then neighbours are offered, too.
+//!
+//! ```text
+//!   slot  0        1        2        3        4
+//!         | file a | file b |     file c      | free ...
+//!                               > 1 TiB
+//! ```
+//!
+//! **Known weakness.** Files over 1 TiB need neighbouring free slots; with tens of thousands of
+//! files between, a mount that has used all its slots may have none and refuses such a file.
+
+/// Bytes of a slot: 2^40.
+pub(super) const SLOT_BITS: u32 = 40;
+/// Slots.
+pub(super) const SLOTS_MAX: u32 = 1 << 16;
+/// Bytes of the address space.
+pub(super) const SPACE_BYTES: u64 = (SLOTS_MAX as u64) << SLOT_BITS;
+/// Bytes at the end of a region that no file reaches: the longest request of a cache.
+const GUARD_BYTES: u64 = 1 << 20;
+/// The largest file: a quarter of the space.
+pub(super) const FILE_BYTES_MAX: u64 = SPACE_BYTES / 4 - GUARD_BYTES;
+
+/// A run of slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    first: u32,
+    slots: u32,
+}
+
+impl Region {
+    /// Address of byte 0 of the file.
+    pub(super) fn start(self) -> u64 {
+        u64::from(self.first) << SLOT_BITS
+    }
+
+    /// Bytes of the address space that nobody else has.
+    pub(super) fn length(self) -> u64 {
+        u64::from(self.slots) << SLOT_BITS
+    }
+
+    /// The longest file that fits.
+    pub(super) fn room(self) -> u64 {
+        self.length() - GUARD_BYTES
+    }
+}
+
+#[derive(Debug)]
+struct Used<T> {
+    owner: T,
+    slots: u32,
+    was_used: bool,
+}
+
+/// Regions and whose they are.
+#[derive(Debug)]
+pub(super) struct Regions<T> {
+    /// By slot; only the first of a region has its owner, the others stand `Behind` it.
+    slots: Vec<Slot<T>>,
+    slots_max: u32,
+    hand: u32,
+    /// No slot below this one is free.
+    free_from: u32,
+}
+
+#[derive(Debug)]
+enum Slot<T> {
+    Free,
+    First(Used<T>),
+    Behind(u32),
+}
+
+impl<T> Regions<T> {
+    pub(super) fn new(slots_max: u32) -> Self {
+        Self {
+            slots: Vec::new(),
+            slots_max: slots_max.min(SLOTS_MAX),
+            hand: 0,
+            free_from: 0,
+        }
+    }
+
+    /// A region for a file of `length` bytes; `None` when no run of free slots is long enough.
+    pub(super) fn take(&mut self, length: u64, owner: T) -> Option<Region> {
+        let slots = u32::try_from((length + GUARD_BYTES).div_ceil(1 << SLOT_BITS)).ok()?;
+        let first = self.find(slots)?;
+        let end = (first + slots) as usize;
+        if self.slots.len() < end {
+            self.slots.resize_with(end, || Slot::Free);
+        }
+        if first == self.free_from {
+            self.free_from = first + slots;
+        }
+        for slot in first + 1..first + slots {
+            self.slots[slot as usize] = Slot::Behind(first);
+        }
+        self.slots[first as usize] = Slot::First(Used {
+            owner,
+            slots,
+            was_used: true,
+        });
+        Some(Region { first, slots })
+    }
+
+    fn find(&self, slots: u32) -> Option<u32> {
+        let mut run = 0;
+        for slot in self.free_from..self.slots_max {
+            let is_free = self
+                .slots
+                .get(slot as usize)
+                .is_none_or(|slot| matches!(slot, Slot::Free));
+            run = if is_free { run + 1 } else { 0 };
+            if run == slots {
+                return Some(slot + 1 - slots);
+            }
+        }
+        None
+    }
+
+    /// Gives a region back.
+    pub(super) fn give_back(&mut self, region: Region) -> Option<T> {
+        let first = region.first as usize;
+        if !matches!(self.slots.get(first), Some(Slot::First(_))) {
+            return None;
+        }
+        let Slot::First(used) = std::mem::replace(&mut self.slots[first], Slot::Free) else {
+            return None;
+        };
+        for slot in &mut self.slots[first + 1..first + used.slots as usize] {
+            *slot = Slot::Free;
+        }
+        self.free_from = self.free_from.min(region.first);
+        Some(used.owner)
+    }
+
+    /// Notes that a region is used.
+    pub(super) fn touch(&mut self, region: Region) {
+        if let Some(Slot::First(used)) = self.slots.get_mut(region.first as usize) {
+            used.was_used = true;
+        }
+    }
+
+    /// Whose byte of the address space this is, and the region.
+    pub(super) fn owner(&self, address: u64) -> Option<(&T, Region)> {
+        let mut slot = u32::try_from(address >> SLOT_BITS).ok()?;
+        if let Slot::Behind(first) = self.slots.get(slot as usize)? {
+            slot = *first;
+        }
+        let Slot::First(used) = self.slots.get(slot as usize)? else {
+            return None;
+        };
+        let region = Region {
+            first: slot,
+            slots: used.slots,
+        };
+        Some((&used.owner, region))
+    }
+
+    /// The next region to be reused: one that was not used since the hand passed, and that
+    /// `may_go`. It stays taken.
+    pub(super) fn offer(&mut self, may_go: impl Fn(&T) -> bool) -> Option<(&T, Region)> {
+        let count = u32::try_from(self.slots.len()).unwrap_or(SLOTS_MAX);
+        // Twice round: the first time may only take marks away.
+        for _ in 0..2 * count {
+            let at = self.hand;
+            self.hand = if at + 1 < count { at + 1 } else { 0 };
+            if let Some(Slot::First(used)) = self.slots.get_mut(at as usize)
+                && !std::mem::take(&mut used.was_used)
+                && may_go(&used.owner)
+            {
+                return self.owner(u64::from(at) << SLOT_BITS);
+            }
+        }
+        None
+    }
+
+    /// Whose regions there are.
+    #[cfg(test)]
+    pub(super) fn owners(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::First(used) => Some(&used.owner),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    const TEBIBYTE: u64 = 1 << 40;
+
+    #[test]
+    fn a_region_is_as_long_as_the_file_needs() {
+        let mut regions = Regions::new(SLOTS_MAX);
+        let small = regions.take(0, 'a').unwrap();
+        let full = regions.take(TEBIBYTE - GUARD_BYTES, 'b').unwrap();
+        let over = regions.take(TEBIBYTE - GUARD_BYTES + 1, 'c').unwrap();
+        assert_eq!((small.start(), small.length()), (0, TEBIBYTE));
+        assert_eq!(
+            (full.start(), full.room()),
+            (TEBIBYTE, TEBIBYTE - GUARD_BYTES)
+        );
+        assert_eq!((over.start(), over.length()), (2 * TEBIBYTE, 2 * TEBIBYTE));
+        assert_eq!(regions.owner(4 * TEBIBYTE - 1), Some((&'c', over)));
+        assert_eq!(regions.owner(4 * TEBIBYTE), None);
+        assert_eq!(regions.owner(u64::MAX), None);
+        assert!(regions.take(FILE_BYTES_MAX, 'd').is_some());
+        assert!(regions.take(SPACE_BYTES, 'e').is_none());
+        assert_eq!(regions.give_back(over), Some('c'));
+        assert_eq!(regions.give_back(over), None);
+        assert_eq!(regions.owner(3 * TEBIBYTE), None);
+        assert_eq!(regions.take(1, 'f').unwrap().start(), 2 * TEBIBYTE);
+        assert_eq!(regions.owners().collect::<String>(), "abfd");
+    }
+
+    #[test]
+    fn the_hand_passes_over_what_was_used() {
+        let mut regions = Regions::new(3);
+        let taken: Vec<Region> = ('a'..='c')
+            .map(|name| regions.take(1, name).unwrap())
+            .collect();
+        assert!(regions.take(1, 'd').is_none());
+        assert_eq!(regions.offer(|_| true).unwrap().0, &'a');
+        assert_eq!(regions.offer(|_| true).unwrap().0, &'b');
+        regions.touch(taken[2]);
+        assert_eq!(regions.offer(|_| true).unwrap().0, &'a');
+        assert_eq!(regions.offer(|name| *name == 'c').unwrap().0, &'c');
+        assert!(regions.offer(|_| false).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_two_files_share_a_byte(
+            steps in proptest::collection::vec((0u64..3 * TEBIBYTE, any::<bool>(), 0usize..20), 1..200),
+        ) {
+            let mut regions = Regions::new(24);
+            let mut model: HashMap<usize, Region> = HashMap::new();
+            for (number, (length, give_back, which)) in steps.into_iter().enumerate() {
+                if give_back {
+                    if let Some(key) = model.keys().copied().nth(which) {
+                        let region = model.remove(&key).unwrap();
+                        prop_assert_eq!(regions.give_back(region), Some(key));
+                    }
+                } else if let Some(region) = regions.take(length, number) {
+                    prop_assert!(length <= region.room());
+                    for other in model.values() {
+                        let apart = region.start() >= other.start() + other.length()
+                            || other.start() >= region.start() + region.length();
+                        prop_assert!(apart);
+                    }
+                    model.insert(number, region);
+                } else {
+                    let used: u64 = model.values().map(|region| region.length()).sum();
+                    prop_assert!(used > 0);
+                }
+                for (owner, region) in &model {
+                    for address in [region.start(), region.start() + region.length() - 1] {
+                        prop_assert_eq!(regions.owner(address), Some((owner, *region)));
+                    }
+                }
+                prop_assert_eq!(regions.owners().count(), model.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,349 @@
+//! Removing and moving names: REMOVE, RMDIR, RENAME; and what is open when its name goes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pagewell_counters::names::NFS_SILLY_RENAMES;
+use pagewell_sunrpc::nfs3::{
+    DirectoryOperation, Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply,
+    RmdirArguments, Status,
+};
+use pagewell_sunrpc::xdr::Encode;
+
+use super::calls::whole;
+use super::convert;
+use super::names::Meaning;
+use super::node::Node;
+use super::repeat::NameChange;
+use super::shared::Shared;
+use super::silly::{self, Silly};
+use crate::{Call, Change, Entry, Error, FileId, Result};
+
+impl Shared {
+    /// [`crate::FileSystem::remove`].
+    pub(super) fn remove(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<Change> {
+        self.may_change(call)?;
+        crate::name::check_old(name)?;
+        let directory = self.directory(call, directory)?;
+        let target = self.target(call, &directory, name)?;
+        if let Some(target) = &target
+            && self.must_stay(call, target, name)?
+        {
+            return self.hide(call, &directory, name, target);
+        }
+        let change = self.remove_name(call, &directory, name)?;
+        if let Some(target) = target {
+            self.lost_a_name(&target);
+        }
+        Ok(change)
+    }
+
+    /// What a name means that is to go: looked up when it matters, which is when files are open.
+    fn target(
+        &self,
+        call: &Call<'_>,
+        directory: &Arc<Node>,
+        name: &[u8],
+    ) -> Result<Option<Arc<Node>>> {
+        if let Some(known) = self.known_meaning(directory, name) {
+            return Ok(Some(known));
+        }
+        if self.opens.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        match self.ask_name(call, directory, name) {
+            Ok(entry) => Ok(Some(self.files.node(&entry.id))),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the object must stay though this name goes: it is open, and has no other.
+    fn must_stay(&self, call: &Call<'_>, target: &Node, name: &[u8]) -> Result<bool> {
+        if target.lock().opens == 0 || silly::is_silly(name) {
+            return Ok(false);
+        }
+        let attributes = self.ask_attributes(call, target)?;
+        let is_hidden = target.lock().silly.is_some();
+        Ok(!attributes.file_type.is_directory() && attributes.link_count <= 1 && !is_hidden)
+    }
+
+    /// Renames what is open instead of removing it.
+    fn hide(
+        &self,
+        call: &Call<'_>,
+        directory: &Arc<Node>,
+        name: &[u8],
+        target: &Arc<Node>,
+    ) -> Result<Change> {
+        let number = target.lock().known().map_or(0, |known| known.file_id);
+        for _ in 0..silly::ATTEMPTS_MAX {
+            let hidden = silly::next_name(number);
+            match self.ask_name(call, directory, &hidden) {
+                Err(Error::NotFound) => {}
+                Ok(_) => continue,
+                Err(error) => return Err(error),
+            }
+            let (change, _) = self.send_rename(call, (directory, name), (directory, &hidden))?;
+            NFS_SILLY_RENAMES.add(1);
+            target.lock().silly = Some(Silly {
+                directory: directory.id,
+                name: hidden,
+                credentials: *call.credentials,
+            });
+            return Ok(change);
+        }
+        Err(Error::Exists)
+    }
+
+    /// Removes what was hidden, as its last user has gone.
+    pub(super) fn remove_hidden(&self, node: &Arc<Node>, silly: &Silly) {
+        let call = Call {
+            credentials: &silly.credentials,
+            may_block: true,
+        };
+        let directory = self.files.node(&silly.directory);
+        // A file that cannot be removed now stays, as it does when the client dies.
+        if self.remove_name(&call, &directory, &silly.name).is_ok() {
+            self.lost_a_name(node);
+        }
+    }
+
+    /// A name of it was removed; its data is forgotten when that was the last.
+    fn lost_a_name(&self, target: &Arc<Node>) {
+        let mut state = target.lock();
+        let was_last = state.known().is_some_and(|known| known.link_count <= 1);
+        let is_open = state.opens > 0;
+        drop(state);
+        target.excuse();
+        if was_last && !is_open {
+            self.bury(target);
+            self.files.forget(target);
+        }
+        state = target.lock();
+        state.doubt();
+    }
+
+    fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
+        let object = DirectoryOperation {
+            directory: convert::handle(&directory.id)?,
+            name,
+        };
+        self.send_remove(
+            call,
+            directory,
+            name,
+            Procedure::Remove,
+            &RemoveArguments { object },
+        )
+    }
+
+    /// [`crate::FileSystem::remove_directory`].
+    pub(super) fn remove_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<Change> {
+        self.may_change(call)?;
+        crate::name::check_old(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let target = self.known_meaning(directory, name);
+        let object = DirectoryOperation {
+            directory: convert::handle(&directory.id)?,
+            name,
+        };
+        let arguments = RmdirArguments { object };
+        let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
+        if let Some(target) = target {
+            target.lock().doubt();
+        }
+        Ok(change)
+    }
+
+    fn send_remove(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+        procedure: Procedure,
+        arguments: &impl Encode,
+    ) -> Result<Change> {
+        directory.begin_change();
+        let answer = self
+            .calls
+            .ask(procedure, call.credentials, arguments, whole::<RemoveReply>);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                directory.end_change(None, None);
+                return Err(error);
+            }
+        };
+        let wcc = match &answer.value {
+            Ok(done) => done.directory_wcc,
+            Err(failure) => failure.body.directory_wcc,
+        };
+        let change = self.end_change(directory, &wcc, answer.sent);
+        if let Err(failure) = answer.value {
+            let (status, was_resent) = (failure.status, answer.was_resent);
+            self.names().forget(directory.epoch(), name);
+            self.accept(
+                call,
+                directory,
+                name,
+                NameChange::Remove,
+                status,
+                was_resent,
+            )?;
+        }
+        self.names().put(directory.epoch(), name, Meaning::Nothing);
+        Ok(change)
+    }
+
+    /// Takes a refusal for success when a repeated call has been done before, as is proven by what
+    /// is at the name now.
+    fn accept(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+        change: NameChange,
+        status: Status,
+        was_resent: bool,
+    ) -> Result<()> {
+        let refusal = Err(convert::error(status));
+        if !change.is_doubtful(status, was_resent) {
+            return refusal;
+        }
+        let found: Option<Entry> = match self.ask_name(call, directory, name) {
+            Ok(entry) => Some(entry),
+            Err(Error::NotFound) => None,
+            Err(_) => return refusal,
+        };
+        if change.is_proven_by(found.as_ref()) {
+            Ok(())
+        } else {
+            refusal
+        }
+    }
+
+    /// [`crate::FileSystem::rename`].
+    pub(super) fn rename(
+        &self,
+        call: &Call<'_>,
+        from_directory: &FileId,
+        from_name: &[u8],
+        to_directory: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        self.may_change(call)?;
+        crate::name::check_old(from_name)?;
+        crate::name::check_old(to_name)?;
+        let from = self.directory(call, from_directory)?;
+        let to = self.directory(call, to_directory)?;
+        let replaced = self.target(call, &to, to_name)?;
+        let moved = self.known_meaning(&from, from_name);
+        let is_same = match (&replaced, &moved) {
+            (Some(replaced), Some(moved)) => replaced.number == moved.number,
+            _ => false,
+        };
+        if let Some(replaced) = replaced.as_ref().filter(|_| !is_same)
+            && self.must_stay(call, replaced, to_name)?
+        {
+            self.hide(call, &to, to_name, replaced)?;
+        }
+        let changes = self.send_rename(call, (&from, from_name), (&to, to_name))?;
+        let is_gone = |node: &&Arc<Node>| !is_same && node.lock().silly.is_none();
+        if let Some(replaced) = replaced.as_ref().filter(is_gone) {
+            self.lost_a_name(replaced);
+        }
+        Ok(changes)
+    }
+
+    fn send_rename(
+        &self,
+        call: &Call<'_>,
+        (from, from_name): (&Arc<Node>, &[u8]),
+        (to, to_name): (&Arc<Node>, &[u8]),
+    ) -> Result<(Change, Change)> {
+        let moved = self.known_meaning(from, from_name);
+        let arguments = RenameArguments {
+            from: DirectoryOperation {
+                directory: convert::handle(&from.id)?,
+                name: from_name,
+            },
+            to: DirectoryOperation {
+                directory: convert::handle(&to.id)?,
+                name: to_name,
+            },
+        };
+        let is_one = from.number == to.number;
+        from.begin_change();
+        if !is_one {
+            to.begin_change();
+        }
+        let answer = self.calls.ask(
+            Procedure::Rename,
+            call.credentials,
+            &arguments,
+            whole::<RenameReply>,
+        );
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                from.end_change(None, None);
+                if !is_one {
+                    to.end_change(None, None);
+                }
+                return Err(error);
+            }
+        };
+        let (from_wcc, to_wcc) = match &answer.value {
+            Ok(done) => (done.from_directory_wcc, done.to_directory_wcc),
+            Err(failure) => (
+                failure.body.from_directory_wcc,
+                failure.body.to_directory_wcc,
+            ),
+        };
+        let from_change = self.end_change(from, &from_wcc, answer.sent);
+        let to_change = if is_one {
+            from_change
+        } else {
+            self.end_change(to, &to_wcc, answer.sent)
+        };
+        if let Err(failure) = answer.value {
+            self.names().forget(from.epoch(), from_name);
+            self.names().forget(to.epoch(), to_name);
+            let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
+            self.accept(call, to, to_name, change, failure.status, answer.was_resent)?;
+        }
+        self.note_moved(moved.as_deref(), (from, from_name), (to, to_name));
+        Ok((from_change, to_change))
+    }
+
+    /// Remembers what two names mean after one has moved.
+    fn note_moved(
+        &self,
+        moved: Option<&Node>,
+        (from, from_name): (&Node, &[u8]),
+        (to, to_name): (&Node, &[u8]),
+    ) {
+        let mut names = self.names();
+        // Not as missing: of two names of one object, a rename leaves both.
+        names.forget(from.epoch(), from_name);
+        match moved {
+            Some(moved) => names.put(to.epoch(), to_name, Meaning::Object(moved.id)),
+            None => names.forget(to.epoch(), to_name),
+        }
+        drop(names);
+        if let Some(moved) = moved {
+            moved.excuse();
+        }
+    }
+}
