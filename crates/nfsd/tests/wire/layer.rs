@@ -30,6 +30,11 @@ pub(crate) trait Hook: Send + Sync {
     fn verifier(&self, inner: [u8; 8]) -> [u8; 8] {
         inner
     }
+
+    /// What clients see instead of what a read has found.
+    fn reply(&self, inner: ReadReply) -> ReadReply {
+        inner
+    }
 }
 
 /// A file system behind a hook.
@@ -133,7 +138,8 @@ impl<H: Hook> FileSystem for Layer<H> {
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         self.before_range("read", call, id, (offset, count as usize))?;
-        self.inner.read(call, id, offset, count)
+        let reply = self.inner.read(call, id, offset, count)?;
+        Ok(self.hook.reply(reply))
     }
 
     fn write(

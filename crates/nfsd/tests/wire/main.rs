@@ -29,6 +29,7 @@ mod handles;
 mod hostile;
 mod images;
 mod listing;
+mod mounted;
 mod mounting;
 mod names;
 mod pressure;

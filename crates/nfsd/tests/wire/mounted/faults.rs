@@ -1,0 +1,406 @@
+//! Servers that forget, refuse, stall, lie and go away.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pagewell_fs::{
+    Call, Credentials, Error, FileId, FileSystem, ReadReply, Result, SetAttributes, Stability,
+};
+use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::Procedure;
+
+use super::{Mount, pattern, server};
+use crate::fixture::{export, ram, serve, serve_with};
+use crate::layer::{Event, Hook, Layer, make_file};
+
+fn root_call(credentials: &Credentials) -> Call<'_> {
+    Call {
+        credentials,
+        may_block: true,
+    }
+}
+
+/// What a write has replaced: where, the bytes, and the length of the file.
+struct Undo {
+    id: FileId,
+    offset: u64,
+    bytes: Vec<u8>,
+    size: u64,
+}
+
+/// A server whose memory is lost when it crashes: what was not committed goes back to what it was.
+struct Forgetful {
+    inner: Arc<dyn FileSystem>,
+    undo: Mutex<Vec<Undo>>,
+    crashes: AtomicU64,
+    /// So many COMMITs are preceded by a crash.
+    crashes_before_commit: AtomicUsize,
+}
+
+impl Forgetful {
+    fn crash(&self) {
+        let credentials = Credentials::root();
+        let call = root_call(&credentials);
+        for undo in self.undo.lock().unwrap().drain(..).rev() {
+            let written = self.inner.write(
+                &call,
+                &undo.id,
+                undo.offset,
+                &undo.bytes,
+                Stability::FileSync,
+            );
+            let size = SetAttributes {
+                size: Some(undo.size),
+                ..Default::default()
+            };
+            let cut = self.inner.set_attributes(&call, &undo.id, &size, None);
+            // A file that was removed meanwhile has nothing to lose.
+            assert!(written.is_ok() == cut.is_ok());
+        }
+        self.crashes.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Hook for Forgetful {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if !event.may_block {
+            return Err(Error::WouldBlock);
+        }
+        let credentials = Credentials::root();
+        let call = root_call(&credentials);
+        match event.operation {
+            "write" => {
+                #[allow(clippy::cast_possible_truncation)] // a WRITE
+                let old = self
+                    .inner
+                    .read(&call, &event.id, event.offset, event.count as u32)?;
+                let mut bytes = vec![0; old.payload.len()];
+                old.payload.copy_to(&mut bytes, true)?;
+                let size = old.attributes.size;
+                let (id, offset) = (event.id, event.offset);
+                self.undo.lock().unwrap().push(Undo {
+                    id,
+                    offset,
+                    bytes,
+                    size,
+                });
+            }
+            "commit" => {
+                let left = self.crashes_before_commit.load(Ordering::Acquire);
+                if left > 0 {
+                    self.crashes_before_commit
+                        .store(left - 1, Ordering::Release);
+                    self.crash();
+                }
+                self.undo.lock().unwrap().retain(|undo| undo.id != event.id);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn verifier(&self, inner: [u8; 8]) -> [u8; 8] {
+        (u64::from_be_bytes(inner) ^ self.crashes.load(Ordering::Acquire)).to_be_bytes()
+    }
+}
+
+#[test]
+fn nothing_is_lost_when_the_server_forgets_what_it_was_given() {
+    let memory = ram();
+    let forgetful = Forgetful {
+        inner: memory.clone(),
+        undo: Mutex::default(),
+        crashes: AtomicU64::new(0),
+        crashes_before_commit: AtomicUsize::new(0),
+    };
+    let (layer, hook) = Layer::new(memory, forgetful);
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "wsize=64k");
+    let ids: Vec<FileId> = (0..5)
+        .map(|number| mount.create(&format!("f{number}")))
+        .collect();
+    let mut expected: Vec<Vec<u8>> = vec![Vec::new(); ids.len()];
+    for round in 0..6 {
+        for (index, id) in ids.iter().enumerate() {
+            let bytes = pattern(200_000, round * 100 + index as u64);
+            let at = expected[index].len();
+            mount.write(id, at as u64, &bytes).unwrap();
+            expected[index].extend_from_slice(&bytes);
+        }
+        if round % 2 == 0 {
+            // Everything is at the server, and nothing committed.
+            for id in &ids {
+                mount.attributes(id);
+            }
+            hook.crash();
+        } else {
+            hook.crashes_before_commit.store(3, Ordering::Release);
+        }
+        mount.commit(&ids[round as usize % ids.len()]).unwrap();
+    }
+    let before = mount.filesystem.write_verifier();
+    mount.filesystem.sync().unwrap();
+    assert_eq!(mount.filesystem.write_verifier(), before, "nobody is told");
+    assert!(hook.crashes.load(Ordering::Acquire) >= 6);
+    hook.crash();
+    let other = Mount::new(&server, "");
+    for (id, expected) in ids.iter().zip(&expected) {
+        assert!(other.read(id).unwrap() == *expected);
+        assert!(mount.read(id).unwrap() == *expected);
+    }
+}
+
+/// Refuses calls with an error: always, or so many times.
+#[derive(Default)]
+struct Refuses {
+    is_on: AtomicBool,
+    writes_of: Mutex<HashSet<FileId>>,
+    not_ready: AtomicUsize,
+    refused: AtomicUsize,
+}
+
+impl Hook for Refuses {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        let is_data = matches!(event.operation, "read" | "write" | "commit" | "lookup");
+        if is_data && self.not_ready.load(Ordering::Acquire) > 0 {
+            self.not_ready.fetch_sub(1, Ordering::AcqRel);
+            self.refused.fetch_add(1, Ordering::AcqRel);
+            return Err(Error::TryLater);
+        }
+        let is_refused = self.is_on.load(Ordering::Acquire)
+            && event.operation == "write"
+            && self.writes_of.lock().unwrap().contains(&event.id);
+        if is_refused {
+            Err(Error::NoSpace)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn an_error_of_a_write_is_told_once_and_to_its_file_only() {
+    let (layer, hook) = Layer::new(ram(), Refuses::default());
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    let (good, full) = (mount.create("good"), mount.create("full"));
+    mount.write(&full, 0, b"before").unwrap();
+    mount.close(&full).unwrap();
+    // The ids of the server's own file system are inside the handles; both are refused by name.
+    let inner = server_id(&hook, &mount, "full");
+    hook.writes_of.lock().unwrap().insert(inner);
+    hook.is_on.store(true, Ordering::Release);
+    mount.write(&good, 0, &[1; 100_000]).unwrap();
+    mount.write(&full, 0, &[2; 100_000]).unwrap();
+    let epoch = mount.filesystem.write_verifier();
+    mount.close(&good).unwrap();
+    assert_eq!(mount.close(&full), Err(Error::NoSpace));
+    assert_ne!(
+        mount.filesystem.write_verifier(),
+        epoch,
+        "who did not close is told otherwise"
+    );
+    assert_eq!(mount.close(&full), Ok(()), "told once");
+    assert_eq!(
+        mount.read(&full).unwrap(),
+        b"before",
+        "what the server does not have"
+    );
+    assert_eq!(mount.read(&good).unwrap(), [1; 100_000]);
+    hook.is_on.store(false, Ordering::Release);
+    mount.write(&full, 0, b"after!").unwrap();
+    mount.commit(&full).unwrap();
+    assert_eq!(Mount::new(&server, "").read(&full).unwrap(), b"after!");
+    hook.is_on.store(true, Ordering::Release);
+    mount.write(&full, 0, b"again").unwrap();
+    assert_eq!(mount.filesystem.sync(), Err(Error::NoSpace));
+    assert_eq!(mount.filesystem.sync(), Ok(()));
+}
+
+/// The identifier that the server's file system has for a name.
+fn server_id(hook: &Refuses, mount: &Mount, name: &str) -> FileId {
+    assert!(!hook.is_on.load(Ordering::Acquire));
+    // Handles of this project's server end with the identifier.
+    let handle = mount.lookup(name).unwrap();
+    FileId::new(&handle.as_bytes()[14..]).unwrap()
+}
+
+#[test]
+fn a_server_that_is_not_ready_is_asked_again() {
+    let (layer, hook) = Layer::new(ram(), Refuses::default());
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    let id = mount.create("file");
+    mount.write(&id, 0, b"patience").unwrap();
+    hook.not_ready.store(3, Ordering::Release);
+    mount.close(&id).unwrap();
+    let other = Mount::new(&server, "");
+    hook.not_ready.store(2, Ordering::Release);
+    assert_eq!(other.lookup("file"), Ok(id));
+    hook.not_ready.store(2, Ordering::Release);
+    assert_eq!(other.read(&id).unwrap(), b"patience");
+    assert_eq!(hook.refused.load(Ordering::Acquire), 7);
+    let soft = Mount::new(&server, "soft&retrans=1");
+    hook.not_ready.store(100, Ordering::Release);
+    assert_eq!(soft.lookup("file"), Err(Error::TryLater));
+}
+
+/// Gives only a part of what a read asks for.
+struct GivesLittle;
+
+impl Hook for GivesLittle {
+    fn before(&self, _: &Event<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn reply(&self, mut inner: ReadReply) -> ReadReply {
+        let length = inner.payload.len();
+        if length > 1000 {
+            inner.payload.truncate(length / 3);
+            inner.end_of_file = false;
+        }
+        inner
+    }
+}
+
+#[test]
+fn short_answers_are_asked_on() {
+    let memory = ram();
+    let bytes = pattern(300_000, 5);
+    make_file(&*memory, b"file", &bytes);
+    let (layer, _) = Layer::new(memory, GivesLittle);
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    let id = mount.lookup("file").unwrap();
+    assert!(mount.read(&id).unwrap() == bytes);
+}
+
+/// Says that the end is there where it is not, or nothing at all.
+struct Lies {
+    nothing: bool,
+}
+
+impl Hook for Lies {
+    fn before(&self, _: &Event<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn reply(&self, mut inner: ReadReply) -> ReadReply {
+        inner.payload.truncate(if self.nothing { 0 } else { 1000 });
+        inner.end_of_file = !self.nothing;
+        inner
+    }
+}
+
+#[test]
+fn lies_about_data_end_in_zeros_or_errors() {
+    for nothing in [false, true] {
+        let memory = ram();
+        let bytes = pattern(300_000, 5);
+        make_file(&*memory, b"file", &bytes);
+        let (layer, _) = Layer::new(memory, Lies { nothing });
+        let server = serve(vec![export("/", layer)]);
+        let mount = Mount::new(&server, "rsize=1m&readahead=0");
+        let id = mount.lookup("file").unwrap();
+        match mount.read(&id) {
+            Ok(seen) if !nothing => assert!(seen[..1000] == bytes[..1000]),
+            Err(Error::Io(text)) if nothing => assert!(text.contains("127.0.0.1"), "{text}"),
+            other => panic!("{nothing}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_removed_behind_our_back_is_stale() {
+    let (server, memory) = server();
+    make_file(&*memory, b"file", b"bytes");
+    let mount = Mount::new(&server, "acregmin=0&acregmax=0&acdirmin=0&acdirmax=0");
+    let id = mount.lookup("file").unwrap();
+    assert_eq!(mount.read(&id).unwrap(), b"bytes");
+    let credentials = Credentials::root();
+    memory
+        .remove(&root_call(&credentials), &memory.root(), b"file")
+        .unwrap();
+    assert_eq!(mount.read(&id), Err(Error::Stale));
+    assert_eq!(mount.lookup("file"), Err(Error::NotFound));
+    let written = mount.write(&id, 0, b"x");
+    assert!(written == Err(Error::Stale) || mount.close(&id) == Err(Error::Stale));
+    // One name, another object: the name is looked up again.
+    make_file(&*memory, b"file", b"other");
+    let again = mount.lookup("file").unwrap();
+    assert_ne!(again, id);
+    assert_eq!(mount.read(&again).unwrap(), b"other");
+}
+
+/// A server of `memory` at the port of one that has gone.
+fn restarted(memory: &Arc<dyn FileSystem>, address: std::net::SocketAddr) -> Server {
+    serve_with(vec![export("/", memory.clone())], |config| {
+        config.listen = address
+    })
+}
+
+#[test]
+fn a_restart_of_the_server_is_waited_for() {
+    let (server, memory) = server();
+    let address = server.address();
+    let mount = Mount::new(&server, "timeo=5");
+    let id = mount.create("file");
+    let bytes = pattern(500_000, 9);
+    mount.write(&id, 0, &bytes[..250_000]).unwrap();
+    mount.attributes(&id);
+    server.stop().unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            mount.write(&id, 250_000, &bytes[250_000..]).unwrap();
+            mount.close(&id).unwrap();
+            mount.create("another");
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        let server = restarted(&memory, address);
+        writer.join().unwrap();
+        assert!(Mount::new(&server, "").read(&id).unwrap() == bytes);
+        assert!(mount.lookup("another").is_ok());
+        mount.filesystem.abandon();
+    });
+}
+
+#[test]
+fn a_server_that_is_gone_does_not_keep_a_mount() {
+    let (server, _) = server();
+    let hard = Mount::new(&server, "");
+    let soft = Mount::new(&server, "soft&timeo=0.2&retrans=2");
+    let (one, other) = (hard.create("one"), soft.create("other"));
+    hard.write(&one, 0, &[1; 5000]).unwrap();
+    soft.write(&other, 0, &[2; 7000]).unwrap();
+    drop(server);
+    assert!(matches!(soft.close(&other), Err(Error::Io(_))));
+    assert!(matches!(soft.lookup("nothing"), Err(Error::Io(_))));
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| hard.close(&one));
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(hard.filesystem.abandon(), 5000);
+        assert!(matches!(waits.join().unwrap(), Err(Error::Io(_))));
+    });
+    assert!(matches!(hard.read(&one), Err(Error::Io(_)) | Ok(_)));
+    assert_eq!(hard.calls(Procedure::Commit), 0);
+}
+
+#[test]
+fn mounts_that_cannot_be_say_why() {
+    let (server, _) = server();
+    let cache = pagewell_cache::Cache::new(pagewell_cache::CacheOptions::new(4 << 20)).unwrap();
+    let address = server.address();
+    for (url, part) in [
+        (format!("nfs://{address}/nowhere"), "nowhere"),
+        ("nfs://127.0.0.1:1/?timeo=1".to_owned(), "127.0.0.1"),
+    ] {
+        let url = pagewell_fs::nfs::Url::parse(&url).unwrap();
+        let error = pagewell_fs::nfs::NfsFileSystem::mount(&url, &cache)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(part), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}

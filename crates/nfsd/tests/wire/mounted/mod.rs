@@ -1,0 +1,191 @@
+//! Exports mounted with this project's own client, `fs::nfs`: the two ends of the protocol against
+//! each other, each in its own right tested elsewhere.
+
+mod data;
+mod faults;
+mod model;
+mod names;
+
+use std::sync::Arc;
+
+use pagewell_cache::{Cache, CacheOptions};
+use pagewell_fs::nfs::{NfsFileSystem, Url};
+use pagewell_fs::{
+    Attributes, Call, CreateMode, Credentials, FileId, FileSystem, OpenIntent, Opened, Result,
+    SetAttributes, Stability,
+};
+use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::Procedure;
+
+use crate::fixture::{export, ram, serve};
+
+/// Opens a file to read and write it.
+const BOTH: OpenIntent = OpenIntent {
+    reads: true,
+    writes: true,
+    truncates: false,
+};
+
+/// A mount of the export `/`, as root.
+struct Mount {
+    filesystem: NfsFileSystem,
+    credentials: Credentials,
+}
+
+impl Mount {
+    /// Mounts with the options of a URL.
+    fn new(server: &Server, options: &str) -> Self {
+        Self::with_cache(server, options, CacheOptions::new(32 << 20))
+    }
+
+    fn with_cache(server: &Server, options: &str, cache: CacheOptions) -> Self {
+        let url = format!("nfs://{}/?{options}", server.address());
+        let cache = Cache::new(cache).expect("a cache");
+        let filesystem = NfsFileSystem::mount(&Url::parse(&url).expect("a URL"), &cache);
+        Self {
+            filesystem: filesystem.expect("mounted"),
+            credentials: Credentials::root(),
+        }
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call {
+            credentials: &self.credentials,
+            may_block: true,
+        }
+    }
+
+    fn root(&self) -> FileId {
+        self.filesystem.root()
+    }
+
+    fn lookup(&self, name: &str) -> Result<FileId> {
+        let found = self
+            .filesystem
+            .lookup(&self.call(), &self.root(), name.as_bytes());
+        Ok(found?.id)
+    }
+
+    fn create(&self, name: &str) -> FileId {
+        let mode = CreateMode::Guarded(SetAttributes {
+            mode: Some(0o644),
+            ..Default::default()
+        });
+        let created = self
+            .filesystem
+            .create(&self.call(), &self.root(), name.as_bytes(), &mode);
+        created.expect("created").entry.id
+    }
+
+    fn write(&self, id: &FileId, offset: u64, data: &[u8]) -> Result<()> {
+        let written = self
+            .filesystem
+            .write(&self.call(), id, offset, data, Stability::Unstable)?;
+        assert_eq!(written.count as usize, data.len());
+        Ok(())
+    }
+
+    fn commit(&self, id: &FileId) -> Result<()> {
+        self.filesystem.commit(&self.call(), id, 0, 0).map(drop)
+    }
+
+    fn close(&self, id: &FileId) -> Result<()> {
+        self.filesystem.close(&self.call(), id)
+    }
+
+    fn open(&self, id: &FileId) -> Opened {
+        self.filesystem
+            .open(&self.call(), id, BOTH)
+            .expect("opened")
+    }
+
+    fn attributes(&self, id: &FileId) -> Attributes {
+        self.filesystem
+            .attributes(&self.call(), id)
+            .expect("attributes")
+    }
+
+    fn truncate(&self, id: &FileId, size: u64) {
+        let request = SetAttributes {
+            size: Some(size),
+            ..Default::default()
+        };
+        let change = self
+            .filesystem
+            .set_attributes(&self.call(), id, &request, None);
+        assert_eq!(
+            change.expect("truncated").after.map(|after| after.size),
+            Some(size)
+        );
+    }
+
+    /// Reads in pieces of so many bytes up to the end.
+    fn read_by(&self, id: &FileId, piece: u32) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        loop {
+            let offset = all.len() as u64;
+            let reply = self.filesystem.read(&self.call(), id, offset, piece)?;
+            let mut bytes = vec![0; reply.payload.len()];
+            assert_eq!(reply.payload.copy_to(&mut bytes, true), Ok(bytes.len()));
+            all.extend_from_slice(&bytes);
+            if reply.end_of_file {
+                return Ok(all);
+            }
+            assert!(!bytes.is_empty(), "no progress at {offset}");
+        }
+    }
+
+    fn read(&self, id: &FileId) -> Result<Vec<u8>> {
+        self.read_by(id, 1 << 20)
+    }
+
+    /// Calls of a procedure that were made.
+    fn calls(&self, procedure: Procedure) -> u64 {
+        let statistics = self.filesystem.statistics_of_calls();
+        statistics.procedures[procedure.number() as usize].calls
+    }
+
+    /// Names of a directory, without `.` and `..`.
+    fn list(&self, directory: &FileId, with_attributes: bool) -> Vec<String> {
+        let mut names = Vec::new();
+        let mut cookie = 0;
+        loop {
+            let page = self.filesystem.read_directory(
+                &self.call(),
+                directory,
+                cookie,
+                with_attributes,
+                &mut |entry| {
+                    assert!(entry.entry.is_some() || !with_attributes);
+                    if entry.name != b"." && entry.name != b".." {
+                        names.push(String::from_utf8_lossy(entry.name).into_owned());
+                    }
+                    cookie = entry.cookie;
+                    // A front takes what fits.
+                    names.len() % 100 != 99
+                },
+            );
+            if page.expect("listed").end {
+                return names;
+            }
+        }
+    }
+}
+
+/// A server of memory.
+fn server() -> (Server, Arc<dyn FileSystem>) {
+    let filesystem: Arc<dyn FileSystem> = ram();
+    (serve(vec![export("/", filesystem.clone())]), filesystem)
+}
+
+/// Bytes that differ from place to place.
+fn pattern(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..length).map(|_| next()).collect()
+}

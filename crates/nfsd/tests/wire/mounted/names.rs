@@ -1,0 +1,275 @@
+//! Names: what they cost, and whose changes are seen when.
+
+use pagewell_fs::{
+    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, NodeKind, SetAttributes,
+};
+use pagewell_sunrpc::nfs3::Procedure;
+
+use super::{Mount, pattern, server};
+use crate::layer::make_file;
+
+#[test]
+fn names_are_asked_for_once() {
+    let (server, ram) = server();
+    make_file(&*ram, b"there", b"x");
+    let mount = Mount::new(&server, "");
+    for _ in 0..10 {
+        mount.lookup("there").unwrap();
+        assert_eq!(mount.lookup("missing"), Err(Error::NotFound));
+    }
+    assert_eq!(mount.calls(Procedure::Lookup), 2);
+    // Changes of our own are entered.
+    let made = mount.create("missing");
+    assert_eq!(mount.lookup("missing"), Ok(made));
+    mount
+        .filesystem
+        .remove(&mount.call(), &mount.root(), b"there")
+        .unwrap();
+    assert_eq!(mount.lookup("there"), Err(Error::NotFound));
+    mount
+        .filesystem
+        .rename(
+            &mount.call(),
+            &mount.root(),
+            b"missing",
+            &mount.root(),
+            b"there",
+        )
+        .unwrap();
+    assert_eq!(mount.lookup("there"), Ok(made));
+    // Its time of change is another after that, which nobody has told.
+    assert_eq!(mount.calls(Procedure::Lookup), 3);
+}
+
+#[test]
+fn changes_of_others_are_seen_when_the_directory_is_asked_for() {
+    let (server, _) = server();
+    let (one, other) = (
+        Mount::new(&server, "acdirmin=0&acdirmax=0"),
+        Mount::new(&server, ""),
+    );
+    assert_eq!(one.lookup("new"), Err(Error::NotFound));
+    let id = other.create("new");
+    assert_eq!(one.lookup("new"), Ok(id));
+    other
+        .filesystem
+        .remove(&other.call(), &other.root(), b"new")
+        .unwrap();
+    assert_eq!(one.lookup("new"), Err(Error::NotFound));
+    let again = other.create("new");
+    assert_ne!(again, id);
+    assert_eq!(one.lookup("new"), Ok(again));
+}
+
+#[test]
+fn a_listing_brings_what_is_asked_for_next() {
+    let (server, ram) = server();
+    let mut expected = Vec::new();
+    for number in 0..1000 {
+        let name = format!("file{number:04}");
+        make_file(&*ram, name.as_bytes(), b"");
+        expected.push(name);
+    }
+    let mount = Mount::new(&server, "");
+    let mut names = mount.list(&mount.root(), true);
+    names.sort();
+    assert_eq!(names, expected);
+    let pages = mount.calls(Procedure::ReaddirPlus);
+    assert!((1..=8).contains(&pages), "{pages} pages");
+    for name in &names {
+        mount.lookup(name).unwrap();
+    }
+    assert_eq!(mount.calls(Procedure::Lookup), 0);
+    assert_eq!(mount.list(&mount.root(), false).len(), 1000);
+    assert_eq!(
+        mount.calls(Procedure::ReaddirPlus) + mount.calls(Procedure::Readdir),
+        pages
+    );
+    // Our own changes show in a listing that begins anew.
+    mount.create("one more");
+    assert_eq!(mount.list(&mount.root(), false).len(), 1001);
+    mount
+        .filesystem
+        .remove(&mount.call(), &mount.root(), b"file0500")
+        .unwrap();
+    assert!(
+        !mount
+            .list(&mount.root(), true)
+            .contains(&"file0500".to_owned())
+    );
+}
+
+#[test]
+fn what_is_open_stays_when_its_name_goes() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let id = mount.create("file");
+    let opened = mount.open(&id);
+    let second = mount.open(&id);
+    let bytes = pattern(100_000, 1);
+    mount.write(&id, 0, &bytes).unwrap();
+    mount
+        .filesystem
+        .remove(&mount.call(), &mount.root(), b"file")
+        .unwrap();
+    assert_eq!(mount.lookup("file"), Err(Error::NotFound));
+    let hidden = mount.list(&mount.root(), false);
+    assert!(
+        hidden.len() == 1 && hidden[0].starts_with(".nfs"),
+        "{hidden:?}"
+    );
+    mount.write(&id, 100_000, b"more").unwrap();
+    mount.close(&id).unwrap();
+    drop(opened);
+    assert!(mount.read(&id).unwrap() == [&bytes[..], b"more"].concat());
+    assert_eq!(mount.list(&mount.root(), false).len(), 1);
+    drop(second);
+    assert!(mount.list(&mount.root(), false).is_empty());
+    assert_eq!(
+        mount.filesystem.attributes(&mount.call(), &id),
+        Err(Error::Stale)
+    );
+    mount.filesystem.sync().unwrap();
+}
+
+#[test]
+fn what_is_open_stays_when_another_takes_its_name() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let (old, new) = (mount.create("file"), mount.create("file.new"));
+    mount.write(&old, 0, b"old").unwrap();
+    mount.write(&new, 0, b"new").unwrap();
+    let opened = mount.open(&old);
+    let (call, root) = (mount.call(), mount.root());
+    mount
+        .filesystem
+        .rename(&call, &root, b"file.new", &root, b"file")
+        .unwrap();
+    assert_eq!(mount.lookup("file"), Ok(new));
+    assert_eq!(mount.lookup("file.new"), Err(Error::NotFound));
+    assert_eq!(mount.read(&old).unwrap(), b"old");
+    assert_eq!(mount.read(&new).unwrap(), b"new");
+    drop(opened);
+    assert_eq!(mount.list(&root, false), ["file"]);
+}
+
+#[test]
+fn a_removed_file_costs_no_writes() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let id = mount.create("temporary");
+    mount.write(&id, 0, &[7; 10_000]).unwrap();
+    mount
+        .filesystem
+        .remove(&mount.call(), &mount.root(), b"temporary")
+        .unwrap();
+    mount.filesystem.sync().unwrap();
+    assert_eq!(mount.calls(Procedure::Write), 0);
+}
+
+#[test]
+fn every_kind_of_object_can_be_made() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let (filesystem, call, root) = (&mount.filesystem, mount.call(), mount.root());
+    let attributes = SetAttributes {
+        mode: Some(0o751),
+        uid: Some(5),
+        ..Default::default()
+    };
+    let directory = filesystem
+        .make_directory(&call, &root, b"d", &attributes)
+        .unwrap()
+        .entry;
+    assert_eq!(
+        (directory.attributes.mode, directory.attributes.uid),
+        (0o751, 5)
+    );
+    let link = filesystem.make_symlink(&call, &root, b"l", b"to/where", &SetAttributes::default());
+    let link = link.unwrap().entry;
+    assert_eq!(
+        filesystem.read_link(&call, &link.id).unwrap().0,
+        b"to/where"
+    );
+    let fifo = filesystem.make_node(&call, &directory.id, b"p", NodeKind::Fifo, &attributes);
+    assert_eq!(fifo.unwrap().entry.attributes.file_type, FileType::Fifo);
+    let file = mount.create("f");
+    let (linked, _) = filesystem.link(&call, &file, &directory.id, b"f2").unwrap();
+    assert_eq!(linked.link_count, 2);
+    assert_eq!(mount.attributes(&file).link_count, 2);
+    let again = filesystem.make_directory(&call, &root, b"d", &attributes);
+    assert_eq!(again.err(), Some(Error::Exists));
+    let mode = CreateMode::Guarded(attributes);
+    assert_eq!(
+        filesystem.create(&call, &root, b"f", &mode).err(),
+        Some(Error::Exists)
+    );
+    assert_eq!(
+        filesystem.remove_directory(&call, &root, b"d").err(),
+        Some(Error::NotEmpty)
+    );
+    for name in [&b"p"[..], b"f2"] {
+        filesystem.remove(&call, &directory.id, name).unwrap();
+    }
+    filesystem.remove_directory(&call, &root, b"d").unwrap();
+    assert_eq!(mount.attributes(&file).link_count, 1);
+    assert_eq!(mount.list(&root, true).len(), 2);
+    assert!(filesystem.statistics(&call).unwrap().bytes_total > 0);
+}
+
+#[test]
+fn an_existing_file_is_cut_off_when_it_is_created_again() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let id = mount.create("file");
+    mount.write(&id, 0, &[1; 70_000]).unwrap();
+    let mode = CreateMode::Unchecked(SetAttributes {
+        size: Some(0),
+        ..Default::default()
+    });
+    let created = mount
+        .filesystem
+        .create(&mount.call(), &mount.root(), b"file", &mode)
+        .unwrap();
+    assert_eq!((created.entry.id, created.entry.attributes.size), (id, 0));
+    assert!(mount.read(&id).unwrap().is_empty());
+    mount.write(&id, 0, b"new").unwrap();
+    mount.close(&id).unwrap();
+    assert_eq!(Mount::new(&server, "").read(&id).unwrap(), b"new");
+}
+
+#[test]
+fn rights_are_those_of_who_calls() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let id = mount.create("private");
+    mount.write(&id, 0, b"secret").unwrap();
+    let request = SetAttributes {
+        mode: Some(0o600),
+        ..Default::default()
+    };
+    mount
+        .filesystem
+        .set_attributes(&mount.call(), &id, &request, None)
+        .unwrap();
+    assert_eq!(mount.read(&id).unwrap(), b"secret");
+    let stranger = Credentials::new(1000, 1000, &[]);
+    let call = Call {
+        credentials: &stranger,
+        may_block: true,
+    };
+    let read = mount.filesystem.read(&call, &id, 0, 10);
+    assert_eq!(read.err(), Some(Error::AccessDenied));
+    let (granted, _) = mount.filesystem.access(&call, &id, Access::ALL).unwrap();
+    assert_eq!(granted, Access(0));
+    mount.attributes(&id);
+    // What is in memory is told without asking, and the rest not at all.
+    let hasty = Call {
+        credentials: &mount.credentials,
+        may_block: false,
+    };
+    assert!(mount.filesystem.attributes(&hasty, &id).is_ok());
+    assert!(mount.filesystem.read(&hasty, &id, 0, 10).is_ok());
+    let elsewhere = mount.filesystem.lookup(&hasty, &mount.root(), b"elsewhere");
+    assert_eq!(elsewhere.err(), Some(Error::WouldBlock));
+}
