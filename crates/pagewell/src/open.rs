@@ -8,6 +8,7 @@ use pagewell_fs::FileSystem;
 use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::image::ImageFileSystem;
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
+use pagewell_fs::nfs::NfsFileSystem;
 use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::source::{OpenError, SourceKind, recognise, recognise_device};
 
@@ -93,6 +94,11 @@ pub(crate) fn source(
         Source::Ram(bytes) => {
             let ram = RamFileSystem::new(*bytes).with_context(|| shown.to_owned())?;
             Ok(Opened::new(ram))
+        }
+        Source::Nfs(url) => {
+            let mut url = url.clone();
+            url.options.read_only |= !purpose.writes();
+            Ok(Opened::new(NfsFileSystem::mount(&url, engine.cache()?)?))
         }
     }
 }

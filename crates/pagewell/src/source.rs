@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use pagewell_fs::nfs::Url;
+
 use crate::failure::usage;
 use crate::size;
 use crate::storage::Storage;
@@ -11,10 +13,7 @@ use crate::storage::Storage;
 /// The kinds of source that this version opens, for messages.
 pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
      iso:PATH, image:PATH, ram:SIZE, stripe:CHUNK:SOURCE,SOURCE..., mirror:SOURCE,SOURCE..., \
-     model:NAME:SOURCE";
-
-/// Kinds that are named in the manual of the command line and not in this version.
-const NOT_SUPPORTED: [&str; 1] = ["nfs"];
+     model:NAME:SOURCE, nfs://HOST[:PORT]/EXPORT";
 
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +30,8 @@ pub(crate) enum Source {
     Storage(Storage),
     /// `ram:SIZE`, in bytes.
     Ram(u64),
+    /// `nfs://HOST[:PORT]/EXPORT[?OPTION&...]`.
+    Nfs(Box<Url>),
 }
 
 impl Source {
@@ -59,10 +60,7 @@ impl Source {
             "image" => storage(rest).map(Self::Image),
             "stripe" | "mirror" | "model" => storage(bytes).map(Self::Storage),
             "ram" => parse_ram(text, rest),
-            _ if NOT_SUPPORTED.contains(&kind) => Err(usage(format!(
-                "{}: '{kind}:' sources are not supported by this version (it has {SUPPORTED})",
-                text.display()
-            ))),
+            "nfs" => parse_url(text),
             _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
                 Ok(Self::Path(text.into()))
             }
@@ -80,6 +78,17 @@ fn parse_ram(text: &OsStr, rest: &[u8]) -> anyhow::Result<Source> {
         .and_then(size::parse);
     match size {
         Ok(bytes) => Ok(Source::Ram(bytes)),
+        Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),
+    }
+}
+
+fn parse_url(text: &OsStr) -> anyhow::Result<Source> {
+    let url = text
+        .to_str()
+        .ok_or_else(|| "a URL is UTF-8 (write %FF for other bytes)".to_owned())
+        .and_then(|text| Url::parse(text).map_err(|error| error.to_string()));
+    match url {
+        Ok(url) => Ok(Source::Nfs(Box::new(url))),
         Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),
     }
 }
@@ -123,6 +132,10 @@ mod tests {
                 ])),
             ),
             ("ram:64m", Source::Ram(64 << 20)),
+            (
+                "nfs://host:7/x?ro",
+                Source::Nfs(Box::new(Url::parse("nfs://host:7/x?ro").unwrap())),
+            ),
         ] {
             assert_eq!(parse(text).unwrap(), source, "{text}");
         }
@@ -144,7 +157,9 @@ mod tests {
             ("ram:", "a size is a number"),
             ("ram:0", "the size is 0"),
             ("ram:12q", "a size is a number"),
-            ("nfs://host/export", "not supported by this version"),
+            ("nfs:host/export", "begins with nfs://"),
+            ("nfs://host/x?size=3", "unknown option 'size'"),
+            ("nfs:///x", "host is missing"),
             ("image:", "a path must follow"),
             ("stripe:a,b", "stripe:CHUNK:SOURCE"),
             ("mirror:a,", "empty"),

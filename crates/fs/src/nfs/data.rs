@@ -6,8 +6,8 @@
 //! | throwing away, cutting off, moving to another region | alone | no write gets lost in between |
 //!
 //! What is thrown away was committed before: pages with bytes that are not safe at the server never
-//! leave the cache. A region is given back only when nothing of it is on its way, as a write that is
-//! would go to the file that has it next.
+//! leave the cache. A region is given back only when nothing of it is on its way, as a write that
+//! is would go to the file that has it next.
 
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
@@ -15,7 +15,7 @@ use pagewell_cache::{Error as CacheError, WriteMode};
 use pagewell_device::Error as DeviceError;
 use rustix::io::Errno;
 
-use super::node::Node;
+use super::node::{Node, User};
 use super::regions::{FILE_BYTES_MAX, Region};
 use super::shared::Shared;
 use crate::bytes::Run;
@@ -44,7 +44,7 @@ impl Shared {
         let mut payload = Payload::Bytes(Vec::new());
         if length > 0 {
             let (_shared, region) = self.hold(call, &node, size)?;
-            node.lock().reader = Some(self.calls.credential(call.credentials));
+            self.act_for(call, &mut node.lock().reader);
             let run = Run {
                 position: region.start() + offset,
                 length,
@@ -96,7 +96,7 @@ impl Shared {
         if count > 0 {
             let length = end.max(node.lock().size());
             let (_shared, region) = self.hold(call, &node, length)?;
-            node.lock().writer = Some(self.calls.credential(call.credentials));
+            self.act_for(call, &mut node.lock().writer);
             let mode = WriteMode {
                 may_block: call.may_block,
             };
@@ -255,14 +255,13 @@ impl Shared {
         }
     }
 
-    /// Forgets the data of a file that is no more.
+    /// Forgets the data of a file that is no more, or of which nothing is to be written.
     pub(super) fn bury(&self, node: &Arc<Node>) {
         let Ok(_alone) = node.data.try_write() else {
             return;
         };
         let (region, writes) = {
-            let mut state = node.lock();
-            state.is_removed = true;
+            let state = node.lock();
             (state.region, state.writes())
         };
         let Some(region) = region else {
@@ -273,6 +272,17 @@ impl Shared {
         node.lock().cleaned(writes);
         if !self.device.has_dirty(start, length) && !self.device.has_unflushed(start, length) {
             self.files.give_back(node);
+        }
+    }
+
+    /// Has data transferred on behalf of the caller from here on.
+    fn act_for(&self, call: &Call<'_>, user: &mut Option<User>) {
+        let is_same = |user: &User| user.credentials == *call.credentials;
+        if !user.as_ref().is_some_and(is_same) {
+            *user = Some(User {
+                credentials: *call.credentials,
+                encoded: self.calls.credential(call.credentials),
+            });
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pagewell_cache::{Cache, DeviceReadAhead, ReadAheadWindows};
+use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadWindows};
 use pagewell_sunrpc::client::{
     self, CallError, Client, EncodedCredential, MountOptions, Mounted, Patience, SourcePort,
 };
@@ -122,22 +122,7 @@ impl NfsFileSystem {
         let device = Arc::new(RemoteDevice {
             remote: remote.clone(),
         });
-        let mut open = cache.open_options();
-        let rule = open.read_ahead;
-        open.read_ahead = match options.read_ahead {
-            // Switched off for the whole cache, it stays off.
-            ReadAhead::Auto if is_off(rule) => rule,
-            ReadAhead::Auto => {
-                DeviceReadAhead::Windows(ReadAheadWindows::remote(u64::from(remote.read_bytes)))
-            }
-            ReadAhead::Blocks(count) => DeviceReadAhead::Blocks {
-                block_bytes: u64::from(remote.read_bytes),
-                count,
-            },
-        };
-        // How long to wait is decided by the calls.
-        open.read_timeout = Duration::MAX;
-        open.write_timeout = Duration::MAX;
+        let open = open_options(cache, options.read_ahead, remote.read_bytes);
         let device = cache.open_with(device, open);
         let preferred = information.directory_bytes_preferred;
         Self {
@@ -210,6 +195,22 @@ impl Drop for NfsFileSystem {
     }
 }
 
+/// How the cache treats the device of a mount.
+fn open_options(cache: &Cache, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
+    let mut options = cache.open_options();
+    let block_bytes = u64::from(read_bytes);
+    options.read_ahead = match read_ahead {
+        // Switched off for the whole cache, it stays off.
+        ReadAhead::Auto if is_off(options.read_ahead) => options.read_ahead,
+        ReadAhead::Auto => DeviceReadAhead::Windows(ReadAheadWindows::remote(block_bytes)),
+        ReadAhead::Blocks(count) => DeviceReadAhead::Blocks { block_bytes, count },
+    };
+    // How long to wait is decided by the calls.
+    options.read_timeout = Duration::MAX;
+    options.write_timeout = Duration::MAX;
+    options
+}
+
 fn is_off(rule: DeviceReadAhead) -> bool {
     matches!(
         rule,
@@ -274,7 +275,10 @@ fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Vo
         information,
         limits: Limits {
             read_only: options.read_only,
-            file_bytes_max: information.file_bytes_max.min(FILE_BYTES_MAX),
+            file_bytes_max: match information.file_bytes_max {
+                0 => FILE_BYTES_MAX,
+                most => most.min(FILE_BYTES_MAX),
+            },
             name_bytes_max: pathconf.map_or(255, |known| known.name_bytes_max.clamp(1, 255)),
             links_max: if has(properties::HARD_LINKS) {
                 pathconf.map_or(LINKS_MAX, |known| known.links_max.max(1))

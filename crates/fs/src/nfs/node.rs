@@ -20,7 +20,7 @@ use super::names::Epoch;
 use super::regions::Region;
 use super::silly::Silly;
 use super::wcc::{Consistency, Missing, Verdict, newness};
-use crate::{Access, Attributes, Credentials, Error, FileId, Timestamp, WccAttributes};
+use crate::{Access, Attributes, Credentials, Error, FileId, WccAttributes};
 
 /// Users whose access is remembered, for each object.
 const ACCESS_MAX: usize = 8;
@@ -71,8 +71,20 @@ struct Granted {
     credentials: Credentials,
     asked: Access,
     granted: Access,
-    /// Of the object, when it was asked: permissions change with it.
-    changed: Timestamp,
+    /// Mode, owner and group of the object when it was asked. What else decides (lists of the
+    /// server's) is asked for again when attributes are.
+    of: (u32, u32, u32),
+}
+
+/// Somebody, and what calls for him begin with.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    pub(super) credentials: Credentials,
+    pub(super) encoded: EncodedCredential,
+}
+
+fn rights(attributes: &Attributes) -> (u32, u32, u32) {
+    (attributes.mode, attributes.uid, attributes.gid)
 }
 
 /// Unstable writes that the server has taken.
@@ -111,8 +123,8 @@ pub(super) struct State {
     /// An error of a write that nobody was told of.
     pub(super) failure: Option<Error>,
     /// On whose behalf data is read and written.
-    pub(super) reader: Option<EncodedCredential>,
-    pub(super) writer: Option<EncodedCredential>,
+    pub(super) reader: Option<User>,
+    pub(super) writer: Option<User>,
     access: Vec<Granted>,
     pub(super) opens: u32,
     /// Its last name is gone: what cannot be written any more is nobody's loss.
@@ -333,12 +345,12 @@ impl State {
 
     /// What a user may do, as far as it was asked and is believed.
     pub(super) fn granted(&self, credentials: &Credentials, wanted: Access) -> Option<Access> {
-        let changed = self.believed()?.changed;
+        let of = rights(&self.believed()?);
         let found = self
             .access
             .iter()
             .find(|one| one.credentials == *credentials)?;
-        let is_known = found.changed == changed && found.asked.0 & wanted.0 == wanted.0;
+        let is_known = found.of == of && found.asked.0 & wanted.0 == wanted.0;
         is_known.then_some(found.granted & wanted)
     }
 
@@ -355,7 +367,7 @@ impl State {
             credentials: *credentials,
             asked,
             granted,
-            changed: attributes.changed,
+            of: rights(&attributes),
         });
     }
 }

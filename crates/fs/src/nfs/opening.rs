@@ -1,9 +1,9 @@
 //! Opening and closing: what one program wrote and closed, another that opens it later sees.
 //!
 //! An open asks for the attributes, whatever is believed. When they tell of a change that was not
-//! ours, what is ours is written, and the cached data thrown away. A close writes everything, has it
-//! committed, and tells of errors; the attributes that come with the last answer are those that the
-//! next open compares.
+//! ours, what is ours is written, and the cached data thrown away. A close writes everything, has
+//! it committed, and tells of errors; the attributes that come with the last answer are those that
+//! the next open compares.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

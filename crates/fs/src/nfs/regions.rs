@@ -244,7 +244,10 @@ mod tests {
     proptest! {
         #[test]
         fn no_two_files_share_a_byte(
-            steps in proptest::collection::vec((0u64..3 * TEBIBYTE, any::<bool>(), 0usize..20), 1..200),
+            steps in proptest::collection::vec(
+                (0u64..3 * TEBIBYTE, any::<bool>(), 0usize..20),
+                1..200,
+            ),
         ) {
             let mut regions = Regions::new(24);
             let mut model: HashMap<usize, Region> = HashMap::new();

@@ -4,11 +4,12 @@
 //! server knows of no open files: after REMOVE the handle is stale.
 //!
 //! **Rule.** The last name of an open file is not removed but renamed, to a name in the same
-//! directory that nobody uses, and removed when the last one closes the file. All clients do so, and
-//! administrators know the names: `.nfs`, the number of the file, and a count, in hexadecimal.
+//! directory that nobody uses, and removed when the last one closes the file. All clients do so,
+//! and administrators know the names: `.nfs`, the number of the file, and a count, in hexadecimal.
 //!
 //! **Known weaknesses.** The directory cannot be removed as long as such a file is in it. When the
-//! client dies, the file stays. A file that only another client has open is removed under its hands.
+//! client dies, the file stays. A file that only another client has open is removed under its
+//! hands.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

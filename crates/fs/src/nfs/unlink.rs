@@ -38,7 +38,7 @@ impl Shared {
         }
         let change = self.remove_name(call, &directory, name)?;
         if let Some(target) = target {
-            self.lost_a_name(&target);
+            self.lost_a_name(call, &target);
         }
         Ok(change)
     }
@@ -110,23 +110,30 @@ impl Shared {
         let directory = self.files.node(&silly.directory);
         // A file that cannot be removed now stays, as it does when the client dies.
         if self.remove_name(&call, &directory, &silly.name).is_ok() {
-            self.lost_a_name(node);
+            self.lost_a_name(&call, node);
         }
     }
 
-    /// A name of it was removed; its data is forgotten when that was the last.
-    fn lost_a_name(&self, target: &Arc<Node>) {
-        let mut state = target.lock();
-        let was_last = state.known().is_some_and(|known| known.link_count <= 1);
-        let is_open = state.opens > 0;
-        drop(state);
+    /// A name of it was removed; its data is forgotten when that was the last. Bytes that are not
+    /// at the server yet are forgotten only when the server says that it has no such file any more.
+    fn lost_a_name(&self, call: &Call<'_>, target: &Arc<Node>) {
         target.excuse();
-        if was_last && !is_open {
-            self.bury(target);
-            self.files.forget(target);
+        let state = target.lock();
+        let was_last = state.known().is_some_and(|known| known.link_count <= 1);
+        let (is_open, is_dirty) = (state.opens > 0, state.is_dirty());
+        drop(state);
+        if is_open || !was_last {
+            return;
         }
-        state = target.lock();
-        state.doubt();
+        if is_dirty {
+            match self.ask_attributes(call, target) {
+                Err(Error::Stale) => {}
+                Ok(attributes) if attributes.link_count == 0 => {}
+                _ => return,
+            }
+            target.lock().is_removed = true;
+        }
+        self.bury(target);
     }
 
     fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
@@ -261,7 +268,7 @@ impl Shared {
         let changes = self.send_rename(call, (&from, from_name), (&to, to_name))?;
         let is_gone = |node: &&Arc<Node>| !is_same && node.lock().silly.is_none();
         if let Some(replaced) = replaced.as_ref().filter(is_gone) {
-            self.lost_a_name(replaced);
+            self.lost_a_name(call, replaced);
         }
         Ok(changes)
     }

@@ -1,12 +1,12 @@
 //! Whether a change of an object was ours: weak cache consistency (RFC 1813 section 2.6).
 //!
 //! **Problem.** What is cached of an object stands for one state of it, told by size and two times.
-//! When these change, either a call of ours did it, and the cache is right, or somebody else, and it
-//! is not. The server tells with each call of ours what the state was before and after; but calls
-//! overlap, answers come in any order, and not every server tells.
+//! When these change, either a call of ours did it, and the cache is right, or somebody else, and
+//! it is not. The server tells with each call of ours what the state was before and after; but
+//! calls overlap, answers come in any order, and not every server tells.
 //!
-//! **Rule.** The calls that are on their way together are a *burst*. Each answer is an edge from the
-//! state before to the state after. What can be reached from the known state by edges is ours:
+//! **Rule.** The calls that are on their way together are a *burst*. Each answer is an edge from
+//! the state before to the state after. What can be reached from the known state by edges is ours:
 //!
 //! ```text
 //!   known ──w1──> s1 ──w2──> s2 ──w3──> s3      all ours, in whatever order w1 w2 w3 answer
@@ -23,10 +23,10 @@
 //! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
 //! of it: that object is *excused* for its next change of nothing but that time.
 //!
-//! **Known weaknesses.** Servers whose clock ticks slowly give two states the same times; a change of
-//! somebody else within the same tick that keeps the size is not seen. States that a server never
-//! told, because it looks at the attributes after other calls have gone on, make an edge hang in the
-//! air: data is then read again for nothing.
+//! **Known weaknesses.** Servers whose clock ticks slowly give two states the same times; a change
+//! of somebody else within the same tick that keeps the size is not seen. States that a server
+//! never told, because it looks at the attributes after other calls have gone on, make an edge hang
+//! in the air: data is then read again for nothing.
 
 use crate::{Timestamp, WccAttributes};
 
@@ -95,8 +95,8 @@ impl Consistency {
         self.in_flight += 1;
     }
 
-    /// It was answered, with these states as far as they were told. `Theirs` comes at most once in a
-    /// burst, at its end.
+    /// It was answered, with these states as far as they were told. `Theirs` comes at most once in
+    /// a burst, at its end.
     pub(super) fn end(
         &mut self,
         before: Option<WccAttributes>,

@@ -22,6 +22,7 @@ mod images;
 mod measuring;
 mod mirrors;
 mod reading;
+mod remote;
 mod serving;
 mod support;
 mod writing;

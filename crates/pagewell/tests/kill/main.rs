@@ -19,6 +19,7 @@ mod client;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../../nfsd/tests/wire/mount_client.rs"]
 mod mount_client;
+mod mounted;
 #[allow(dead_code, reason = "as above")]
 #[path = "../../../nfsd/tests/wire/operations.rs"]
 mod operations;

@@ -1,7 +1,8 @@
 //! COMMIT: each file with unstable writes, a few at a time.
 //!
-//! What a flush covers was complete before it. So the file's record of unstable writes is taken away
-//! when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next flush.
+//! What a flush covers was complete before it. So the file's record of unstable writes is taken
+//! away when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next
+//! flush.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +98,7 @@ impl Remote {
             count: 0,
         };
         let writer = committing.node.lock().writer.clone();
-        let credential = writer.as_ref().unwrap_or(&self.nobody);
+        let credential = writer.as_ref().map_or(&self.nobody, |user| &user.encoded);
         let call = Outgoing::new(Procedure::Commit.number(), credential, &arguments);
         committing.node.begin_change();
         let (this, sent) = (self.clone(), self.calls.now());

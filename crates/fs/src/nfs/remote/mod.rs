@@ -8,9 +8,9 @@
 //! **Reading.** Bytes behind the end of the file as the server knows it are zeros and cost nothing:
 //! a file that is laid out by appending is never read. Data goes straight to the pages.
 //!
-//! **Writing.** Unstable, unless the request is durable or the mount is synchronous. The verifier of
-//! the answer is kept with the file. A flush commits each such file; when a verifier is another than
-//! before, the server has forgotten what it was given. The flush ends with
+//! **Writing.** Unstable, unless the request is durable or the mount is synchronous. The verifier
+//! of the answer is kept with the file. A flush commits each such file; when a verifier is another
+//! than before, the server has forgotten what it was given. The flush ends with
 //! [`DeviceError::Replay`], and the cache, which keeps pages until a flush was good, writes them
 //! again. Nobody is told, and nothing is lost.
 //!
@@ -19,8 +19,8 @@
 //! kept with the file for the next who writes, commits or closes, and the file is thrown out of the
 //! cache when it is told, so that nobody reads what the server does not have.
 //!
-//! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the one
-//! that somebody waits for.
+//! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
+//! one that somebody waits for.
 
 mod commit;
 mod read;

@@ -76,7 +76,7 @@ impl Remote {
             count: u32::try_from(rest).unwrap_or(u32::MAX),
         };
         let reader = reading.node.lock().reader.clone();
-        let credential = reader.as_ref().unwrap_or(&self.nobody);
+        let credential = reader.as_ref().map_or(&self.nobody, |user| &user.encoded);
         // SAFETY: the memory is the request's, which is kept by the completion: valid, initialised
         // and nobody else's until the request is completed, which the completion does or what it
         // sends next.

@@ -74,7 +74,7 @@ impl Remote {
             data_length: count,
         };
         let writer = writing.node.lock().writer.clone();
-        let credential = writer.as_ref().unwrap_or(&self.nobody);
+        let credential = writer.as_ref().map_or(&self.nobody, |user| &user.encoded);
         let call = Outgoing::new(Procedure::Write.number(), credential, &head).with_data(data);
         writing.node.begin_change();
         let (this, sent) = (self.clone(), self.calls.now());

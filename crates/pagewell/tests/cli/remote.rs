@@ -1,0 +1,174 @@
+//! Exports of servers as sources: `nfs://HOST/EXPORT`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use crate::support::{Fixture, Serve, bytes, program, run, tool};
+
+/// Serves a directory as root would be served, and gives the URL.
+fn serve(source: &str) -> (Serve, String) {
+    let serve = Serve::start(&["--squash", "none", source]);
+    let url = serve.urls()[0].to_owned();
+    (serve, url)
+}
+
+#[test]
+fn what_is_served_can_be_looked_at() {
+    let fixture = Fixture::new();
+    let tree = fixture.tree();
+    let (_serve, url) = serve(tree.to_str().unwrap());
+    let names = run(&["ls", &url]).text();
+    assert_eq!(names, run(&["ls", tree.to_str().unwrap()]).text());
+    let file = format!("{url}::/sub/deep/x y");
+    assert!(run(&["cat", &file]).done() == bytes(5000, 5000));
+    let big = format!("{url}?rsize=64k::/big");
+    assert!(run(&["cat", &big]).done() == bytes((3 << 20) + 17, (3 << 20) + 17));
+    let sums = run(&["sum", &big, &file]).text();
+    let local = tool(&tree, &["sha256sum", "big", "sub/deep/x y"]);
+    let digests =
+        |text: &str| -> Vec<String> { text.lines().map(|line| line[..64].to_owned()).collect() };
+    assert_eq!(
+        digests(&sums),
+        digests(std::str::from_utf8(&local).unwrap())
+    );
+    let stat = run(&["stat", &format!("{url}::/sub/script")]).text();
+    assert!(stat.contains("100") && stat.contains("755"), "{stat}");
+}
+
+#[test]
+fn trees_are_copied_there_and_back() {
+    let fixture = Fixture::new();
+    let exported = fixture.path().join("exported");
+    fs::create_dir(&exported).unwrap();
+    let (serve, url) = serve(exported.to_str().unwrap());
+    let tree = fixture.tree();
+    run(&[
+        "cp",
+        "-rp",
+        tree.to_str().unwrap(),
+        &format!("{url}::/copy"),
+    ])
+    .done();
+    let back = fixture.path().join("back");
+    run(&[
+        "cp",
+        "-rp",
+        &format!("{url}::/copy"),
+        back.to_str().unwrap(),
+    ])
+    .done();
+    for copy in [exported.join("copy"), back] {
+        tool(
+            fixture.path(),
+            &[
+                "diff",
+                "-r",
+                "--no-dereference",
+                "tree",
+                copy.to_str().unwrap(),
+            ],
+        );
+        let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(
+            mode(&copy.join("sub/script")),
+            mode(&tree.join("sub/script"))
+        );
+        let time = |path: &std::path::Path| fs::metadata(path).unwrap().modified().unwrap();
+        assert_eq!(time(&copy.join("a")), time(&tree.join("a")));
+        assert_eq!(time(&copy.join("sub/deep")), time(&tree.join("sub/deep")));
+    }
+    // Over what is there, and a shorter file over a longer one.
+    let short = fixture.path().join("short");
+    fs::write(&short, b"short").unwrap();
+    run(&["cp", short.to_str().unwrap(), &format!("{url}::/copy/a")]).done();
+    assert_eq!(fs::read(exported.join("copy/a")).unwrap(), b"short");
+    drop(serve);
+}
+
+#[test]
+fn an_export_can_be_served_again() {
+    let fixture = Fixture::new();
+    let (_first, url) = serve("ram:16m");
+    let second = Serve::start(&["--squash", "none", &format!("/again={url}")]);
+    let again = second.urls()[0].to_owned();
+    let tree = fixture.tree();
+    run(&[
+        "cp",
+        "-r",
+        tree.to_str().unwrap(),
+        &format!("{again}::/copy"),
+    ])
+    .done();
+    let back = fixture.path().join("back");
+    run(&["cp", "-r", &format!("{url}::/copy"), back.to_str().unwrap()]).done();
+    tool(
+        fixture.path(),
+        &["diff", "-r", "--no-dereference", "tree", "back"],
+    );
+    second.signal("TERM");
+    let (code, _, err) = second.end();
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
+fn a_copy_outlives_the_death_of_its_server() {
+    let fixture = Fixture::new();
+    let exported = fixture.path().join("exported");
+    let (source, state) = (fixture.path().join("source"), fixture.path().join("state"));
+    for directory in [&exported, &source, &state] {
+        fs::create_dir(directory).unwrap();
+    }
+    for number in 0..60usize {
+        let name = source.join(format!("file{number}"));
+        fs::write(name, bytes(200_000 + number, number as u64)).unwrap();
+    }
+    let start = |listen: &str| {
+        let words = [
+            "--state-dir",
+            state.to_str().unwrap(),
+            "--listen",
+            listen,
+            "--squash",
+            "none",
+        ];
+        let mut words: Vec<&str> = words.to_vec();
+        words.push(exported.to_str().unwrap());
+        Serve::start_exactly(&words)
+    };
+    let mut serve = start("127.0.0.1:0");
+    let address = serve.address().to_string();
+    // Each call takes a while, so that the copy is still under way.
+    let target = format!("nfs://{address}/?delay=2&timeo=5::/copy");
+    let copy = program()
+        .args(["cp", "-r", source.to_str().unwrap(), &target])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(150));
+        serve.signal("KILL");
+        serve.end();
+        serve = start(&address);
+    }
+    let output = copy.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+    tool(fixture.path(), &["diff", "-r", "source", "exported/copy"]);
+}
+
+#[test]
+fn what_cannot_be_mounted_is_one_line() {
+    let (serve, url) = serve("ram:1m");
+    for (source, code, part) in [
+        (format!("{url}nowhere"), 1, "nowhere"),
+        ("nfs://127.0.0.1:1/x".to_owned(), 1, "127.0.0.1"),
+        (format!("{url}?bogus"), 2, "unknown option 'bogus'"),
+        ("nfs:x".to_owned(), 2, "begins with nfs://"),
+    ] {
+        let line = run(&["ls", &source]).failed(code);
+        assert!(line.contains(part), "{line}");
+    }
+    drop(serve);
+}
