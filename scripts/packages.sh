@@ -25,6 +25,7 @@ test  nfs-common          mount.nfs
 test  genisoimage         genisoimage
 test  libarchive-tools    bsdtar
 test  strace              strace
+test  fuse3               fusermount3
 test  sqlite3             sqlite3
 test  libsqlite3-dev      /usr/include/sqlite3.h
 test  xz-utils            xz

@@ -80,7 +80,8 @@ impl Options {
         let source = self.source.replace(',', "_");
         let mut options = vec![
             MountOption::FSName(source),
-            MountOption::Subtype("pagewell".to_owned()),
+            // The kernel knows it by this name; the crate tells it only to fusermount3.
+            MountOption::CUSTOM("subtype=pagewell".to_owned()),
             MountOption::DefaultPermissions,
         ];
         if read_only {
@@ -161,12 +162,12 @@ pub enum MountError {
         reason: String,
     },
     /// The system refuses.
-    #[error("cannot mount on {}: {source}{hint}", place.display())]
+    #[error("cannot mount on {}: {cause}{hint}", place.display())]
     System {
         /// Where.
         place: PathBuf,
         /// What it said.
-        source: io::Error,
+        cause: io::Error,
         /// What may help.
         hint: &'static str,
     },
@@ -186,10 +187,13 @@ pub fn mount(
     options: &Options,
 ) -> Result<Mounted, MountError> {
     let place = checked_place(place)?;
-    let failed = |source: io::Error| MountError::System {
-        hint: hint(&source),
-        place: place.clone(),
-        source,
+    let failed = |cause: io::Error| match cause.raw_os_error() {
+        Some(libc::ENOTCONN) => died(&place),
+        _ => MountError::System {
+            hint: hint(&cause),
+            place: place.clone(),
+            cause,
+        },
     };
     let coherence = options.coherence.unwrap_or_else(|| filesystem.coherence());
     let read_only = options.read_only || filesystem.limits().read_only;
@@ -227,10 +231,7 @@ fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
         reason,
     };
     let looked_at = std::fs::metadata(place).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOTCONN) => refused(
-            "a mount whose program died is in the way; unmount it first (pagewell umount)"
-                .to_owned(),
-        ),
+        Some(libc::ENOTCONN) => died(place),
         Some(libc::ENOENT) => refused("no such directory to mount on".to_owned()),
         _ => refused(error.to_string()),
     })?;
@@ -238,6 +239,14 @@ fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
         return Err(refused("is not a directory to mount on".to_owned()));
     }
     std::fs::canonicalize(place).map_err(|error| refused(error.to_string()))
+}
+
+fn died(place: &Path) -> MountError {
+    MountError::Place {
+        place: place.to_owned(),
+        reason: "a mount whose program died is in the way; unmount it first (pagewell umount)"
+            .to_owned(),
+    }
 }
 
 fn hint(error: &io::Error) -> &'static str {
