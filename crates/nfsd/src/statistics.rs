@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_counters::{Histogram, Quantiles};
+use pagewell_counters::{Counts, Histogram};
 
 /// Names of the NFSv3 procedures by number (RFC 1813 section 3).
 pub const NFS_PROCEDURES: [&str; 22] = [
@@ -45,7 +45,7 @@ pub struct ProcedureStatistics {
 }
 
 /// Counts of one procedure, read once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ProcedureCounts {
     /// Calls answered.
     pub calls: u64,
@@ -56,7 +56,7 @@ pub struct ProcedureCounts {
     /// Bytes of the replies.
     pub bytes_sent: u64,
     /// From the record's last byte in to the reply handed to the socket's queue.
-    pub latency: Quantiles,
+    pub latency: Counts,
 }
 
 impl ProcedureStatistics {
@@ -88,7 +88,7 @@ impl ProcedureStatistics {
             errors: self.errors.load(Ordering::Relaxed),
             bytes_received: self.bytes_received.load(Ordering::Relaxed),
             bytes_sent: self.bytes_sent.load(Ordering::Relaxed),
-            latency: self.latency.quantiles(),
+            latency: self.latency.counts(),
         }
     }
 }

@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Mirror(commands::mirror::MirrorArguments),
     Bench(commands::bench::BenchArguments),
     Counters(commands::counters::CountersArguments),
+    Top(commands::top::TopArguments),
     Completions(commands::completions::CompletionsArguments),
     Man(commands::man::ManArguments),
 }

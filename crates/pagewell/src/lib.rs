@@ -93,6 +93,7 @@ mod source;
 mod state;
 mod storage;
 mod time_text;
+mod top;
 mod tree;
 mod values;
 mod walk;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// arrives twice within microseconds. Nobody types a second wish so soon.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// SIGINT and SIGTERM, blocked in this thread and in those started later.
+/// SIGINT, SIGTERM and what else was asked for, blocked in this thread and in those started later.
 pub(crate) struct StopSignals {
     set: libc::sigset_t,
 }
@@ -16,6 +16,11 @@ impl StopSignals {
     /// Blocks the signals. To be called before any other thread starts, for a thread inherits
     /// what is blocked.
     pub(crate) fn block() -> std::io::Result<Self> {
+        Self::block_with(&[])
+    }
+
+    /// [`StopSignals::block`], with further signals.
+    pub(crate) fn block_with(others: &[libc::c_int]) -> std::io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
         // pthread_sigmask then read and write that initialised set only.
@@ -24,6 +29,9 @@ impl StopSignals {
             let mut set = set.assume_init();
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
+            for signal in others {
+                libc::sigaddset(&raw mut set, *signal);
+            }
             let failed =
                 libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
             (set, failed)

@@ -19,7 +19,8 @@ const SECONDS_MAX: u32 = 86_400;
 ///
 /// The server must have been started with --http. Shown are the procedures that were called
 /// with their share of all calls, errors, bytes and latency (half and 99 in 100 calls took at
-/// most so long, since the server's start), then every other counter that is not 0.
+/// most so long), then every other counter that is not 0; since the server's start, and with
+/// --interval since the last look.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -70,7 +71,8 @@ pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
     }
 }
 
-fn get(address: SocketAddr) -> anyhow::Result<Snapshot> {
+/// The counters of the process there.
+pub(crate) fn get(address: SocketAddr) -> anyhow::Result<Snapshot> {
     let body = http::client::get(address, "/stat.json")?;
     serde_json::from_slice(&body)
         .with_context(|| format!("{address}: not the counters of a pagewell server"))

@@ -12,6 +12,7 @@ pub(crate) mod mount;
 pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod sum;
+pub(crate) mod top;
 pub(crate) mod umount;
 
 use crate::arguments::Command;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
         Command::Mirror(arguments) => mirror::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
+        Command::Top(arguments) => top::run(arguments),
         Command::Completions(arguments) => completions::run(arguments),
         Command::Man(arguments) => man::run(arguments),
     }

@@ -20,10 +20,11 @@ PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell --lib metrics::document
 ```
 
 `pagewell serve --http 127.0.0.1:20491` serves all of these at `/metrics` (text format of
-Prometheus) and `/stat.json`; `pagewell counters` shows them. Counters begin at 0 when the server
-starts. `/stat.json` has `counters` and `gauges` by name, and `procedures`, a list with calls,
-errors, bytes and latency in microseconds. A field of it may be added at any time; `schema` grows
-when a reader would be misled.
+Prometheus) and `/stat.json`; `pagewell counters` and `pagewell top` show them. Counters begin at
+0 when the server starts. `/stat.json` has `counters` and `gauges` by name, and `procedures`, a
+list with calls, errors, bytes, latency in microseconds and the histogram behind it (pairs of
+bucket and count; eight buckets for each power of two of nanoseconds). A field of it may be added
+at any time; `schema` grows when a reader would be misled.
 
 ";
 

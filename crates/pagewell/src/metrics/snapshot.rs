@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use pagewell_counters::{Quantiles, names};
+use pagewell_counters::{Counts, Quantiles, names};
 use pagewell_nfsd::statistics::{
     MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts, ProcedureStatistics,
 };
@@ -50,9 +50,21 @@ pub(crate) struct Procedure {
     /// Time from a call to its reply; absent when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) latency_us: Option<Latency>,
+    /// The histogram behind it, so that those of an interval can be told.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub(crate) latency_histogram: Histogram,
 }
 
-/// Quantiles since the program started, in microseconds; at most 12.5 % above the true ones.
+/// The buckets of a histogram that counted something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Histogram {
+    /// Sum of all durations.
+    sum_nanoseconds: u64,
+    /// Number of a bucket, and what it counted.
+    buckets: Vec<(u16, u64)>,
+}
+
+/// Quantiles in microseconds, at most 12.5 % above the true ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Latency {
     pub(crate) sum: f64,
@@ -87,8 +99,8 @@ impl Snapshot {
         }
     }
 
-    /// What was counted since `earlier`; gauges and quantiles stay as they are. A server that
-    /// was restarted in between counts from 0.
+    /// What was counted since `earlier`, with the quantiles of that time; gauges stay as they
+    /// are. A server that was restarted in between counts from 0.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         let mut difference = self.clone();
         if self.uptime_seconds < earlier.uptime_seconds {
@@ -108,6 +120,9 @@ impl Snapshot {
                     .received_bytes
                     .saturating_sub(before.received_bytes);
                 procedure.sent_bytes = procedure.sent_bytes.saturating_sub(before.sent_bytes);
+                let then = before.latency_histogram.counts();
+                let latency = procedure.latency_histogram.counts().difference(&then);
+                procedure.set_latency(&latency);
             }
         }
         difference
@@ -127,20 +142,59 @@ fn procedures<'a>(
             bytes_sent,
             latency,
         } = statistics.counts();
-        Procedure {
+        let mut procedure = Procedure {
             program: program.to_owned(),
             procedure: (*name).to_owned(),
             calls,
             errors,
             received_bytes: bytes_received,
             sent_bytes: bytes_sent,
-            latency_us: (latency.count > 0).then(|| Latency::of(&latency)),
-        }
+            latency_us: None,
+            latency_histogram: Histogram::default(),
+        };
+        procedure.set_latency(&latency);
+        procedure
     })
 }
 
+impl Procedure {
+    pub(crate) fn set_latency(&mut self, counts: &Counts) {
+        let quantiles = counts.quantiles();
+        self.latency_us = (quantiles.count > 0).then(|| Latency::of(&quantiles));
+        self.latency_histogram = Histogram::of(counts);
+    }
+}
+
+impl Histogram {
+    fn of(counts: &Counts) -> Self {
+        let buckets = (0..=u16::MAX).zip(counts.buckets.iter().copied());
+        Self {
+            sum_nanoseconds: counts.sum_nanoseconds,
+            buckets: buckets.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.buckets.is_empty()
+    }
+
+    /// All buckets.
+    pub(crate) fn counts(&self) -> Counts {
+        let last = self.buckets.iter().map(|(bucket, _)| *bucket).max();
+        let mut buckets = vec![0; last.map_or(0, |last| usize::from(last) + 1)];
+        for (bucket, count) in &self.buckets {
+            buckets[usize::from(*bucket)] = *count;
+        }
+        Counts {
+            buckets,
+            sum_nanoseconds: self.sum_nanoseconds,
+        }
+    }
+}
+
 impl Latency {
-    fn of(quantiles: &Quantiles) -> Self {
+    /// Of durations that were counted.
+    pub(crate) fn of(quantiles: &Quantiles) -> Self {
         let microseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e6;
         Self {
             sum: microseconds(quantiles.sum),
@@ -167,6 +221,7 @@ fn resident_bytes() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn a_snapshot_survives_json_and_has_every_name() {
@@ -188,10 +243,20 @@ mod tests {
         later.counters.insert("a".to_owned(), 7);
         later.counters.insert("b".to_owned(), 1);
         later.procedures[1].calls = 14;
+        let histogram = pagewell_counters::Histogram::new();
+        (0..10).for_each(|_| histogram.record(Duration::from_micros(5)));
+        earlier.procedures[1].set_latency(&histogram.counts());
+        histogram.record(Duration::from_millis(7));
+        later.procedures[1].set_latency(&histogram.counts());
         later.uptime_seconds += 1.0;
         let difference = later.since(&earlier);
         assert_eq!((difference.counters["a"], difference.counters["b"]), (2, 1));
         assert_eq!(difference.procedures[1].calls, 4);
+        let latency = difference.procedures[1].latency_us.unwrap();
+        assert!(
+            latency.p50 >= 7000.0 && latency.p50 < 7900.0,
+            "only the later: {latency:?}"
+        );
         later.uptime_seconds = 0.0;
         assert_eq!(later.since(&earlier).counters["a"], 7, "restarted");
     }

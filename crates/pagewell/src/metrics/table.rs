@@ -97,7 +97,8 @@ fn counted(name: &str, value: u64) -> String {
     }
 }
 
-fn uptime(seconds: f64) -> String {
+/// A time in two units.
+pub(crate) fn uptime(seconds: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
     let whole = seconds as u64;
     match whole {
@@ -109,7 +110,7 @@ fn uptime(seconds: f64) -> String {
 }
 
 /// Three digits and a unit.
-fn duration(microseconds: f64) -> String {
+pub(crate) fn duration(microseconds: f64) -> String {
     let (value, unit) = if microseconds < 1e3 {
         (microseconds, "us")
     } else if microseconds < 1e6 {

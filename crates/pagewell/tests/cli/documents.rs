@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::support::{run, tool};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "serve",
     "ls",
     "cat",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 11] = [
     "mirror",
     "bench",
     "counters",
+    "top",
     "completions",
     "man",
 ];

@@ -25,4 +25,5 @@ mod reading;
 mod remote;
 mod serving;
 mod support;
+mod watching;
 mod writing;

@@ -1,0 +1,220 @@
+//! `pagewell top`.
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+use crate::commands::counters;
+use crate::failure::{Outcome, one_line, usage};
+use crate::metrics::Snapshot;
+use crate::signals::StopSignals;
+use crate::top::history::History;
+use crate::top::measure::{Look, title};
+use crate::top::screen::{Around, draw};
+use crate::top::terminal::FullScreen;
+use crate::top::text;
+use crate::values;
+
+/// The longest interval: an hour.
+const SECONDS_MAX: u32 = 3600;
+
+/// How long a key may wait for an answer.
+const KEY_TIME: Duration = Duration::from_millis(100);
+
+/// Watch a running server or mount, live.
+///
+/// The process must have been started with --http. Shown is what happened in each interval:
+/// calls and their latency, how many there were at a time, bytes, hits of the caches, device
+/// requests, and the procedures that were called.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Keys: q, Escape and Control-C quit, the space bar pauses.
+
+Examples:
+  pagewell top                                 of the server at 127.0.0.1:20491
+  pagewell top --connect 10.0.0.1 --interval 5
+  pagewell top --once                          one interval as text, for scripts")]
+pub(crate) struct TopArguments {
+    /// Where the process's --http listens
+    #[arg(
+        long,
+        value_name = "ADDR[:PORT]",
+        default_value = "127.0.0.1:20491",
+        value_parser = values::parse_address
+    )]
+    connect: SocketAddr,
+    /// Look so often
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value = "1",
+        value_parser = |text: &str| values::parse_count(text, SECONDS_MAX)
+    )]
+    interval: u32,
+    /// Print what happens in one interval as text, and end
+    #[arg(long)]
+    once: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
+    // Before the terminal changes: that nobody listens is an ordinary message.
+    let first = counters::get(arguments.connect)?;
+    if arguments.once {
+        return once(arguments, &first);
+    }
+    if !FullScreen::is_possible() {
+        return Err(usage(
+            "top needs a terminal; 'pagewell top --once' prints text",
+        ));
+    }
+    // Before any thread starts: threads inherit what is blocked.
+    let stopping = stop_on_signals().context("signals")?;
+    let snapshots = ask(arguments)?;
+    let screen = FullScreen::enter().context("the terminal")?;
+    watch(arguments, screen, &first, &snapshots, &stopping)
+}
+
+fn interval(arguments: &TopArguments) -> Duration {
+    Duration::from_secs(arguments.interval.into())
+}
+
+fn once(arguments: &TopArguments, first: &Snapshot) -> anyhow::Result<Outcome> {
+    std::thread::sleep(interval(arguments));
+    let now = counters::get(arguments.connect)?;
+    let look = Look::between(first, &now)
+        .with_context(|| format!("{}: the process was restarted", arguments.connect))?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(text::render(&look).as_bytes())
+        .and_then(|()| out.flush())
+        .context("standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// True when a signal has asked to stop.
+fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
+    // In raw mode the keyboard sends none of them; somebody else may.
+    let signals = StopSignals::block_with(&[libc::SIGHUP, libc::SIGQUIT])?;
+    let stopping = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stopping);
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            // A wait that fails could end nothing later: end now.
+            let _ = signals.wait();
+            told.store(true, Ordering::Release);
+        })?;
+    Ok(stopping)
+}
+
+/// Asks for a snapshot at every interval, on a thread of its own, so that a server that does not
+/// answer does not hold up the keyboard.
+fn ask(arguments: &TopArguments) -> anyhow::Result<Receiver<Result<Snapshot, String>>> {
+    let (sender, receiver) = sync_channel(1);
+    let (address, interval) = (arguments.connect, interval(arguments));
+    std::thread::Builder::new()
+        .name("snapshots".to_owned())
+        .spawn(move || ask_on(address, interval, &sender))?;
+    Ok(receiver)
+}
+
+fn ask_on(address: SocketAddr, interval: Duration, sender: &SyncSender<Result<Snapshot, String>>) {
+    let mut next = Instant::now() + interval;
+    loop {
+        std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        next = (next + interval).max(Instant::now());
+        let answer = counters::get(address).map_err(|error| one_line(&error));
+        if sender.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn watch(
+    arguments: &TopArguments,
+    mut screen: FullScreen,
+    first: &Snapshot,
+    snapshots: &Receiver<Result<Snapshot, String>>,
+    stopping: &AtomicBool,
+) -> anyhow::Result<Outcome> {
+    let source = format!("{}, every {} s", arguments.connect, arguments.interval);
+    let mut history = History::default();
+    history.set_title(title(first));
+    let mut earlier = first.clone();
+    let (mut trouble, mut paused) = (None, false);
+    while !stopping.load(Ordering::Acquire) {
+        match snapshots.try_recv() {
+            Ok(Ok(now)) => {
+                trouble = None;
+                if let Some(look) = Look::between(&earlier, &now).filter(|_| !paused) {
+                    history.push(look);
+                }
+                earlier = now;
+            }
+            Ok(Err(error)) => trouble = Some(error),
+            Err(TryRecvError::Empty) => {}
+            Err(TryRecvError::Disconnected) => anyhow::bail!("nobody asks for counters any more"),
+        }
+        let around = Around {
+            source: &source,
+            trouble: trouble.as_deref(),
+            paused,
+        };
+        screen
+            .terminal
+            .draw(|frame| draw(frame, &history, &around))?;
+        if event::poll(KEY_TIME)?
+            && let Event::Key(key) = event::read()?
+        {
+            match meaning(key) {
+                Some(Key::Quit) => return Ok(Outcome::Done),
+                Some(Key::Pause) => paused = !paused,
+                None => {}
+            }
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Quit,
+    Pause,
+}
+
+fn meaning(key: KeyEvent) -> Option<Key> {
+    if key.kind == KeyEventKind::Release {
+        return None;
+    }
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    match key.code {
+        KeyCode::Char('c') if control => Some(Key::Quit),
+        KeyCode::Char('q' | 'Q') | KeyCode::Esc => Some(Key::Quit),
+        KeyCode::Char(' ' | 'p') => Some(Key::Pause),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_mean_what_the_help_says() {
+        let plain = |code| meaning(KeyEvent::new(code, KeyModifiers::NONE));
+        let control_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
+        assert_eq!(meaning(control_c), Some(Key::Quit));
+        assert_eq!(plain(KeyCode::Char('q')), Some(Key::Quit));
+        assert_eq!(plain(KeyCode::Esc), Some(Key::Quit));
+        assert_eq!(plain(KeyCode::Char(' ')), Some(Key::Pause));
+        assert_eq!(plain(KeyCode::Char('c')), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! The full screen: a panel for each number, then the procedures.
+//!
+//! ```text
+//! pagewell 0.1.0, up 3 min 2 s, resident 20 MiB            127.0.0.1:20491, every 1 s
+//! server calls       12.3k/s   server latency     41.0 us   server queue depth   4.20
+//! 0/s with an error            p50; p99 93 us, p99.9 99 us  calls at a time, mean
+//! ▁▂▃▄▅▅▅▆▇█▇▇▆▅               ▁▁▁▁▂▁▁▁▁▁▁█▁▁▁▁             ▂▂▂▃▃▃▄▃▃▂▂
+//! ```
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, RenderDirection, Sparkline};
+
+use super::history::History;
+use super::measure::Measure;
+use super::text;
+
+/// Narrower panels would cut their details off.
+const PANEL_COLUMNS_MIN: u16 = 36;
+const PANELS_ACROSS_MAX: u16 = 4;
+/// Name and value, details, two lines of sparkline, a gap.
+const PANEL_ROWS: u16 = 5;
+const GAP_COLUMNS: u16 = 2;
+/// What is left of the procedures when there are many panels.
+const PROCEDURE_ROWS_MIN: u16 = 4;
+/// Sparklines want whole numbers; so many steps to the highest.
+const STEPS: f64 = 10_000.0;
+
+const DIM: Style = Style::new().add_modifier(Modifier::DIM);
+const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+
+/// What is shown beside the numbers.
+pub(crate) struct Around<'a> {
+    /// Where they come from and how often.
+    pub(crate) source: &'a str,
+    /// Why they do not come, if they do not.
+    pub(crate) trouble: Option<&'a str>,
+    /// Nothing changes until a key is pressed.
+    pub(crate) paused: bool,
+}
+
+/// Draws everything.
+pub(crate) fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
+    let area = frame.area();
+    if area.height < 3 || area.width < 20 {
+        return;
+    }
+    head(frame, row(area, 0), history, around);
+    foot(frame, row(area, area.height - 1), around);
+    let body = Rect {
+        y: area.y + 2,
+        height: area.height - 3,
+        ..area
+    };
+    let look = history.last();
+    if look.measures.is_empty() {
+        frame.render_widget(Paragraph::new("nothing has been done yet"), body);
+        return;
+    }
+    let used = panels(frame, body, history);
+    let rest = Rect {
+        y: body.y + used,
+        height: body.height - used,
+        ..body
+    };
+    procedures(frame, rest, history);
+}
+
+fn row(area: Rect, offset: u16) -> Rect {
+    Rect {
+        y: area.y + offset,
+        height: 1,
+        ..area
+    }
+}
+
+fn head(frame: &mut Frame<'_>, area: Rect, history: &History, around: &Around<'_>) {
+    let title = Line::styled(history.last().title.clone(), BOLD);
+    frame.render_widget(Paragraph::new(title), area);
+    let source = Line::styled(around.source, DIM).right_aligned();
+    let left = u16::try_from(history.last().title.len()).unwrap_or(u16::MAX);
+    let needed = u16::try_from(around.source.len()).unwrap_or(u16::MAX);
+    if left.saturating_add(needed) < area.width {
+        frame.render_widget(Paragraph::new(source), area);
+    }
+}
+
+fn foot(frame: &mut Frame<'_>, area: Rect, around: &Around<'_>) {
+    let line = if let Some(trouble) = around.trouble {
+        Line::styled(trouble.to_owned(), BOLD.fg(Color::Red))
+    } else if around.paused {
+        Line::styled("paused: space goes on, q quits", BOLD)
+    } else {
+        Line::styled("q quits, space pauses", DIM)
+    };
+    frame.render_widget(Paragraph::new(line), area);
+}
+
+/// Draws as many panels as there is room for; returns the rows used.
+fn panels(frame: &mut Frame<'_>, area: Rect, history: &History) -> u16 {
+    let measures = &history.last().measures;
+    let across = (area.width / PANEL_COLUMNS_MIN).clamp(1, PANELS_ACROSS_MAX);
+    let width = area.width / across;
+    let wanted = u16::try_from(measures.len()).unwrap_or(u16::MAX);
+    let room = area.height.saturating_sub(PROCEDURE_ROWS_MIN) / PANEL_ROWS;
+    let lines = wanted.div_ceil(across).min(room.max(1));
+    for (index, measure) in (0..lines.saturating_mul(across)).zip(measures) {
+        let (line, column) = (index / across, index % across);
+        let panel_area = Rect {
+            x: area.x + column * width,
+            y: area.y + line * PANEL_ROWS,
+            width: width.saturating_sub(GAP_COLUMNS),
+            height: PANEL_ROWS - 1,
+        };
+        panel(frame, panel_area.intersection(area), measure, history);
+    }
+    (lines * PANEL_ROWS).min(area.height)
+}
+
+fn panel(frame: &mut Frame<'_>, area: Rect, measure: &Measure, history: &History) {
+    let value = measure
+        .value
+        .map_or("-".to_owned(), |value| measure.unit.show(value));
+    let width = usize::from(area.width);
+    let space = width.saturating_sub(measure.name.len() + value.len());
+    let first = Line::from(vec![
+        Span::raw(measure.name.as_str()),
+        Span::raw(" ".repeat(space)),
+        Span::styled(value, BOLD),
+    ]);
+    let second = Line::styled(measure.detail.as_str(), DIM);
+    frame.render_widget(Paragraph::new(vec![first, second]), area);
+    if area.height <= 2 {
+        return;
+    }
+    let values: Vec<f64> = history.values(&measure.name).take(width).collect();
+    let highest = values.iter().copied().fold(0.0, f64::max);
+    let scale = if highest > 0.0 { STEPS / highest } else { 0.0 };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to STEPS
+    let steps: Vec<u64> = values.iter().map(|value| (value * scale) as u64).collect();
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a constant
+    let sparkline = Sparkline::default()
+        .data(&steps)
+        .max(STEPS as u64)
+        .direction(RenderDirection::RightToLeft)
+        .style(Style::new().fg(Color::Cyan));
+    let below = Rect {
+        y: area.y + 2,
+        height: area.height - 2,
+        ..area
+    };
+    frame.render_widget(sparkline, below);
+}
+
+fn procedures(frame: &mut Frame<'_>, area: Rect, history: &History) {
+    let called = &history.last().procedures;
+    if called.is_empty() || area.height == 0 {
+        return;
+    }
+    let mut lines = vec![Line::styled(text::HEAD, DIM)];
+    lines.extend(called.iter().map(|one| Line::raw(text::line(one))));
+    frame.render_widget(Paragraph::new(lines), area);
+}

@@ -1,0 +1,205 @@
+use std::time::Duration;
+
+use pagewell_counters::Histogram;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+
+use super::history::History;
+use super::measure::{Look, Unit, short};
+use super::screen::{Around, draw};
+use super::text;
+use crate::metrics::Snapshot;
+
+const AROUND: Around<'_> = Around {
+    source: "127.0.0.1:20491, every 1 s",
+    trouble: None,
+    paused: false,
+};
+
+/// A process that has done nothing, up so long.
+fn idle(seconds: f64) -> Snapshot {
+    let mut snapshot = Snapshot::take();
+    snapshot.version = "1.2.3".to_owned();
+    snapshot.uptime_seconds = seconds;
+    snapshot.resident_bytes = 20 << 20;
+    snapshot.counters.values_mut().for_each(|value| *value = 0);
+    for procedure in &mut snapshot.procedures {
+        procedure.calls = 0;
+        procedure.set_latency(&pagewell_counters::Counts::default());
+    }
+    snapshot
+}
+
+/// Then 2,000 reads of 1 ms in two seconds, and looks into the cache.
+fn busy(reads: u64) -> Snapshot {
+    let mut snapshot = idle(12.0);
+    let histogram = Histogram::new();
+    (0..reads).for_each(|_| histogram.record(Duration::from_millis(1)));
+    let read = &mut snapshot.procedures[6];
+    read.calls = reads;
+    read.sent_bytes = reads << 12;
+    read.set_latency(&histogram.counts());
+    for (name, value) in [
+        ("pagewell_cache_hits_total", 3),
+        ("pagewell_cache_misses_total", 1),
+        ("pagewell_device_reads_total", 10),
+        ("pagewell_device_read_bytes_total", 4 << 20),
+    ] {
+        snapshot.counters.insert(name.to_owned(), value);
+    }
+    snapshot
+}
+
+#[test]
+fn an_interval_has_its_rates() {
+    let look = Look::between(&idle(10.0), &busy(2000)).unwrap();
+    let value = |name: &str| {
+        let measure = look.measures.iter().find(|measure| measure.name == name);
+        measure.unwrap_or_else(|| panic!("{name}")).value
+    };
+    assert_eq!(value("server calls"), Some(1000.0));
+    assert_eq!(value("server queue depth"), Some(1.0), "2 s of work in 2 s");
+    let half = value("server latency").unwrap();
+    assert!((1000.0..1126.0).contains(&half), "{half}");
+    assert_eq!(value("server sends"), Some(4_096_000.0));
+    assert_eq!(value("cache hits"), Some(75.0));
+    assert_eq!(value("device reads"), Some(f64::from(2 << 20)));
+    assert!(
+        !look.measures.iter().any(|one| one.name == "device writes"),
+        "there were none"
+    );
+    let procedures: Vec<&str> = look.procedures.iter().map(|one| &*one.procedure).collect();
+    assert_eq!(procedures, ["read"]);
+}
+
+#[test]
+fn nothing_happened_is_no_number() {
+    let look = Look::between(&busy(2000), &{
+        let mut later = busy(2000);
+        later.uptime_seconds += 1.0;
+        later
+    })
+    .unwrap();
+    for (name, value) in [
+        ("server calls", Some(0.0)),
+        ("server latency", None),
+        ("cache hits", None),
+    ] {
+        let measure = look
+            .measures
+            .iter()
+            .find(|measure| measure.name == name)
+            .unwrap();
+        assert_eq!(measure.value, value, "{name}");
+    }
+    assert!(look.procedures.is_empty());
+    assert_eq!(
+        Look::between(&busy(1), &busy(1)),
+        None,
+        "no time has passed"
+    );
+    assert_eq!(Look::between(&busy(1), &idle(1.0)), None, "restarted");
+}
+
+#[test]
+fn one_look_is_text_for_scripts() {
+    let look = Look::between(&idle(10.0), &busy(2000)).unwrap();
+    let text = text::render(&look);
+    let line = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.unwrap_or_else(|| panic!("{name}: {text}"))
+            .split_whitespace()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(line("server calls"), ["server", "calls", "1000.000", "1/s"]);
+    assert_eq!(line("cache hits"), ["cache", "hits", "75.000", "%"]);
+    assert_eq!(line("server   read")[2..5], ["1000", "3.9", "MiB/s"]);
+    let nothing = text::render(&Look::between(&idle(1.0), &idle(2.0)).unwrap());
+    assert!(nothing.contains("nothing has been done yet"), "{nothing}");
+}
+
+fn lines(width: u16, height: u16, history: &History, around: &Around<'_>) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| draw(frame, history, around)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let cells = buffer.content().chunks(usize::from(width));
+    let text = cells.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>());
+    text.map(|line| line.trim_end().to_owned()).collect()
+}
+
+fn two_looks() -> History {
+    let mut history = History::default();
+    history.push(Look::between(&idle(10.0), &busy(1000)).unwrap());
+    history.push(Look::between(&idle(10.0), &busy(2000)).unwrap());
+    history
+}
+
+#[test]
+fn the_screen_is_drawn() {
+    let drawn = lines(80, 24, &two_looks(), &AROUND);
+    let expected = [
+        "pagewell 1.2.3, up 12.0 s, resident 20 MiB            127.0.0.1:20491, every 1 s",
+        "",
+        "server calls                    1000/s  server latency                 1.05 ms",
+        "0/s with an error                       p50; p99 1.05 ms, p99.9 1.05 ms",
+        "                                     █                                      ██",
+    ];
+    assert_eq!(drawn[..5], expected);
+    assert!(
+        drawn[5].ends_with("██") && drawn[5].contains("██  "),
+        "{drawn:?}"
+    );
+    let text = drawn.join("\n");
+    for part in [
+        "server sends",
+        "program  procedure",
+        "server   read",
+        "q quits, space pauses",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn trouble_and_a_pause_are_told() {
+    let around = Around {
+        trouble: Some("127.0.0.1:20491: no answer"),
+        ..AROUND
+    };
+    assert_eq!(
+        lines(80, 24, &two_looks(), &around)[23],
+        "127.0.0.1:20491: no answer"
+    );
+    let around = Around {
+        paused: true,
+        ..AROUND
+    };
+    assert!(lines(80, 24, &two_looks(), &around)[23].starts_with("paused"));
+}
+
+#[test]
+fn no_size_of_a_terminal_is_too_odd() {
+    let history = two_looks();
+    for width in [1, 19, 20, 35, 36, 79, 200, 700] {
+        for height in 1..40 {
+            lines(width, height, &history, &AROUND);
+            lines(width, height, &History::default(), &AROUND);
+        }
+    }
+}
+
+#[test]
+fn values_have_three_digits() {
+    for (value, text) in [
+        (0.0, "0"),
+        (0.5, "0.50"),
+        (12.34, "12.3"),
+        (9999.0, "9999"),
+        (12345.0, "12.3k"),
+        (3e9, "3.00G"),
+    ] {
+        assert_eq!(short(value), text);
+    }
+    assert_eq!(Unit::BytesPerSecond.show(2048.0), "2.0 KiB/s");
+    assert_eq!(Unit::Percent.show(99.96), "100 %");
+}

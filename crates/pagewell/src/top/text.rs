@@ -1,0 +1,60 @@
+//! One look as text: for scripts, one number a line.
+
+use std::fmt::Write;
+
+use super::measure::{Called, Look};
+use crate::metrics::table;
+
+/// Renders a look: `name value unit` for each number, `-` for one without a value, then the
+/// procedures.
+pub(crate) fn render(look: &Look) -> String {
+    // Writing to a String cannot fail.
+    let mut text = format!("{}\n\n", look.title);
+    if look.measures.is_empty() {
+        text.push_str("nothing has been done yet\n");
+    }
+    let name_width = look.measures.iter().map(|one| one.name.len()).max();
+    let name_width = name_width.unwrap_or(0);
+    for measure in &look.measures {
+        let value = measure
+            .value
+            .map_or("-".to_owned(), |value| format!("{value:.3}"));
+        let _ = writeln!(
+            text,
+            "{:<name_width$} {value:>16} {}",
+            measure.name,
+            measure.unit.name()
+        );
+    }
+    if !look.procedures.is_empty() {
+        text.push('\n');
+        let _ = writeln!(text, "{}", HEAD.trim_end());
+        for called in &look.procedures {
+            let _ = writeln!(text, "{}", line(called).trim_end());
+        }
+    }
+    text
+}
+
+/// The line above those of [`line`].
+pub(crate) const HEAD: &str =
+    "program  procedure       calls/s        bytes/s   errors/s        p50        p99";
+
+/// One procedure.
+pub(crate) fn line(called: &Called) -> String {
+    use super::measure::Unit;
+    let time = |of: fn(&crate::metrics::snapshot::Latency) -> f64| {
+        let latency = called.latency.as_ref();
+        latency.map_or("-".to_owned(), |latency| table::duration(of(latency)))
+    };
+    format!(
+        "{:<8} {:<12} {:>10} {:>14} {:>10} {:>10} {:>10}",
+        called.program,
+        called.procedure,
+        super::measure::short(called.calls),
+        Unit::BytesPerSecond.show(called.bytes),
+        super::measure::short(called.errors),
+        time(|latency| latency.p50),
+        time(|latency| latency.p99),
+    )
+}
