@@ -380,6 +380,37 @@ register! { COUNTERS, Counter:
         "Files opened in mounts that the kernel reads and writes by itself.";
     FUSE_PASSTHROUGH_REFUSED = "pagewell_fuse_passthrough_refused_total",
         "Files that the kernel refused to read and write by itself.";
+    CLIENT_ATTRIBUTE_HITS = "pagewell_client_attribute_cache_hits_total",
+        "Times that attributes were believed without asking the server.";
+    CLIENT_ATTRIBUTE_MISSES = "pagewell_client_attribute_cache_misses_total",
+        "Times that attributes were asked for.";
+    CLIENT_NAME_HITS = "pagewell_client_name_cache_hits_total",
+        "Names looked up without asking the server.";
+    CLIENT_NAME_MISSES = "pagewell_client_name_cache_misses_total",
+        "Names that the server was asked for.";
+    CLIENT_READ_HITS = "pagewell_client_read_hits_total",
+        "Reads of files that needed no answer of the server.";
+    CLIENT_READ_MISSES = "pagewell_client_read_misses_total",
+        "Reads of files that waited for the server.";
+    CLIENT_WRITE_HITS = "pagewell_client_write_hits_total", "Writes to files that memory took.";
+    CLIENT_WRITE_MISSES = "pagewell_client_write_misses_total",
+        "Writes to files that waited for the server.";
+    CLIENT_LINK_HITS = "pagewell_client_link_cache_hits_total",
+        "Symbolic links read without asking the server.";
+    CLIENT_LINK_MISSES = "pagewell_client_link_cache_misses_total",
+        "Symbolic links that the server was asked for.";
+    CLIENT_DIRECTORY_HITS = "pagewell_client_directory_cache_hits_total",
+        "Directory pages listed without asking the server.";
+    CLIENT_DIRECTORY_MISSES = "pagewell_client_directory_cache_misses_total",
+        "Directory pages that the server was asked for.";
+    CLIENT_ENTRY_HITS = "pagewell_client_entry_cache_hits_total",
+        "Listings that were continued where memory knew the place.";
+    CLIENT_ENTRY_MISSES = "pagewell_client_entry_cache_misses_total",
+        "Listings that were read again from the beginning to find the place.";
+    CLIENT_ACCESS_HITS = "pagewell_client_access_cache_hits_total",
+        "Permissions known without asking the server.";
+    CLIENT_ACCESS_MISSES = "pagewell_client_access_cache_misses_total",
+        "Permissions that the server was asked for.";
 }
 
 register! { GAUGES, Gauge:
