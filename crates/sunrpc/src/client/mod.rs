@@ -46,7 +46,7 @@ pub use mount::{MountError, MountOptions, Mounted, mount};
 pub use options::{CONNECTIONS_MAX, Options, Patience, SourcePort, Tell};
 pub use outgoing::{EncodedCredential, Locate, Outgoing};
 pub use reply::{Answer, Outcome, Reply};
-pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics};
+pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, nfs_procedures};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -42,7 +42,7 @@ impl Shared {
             program,
             version,
             slots,
-            counted: Counted::new(),
+            counted: Counted::new(program),
             delay_line: options.delay.map(DelayLine::new),
             started: Instant::now(),
             epoch: AtomicU64::new(0),

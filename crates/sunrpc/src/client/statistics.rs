@@ -45,15 +45,41 @@ pub struct ProcedureStatistics {
     pub latency: Counts,
 }
 
-#[derive(Default)]
 struct Procedure {
     calls: AtomicU64,
     latency: Histogram,
 }
 
+impl Procedure {
+    const fn new() -> Self {
+        Self {
+            calls: AtomicU64::new(0),
+            latency: Histogram::new(),
+        }
+    }
+
+    fn snapshot(&self) -> ProcedureStatistics {
+        ProcedureStatistics {
+            calls: self.calls.load(Ordering::Relaxed),
+            latency: self.latency.counts(),
+        }
+    }
+}
+
+/// The procedures of NFS of all clients of this process, those that are gone included.
+static NFS: [Procedure; PROCEDURES] = [const { Procedure::new() }; PROCEDURES];
+
+/// What all clients of NFS in this process have done, by number of the procedure.
+#[must_use]
+pub fn nfs_procedures() -> Vec<ProcedureStatistics> {
+    NFS.iter().map(Procedure::snapshot).collect()
+}
+
 /// The counts of a running client.
 pub(super) struct Counted {
     procedures: Vec<Procedure>,
+    /// Those of all clients of the same program, if they are counted.
+    of_program: Option<&'static [Procedure]>,
     pub(super) retransmissions: Sum,
     pub(super) timeouts: Sum,
     pub(super) invalid_replies: Sum,
@@ -84,10 +110,11 @@ impl Sum {
 }
 
 impl Counted {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(program: u32) -> Self {
         use pagewell_counters::names;
         Self {
-            procedures: (0..PROCEDURES).map(|_| Procedure::default()).collect(),
+            procedures: (0..PROCEDURES).map(|_| Procedure::new()).collect(),
+            of_program: (program == crate::nfs3::PROGRAM).then_some(&NFS),
             retransmissions: Sum::new(&names::CLIENT_RETRANSMISSIONS),
             timeouts: Sum::new(&names::CLIENT_TIMEOUTS),
             invalid_replies: Sum::new(&names::CLIENT_INVALID_REPLIES),
@@ -100,30 +127,29 @@ impl Counted {
         }
     }
 
-    fn procedure(&self, number: u32) -> &Procedure {
-        let last = self.procedures.len() - 1;
-        &self.procedures[usize::try_from(number).map_or(last, |number| number.min(last))]
+    /// Where a procedure is counted.
+    fn each(&self, number: u32) -> impl Iterator<Item = &Procedure> {
+        let index =
+            usize::try_from(number).map_or(PROCEDURES - 1, |number| number.min(PROCEDURES - 1));
+        let all = std::iter::once(self.procedures.as_slice()).chain(self.of_program);
+        all.filter_map(move |procedures| procedures.get(index))
     }
 
     pub(super) fn called(&self, procedure: u32) {
-        let calls = &self.procedure(procedure).calls;
-        calls.fetch_add(1, Ordering::Relaxed);
+        for counted in self.each(procedure) {
+            counted.calls.fetch_add(1, Ordering::Relaxed);
+        }
         pagewell_counters::names::CLIENT_CALLS.add(1);
     }
 
     pub(super) fn answered(&self, procedure: u32, after: Duration) {
-        self.procedure(procedure).latency.record(after);
+        for counted in self.each(procedure) {
+            counted.latency.record(after);
+        }
     }
 
     pub(super) fn snapshot(&self, in_flight: u64) -> Statistics {
-        let procedures: Vec<_> = self
-            .procedures
-            .iter()
-            .map(|procedure| ProcedureStatistics {
-                calls: procedure.calls.load(Ordering::Relaxed),
-                latency: procedure.latency.counts(),
-            })
-            .collect();
+        let procedures: Vec<_> = self.procedures.iter().map(Procedure::snapshot).collect();
         Statistics {
             requests: procedures.iter().map(|procedure| procedure.calls).sum(),
             procedures,
@@ -138,5 +164,42 @@ impl Counted {
             received_bytes: self.received_bytes.get(),
             in_flight,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{mount3, nfs3};
+
+    #[test]
+    fn the_program_counts_what_its_clients_do_and_no_other_program() {
+        // A number that no other test calls.
+        const NUMBER: u32 = 29;
+        let calls = || nfs_procedures()[NUMBER as usize].calls;
+        assert_eq!(calls(), 0);
+        for _ in 0..2 {
+            let client = Counted::new(nfs3::PROGRAM);
+            client.called(NUMBER);
+            client.answered(NUMBER, Duration::from_millis(1));
+            assert_eq!(client.snapshot(0).procedures[NUMBER as usize].calls, 1);
+        }
+        Counted::new(mount3::PROGRAM).called(NUMBER);
+        assert_eq!(calls(), 2);
+        assert_eq!(nfs_procedures()[NUMBER as usize].latency.count(), 2);
+    }
+
+    #[test]
+    fn a_number_too_high_is_the_last() {
+        let client = Counted::new(mount3::PROGRAM);
+        client.called(u32::MAX);
+        let statistics = client.snapshot(0);
+        assert_eq!(
+            (
+                statistics.procedures[PROCEDURES - 1].calls,
+                statistics.requests
+            ),
+            (1, 1)
+        );
     }
 }
