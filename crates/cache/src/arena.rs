@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use pagewell_counters::names::{CACHE_ARENA_BYTES, CACHE_HUGE_PAGES_MISSING};
+use pagewell_counters::names::{CACHE_ARENA_BYTES, CACHE_ARENA_PAGES, CACHE_HUGE_PAGES_MISSING};
 use pagewell_policy::eviction::FrameIndex;
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
@@ -101,7 +101,7 @@ impl Arena {
                 Err(errno) => return Err(errno),
             }
         }
-        CACHE_ARENA_BYTES.add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        count(i64::from(frames));
         Ok(Self {
             mapping: Arc::new(mapping),
             frames,
@@ -120,7 +120,7 @@ impl Arena {
         // SAFETY: a new mapping of our own file at an address the system chooses.
         let base = unsafe { rustix::mm::mmap(null, bytes, protection, flags, &file, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        CACHE_ARENA_BYTES.add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        count(i64::from(frames));
         Ok(Self {
             mapping: Arc::new(Mapping {
                 base,
@@ -187,9 +187,14 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        let bytes = self.frames as usize * PAGE_BYTES;
-        CACHE_ARENA_BYTES.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
+        count(-i64::from(self.frames));
     }
+}
+
+/// Counts pages of memory that were taken, or given back.
+fn count(pages: i64) {
+    CACHE_ARENA_BYTES.add(pages * PAGE_BYTES as i64);
+    CACHE_ARENA_PAGES.add(pages);
 }
 
 fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {

@@ -240,11 +240,9 @@ impl CachedDevice {
         // Those that were not lent after all.
         core.lent_pages
             .fetch_sub(count - lent.len(), Ordering::Relaxed);
+        CACHE_LENT_PAGES.add(lent.len() as u64);
         match result {
-            Ok(()) => {
-                CACHE_LENT_PAGES.add(count as u64);
-                Ok(Some(lent))
-            }
+            Ok(()) => Ok(Some(lent)),
             Err(Error::Memory { .. }) => {
                 CACHE_LENDING_REFUSED.add(1);
                 Ok(None)

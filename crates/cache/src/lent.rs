@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pagewell_counters::names::CACHE_RETURNED_PAGES;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
@@ -80,5 +81,6 @@ impl AsRef<[u8]> for LentPage {
 impl Drop for LentPage {
     fn drop(&mut self) {
         self.core.lent_pages.fetch_sub(1, Ordering::Relaxed);
+        CACHE_RETURNED_PAGES.add(1);
     }
 }

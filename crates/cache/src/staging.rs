@@ -6,6 +6,7 @@
 
 use std::sync::Mutex;
 
+use pagewell_counters::names::CACHE_STAGING_BYTES;
 use pagewell_device::{Buffer, Segment};
 
 use crate::sync::lock;
@@ -29,6 +30,24 @@ struct Kept {
 pub(crate) struct Staged {
     buffer: Buffer,
     alignment_bytes: usize,
+    in_use: Option<InUse>,
+}
+
+/// Bytes counted as in use for as long as this lives.
+struct InUse(i64);
+
+impl InUse {
+    fn new(length: usize) -> Self {
+        let bytes = i64::try_from(length).unwrap_or(i64::MAX);
+        CACHE_STAGING_BYTES.add(bytes);
+        Self(bytes)
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        CACHE_STAGING_BYTES.add(-self.0);
+    }
 }
 
 impl Staging {
@@ -42,8 +61,9 @@ impl Staging {
         let large = length >= KEPT_BYTES_MIN;
         let found = kept.buffers.iter().position(|staged| large && fits(staged));
         if let Some(index) = found {
-            let staged = kept.buffers.swap_remove(index);
+            let mut staged = kept.buffers.swap_remove(index);
             kept.bytes -= staged.buffer.len();
+            staged.in_use = Some(InUse::new(staged.buffer.len()));
             return staged;
         }
         drop(kept);
@@ -56,11 +76,13 @@ impl Staging {
         Staged {
             buffer: Buffer::new(length, alignment_bytes),
             alignment_bytes,
+            in_use: Some(InUse::new(length)),
         }
     }
 
     /// Keeps a buffer for the next, if it is worth it.
-    pub(crate) fn give(&self, staged: Staged) {
+    pub(crate) fn give(&self, mut staged: Staged) {
+        staged.in_use = None;
         let length = staged.buffer.len();
         let mut kept = lock(&self.0);
         if length >= KEPT_BYTES_MIN && kept.bytes + length <= KEPT_BYTES_MAX {

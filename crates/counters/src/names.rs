@@ -103,6 +103,9 @@ register! { COUNTERS, Counter:
         "Times that a reader slept because every page was in use.";
     CACHE_TIMEOUTS = "pagewell_cache_timeouts_total",
         "Reads given up because a device did not answer in time.";
+    // Before those lent, so that whoever reads both never finds more returned than lent.
+    CACHE_RETURNED_PAGES = "pagewell_cache_returned_pages_total",
+        "Lent pages that came back.";
     CACHE_LENT_PAGES = "pagewell_cache_lent_pages_total",
         "Pages lent instead of copied.";
     CACHE_LENDING_REFUSED = "pagewell_cache_lending_refused_total",
@@ -415,7 +418,10 @@ register! { COUNTERS, Counter:
 
 register! { GAUGES, Gauge:
     CACHE_ARENA_BYTES = "pagewell_cache_arena_bytes", "Memory of page caches.";
+    CACHE_ARENA_PAGES = "pagewell_cache_arena_pages", "Pages that page caches have room for.";
     CACHE_PAGES = "pagewell_cache_pages", "Pages in page caches now.";
+    CACHE_STAGING_BYTES = "pagewell_cache_staging_bytes",
+        "Memory in use for bytes on their way to devices.";
     CACHE_DIRTY_PAGES = "pagewell_cache_dirty_pages",
         "Pages with bytes that are not on their device.";
     CACHE_KEPT_BYTES = "pagewell_cache_kept_bytes",
@@ -426,6 +432,8 @@ register! { GAUGES, Gauge:
     CONNECTIONS = "pagewell_connections", "Client connections open now.";
     REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",
         "Bytes of memory that hold requests now.";
+    PIPES = "pagewell_pipes", "Pipes for splicing that are open.";
+    PIPES_IN_USE = "pagewell_pipes_in_use", "Pipes for splicing with file data in them.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
     FUSE_OPEN_FILES = "pagewell_fuse_open_files", "Files open in mounts now.";

@@ -13,7 +13,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pagewell_counters::names;
+use pagewell_counters::{Gauge, names};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
@@ -42,6 +42,23 @@ struct State {
 struct Pipe {
     read: OwnedFd,
     write: OwnedFd,
+    _open: Counted,
+}
+
+/// One more in a gauge for as long as this lives.
+struct Counted(&'static Gauge);
+
+impl Counted {
+    fn new(gauge: &'static Gauge) -> Self {
+        gauge.add(1);
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
 }
 
 /// A pipe with file data in it. Goes back to its pool when empty, is closed otherwise.
@@ -49,6 +66,7 @@ pub struct FilledPipe {
     pipe: Option<Pipe>,
     length: usize,
     pool: Arc<PipePool>,
+    _in_use: Counted,
 }
 
 impl PipePool {
@@ -76,6 +94,7 @@ impl PipePool {
             pipe: Some(pipe),
             length: 0,
             pool: self.clone(),
+            _in_use: Counted::new(&names::PIPES_IN_USE),
         };
         let mut from = offset;
         while filled.length < length {
@@ -116,7 +135,11 @@ impl PipePool {
             return None;
         }
         state.made += 1;
-        Some(Pipe { read, write })
+        Some(Pipe {
+            read,
+            write,
+            _open: Counted::new(&names::PIPES),
+        })
     }
 
     fn give_back(&self, pipe: Pipe, empty: bool) {

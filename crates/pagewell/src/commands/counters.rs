@@ -15,11 +15,12 @@ use crate::values;
 /// The longest interval: a day.
 const SECONDS_MAX: u32 = 86_400;
 
-/// Show the counters of a running server, in the manner of nfsstat.
+/// Show the counters of a running server or mount, in the manner of nfsstat and netstat -m.
 ///
-/// The server must have been started with --http. Shown are the procedures that were called
+/// The process must have been started with --http. Shown are the procedures that were called
 /// with their share of all calls, errors, bytes and latency (half and 99 in 100 calls took at
-/// most so long), then every other counter that is not 0; since the server's start, and with
+/// most so long), what its NFS clients have done in the layout of nfsstat -c, its buffers, then
+/// every other counter that is not 0; since the server's start, and with
 /// --interval since the last look.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -23,8 +23,9 @@ PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell --lib metrics::document
 Prometheus) and `/stat.json`; `pagewell counters` and `pagewell top` show them. Counters begin at
 0 when the server starts. `/stat.json` has `counters` and `gauges` by name, and `procedures`, a
 list with calls, errors, bytes, latency in microseconds and the histogram behind it (pairs of
-bucket and count; eight buckets for each power of two of nanoseconds). A field of it may be added
-at any time; `schema` grows when a reader would be misled.
+bucket and count; eight buckets for each power of two of nanoseconds), and `client_procedures`,
+what the NFS clients of the process called. A field of it may be added at any time; `schema`
+grows when a reader would be misled.
 
 ";
 
@@ -35,7 +36,8 @@ fn render() -> String {
         row(&mut text, family.name, family.kind, family.help);
     }
     text.push_str(
-        "\nThose of procedures have the labels `program` (`nfs`, `mount`) and `procedure`.\n\
+        "\nThose of procedures have the labels `program` (`nfs`, `mount`) and `procedure`, \
+         those of clients `procedure` only.\n\
          \n## Counters\n\n| name | kind | meaning |\n|---|---|---|\n",
     );
     for counter in names::COUNTERS {

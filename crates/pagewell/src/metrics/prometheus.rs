@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use pagewell_counters::names;
 
-use crate::metrics::snapshot::{Procedure, Snapshot};
+use crate::metrics::snapshot::{ClientProcedure, Histogram, Latency, Procedure, Snapshot};
 
 /// `Content-Type` of the format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -61,10 +61,31 @@ const LATENCY: Family = Family {
            quantiles since the start, at most 12.5 % too high.",
 };
 
+const CLIENT_CALLS: Family = Family {
+    name: "pagewell_client_procedure_calls_total",
+    kind: "counter",
+    help: "Calls made by the NFS clients of the process, by procedure.",
+};
+const CLIENT_LATENCY: Family = Family {
+    name: "pagewell_client_procedure_seconds",
+    kind: "summary",
+    help: "Time from a call of an NFS client to its reply; quantiles since the start, at most \
+           12.5 % too high.",
+};
+
 /// All of them, in the order in which they are shown.
 #[cfg(test)]
-pub(crate) const FAMILIES: [&Family; 8] = [
-    &BUILD, &UPTIME, &RESIDENT, &CALLS, &ERRORS, &RECEIVED, &SENT, &LATENCY,
+pub(crate) const FAMILIES: [&Family; 10] = [
+    &BUILD,
+    &UPTIME,
+    &RESIDENT,
+    &CALLS,
+    &ERRORS,
+    &RECEIVED,
+    &SENT,
+    &LATENCY,
+    &CLIENT_CALLS,
+    &CLIENT_LATENCY,
 ];
 
 /// Renders a snapshot of this process.
@@ -99,7 +120,20 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     text.each(&SENT, procedures, |procedure| procedure.sent_bytes);
     text.head(&LATENCY);
     for procedure in &snapshot.procedures {
-        text.latency(procedure);
+        let latency = (procedure.latency_us, &procedure.latency_histogram);
+        text.latency(&LATENCY, &labels(procedure), latency);
+    }
+    text.head(&CLIENT_CALLS);
+    let client = &snapshot.client_procedures;
+    let label = |procedure: &ClientProcedure| format!("procedure=\"{}\"", procedure.procedure);
+    for procedure in client {
+        let (name, labels) = (CLIENT_CALLS.name, label(procedure));
+        text.line(&format!("{name}{{{labels}}} {}", procedure.calls));
+    }
+    text.head(&CLIENT_LATENCY);
+    for procedure in client {
+        let latency = (procedure.latency_us, &procedure.latency_histogram);
+        text.latency(&CLIENT_LATENCY, &label(procedure), latency);
     }
     text.0
 }
@@ -138,10 +172,13 @@ impl Text {
     }
 
     /// A summary; without any call its quantiles are not numbers, as the format asks.
-    fn latency(&mut self, procedure: &Procedure) {
-        let name = LATENCY.name;
-        let labels = labels(procedure);
-        let latency = procedure.latency_us;
+    fn latency(
+        &mut self,
+        family: &Family,
+        labels: &str,
+        (latency, histogram): (Option<Latency>, &Histogram),
+    ) {
+        let name = family.name;
         let quantiles = [
             ("0.5", latency.map(|latency| latency.p50)),
             ("0.99", latency.map(|latency| latency.p99)),
@@ -155,7 +192,8 @@ impl Text {
         }
         let sum = latency.map_or("0".to_owned(), |latency| seconds(latency.sum));
         self.line(&format!("{name}_sum{{{labels}}} {sum}"));
-        self.line(&format!("{name}_count{{{labels}}} {}", procedure.calls));
+        let count = histogram.counts().count();
+        self.line(&format!("{name}_count{{{labels}}} {count}"));
     }
 }
 

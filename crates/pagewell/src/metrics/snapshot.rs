@@ -8,6 +8,7 @@ use pagewell_counters::{Counts, Quantiles, names};
 use pagewell_nfsd::statistics::{
     MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts, ProcedureStatistics,
 };
+use pagewell_sunrpc::client::nfs_procedures;
 use serde::{Deserialize, Serialize};
 
 /// Version of the form of this document; grows when a reader of the old form would be misled.
@@ -28,8 +29,29 @@ pub(crate) struct Snapshot {
     pub(crate) counters: BTreeMap<String, u64>,
     /// Every gauge by name.
     pub(crate) gauges: BTreeMap<String, i64>,
+    /// Pages of caches that are lent now.
+    #[serde(default)]
+    pub(crate) lent_pages: u64,
     /// Every procedure of every program, by program and number.
     pub(crate) procedures: Vec<Procedure>,
+    /// Every procedure that the NFS clients of the process call, by number.
+    #[serde(default)]
+    pub(crate) client_procedures: Vec<ClientProcedure>,
+}
+
+/// Counts of one procedure that is called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ClientProcedure {
+    /// Its name.
+    pub(crate) procedure: String,
+    /// Calls made, each once however often it was sent.
+    pub(crate) calls: u64,
+    /// Time from a call to its reply; absent when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) latency_us: Option<Latency>,
+    /// The histogram behind it.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub(crate) latency_histogram: Histogram,
 }
 
 /// Counts of one procedure.
@@ -88,7 +110,10 @@ impl Snapshot {
         let gauges = names::GAUGES.iter();
         let nfs = procedures("nfs", &NFS_PROCEDURES, &NFS);
         let mount = procedures("mount", &MOUNT_PROCEDURES, &MOUNT);
+        // In this order there are never more returned than lent.
+        let returned = names::CACHE_RETURNED_PAGES.get();
         Self {
+            lent_pages: names::CACHE_LENT_PAGES.get().saturating_sub(returned),
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: STARTED.get_or_init(Instant::now).elapsed().as_secs_f64(),
@@ -96,6 +121,7 @@ impl Snapshot {
             counters: counters.map(|c| (c.name().to_owned(), c.get())).collect(),
             gauges: gauges.map(|g| (g.name().to_owned(), g.get())).collect(),
             procedures: nfs.chain(mount).collect(),
+            client_procedures: client_procedures(),
         }
     }
 
@@ -125,8 +151,38 @@ impl Snapshot {
                 procedure.set_latency(&latency);
             }
         }
+        for procedure in &mut difference.client_procedures {
+            let mut before = earlier.client_procedures.iter();
+            if let Some(before) = before.find(|other| other.procedure == procedure.procedure) {
+                procedure.calls = procedure.calls.saturating_sub(before.calls);
+                let then = before.latency_histogram.counts();
+                let latency = procedure.latency_histogram.counts().difference(&then);
+                procedure.set_latency(&latency);
+            }
+        }
         difference
     }
+
+    /// The calls that NFS clients have made, that of nothing left out.
+    pub(crate) fn client_calls(&self) -> u64 {
+        let calls = self.client_procedures.iter();
+        calls.map(|procedure| procedure.calls).sum()
+    }
+}
+
+fn client_procedures() -> Vec<ClientProcedure> {
+    let all = NFS_PROCEDURES.iter().zip(nfs_procedures());
+    let told = all.map(|(name, counted)| {
+        let mut procedure = ClientProcedure {
+            procedure: (*name).to_owned(),
+            calls: counted.calls,
+            latency_us: None,
+            latency_histogram: Histogram::default(),
+        };
+        procedure.set_latency(&counted.latency);
+        procedure
+    });
+    told.collect()
 }
 
 fn procedures<'a>(
@@ -159,10 +215,20 @@ fn procedures<'a>(
 
 impl Procedure {
     pub(crate) fn set_latency(&mut self, counts: &Counts) {
-        let quantiles = counts.quantiles();
-        self.latency_us = (quantiles.count > 0).then(|| Latency::of(&quantiles));
-        self.latency_histogram = Histogram::of(counts);
+        (self.latency_us, self.latency_histogram) = latency(counts);
     }
+}
+
+impl ClientProcedure {
+    pub(crate) fn set_latency(&mut self, counts: &Counts) {
+        (self.latency_us, self.latency_histogram) = latency(counts);
+    }
+}
+
+fn latency(counts: &Counts) -> (Option<Latency>, Histogram) {
+    let quantiles = counts.quantiles();
+    let latency = (quantiles.count > 0).then(|| Latency::of(&quantiles));
+    (latency, Histogram::of(counts))
 }
 
 impl Histogram {
@@ -229,6 +295,7 @@ mod tests {
         let json = serde_json::to_string(&snapshot).unwrap();
         let read: Snapshot = serde_json::from_str(&json).unwrap();
         assert_eq!(read.procedures.len(), 28);
+        assert_eq!(read.client_procedures.len(), 22);
         assert_eq!(read.counters.len(), names::COUNTERS.len());
         assert_eq!(read.gauges.len(), names::GAUGES.len());
         assert!(read.resident_bytes > 0);

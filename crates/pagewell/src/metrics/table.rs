@@ -3,10 +3,12 @@
 use std::fmt::Write;
 
 use crate::metrics::snapshot::{Procedure, Snapshot};
+use crate::metrics::{buffers, nfsstat};
 use crate::size;
 
-/// Renders a snapshot: a table for each program with the procedures that were called, then the
-/// counters and gauges. With `all`, also what is 0.
+/// Renders a snapshot: a table for each program with the procedures that were called, what NFS
+/// clients of the process have done, buffers, then the counters and gauges. With `all`, also what
+/// is 0.
 pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
@@ -22,6 +24,8 @@ pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
         let procedures: Vec<&Procedure> = snapshot.procedures.iter().filter(of_program).collect();
         text.push_str(&program_table(title, &procedures, all));
     }
+    text.push_str(&nfsstat::render(snapshot, all));
+    text.push_str(&buffers::render(snapshot, all));
     let counters = snapshot.counters.iter();
     let values = counters
         .filter(|(_, value)| all || **value != 0)

@@ -1,6 +1,6 @@
 //! What happened between two snapshots, as numbers that go up and down.
 
-use pagewell_counters::Counts;
+use pagewell_counters::{Counter, Counts, names};
 
 use crate::metrics::snapshot::{Latency, Procedure, Snapshot};
 use crate::metrics::table;
@@ -43,10 +43,10 @@ pub(crate) struct Called {
     pub(crate) procedure: String,
     /// Calls in a second.
     pub(crate) calls: f64,
-    /// Bytes in a second, both ways.
-    pub(crate) bytes: f64,
-    /// Errors in a second.
-    pub(crate) errors: f64,
+    /// Bytes in a second, both ways, if they are known.
+    pub(crate) bytes: Option<f64>,
+    /// Errors in a second, if they are known.
+    pub(crate) errors: Option<f64>,
     /// Their time.
     pub(crate) latency: Option<Latency>,
 }
@@ -62,28 +62,42 @@ pub(crate) struct Look {
     pub(crate) procedures: Vec<Called>,
 }
 
-/// Programs by the name that they have in snapshots, and that for people. MOUNT says nothing
-/// about what is fast or slow.
-const PROGRAMS: [(&str, &str); 1] = [("nfs", "server")];
+/// The program whose calls are answered. MOUNT says nothing about what is fast or slow.
+const SERVED: &str = "nfs";
+const SERVER: &str = "server";
+const CLIENT: &str = "client";
 
 /// Things looked up: name, counters of what was found and of what was not.
-const RATIOS: [(&str, &str, &str); 1] = [(
-    "cache hits",
-    "pagewell_cache_hits_total",
-    "pagewell_cache_misses_total",
-)];
+static RATIOS: [(&str, &Counter, &Counter); 4] = [
+    ("cache hits", &names::CACHE_HITS, &names::CACHE_MISSES),
+    (
+        "client read hits",
+        &names::CLIENT_READ_HITS,
+        &names::CLIENT_READ_MISSES,
+    ),
+    (
+        "client attribute hits",
+        &names::CLIENT_ATTRIBUTE_HITS,
+        &names::CLIENT_ATTRIBUTE_MISSES,
+    ),
+    (
+        "client name hits",
+        &names::CLIENT_NAME_HITS,
+        &names::CLIENT_NAME_MISSES,
+    ),
+];
 
 /// Devices: name, counters of bytes and of requests.
-const DEVICES: [(&str, &str, &str); 2] = [
+static DEVICES: [(&str, &Counter, &Counter); 2] = [
     (
         "device reads",
-        "pagewell_device_read_bytes_total",
-        "pagewell_device_reads_total",
+        &names::DEVICE_READ_BYTES,
+        &names::DEVICE_READS,
     ),
     (
         "device writes",
-        "pagewell_device_write_bytes_total",
-        "pagewell_device_writes_total",
+        &names::DEVICE_WRITE_BYTES,
+        &names::DEVICE_WRITES,
     ),
 ];
 
@@ -102,9 +116,8 @@ impl Look {
             now,
         };
         let mut measures = Vec::new();
-        for (program, title) in PROGRAMS {
-            interval.program(program, title, &mut measures);
-        }
+        interval.server(&mut measures);
+        interval.client(&mut measures);
         interval.ratios(&mut measures);
         interval.devices(&mut measures);
         Some(Self {
@@ -138,39 +151,77 @@ impl Interval<'_> {
     }
 
     /// By how much a counter has grown; nothing when it was always zero.
-    fn counter(&self, name: &str) -> Option<u64> {
+    fn counter(&self, counter: &Counter) -> Option<u64> {
+        let name = counter.name();
         let ever = self.now.counters.get(name).copied().unwrap_or(0);
         (ever > 0).then(|| self.change.counters.get(name).copied().unwrap_or(0))
     }
 
-    fn program(&self, program: &str, title: &str, measures: &mut Vec<Measure>) {
+    fn server(&self, measures: &mut Vec<Measure>) {
         let of = |snapshot: &Snapshot| -> Vec<Procedure> {
             let all = snapshot.procedures.iter();
-            let of = all.filter(|procedure| procedure.program == program);
+            let of = all.filter(|procedure| procedure.program == SERVED);
             of.cloned().collect()
         };
-        let ever: u64 = of(self.now).iter().map(|procedure| procedure.calls).sum();
-        if ever == 0 {
+        if of(self.now).iter().all(|procedure| procedure.calls == 0) {
             return;
         }
         let procedures = of(&self.change);
         let sum = |of: fn(&Procedure) -> u64| -> u64 { procedures.iter().map(of).sum() };
-        let (calls, errors) = (sum(|one| one.calls), sum(|one| one.errors));
         let mut latency = Counts::default();
         for procedure in &procedures {
             latency.add(&procedure.latency_histogram.counts());
         }
-        let quantiles = (latency.count() > 0).then(|| Latency::of(&latency.quantiles()));
+        let errors = Unit::PerSecond.show(self.rate(sum(|one| one.errors)));
+        let calls = Calls {
+            title: SERVER,
+            calls: sum(|one| one.calls),
+            detail: format!("{errors} with an error"),
+            latency,
+            bytes: [
+                ("receives", sum(|one| one.received_bytes)),
+                ("sends", sum(|one| one.sent_bytes)),
+            ],
+        };
+        self.calls(&calls, measures);
+    }
+
+    fn client(&self, measures: &mut Vec<Measure>) {
+        if self.now.client_calls() == 0 {
+            return;
+        }
+        let mut latency = Counts::default();
+        for procedure in &self.change.client_procedures {
+            latency.add(&procedure.latency_histogram.counts());
+        }
+        let count = |counter| self.counter(counter).unwrap_or(0);
+        let again = Unit::PerSecond.show(self.rate(count(&names::CLIENT_RETRANSMISSIONS)));
+        let calls = Calls {
+            title: CLIENT,
+            calls: self.change.client_calls(),
+            detail: format!("{again} sent again"),
+            latency,
+            bytes: [
+                ("receives", count(&names::CLIENT_RECEIVED_BYTES)),
+                ("sends", count(&names::CLIENT_SENT_BYTES)),
+            ],
+        };
+        self.calls(&calls, measures);
+    }
+
+    fn calls(&self, calls: &Calls, measures: &mut Vec<Measure>) {
         let mut put = |name: &str, value, unit, detail| {
             measures.push(Measure {
-                name: format!("{title} {name}"),
+                name: format!("{} {name}", calls.title),
                 value,
                 unit,
                 detail,
             });
         };
-        let errors = format!("{} with an error", Unit::PerSecond.show(self.rate(errors)));
-        put("calls", Some(self.rate(calls)), Unit::PerSecond, errors);
+        let rate = Some(self.rate(calls.calls));
+        put("calls", rate, Unit::PerSecond, calls.detail.clone());
+        let latency = &calls.latency;
+        let quantiles = (latency.count() > 0).then(|| Latency::of(&latency.quantiles()));
         let detail = quantiles.map_or(String::new(), |latency| {
             let (p99, p999) = (table::duration(latency.p99), table::duration(latency.p999));
             format!("p50; p99 {p99}, p99.9 {p999}")
@@ -182,10 +233,7 @@ impl Interval<'_> {
         let busy = latency.sum_nanoseconds as f64 / 1e9 / self.seconds;
         let detail = "calls at a time, mean".to_owned();
         put("queue depth", Some(busy), Unit::AtATime, detail);
-        for (name, bytes) in [
-            ("receives", sum(|one| one.received_bytes)),
-            ("sends", sum(|one| one.sent_bytes)),
-        ] {
+        for (name, bytes) in calls.bytes {
             let bytes = Some(self.rate(bytes));
             put(name, bytes, Unit::BytesPerSecond, String::new());
         }
@@ -226,25 +274,45 @@ impl Interval<'_> {
     }
 
     fn procedures(&self) -> Vec<Called> {
-        let title = |program: &str| PROGRAMS.into_iter().find(|(name, _)| *name == program);
-        let called = self.change.procedures.iter().filter_map(|procedure| {
-            let (_, program) = title(&procedure.program)?;
-            let bytes = procedure
-                .received_bytes
-                .saturating_add(procedure.sent_bytes);
-            (procedure.calls > 0).then(|| Called {
-                program,
-                procedure: procedure.procedure.clone(),
-                calls: self.rate(procedure.calls),
-                bytes: self.rate(bytes),
-                errors: self.rate(procedure.errors),
-                latency: procedure.latency_us,
-            })
+        let all = self.change.procedures.iter();
+        let served = all.filter(|procedure| procedure.program == SERVED && procedure.calls > 0);
+        let served = served.map(|procedure| Called {
+            program: SERVER,
+            procedure: procedure.procedure.clone(),
+            calls: self.rate(procedure.calls),
+            bytes: Some(
+                self.rate(
+                    procedure
+                        .received_bytes
+                        .saturating_add(procedure.sent_bytes),
+                ),
+            ),
+            errors: Some(self.rate(procedure.errors)),
+            latency: procedure.latency_us,
         });
-        let mut called: Vec<Called> = called.collect();
+        let all = self.change.client_procedures.iter();
+        let made = all.filter(|procedure| procedure.calls > 0);
+        let made = made.map(|procedure| Called {
+            program: CLIENT,
+            procedure: procedure.procedure.clone(),
+            calls: self.rate(procedure.calls),
+            bytes: None,
+            errors: None,
+            latency: procedure.latency_us,
+        });
+        let mut called: Vec<Called> = served.chain(made).collect();
         called.sort_by(|a, b| b.calls.total_cmp(&a.calls));
         called
     }
+}
+
+/// Calls of one program in the interval.
+struct Calls {
+    title: &'static str,
+    calls: u64,
+    detail: String,
+    latency: Counts,
+    bytes: [(&'static str, u64); 2],
 }
 
 impl Unit {

@@ -27,6 +27,10 @@ fn idle(seconds: f64) -> Snapshot {
         procedure.calls = 0;
         procedure.set_latency(&pagewell_counters::Counts::default());
     }
+    for procedure in &mut snapshot.client_procedures {
+        procedure.calls = 0;
+        procedure.set_latency(&pagewell_counters::Counts::default());
+    }
     snapshot
 }
 
@@ -70,6 +74,42 @@ fn an_interval_has_its_rates() {
     );
     let procedures: Vec<&str> = look.procedures.iter().map(|one| &*one.procedure).collect();
     assert_eq!(procedures, ["read"]);
+}
+
+#[test]
+fn a_client_is_shown_beside_the_server() {
+    let (mut earlier, mut now) = (busy(1), busy(1));
+    now.uptime_seconds += 2.0;
+    let histogram = Histogram::new();
+    (0..10).for_each(|_| histogram.record(Duration::from_millis(100)));
+    now.client_procedures[7].calls = 10;
+    now.client_procedures[7].set_latency(&histogram.counts());
+    for (name, value) in [
+        ("client_received_bytes", 2048),
+        ("client_attribute_cache_hits", 9),
+    ] {
+        let name = format!("pagewell_{name}_total");
+        earlier.counters.insert(name.clone(), 0);
+        now.counters.insert(name, value);
+    }
+    let look = Look::between(&earlier, &now).unwrap();
+    let value = |name: &str| {
+        look.measures
+            .iter()
+            .find(|one| one.name == name)
+            .unwrap()
+            .value
+    };
+    assert_eq!(value("client calls"), Some(5.0));
+    assert_eq!(value("client queue depth"), Some(0.5));
+    assert_eq!(value("client receives"), Some(1024.0));
+    assert_eq!(value("client attribute hits"), Some(100.0));
+    let called: Vec<_> = look
+        .procedures
+        .iter()
+        .map(|one| (one.program, &*one.procedure))
+        .collect();
+    assert_eq!(called, [("client", "write")]);
 }
 
 #[test]

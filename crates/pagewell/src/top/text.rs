@@ -47,13 +47,14 @@ pub(crate) fn line(called: &Called) -> String {
         let latency = called.latency.as_ref();
         latency.map_or("-".to_owned(), |latency| table::duration(of(latency)))
     };
+    let known = |value: Option<f64>, show: fn(f64) -> String| value.map_or("-".to_owned(), show);
     format!(
         "{:<8} {:<12} {:>10} {:>14} {:>10} {:>10} {:>10}",
         called.program,
         called.procedure,
         super::measure::short(called.calls),
-        Unit::BytesPerSecond.show(called.bytes),
-        super::measure::short(called.errors),
+        known(called.bytes, |bytes| Unit::BytesPerSecond.show(bytes)),
+        known(called.errors, super::measure::short),
         time(|latency| latency.p50),
         time(|latency| latency.p99),
     )

@@ -1,0 +1,289 @@
+//! What the NFS clients of the process have done, in the layout of FreeBSD's `nfsstat -c`.
+//!
+//! Three things are not as there: columns are as wide as their widest number, hits and misses of a
+//! cache count the same thing (questions) and add up, and Requests is the sum of all procedures
+//! shown, COMMIT included. Latencies follow, which nfsstat does not know.
+
+use std::fmt::Write;
+
+use crate::metrics::snapshot::Snapshot;
+use crate::metrics::table::duration;
+
+/// nfsstat's own width.
+const COLUMN_MIN: usize = 9;
+
+/// Lines of procedures: nfsstat's name, and ours.
+const PROCEDURES: [&[(&str, &str)]; 3] = [
+    &[
+        ("Getattr", "getattr"),
+        ("Setattr", "setattr"),
+        ("Lookup", "lookup"),
+        ("Readlink", "readlink"),
+        ("Read", "read"),
+        ("Write", "write"),
+        ("Create", "create"),
+        ("Remove", "remove"),
+    ],
+    &[
+        ("Rename", "rename"),
+        ("Link", "link"),
+        ("Symlink", "symlink"),
+        ("Mkdir", "mkdir"),
+        ("Rmdir", "rmdir"),
+        ("Readdir", "readdir"),
+        ("RdirPlus", "readdirplus"),
+        ("Access", "access"),
+    ],
+    &[
+        ("Mknod", "mknod"),
+        ("Fsstat", "fsstat"),
+        ("Fsinfo", "fsinfo"),
+        ("PathConf", "pathconf"),
+        ("Commit", "commit"),
+        ("Null", "null"),
+    ],
+];
+
+/// Lines of caches: nfsstat's name, and that of our counters between `pagewell_client_` and
+/// `_hits_total`.
+const CACHES: [&[(&str, &str)]; 2] = [
+    &[
+        ("Attr Hits", "attribute_cache"),
+        ("Lkup Hits", "name_cache"),
+        ("BioR Hits", "read"),
+        ("BioW Hits", "write"),
+    ],
+    &[
+        ("BioRLHits", "link_cache"),
+        ("BioD Hits", "directory_cache"),
+        ("DirE Hits", "entry_cache"),
+        ("Accs Hits", "access_cache"),
+    ],
+];
+
+/// Names and the numbers below them.
+type Line = Vec<(&'static str, u64)>;
+
+/// Renders it; empty when the process has no NFS client, unless `all` is wanted.
+pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
+    if snapshot.client_calls() == 0 && !all {
+        return String::new();
+    }
+    let mut text = String::from("\nClient Info:\nRpc Counts:\n");
+    let procedures = PROCEDURES.iter().map(|line| procedures(snapshot, line));
+    put(&mut text, &procedures.collect::<Vec<_>>());
+    text.push_str("Rpc Info:\n");
+    let counter = |name: &str| counter(snapshot, name);
+    put(
+        &mut text,
+        &[vec![
+            ("TimedOut", counter("timeouts")),
+            ("Invalid", counter("invalid_replies")),
+            ("X Replies", counter("unexpected_replies")),
+            ("Retries", counter("retransmissions")),
+            ("Requests", snapshot.client_calls()),
+        ]],
+    );
+    text.push_str("Cache Info:\n");
+    let caches = CACHES.iter().map(|line| caches(snapshot, line));
+    put(&mut text, &caches.collect::<Vec<_>>());
+    text.push_str(&latencies(snapshot));
+    text
+}
+
+fn procedures(snapshot: &Snapshot, line: &[(&'static str, &str)]) -> Line {
+    let calls = |wanted: &str| {
+        let mut all = snapshot.client_procedures.iter();
+        let found = all.find(|procedure| procedure.procedure == wanted);
+        found.map_or(0, |procedure| procedure.calls)
+    };
+    let line = line.iter().map(|(title, name)| (*title, calls(name)));
+    // nfsstat has no column for it.
+    line.filter(|(title, calls)| *title != "Null" || *calls > 0)
+        .collect()
+}
+
+fn caches(snapshot: &Snapshot, line: &[(&'static str, &str)]) -> Line {
+    let pairs = line.iter().flat_map(|(title, name)| {
+        let hits = counter(snapshot, &format!("{name}_hits"));
+        let misses = counter(snapshot, &format!("{name}_misses"));
+        [(*title, hits), ("Misses", misses)]
+    });
+    pairs.collect()
+}
+
+fn counter(snapshot: &Snapshot, name: &str) -> u64 {
+    let name = format!("pagewell_client_{name}_total");
+    snapshot.counters.get(&name).copied().unwrap_or(0)
+}
+
+/// Each line as a line of names and one of numbers, to the right in columns of one width.
+fn put(text: &mut String, lines: &[Line]) {
+    let numbers = lines
+        .iter()
+        .flatten()
+        .map(|(_, number)| number.to_string().len());
+    let width = numbers.max().unwrap_or(0).max(COLUMN_MIN);
+    for line in lines {
+        let names: Vec<String> = line
+            .iter()
+            .map(|(name, _)| format!("{name:>width$}"))
+            .collect();
+        let numbers: Vec<String> = line
+            .iter()
+            .map(|(_, one)| format!("{one:>width$}"))
+            .collect();
+        text.push_str(&names.join(" "));
+        text.push('\n');
+        text.push_str(&numbers.join(" "));
+        text.push('\n');
+    }
+}
+
+fn latencies(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    for procedure in &snapshot.client_procedures {
+        let Some(latency) = procedure.latency_us else {
+            continue;
+        };
+        if text.is_empty() {
+            text.push_str("Latency:\n");
+            // Writing to a String cannot fail.
+            let _ = writeln!(
+                text,
+                "{:<12} {:>12} {:>9} {:>9} {:>9} {:>9}",
+                "procedure", "calls", "p50", "p99", "p99.9", "max"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "{:<12} {:>12} {:>9} {:>9} {:>9} {:>9}",
+            procedure.procedure,
+            procedure.calls,
+            duration(latency.p50),
+            duration(latency.p99),
+            duration(latency.p999),
+            duration(latency.max)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_counters::names;
+
+    fn snapshot() -> Snapshot {
+        let mut snapshot = Snapshot::take();
+        snapshot.client_procedures.iter_mut().for_each(|procedure| {
+            procedure.calls = 0;
+            procedure.set_latency(&pagewell_counters::Counts::default());
+        });
+        snapshot.counters.values_mut().for_each(|value| *value = 0);
+        snapshot
+    }
+
+    fn set(snapshot: &mut Snapshot, procedure: &str, calls: u64) {
+        let mut all = snapshot.client_procedures.iter_mut();
+        let found = all.find(|one| one.procedure == procedure).unwrap();
+        found.calls = calls;
+    }
+
+    #[test]
+    fn the_layout_is_that_of_nfsstat() {
+        let mut snapshot = snapshot();
+        assert_eq!(render(&snapshot, false), "", "no client");
+        for (name, calls) in [
+            ("getattr", 3),
+            ("read", 256_000),
+            ("write", 5),
+            ("commit", 1),
+        ] {
+            set(&mut snapshot, name, calls);
+        }
+        for (name, value) in [
+            (&names::CLIENT_ATTRIBUTE_HITS, 7),
+            (&names::CLIENT_ATTRIBUTE_MISSES, 3),
+            (&names::CLIENT_ACCESS_MISSES, 2),
+            (&names::CLIENT_RETRANSMISSIONS, 4),
+        ] {
+            snapshot.counters.insert(name.name().to_owned(), value);
+        }
+        let expected = "
+Client Info:
+Rpc Counts:
+  Getattr   Setattr    Lookup  Readlink      Read     Write    Create    Remove
+        3         0         0         0    256000         5         0         0
+   Rename      Link   Symlink     Mkdir     Rmdir   Readdir  RdirPlus    Access
+        0         0         0         0         0         0         0         0
+    Mknod    Fsstat    Fsinfo  PathConf    Commit
+        0         0         0         0         1
+Rpc Info:
+ TimedOut   Invalid X Replies   Retries  Requests
+        0         0         0         4    256009
+Cache Info:
+Attr Hits    Misses Lkup Hits    Misses BioR Hits    Misses BioW Hits    Misses
+        7         3         0         0         0         0         0         0
+BioRLHits    Misses BioD Hits    Misses DirE Hits    Misses Accs Hits    Misses
+        0         0         0         0         0         0         0         2
+";
+        assert_eq!(render(&snapshot, false), expected);
+    }
+
+    #[test]
+    fn requests_are_the_sum_of_what_is_shown() {
+        let mut snapshot = snapshot();
+        for (index, procedure) in snapshot.client_procedures.iter_mut().enumerate() {
+            procedure.calls = 1 << index;
+        }
+        let text = render(&snapshot, false);
+        let mut lines = text
+            .lines()
+            .skip_while(|line| *line != "Rpc Counts:")
+            .skip(1);
+        let mut sum = 0;
+        for _ in 0..3 {
+            lines.next();
+            let numbers = lines.next().unwrap().split_whitespace();
+            sum += numbers
+                .map(|number| number.parse::<u64>().unwrap())
+                .sum::<u64>();
+        }
+        assert_eq!(
+            sum,
+            (1 << snapshot.client_procedures.len()) - 1,
+            "each procedure once"
+        );
+        assert!(text.contains(&format!(" {sum}\n")), "{text}");
+    }
+
+    #[test]
+    fn wide_numbers_keep_their_columns() {
+        let mut snapshot = snapshot();
+        set(&mut snapshot, "read", 123_456_789_012);
+        let text = render(&snapshot, true);
+        let mut lines = text.lines().skip_while(|line| !line.contains("Getattr"));
+        let (names, numbers) = (lines.next().unwrap(), lines.next().unwrap());
+        let end = |line: &str, part: &str| line.find(part).map(|at| at + part.len());
+        assert_eq!(
+            end(names, " Read "),
+            end(numbers, "123456789012 "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn every_cache_has_its_counters() {
+        let known: Vec<&str> = names::COUNTERS
+            .iter()
+            .map(|counter| counter.name())
+            .collect();
+        for (_, name) in CACHES.iter().copied().flatten() {
+            for kind in ["hits", "misses"] {
+                let name = format!("pagewell_client_{name}_{kind}_total");
+                assert!(known.contains(&name.as_str()), "{name}");
+            }
+        }
+    }
+}
