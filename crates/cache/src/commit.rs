@@ -12,7 +12,13 @@
 //! good flush. A single write with nothing else to be made durable goes as a durable write instead
 //! ([`crate::write_out`]).
 //!
-//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. A commit tries
+//! **Replay.** A device that [wants its writes kept](pagewell_device::Device::keeps_until_flush) may
+//! answer a flush with the wish to have them once more. Then the commit writes and flushes again,
+//! with pauses, and is told only when that does not end.
+//!
+//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. Nobody is told
+//! of a failure in the background: it is counted, and as long as the bytes are in memory nothing
+//! has happened that a later write cannot make good. A commit tries
 //! at once, without waiting for the end of the pause, and says what the device said; one that
 //! succeeds says so, whatever failed before: nothing was lost. A *flush* that fails is another
 //! matter. Any write since the last good flush may be gone, though the device had taken it, and no

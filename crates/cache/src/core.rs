@@ -29,6 +29,7 @@ use crate::guess::Guesses;
 use crate::object::Object;
 use crate::options::{CacheOptions, MappingMode};
 use crate::resident::{LISTED, Resident};
+use crate::shares::Shares;
 use crate::staging::Staging;
 use crate::state::{AHEAD, DIRTY, FULL, PRESENT, STREAM, State};
 use crate::sync::{AtomicU32, Ordering, lock};
@@ -77,6 +78,7 @@ pub(crate) struct Core {
     /// Pages lent to payloads.
     pub(crate) lent_pages: AtomicUsize,
     pub(crate) resident: Resident,
+    pub(crate) shares: Shares,
     objects: Mutex<HashMap<u32, Weak<Object>>>,
     next_object: PlainU32,
 }
@@ -128,6 +130,7 @@ impl Core {
             unread_pages: PlainU64::new(0),
             lent_pages: AtomicUsize::new(0),
             resident: Resident::default(),
+            shares: Shares::default(),
             objects: Mutex::new(HashMap::new()),
             next_object: PlainU32::new(1),
         })
@@ -457,6 +460,11 @@ impl Core {
         let size = u64::from(self.arena.frames()) * PAGE_BYTES as u64;
         let wanted = wanted.unwrap_or(size / 5);
         wanted.clamp(PAGE_BYTES as u64, size / 2)
+    }
+
+    /// Most memory of pages with something dirty, of all devices together.
+    pub(crate) fn all_dirty_bytes_max(&self) -> u64 {
+        u64::from(self.arena.frames()) * PAGE_BYTES as u64 / 2
     }
 
     /// Pages that hold something now, and those that hold all of it.

@@ -176,13 +176,17 @@ impl Writes {
 }
 
 impl Dirty {
-    /// Brings the gauges up to date.
-    pub(crate) fn show(&mut self) {
+    /// Brings the gauges up to date, and what other devices may have.
+    pub(crate) fn show(&mut self, object: &Object) {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let bytes = number(self.policy.dirty_bytes() + self.policy.flight_bytes());
         let pages = number(self.policy.dirty_pages());
         CACHE_DIRTY_BYTES.add(bytes - self.shown.0);
         CACHE_DIRTY_PAGES.add(pages - self.shown.1);
+        if pages != self.shown.1 {
+            let bytes = self.policy.dirty_memory_bytes();
+            object.core.shares.set(object.number, bytes);
+        }
         let kept = number(self.policy.kept_bytes());
         CACHE_KEPT_BYTES.add(kept - self.shown.2);
         self.shown = (bytes, pages, kept);
@@ -280,7 +284,7 @@ impl Object {
         let rewritten = dirty.policy.counts().rewritten_bytes;
         CACHE_REWRITTEN_BYTES.add(rewritten - dirty.rewritten);
         dirty.rewritten = rewritten;
-        dirty.show();
+        dirty.show(self);
         urgency
     }
 
@@ -342,7 +346,7 @@ impl Object {
         if !dirty.stuck {
             self.core.clean_all(self.number);
         }
-        dirty.show();
+        dirty.show(self);
         drop(dirty);
         if bytes > 0 {
             CACHE_LOST_BYTES.add(bytes);

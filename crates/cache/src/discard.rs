@@ -76,7 +76,7 @@ impl Object {
             let mut dirty = self.writes.lock();
             dirty.unflushed.take(extent);
             dirty.lost.take(extent);
-            dirty.show();
+            dirty.show(self);
             drop(dirty);
             // Commits may have nothing to wait for any more, and writers have room.
             self.writes.notify();

@@ -182,7 +182,7 @@ impl Object {
         flushing.flush.end(answer);
         // There may be room.
         dirty.ended += 1;
-        dirty.show();
+        dirty.show(self);
         drop(dirty);
         if !self.keeps {
             self.write_again(&again);

@@ -78,6 +78,7 @@ mod places;
 mod queue;
 mod resident;
 mod run;
+mod shares;
 mod spans;
 mod staging;
 mod state;

@@ -51,6 +51,8 @@ pub(crate) struct Object {
     pub(crate) widens: bool,
     pub(crate) streams: Mutex<Box<dyn ReadAhead>>,
     pub(crate) wants_hits: bool,
+    /// Most memory of pages with something dirty, if no other device has any.
+    pub(crate) dirty_bytes_max: u64,
     pub(crate) origin: Instant,
     pub(crate) writes: Writes,
 }
@@ -131,6 +133,7 @@ impl Object {
             stepwise: streams.wants_hits() || !options.page_chunk,
             widens: !geometry.rotational && options.page_chunk && options.merge,
             streams: Mutex::new(streams),
+            dirty_bytes_max,
             origin: Instant::now(),
             writes: Writes::new(dirty::settings(
                 &settings,
@@ -203,6 +206,7 @@ impl Drop for Object {
             self.core.clean_all(self.number);
         }
         drop(dirty);
+        self.core.shares.remove(self.number);
         self.core.forget(self.number);
     }
 }

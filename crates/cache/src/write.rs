@@ -229,7 +229,11 @@ impl Object {
     fn admit(self: &Arc<Self>, extent: Extent, mode: WriteMode, deadline: Deadline) -> Result<()> {
         let mut is_first = true;
         loop {
+            let all = self.core.all_dirty_bytes_max();
+            let shares = &self.core.shares;
+            let allowance = shares.allowance(self.number, self.dirty_bytes_max, all);
             let mut dirty = self.writes.lock();
+            dirty.policy.set_dirty_bytes_max(allowance);
             let admission = if mode.may_block {
                 dirty.policy.admit(FILE, extent, self.now())
             } else {

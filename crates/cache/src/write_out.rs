@@ -8,7 +8,8 @@
 //!
 //! Whoever has a reason drives: the flusher, a commit, a writer who waits. One thread at a time
 //! does so for a device, so that what was copied first is queued first; who comes meanwhile leaves
-//! it to that one.
+//! it to that one. It does so for a bounded number of rounds, then the flusher goes on: nobody who
+//! commits is held by what others write.
 //!
 //! **Staging.** The bytes are copied under the lock of each page's name, so nobody sees half of a
 //! write. From then on the page can be read and written as before.
@@ -24,8 +25,8 @@
 use std::sync::Arc;
 
 use pagewell_counters::names::{
-    CACHE_DURABLE_WRITES, CACHE_STAGED_BYTES, CACHE_WRITE_ERRORS, CACHE_WRITE_OUT_FILLS,
-    CACHE_WRITES_POSTPONED,
+    CACHE_DRIVES_HANDED_OVER, CACHE_DURABLE_WRITES, CACHE_STAGED_BYTES, CACHE_WRITE_ERRORS,
+    CACHE_WRITE_OUT_FILLS, CACHE_WRITES_POSTPONED,
 };
 use pagewell_device::{Error as DeviceError, Issuer, Operation};
 use pagewell_policy::elevator::Extent;
@@ -41,6 +42,10 @@ use crate::run::Claims;
 use crate::staging::Staged;
 
 const PAGE: u64 = PAGE_BYTES as u64;
+
+/// Who drives sends so often what others have brought meanwhile; then it is the flusher's, who sees
+/// to other devices in between.
+const ROUNDS_MAX: u32 = 8;
 
 /// A write that cannot go yet.
 pub(crate) struct Postponed {
@@ -94,7 +99,7 @@ impl Object {
             object: self,
             chosen: Vec::new().into_iter(),
         };
-        loop {
+        for round in 1.. {
             let (chosen, is_single) = self.choose();
             guard.chosen = chosen.into_iter();
             // By reference: what is left stays with the guard.
@@ -102,14 +107,21 @@ impl Object {
                 self.write_out(write, is_single);
             }
             let mut dirty = self.writes.lock();
-            if !std::mem::replace(&mut dirty.again, false) {
-                dirty.driving = false;
-                if dirty.closed {
-                    // Who closes waits for this.
-                    self.writes.notify();
-                }
-                return;
+            let again = std::mem::take(&mut dirty.again);
+            if again && (round < ROUNDS_MAX || !self.core.flusher.is_running()) {
+                continue;
             }
+            dirty.driving = false;
+            if dirty.closed {
+                // Who closes waits for this.
+                self.writes.notify();
+            }
+            drop(dirty);
+            if again {
+                CACHE_DRIVES_HANDED_OVER.add(1);
+                self.core.flusher.wake();
+            }
+            return;
         }
     }
 
@@ -117,7 +129,7 @@ impl Object {
     fn refuse(&self, dirty: &mut Dirty, write: Write) {
         dirty.ended += 1;
         dirty.policy.finished(write.id, false, self.now());
-        dirty.show();
+        dirty.show(self);
     }
 
     /// A part of a write was discarded before it was sent: what is left is chosen anew.
@@ -125,7 +137,7 @@ impl Object {
         dirty.policy.put_back(write.id, self.now());
         self.mark_clean(dirty, write.extent);
         dirty.again = true;
-        dirty.show();
+        dirty.show(self);
         self.writes.notify();
     }
 
@@ -169,7 +181,7 @@ impl Object {
         while let Some(write) = dirty.policy.next(now) {
             chosen.push(write);
         }
-        dirty.show();
+        dirty.show(self);
         let is_alone = dirty.flying.is_empty() && dirty.postponed.is_empty();
         let is_settled = dirty.unflushed.is_empty() && dirty.flushing.is_none();
         let is_single = chosen.len() == 1 && dirty.committers > 0 && is_alone && is_settled;
@@ -350,7 +362,7 @@ impl Object {
         if !dirty.closed {
             self.mark_clean(&dirty, write.extent);
         }
-        dirty.show();
+        dirty.show(self);
         let is_due = dirty.policy.next_at(now).is_some_and(|next| next <= now);
         let is_due = is_due || !dirty.postponed.is_empty();
         self.go_on(dirty, is_due);

@@ -280,3 +280,102 @@ fn a_device_that_panics_at_one_write_gets_the_others_later() {
     }
     assert_eq!((device.dirty_bytes(), device.dirty_pages()), (0, 0));
 }
+
+#[test]
+fn devices_that_are_stuck_leave_the_others_their_part_of_the_memory() {
+    let options = CacheOptions {
+        write_timeout: Duration::from_millis(300),
+        dirty_bytes_max: Some(8 * MIB),
+        ..options()
+    };
+    let cache = Cache::new(options).unwrap();
+    let stuck: Vec<_> = (0..3)
+        .map(|_| {
+            let disk = Disk::new("stuck", vec![0; 16 << 20], Geometry::MEMORY);
+            disk.fail(1000, 0);
+            cache.open(disk)
+        })
+        .collect();
+    for device in &stuck {
+        let full = (0..256).find_map(|page| write(device, page * PAGE, 1, 100).err());
+        assert!(matches!(full, Some(Error::Full { .. })), "{full:?}");
+    }
+    let pages = || -> u64 { stuck.iter().map(CachedDevice::dirty_pages).sum() };
+    assert!(pages() <= 128, "{}", pages());
+    // The one that is well has what is for certain, and writes far more than that.
+    let well = Disk::new("well", vec![0; 32 << 20], Geometry::MEMORY);
+    let device = cache.open(well.clone());
+    for page in 0..512 {
+        write(&device, page * PAGE, 7, 65_536).unwrap();
+        assert!(device.dirty_pages() <= 16, "{}", device.dirty_pages());
+    }
+    device.sync().unwrap();
+    assert!(well.bytes() == vec![7; 32 << 20]);
+}
+
+#[test]
+fn a_commit_whose_own_write_hangs_is_over_in_time_whatever_others_do() {
+    let short = CacheOptions {
+        write_timeout: Duration::from_millis(300),
+        ..options()
+    };
+    let cache = Cache::new(short).unwrap();
+    let disk = Disk::new("disk", vec![0; 8 << 20], Geometry::MEMORY);
+    let device = cache.open(disk.clone());
+    write(&device, 0, 1, 4096).unwrap();
+    disk.hold();
+    std::thread::scope(|scope| {
+        let hung = scope.spawn(|| device.commit(0, 4096));
+        while disk.held() == 0 {
+            std::thread::yield_now();
+        }
+        disk.keep_held();
+        // Others make progress all the time.
+        let mut byte = 0;
+        while !hung.is_finished() {
+            write(&device, 4 * MIB, byte, 4096).unwrap();
+            device.write_out(4 * MIB, 4096).unwrap();
+            byte = byte.wrapping_add(1);
+        }
+        let result = hung.join().unwrap();
+        assert!(matches!(result, Err(Error::Device(_))), "{result:?}");
+    });
+    disk.release();
+    device.sync().unwrap();
+    assert_eq!(disk.bytes()[..4096], [1; 4096]);
+}
+
+#[test]
+fn a_device_that_is_given_up_ends_every_wait() {
+    let patient = CacheOptions {
+        write_timeout: Duration::MAX,
+        read_timeout: Duration::MAX,
+        dirty_bytes_max: Some(2 * PAGE),
+        ..options()
+    };
+    let cache = Cache::new(patient).unwrap();
+    let disk = Disk::new("disk", vec![0; 8 << 20], Geometry::MEMORY);
+    let device = cache.open(disk.clone());
+    write(&device, 0, 1, 4096).unwrap();
+    disk.hold();
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| device.sync());
+        let reader = scope.spawn(|| device.read_at(MIB, &mut [0; 10], ReadMode::WAIT));
+        let writer = scope.spawn(|| {
+            let pages = 20..40;
+            { pages }.find_map(|page| write(&device, page * PAGE, 1, 4096).err())
+        });
+        while disk.held() < 2 || device.dirty_pages() < 2 {
+            std::thread::yield_now();
+        }
+        let lost = device.close_within(Duration::from_millis(200));
+        assert!(lost > 4096, "{lost}");
+        let is_abandoned = |error: Option<Error>| matches!(error, Some(Error::Device(_)));
+        assert!(is_abandoned(commit.join().unwrap().err()));
+        assert!(is_abandoned(reader.join().unwrap().err()));
+        assert!(is_abandoned(writer.join().unwrap()));
+    });
+    assert!(write(&device, 0, 1, 10).is_err());
+    assert_eq!(device.abandon(), 0);
+    disk.release();
+}

@@ -168,6 +168,8 @@ register! { COUNTERS, Counter:
         "Times that a device had lost what was not flushed, and said so.";
     CACHE_REPLAYED_BYTES = "pagewell_cache_replayed_bytes_total",
         "Bytes written again because of a flush that failed.";
+    CACHE_DRIVES_HANDED_OVER = "pagewell_cache_drives_handed_over_total",
+        "Times that a thread left write-out to the flusher, as others brought more and more.";
     CACHE_DURABLE_WRITES = "pagewell_cache_durable_writes_total",
         "Write requests that were durable by themselves, without a flush.";
     CACHE_FLUSHER_WAKES = "pagewell_cache_flusher_wakes_total",

@@ -140,6 +140,22 @@ impl Pacing {
         pacing
     }
 
+    /// Another share of the arena.
+    fn set_dirty_bytes_max(&mut self, bytes: u64) {
+        let bytes = bytes.max(self.page_bytes);
+        if bytes == self.dirty_bytes_max {
+            return;
+        }
+        let grows = bytes > self.dirty_bytes_max;
+        self.dirty_bytes_max = bytes;
+        // Others need the memory: at once.
+        self.hard_bytes = if grows {
+            self.hard_bytes.max(self.target())
+        } else {
+            self.hard_bytes.min(bytes)
+        };
+    }
+
     /// Where the hard limit belongs.
     fn target(&self) -> u64 {
         // A float beyond the range becomes the last number there is.
@@ -302,6 +318,12 @@ impl Pacing {
 }
 
 impl WriteBack {
+    /// From now on there is another share of the arena for dirty memory, in bytes. When it is less
+    /// than what is dirty, writers of new pages are refused until it is not.
+    pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
+        self.pacing.set_dirty_bytes_max(bytes);
+    }
+
     /// A write ended; `gained` bytes of memory are clean, 0 when it failed.
     pub(super) fn measure(&mut self, gained: u64, now: Duration) {
         let flying = !self.flying.is_empty();
