@@ -12,9 +12,9 @@
 //! good flush. A single write with nothing else to be made durable goes as a durable write instead
 //! ([`crate::write_out`]).
 //!
-//! **Replay.** A device that [wants its writes kept](pagewell_device::Device::keeps_until_flush) may
-//! answer a flush with the wish to have them once more. Then the commit writes and flushes again,
-//! with pauses, and is told only when that does not end.
+//! **Replay.** A device that wants its writes kept ([`pagewell_device::Device::keeps_until_flush`])
+//! may answer a flush with the wish to have them once more. Then the commit writes and flushes
+//! again, with pauses, and is told only when that does not end.
 //!
 //! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. Nobody is told
 //! of a failure in the background: it is counted, and as long as the bytes are in memory nothing

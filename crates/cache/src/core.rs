@@ -31,7 +31,7 @@ use crate::options::{CacheOptions, MappingMode};
 use crate::resident::{LISTED, Resident};
 use crate::shares::Shares;
 use crate::staging::Staging;
-use crate::state::{AHEAD, DIRTY, FULL, PRESENT, STREAM, State};
+use crate::state::{AHEAD, DIRTY, PRESENT, STREAM, State};
 use crate::sync::{AtomicU32, Ordering, lock};
 use crate::table::{PageTable, Pinned, SlotIndex, mix};
 use crate::window::Windows;
@@ -167,18 +167,6 @@ impl Core {
                 && self.table.state(slot).frame() == frame
             {
                 std::thread::yield_now();
-            }
-        }
-    }
-
-    /// Takes the flag of dirty pages from all pages of an object. The caller has the lock under
-    /// which they get it.
-    pub(crate) fn clean_all(&self, number: u32) {
-        for index in 0..self.arena.frames() {
-            let slot = self.owner(FrameIndex(index));
-            // A page with the flag stays where it is.
-            if self.table.state(slot).has(DIRTY) && object_of(self.table.key(slot)) == number {
-                self.table.clear(slot, DIRTY);
             }
         }
     }
@@ -465,21 +453,6 @@ impl Core {
     /// Most memory of pages with something dirty, of all devices together.
     pub(crate) fn all_dirty_bytes_max(&self) -> u64 {
         u64::from(self.arena.frames()) * PAGE_BYTES as u64 / 2
-    }
-
-    /// Pages that hold something now, and those that hold all of it.
-    pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
-        let (mut pages, mut full) = (0, 0);
-        for index in 0..self.arena.frames() {
-            let slot = self.owner(FrameIndex(index));
-            let state = self.table.state(slot);
-            let mine = object_of(self.table.key(slot)) == number;
-            if mine && state.has(PRESENT) && state.frame().0 == index {
-                pages += 1;
-                full += u64::from(state.has(FULL));
-            }
-        }
-        (pages, full)
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::core::{Core, key_of, object_of, page_of};
-use crate::state::PRESENT;
+use crate::state::{DIRTY, FULL, PRESENT};
 use crate::sync::lock;
 
 /// The bit of the number of an object whose pages are listed.
@@ -71,5 +71,32 @@ impl Core {
             }
         }
         found
+    }
+
+    /// Takes the flag of dirty pages from all pages of an object. The caller has the lock under
+    /// which they get it.
+    pub(crate) fn clean_all(&self, number: u32) {
+        for index in 0..self.arena.frames() {
+            let slot = self.owner(FrameIndex(index));
+            // A page with the flag stays where it is.
+            if self.table.state(slot).has(DIRTY) && object_of(self.table.key(slot)) == number {
+                self.table.clear(slot, DIRTY);
+            }
+        }
+    }
+
+    /// Pages that hold something now, and those that hold all of it.
+    pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
+        let (mut pages, mut full) = (0, 0);
+        for index in 0..self.arena.frames() {
+            let slot = self.owner(FrameIndex(index));
+            let state = self.table.state(slot);
+            let mine = object_of(self.table.key(slot)) == number;
+            if mine && state.has(PRESENT) && state.frame().0 == index {
+                pages += 1;
+                full += u64::from(state.has(FULL));
+            }
+        }
+        (pages, full)
     }
 }

@@ -95,9 +95,9 @@ impl WriteBack {
         clean
     }
 
-    /// A flush failed: everything that is kept is dirty again. Says how many bytes that are. When it
-    /// failed because the device had lost what was not flushed, and is well, the next one need not
-    /// wait for long (`is_replay`).
+    /// A flush failed: everything that is kept is dirty again. Says how many bytes that are. When
+    /// it failed because the device had lost what was not flushed, and is well, the next one need
+    /// not wait for long (`is_replay`).
     pub fn flush_failed(&mut self, is_replay: bool, now: Duration) -> u64 {
         let now = self.advance(now);
         let flushes = &mut self.flushes;
