@@ -20,6 +20,8 @@ pub(crate) struct Event<'a> {
     pub(crate) offset: u64,
     pub(crate) count: usize,
     pub(crate) name: &'a [u8],
+    /// A write that is to be durable when it is answered.
+    pub(crate) is_stable: bool,
 }
 
 /// What is done before each call. It may wait when the event says so, and an error is the call's.
@@ -71,6 +73,7 @@ impl<H: Hook> Layer<H> {
             offset: 0,
             count: 0,
             name,
+            is_stable: false,
         })
     }
 
@@ -88,6 +91,7 @@ impl<H: Hook> Layer<H> {
             offset,
             count,
             name: b"",
+            is_stable: false,
         })
     }
 }
@@ -151,7 +155,15 @@ impl<H: Hook> FileSystem for Layer<H> {
         stability: Stability,
     ) -> Result<Written> {
         let verifier = self.write_verifier();
-        self.before_range("write", call, id, (offset, data.len()))?;
+        self.hook.before(&Event {
+            operation: "write",
+            id: *id,
+            may_block: call.may_block,
+            offset,
+            count: data.len(),
+            name: b"",
+            is_stable: stability > Stability::Unstable,
+        })?;
         let written = self.inner.write(call, id, offset, data, stability)?;
         Ok(Written {
             verifier,

@@ -71,6 +71,10 @@ impl Hook for Forgetful {
         let credentials = Credentials::root();
         let call = root_call(&credentials);
         match event.operation {
+            // All of the file, as servers do that synchronise it.
+            "write" if event.is_stable => {
+                self.undo.lock().unwrap().retain(|undo| undo.id != event.id);
+            }
             "write" => {
                 #[allow(clippy::cast_possible_truncation)] // a WRITE
                 let old = self
