@@ -120,7 +120,8 @@ impl Shared {
         target.excuse();
         let state = target.lock();
         let was_last = state.known().is_some_and(|known| known.link_count <= 1);
-        let (is_open, is_dirty) = (state.opens > 0, state.is_dirty());
+        let is_dirty = state.is_dirty() || state.uncommitted.is_some();
+        let is_open = state.opens > 0;
         drop(state);
         if is_open || !was_last {
             return;
@@ -131,7 +132,9 @@ impl Shared {
                 Ok(attributes) if attributes.link_count == 0 => {}
                 _ => return,
             }
-            target.lock().is_removed = true;
+            let mut state = target.lock();
+            state.is_removed = true;
+            state.uncommitted = None;
         }
         self.bury(target);
     }

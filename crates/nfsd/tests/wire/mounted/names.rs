@@ -165,6 +165,15 @@ fn a_removed_file_costs_no_writes() {
         .unwrap();
     mount.filesystem.sync().unwrap();
     assert_eq!(mount.calls(Procedure::Write), 0);
+    // Nor is it an error that what was written of it cannot be committed.
+    let id = mount.create("temporary");
+    mount.write(&id, 0, &[7; 10_000]).unwrap();
+    mount.attributes(&id);
+    mount
+        .filesystem
+        .remove(&mount.call(), &mount.root(), b"temporary")
+        .unwrap();
+    mount.filesystem.sync().unwrap();
 }
 
 #[test]
