@@ -12,6 +12,7 @@
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use pagewell_cache::{Error as CacheError, WriteMode};
+use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
 use rustix::io::Errno;
 
@@ -50,8 +51,14 @@ impl Shared {
                 length,
                 bound: Some(region.start() + size),
             };
+            let waited = self.remote.reads_waited_for();
             let read = self.bytes.try_payload(&[run], call.may_block);
             payload = read.map_err(|error| self.error(&error))?;
+            if self.remote.reads_waited_for() == waited {
+                names::CLIENT_READ_HITS.add(1);
+            } else {
+                names::CLIENT_READ_MISSES.add(1);
+            }
         }
         // Somebody may have made it shorter, which the answers to the reads have told.
         let size = node.lock().size();
@@ -97,10 +104,14 @@ impl Shared {
             let length = end.max(node.lock().size());
             let (_shared, region) = self.hold(call, &node, length)?;
             self.act_for(call, &mut node.lock().writer);
-            let mode = WriteMode {
-                may_block: call.may_block,
-            };
-            let written = self.device.write_at(region.start() + offset, data, mode);
+            let position = region.start() + offset;
+            let mut written = self.device.write_at(position, data, WriteMode::TRY);
+            if call.may_block && matches!(written, Err(CacheError::WouldBlock)) {
+                names::CLIENT_WRITE_MISSES.add(1);
+                written = self.device.write_at(position, data, WriteMode::WAIT);
+            } else {
+                names::CLIENT_WRITE_HITS.add(u64::from(written.is_ok()));
+            }
             if !matches!(written, Err(CacheError::WouldBlock)) {
                 // A write that failed may have changed some bytes.
                 node.lock().wrote(end);

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use pagewell_counters::names;
 use pagewell_sunrpc::nfs3::{
     FileAttributes, Procedure, ReaddirArguments, ReaddirPlusArguments, ReaddirPlusReply,
     ReaddirReply, Status, Verifier,
@@ -125,8 +126,13 @@ impl Shared {
         loop {
             let kept = self.kept(&node, cookie, with_attributes);
             let spot = match kept {
-                Some(spot) => spot,
+                Some(spot) => {
+                    names::CLIENT_DIRECTORY_HITS.add(1);
+                    names::CLIENT_ENTRY_HITS.add(u64::from(cookie != 0));
+                    spot
+                }
                 None => {
+                    names::CLIENT_DIRECTORY_MISSES.add(u64::from(call.may_block));
                     let page = self.ask_page(call, &node, cookie, with_attributes)?;
                     Spot { page, index: 0 }
                 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pagewell_counters::names as counters;
 use pagewell_sunrpc::nfs3::{
     DirectoryOperation, FileAttributes, FsstatArguments, FsstatReply, LookupArguments, LookupReply,
     Procedure, ReadlinkArguments, ReadlinkReply, Status,
@@ -37,9 +38,11 @@ impl Shared {
         if name != b".."
             && let Some(known) = self.remembered(call, &node, name)?
         {
+            counters::CLIENT_NAME_HITS.add(1);
             return known.ok_or(Error::NotFound);
         }
         Self::may_wait(call)?;
+        counters::CLIENT_NAME_MISSES.add(1);
         self.ask_name(call, &node, name)
     }
 
@@ -147,7 +150,12 @@ impl Shared {
     /// [`crate::FileSystem::read_link`].
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let node = self.files.node(id);
+        if let Some(known) = node.lock().link() {
+            counters::CLIENT_LINK_HITS.add(1);
+            return Ok(known);
+        }
         Self::may_wait(call)?;
+        counters::CLIENT_LINK_MISSES.add(1);
         let arguments = ReadlinkArguments {
             symlink: convert::handle(id)?,
         };
@@ -165,7 +173,9 @@ impl Shared {
             convert::error(failure.status)
         })?;
         self.look(&node, attributes.as_ref(), answer.sent)?;
-        Ok((target, self.attributes_of(call, &node)?))
+        let attributes = self.attributes_of(call, &node)?;
+        node.lock().keep_link(&target, &attributes);
+        Ok((target, attributes))
     }
 
     /// [`crate::FileSystem::statistics`].

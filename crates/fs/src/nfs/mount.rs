@@ -118,6 +118,7 @@ impl NfsFileSystem {
             synchronous: options.synchronous,
             nobody: EncodedCredential::of_process(),
             losses: AtomicU64::new(0),
+            reads_waited_for: AtomicU64::new(0),
         });
         let device = Arc::new(RemoteDevice {
             remote: remote.clone(),

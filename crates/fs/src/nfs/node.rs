@@ -20,8 +20,10 @@ use super::names::Epoch;
 use super::regions::Region;
 use super::silly::Silly;
 use super::wcc::{Consistency, Missing, Verdict, newness};
-use crate::{Access, Attributes, Credentials, Error, FileId, WccAttributes};
+use crate::{Access, Attributes, Credentials, Error, FileId, Timestamp, WccAttributes};
 
+/// Longest target of a symbolic link that is remembered, in bytes.
+const LINK_BYTES_MAX: usize = 256;
 /// Users whose access is remembered, for each object.
 const ACCESS_MAX: usize = 8;
 
@@ -126,6 +128,8 @@ pub(super) struct State {
     pub(super) reader: Option<User>,
     pub(super) writer: Option<User>,
     access: Vec<Granted>,
+    /// As a symbolic link: its target, and its time of change when that was asked for.
+    link: Option<(Timestamp, Box<[u8]>)>,
     pub(super) opens: u32,
     /// Its last name is gone: what cannot be written any more is nobody's loss.
     pub(super) is_removed: bool,
@@ -171,6 +175,7 @@ impl Node {
                 reader: None,
                 writer: None,
                 access: Vec::new(),
+                link: None,
                 opens: 0,
                 is_removed: false,
                 silly: None,
@@ -341,6 +346,20 @@ impl State {
     /// Whether somebody else has changed what is cached.
     pub(super) fn is_outdated(&self) -> bool {
         self.region.is_some() && self.data_changes != self.changes
+    }
+
+    /// As a symbolic link: its target, as far as it is believed.
+    pub(super) fn link(&self) -> Option<(Vec<u8>, Attributes)> {
+        let believed = self.believed()?;
+        let (changed, target) = self.link.as_ref()?;
+        (*changed == believed.changed).then(|| (target.to_vec(), believed))
+    }
+
+    /// Remembers the target of a symbolic link.
+    pub(super) fn keep_link(&mut self, target: &[u8], attributes: &Attributes) {
+        if target.len() <= LINK_BYTES_MAX {
+            self.link = Some((attributes.changed, target.into()));
+        }
     }
 
     /// What a user may do, as far as it was asked and is believed.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_cache::CachedDevice;
+use pagewell_counters::names;
 use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure,
 };
@@ -68,6 +69,7 @@ impl Shared {
     /// Attributes that are believed, or asked for now.
     pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         if let Some(believed) = node.lock().believed() {
+            names::CLIENT_ATTRIBUTE_HITS.add(1);
             return Ok(believed);
         }
         self.ask_attributes(call, node)
@@ -76,6 +78,7 @@ impl Shared {
     /// Attributes, asked for now.
     pub(super) fn ask_attributes(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         Self::may_wait(call)?;
+        names::CLIENT_ATTRIBUTE_MISSES.add(1);
         let arguments = GetattrArguments {
             object: convert::handle(&node.id)?,
         };
@@ -156,9 +159,11 @@ impl Shared {
     /// What a caller may do of what he wants.
     pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
         if let Some(granted) = node.lock().granted(call.credentials, wanted) {
+            names::CLIENT_ACCESS_HITS.add(1);
             return Ok(granted);
         }
         Self::may_wait(call)?;
+        names::CLIENT_ACCESS_MISSES.add(1);
         let arguments = AccessArguments {
             object: convert::handle(&node.id)?,
             access: Access::ALL.0,

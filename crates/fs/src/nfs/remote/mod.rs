@@ -29,7 +29,9 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
+use pagewell_device::{
+    Device, Error as DeviceError, Geometry, Issuer, Operation, Request, Segment,
+};
 use pagewell_sunrpc::client::{CallError, EncodedCredential, LentSlice};
 
 use super::calls::Calls;
@@ -62,6 +64,8 @@ pub(super) struct Remote {
     pub(super) nobody: EncodedCredential,
     /// Writes that the server refused for good.
     pub(super) losses: AtomicU64,
+    /// Requests that somebody waits for.
+    pub(super) reads_waited_for: AtomicU64,
 }
 
 impl Device for RemoteDevice {
@@ -90,7 +94,12 @@ impl Device for RemoteDevice {
             return;
         }
         match request.operation() {
-            Operation::Read => self.remote.read(request),
+            Operation::Read => {
+                if request.issuer() == Issuer::Reader {
+                    self.remote.reads_waited_for.fetch_add(1, Ordering::Relaxed);
+                }
+                self.remote.read(request);
+            }
             Operation::Write => self.remote.write(request),
             Operation::Flush => self.remote.flush(request),
         }
@@ -102,6 +111,11 @@ impl Device for RemoteDevice {
 }
 
 impl Remote {
+    /// Changes when somebody has to wait for the server: who reads alone learns whether he did.
+    pub(super) fn reads_waited_for(&self) -> u64 {
+        self.reads_waited_for.load(Ordering::Relaxed)
+    }
+
     /// An error of a write that will not go away: kept with the file.
     fn write_failed(&self, node: &Arc<Node>, error: Error) {
         let mut state = node.lock();
