@@ -312,6 +312,13 @@ pub trait FileSystem: Send + Sync {
     /// Brings everything unstable to the device: the last act before the program ends.
     fn sync(&self) -> Result<()>;
 
+    /// Gives up: every call in progress and to come ends with an error, and what is not on the device
+    /// is lost. Says how many bytes that are. For a source that may wait for ever, such as a server
+    /// that is gone, when the program is to end all the same; others have nothing to give up.
+    fn abandon(&self) -> u64 {
+        0
+    }
+
     /// How long a front may keep what it was told.
     fn coherence(&self) -> Coherence {
         Coherence::NONE

@@ -169,6 +169,10 @@ impl FileSystem for NfsFileSystem {
         self.shared.sync()
     }
 
+    fn abandon(&self) -> u64 {
+        self.give_up()
+    }
+
     fn coherence(&self) -> Coherence {
         // A front that kept attributes would not see what an open has found out.
         Coherence {

@@ -148,21 +148,20 @@ impl NfsFileSystem {
         }
     }
 
-    /// Gives up: every call in flight and to come ends with an error, and what is not at the server
-    /// is lost. Says how many bytes that are. For unmounting when the server is gone.
-    pub fn abandon(&self) -> u64 {
+    /// [`crate::FileSystem::abandon`].
+    pub(super) fn give_up(&self) -> u64 {
         let lost = self.shared.device.abandon();
         self.shared.calls.end();
         self.shared.remote.later.end();
         lost
     }
 
-    /// Brings everything to the server, but gives up, as [`Self::abandon`] does, when there is no
+    /// Brings everything to the server, but gives up, as [`crate::FileSystem::abandon`] does, when there is no
     /// progress for so long. Says how many bytes are lost.
     pub fn close_within(&self, patience: Duration) -> u64 {
         let lost = self.shared.device.close_within(patience);
         if lost > 0 {
-            self.abandon();
+            self.give_up();
         }
         lost
     }
