@@ -119,7 +119,7 @@ fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
     let stop = AtomicBool::new(false);
     let before = mount.write_verifier();
     let mut missing = 0;
-    std::thread::scope(|scope| {
+    let serve = std::thread::scope(|scope| {
         let writer = scope.spawn(|| work(&mount, &id, &model, &stop));
         let mut random = Random::new(11);
         for _ in 0..50 {
@@ -133,6 +133,7 @@ fn a_mount_loses_nothing_when_its_server_is_killed_50_times() {
         let commits = writer.join().unwrap();
         assert!(commits > 0);
         println!("{commits} commits, {missing} bytes not yet safe when the server died");
+        serve
     });
     assert_eq!(mount.write_verifier(), before, "nobody was told of a loss");
     serve.signal("KILL");
