@@ -65,8 +65,8 @@ diff -r --no-dereference "$SCRATCH/from" "$exported/copy"
 diff -r --no-dereference "$SCRATCH/from" "$SCRATCH/back"
 [ "$("$PAGEWELL" sum "$direct::/copy/big" | cut -c -64)" = \
     "$(sha256sum "$SCRATCH/from/big" | cut -c -64)" ] || fail 'another sum'
-[ "$("$PAGEWELL" ls -R "$direct::/copy" | sort)" = \
-    "$("$PAGEWELL" ls -R "$exported/copy" | sort)" ] || fail 'another listing'
+names() { "$PAGEWELL" ls -R "$1" | grep -v ':$' | sort; } # without the headings
+[ "$(names "$direct::/copy")" = "$(names "$exported/copy")" ] || fail 'another listing'
 
 # What a local program changes is seen; a shorter copy replaces a longer one.
 printf 'changed\n' >"$exported/copy/big"
