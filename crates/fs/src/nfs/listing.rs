@@ -133,11 +133,11 @@ impl Shared {
                 }
                 None => {
                     names::CLIENT_DIRECTORY_MISSES.add(u64::from(call.may_block));
-                    let page = self.ask_page(call, &node, cookie, with_attributes)?;
+                    let page = self.ask_page(call, &node, cookie)?;
                     Spot { page, index: 0 }
                 }
             };
-            let all = self.show(&spot, with_attributes, &mut cookie, visit);
+            let all = self.show(&spot, &mut cookie, visit);
             let is_end = all && spot.page.is_last;
             if is_end || !all {
                 let attributes = node.lock().known().ok_or(Error::Stale)?;
@@ -169,13 +169,11 @@ impl Shared {
     fn show(
         &self,
         spot: &Spot,
-        with_attributes: bool,
         cookie: &mut u64,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
-            let id = listed.id.filter(|_| with_attributes);
-            let entry = id.and_then(|id| {
+            let entry = listed.id.and_then(|id| {
                 let attributes = self.files.node(&id).lock().known()?;
                 Some(Entry { id, attributes })
             });
@@ -194,13 +192,7 @@ impl Shared {
     }
 
     /// Asks for the page after `cookie`, and keeps it.
-    fn ask_page(
-        &self,
-        call: &Call<'_>,
-        node: &Arc<Node>,
-        cookie: u64,
-        with_attributes: bool,
-    ) -> Result<Arc<Page>> {
+    fn ask_page(&self, call: &Call<'_>, node: &Arc<Node>, cookie: u64) -> Result<Arc<Page>> {
         Self::may_wait(call)?;
         let mut bytes = self.directory_bytes;
         let mut verifier = if cookie == 0 {
@@ -210,7 +202,8 @@ impl Shared {
         };
         let before = node.stamp();
         let (answer, sent, has_attributes) = loop {
-            let plus = with_attributes && !self.lacks_plus.load(Ordering::Relaxed);
+            // Also for names alone: a front tells the type of each, and then is asked for them.
+            let plus = !self.lacks_plus.load(Ordering::Relaxed);
             let asked = if plus {
                 self.send_readdirplus(call, node, (cookie, verifier), bytes)?
             } else {

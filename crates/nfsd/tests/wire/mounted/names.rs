@@ -81,6 +81,18 @@ fn a_listing_brings_what_is_asked_for_next() {
     }
     assert_eq!(mount.calls(Procedure::Lookup), 0);
     assert_eq!(mount.list(&mount.root(), false).len(), 1000);
+    // Fronts tell the type of what they list, also when nobody asks for attributes.
+    let anew = Mount::new(&server, "");
+    let mut types = 0;
+    let mut count = |entry: &pagewell_fs::DirectoryEntry<'_>| {
+        types += usize::from(entry.entry.is_some());
+        true
+    };
+    let listed = anew
+        .filesystem
+        .read_directory(&anew.call(), &anew.root(), 0, false, &mut count);
+    assert!(listed.unwrap().end);
+    assert_eq!(types, 1002);
     assert_eq!(
         mount.calls(Procedure::ReaddirPlus) + mount.calls(Procedure::Readdir),
         pages
