@@ -117,7 +117,8 @@ pub struct DirectoryEntry<'a> {
     /// Resumes the listing *after* this entry. Never 0, unique in the directory, stable while
     /// other names come and go, the same with and without attributes.
     pub cookie: u64,
-    /// The object itself, when attributes were asked for and it could be examined.
+    /// The object itself, when attributes were asked for and it could be examined; a source that
+    /// knows it anyway may tell it also when they were not.
     pub entry: Option<Entry>,
 }
 
@@ -312,9 +313,10 @@ pub trait FileSystem: Send + Sync {
     /// Brings everything unstable to the device: the last act before the program ends.
     fn sync(&self) -> Result<()>;
 
-    /// Gives up: every call in progress and to come ends with an error, and what is not on the device
-    /// is lost. Says how many bytes that are. For a source that may wait for ever, such as a server
-    /// that is gone, when the program is to end all the same; others have nothing to give up.
+    /// Gives up: every call in progress and to come ends with an error, and what is not on the
+    /// device is lost. Says how many bytes that are. For a source that may wait for ever, such as
+    /// a server that is gone, when the program is to end all the same; others have nothing to
+    /// give up.
     fn abandon(&self) -> u64 {
         0
     }

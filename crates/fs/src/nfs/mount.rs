@@ -156,8 +156,8 @@ impl NfsFileSystem {
         lost
     }
 
-    /// Brings everything to the server, but gives up, as [`crate::FileSystem::abandon`] does, when there is no
-    /// progress for so long. Says how many bytes are lost.
+    /// Brings everything to the server, but gives up, as [`crate::FileSystem::abandon`] does, when
+    /// there is no progress for so long. Says how many bytes are lost.
     pub fn close_within(&self, patience: Duration) -> u64 {
         let lost = self.shared.device.close_within(patience);
         if lost > 0 {
