@@ -6,23 +6,23 @@
 //! ```
 //!
 //! Data goes through the page cache, with its read-ahead and write-behind: all files of a mount are
-//! one device ([`regions`] says where each lies, [`remote`] what a request becomes). Names and
-//! attributes are remembered as long as they are believed ([`age`]), and whether a change of the
-//! server's was our own is told by weak cache consistency ([`wcc`]).
+//! one device (`regions.rs` says where each lies, `remote/` what a request becomes). Names and
+//! attributes are remembered as long as they are believed (`age.rs`), and whether a change of the
+//! server's was our own is told by weak cache consistency (`wcc.rs`).
 //!
 //! **What programs may rely on.** What was written and closed is seen by who opens the file later,
 //! on any client (close-to-open). What was written and not committed survives a restart of the
 //! server, as the cache keeps it until it is committed, and not one of this program. Errors of
 //! writes are told once, to the next write, commit or close of the file. A file that is removed
-//! while it is open here stays until it is closed ([`silly`]).
+//! while it is open here stays until it is closed (`silly.rs`).
 //!
 //! **What they may not.** There are no locks. Two clients that write to one file at the same time
 //! see what each wrote, byte by byte, and in no order. Attributes of a file with unwritten data are
 //! told after it was written. A name that another client makes or removes is seen when the
 //! directory's attributes are asked for again, within a minute at most.
 //!
-//! Reading order: [`url`], [`options`]; [`age`], [`wcc`], [`names`], [`regions`]; [`node`];
-//! [`remote`]; [`data`], [`opening`].
+//! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`; `node.rs`;
+//! `remote/`; `data.rs`, `opening.rs`.
 
 mod age;
 mod calls;
