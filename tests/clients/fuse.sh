@@ -10,6 +10,7 @@ finish_mount() {
         "$PAGEWELL" umount --lazy "$MOUNT" || true
     fi
     [ -z "$MOUNTER" ] || kill -KILL "$MOUNTER" 2>/dev/null || true
+    rmdir "$MOUNT" 2>/dev/null || true
     if [ "$status" != 0 ] && [ -s "$SCRATCH/mount.log" ]; then
         echo '--- standard error of the mount:'
         tail -n 40 "$SCRATCH/mount.log"

@@ -370,7 +370,11 @@ register! { COUNTERS, Counter:
         "Attributes that mounts were asked for.";
     FUSE_ENTRIES_LISTED = "pagewell_fuse_entries_listed_total",
         "Directory entries told with their attributes by mounts.";
+    FUSE_FILES_PUSHED = "pagewell_fuse_files_pushed_total",
+        "Small files put into the kernel's pages before they were asked for.";
     FUSE_OPENS = "pagewell_fuse_opens_total", "Files opened in mounts, as far as the kernel asked.";
+    FUSE_CLOSES = "pagewell_fuse_closes_total",
+        "Descriptors closed in mounts, as far as the kernel told.";
     FUSE_READS = "pagewell_fuse_reads_total", "Reads that mounts were asked for.";
     FUSE_READ_BYTES = "pagewell_fuse_read_bytes_total", "Bytes that mounts answered reads with.";
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";

@@ -20,6 +20,7 @@ use crate::handles::{Handles, OpenFile};
 use crate::listing::Sizes;
 use crate::nodes::Nodes;
 use crate::passing::Passing;
+use crate::pushing::Pushing;
 use crate::reply::{Data, Refuse};
 
 /// Set-user-id and set-group-id.
@@ -37,6 +38,7 @@ pub(crate) struct Front {
     pub(crate) handles: Handles,
     pub(crate) sizes: Sizes,
     pub(crate) passing: Arc<Passing>,
+    pub(crate) pushing: Pushing,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) blocked: Arc<Blocked>,
     /// Verifiers under which files were written that no commit has covered yet, by node.
@@ -78,6 +80,7 @@ impl Front {
             handles: Handles::default(),
             sizes: Sizes::default(),
             passing: Arc::default(),
+            pushing: Pushing::default(),
             dispatch: Arc::new(dispatch),
             blocked: Arc::default(),
             written: Mutex::default(),

@@ -15,7 +15,7 @@
 //!
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `opening`, `writing` and `listing` (what each does), `nodes` and `handles` (what the kernel's numbers mean),
-//! `dispatch` and `blocked` (who waits), `caller`, `passing`, `reply`.
+//! `dispatch` and `blocked` (who waits), `caller`, `passing`, `pushing`, `reply`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -45,6 +45,7 @@ mod mount;
 mod nodes;
 mod opening;
 mod passing;
+mod pushing;
 mod reply;
 mod service;
 mod unmount;

@@ -168,8 +168,12 @@ impl Front {
             &attributes,
             Generation(0),
         );
-        if is_full && is_counted {
-            self.nodes.forget(node, 1);
+        match (is_counted, is_full) {
+            (true, true) => {
+                self.nodes.forget(node, 1);
+            }
+            (true, false) => self.pushing.listed(node, entry),
+            (false, _) => {}
         }
         is_full
     }

@@ -213,6 +213,9 @@ pub fn mount(
     let session = Session::new(service, &place, &config).map_err(failed)?;
     let device = session.as_fd().try_clone_to_owned().map_err(failed)?;
     front.set_device(device);
+    if front.is_immutable() {
+        front.pushing.start(session.notifier());
+    }
     let running = std::thread::Builder::new()
         .name("fuse-session".to_owned())
         .spawn(move || session.run())

@@ -93,6 +93,15 @@ impl Data {
         }
     }
 
+    /// Gives the bytes in one piece.
+    pub(crate) fn in_one_piece<T>(&self, take: impl FnOnce(&[u8]) -> T) -> T {
+        match self.pages.as_slice() {
+            [] => take(&self.bytes),
+            [page] => take(page),
+            pages => take(&pages.concat_bytes()),
+        }
+    }
+
     /// Sends the answer to the request `unique`, which came from `device`.
     pub(crate) fn send(self, reply: ReplyData, unique: u64, device: Option<BorrowedFd<'_>>) {
         let length = self.len();

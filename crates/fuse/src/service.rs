@@ -410,7 +410,12 @@ impl Filesystem for Service {
                 front.read(file.as_deref(), may_block, &id, offset, size)
             },
             move |front, reply, data| match data {
-                Ok(data) => data.send(reply, unique, front.device()),
+                Ok(data) => {
+                    data.send(reply, unique, front.device());
+                    if offset == 0 {
+                        front.push_after(node.0);
+                    }
+                }
                 Err(error) => reply.error(errno(&error)),
             },
         );
@@ -442,6 +447,10 @@ impl Filesystem for Service {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
+        if self.negotiation.opens_are_free() {
+            return reply.error(Errno::ENOSYS); // nor is anybody told of closing
+        }
+        names::FUSE_CLOSES.add(1);
         let file = self.front.handles.get(handle.0);
         self.front.answer(
             request,

@@ -23,5 +23,5 @@ data() { # OPERATIONS ARGUMENT...
 mkdir "$SCRATCH/directory"
 data 100000 ram:128m
 data 100000 "$SCRATCH/directory"
-data 20000 --no-passthrough "$SCRATCH/directory"
-data 20000 --kernel-write-back ram:128m
+data 10000 --no-passthrough "$SCRATCH/directory"
+data 10000 --kernel-write-back ram:128m

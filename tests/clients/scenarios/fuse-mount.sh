@@ -24,6 +24,7 @@ counter() { sed -nE "s/.*\"$1\": *([0-9]+).*/\1/p" "$SCRATCH/counters" | head -n
 # Opening is free, and a listing brings the attributes: few more requests than files to read.
 [ "$(counter pagewell_fuse_opens_total)" -le 1 ] || fail "$(counter pagewell_fuse_opens_total) opens"
 [ "$(counter pagewell_fuse_lookups_total)" -le 500 ] || fail "$(counter pagewell_fuse_lookups_total) lookups"
+[ "$(counter pagewell_fuse_closes_total)" = 0 ] || fail 'closing is not free'
 # Busy: umount says by whom, and a signal takes it away all the same.
 (cd "$MOUNT" && exec sleep 300) &
 sleeper=$!
