@@ -14,8 +14,9 @@
 //! let go (`blocked`).
 //!
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
-//! sends them), `front`, `opening`, `writing` and `listing` (what each does), `nodes` and `handles` (what the kernel's numbers mean),
-//! `dispatch` and `blocked` (who waits), `caller`, `passing`, `pushing`, `reply`.
+//! sends them), `front`, `naming`, `opening`, `writing` and `listing` (what each does), `nodes` and
+//! `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (who waits),
+//! `caller`, `passing`, `pushing`, `reply`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -42,6 +43,7 @@ mod front;
 mod handles;
 mod listing;
 mod mount;
+mod naming;
 mod nodes;
 mod opening;
 mod passing;

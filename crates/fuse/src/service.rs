@@ -13,83 +13,17 @@ use fuser::{
     TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Attributes, CreateMode, Entry, Error, FileId, NodeKind, Result, SetAttributes};
+use pagewell_fs::{Entry, Error, SetAttributes};
 
-use crate::attributes::{device_parts, errno, set_time, to_kernel};
+use crate::attributes::{errno, set_time};
 use crate::front::Front;
 use crate::mount::Negotiation;
-
-/// Most bytes of one statfs block: only the unit of the numbers.
-const STATISTICS_BLOCK_BYTES: u32 = 4096;
+use crate::naming::{reply_done, with_mode};
 
 /// A mount, for the crate `fuser`.
 pub(crate) struct Service {
     pub(crate) front: Arc<Front>,
     pub(crate) negotiation: Negotiation,
-}
-
-impl Front {
-    fn reply_entry(&self, reply: ReplyEntry, entry: Result<Entry>) {
-        match entry {
-            Ok(entry) => {
-                let node = self.nodes.remember(&*self.filesystem, &entry);
-                reply.entry_with_ttls(
-                    &self.coherence.attributes,
-                    &self.coherence.names,
-                    &to_kernel(&entry.attributes, node),
-                    Generation(0),
-                );
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
-    }
-
-    fn reply_attributes(&self, node: u64, reply: ReplyAttr, attributes: Result<Attributes>) {
-        match attributes {
-            Ok(attributes) => {
-                let attributes = to_kernel(&attributes, node);
-                reply.attr(&self.coherence.attributes, &attributes);
-            }
-            Err(error) => reply.error(errno(&error)),
-        }
-    }
-}
-
-fn reply_done(reply: ReplyEmpty, result: Result<()>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
-    }
-}
-
-impl Service {
-    /// Makes an object that is not a regular file, and tells of it.
-    fn make(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-        make: impl Fn(&Front, &pagewell_fs::Call<'_>, &FileId, &[u8]) -> Result<Entry> + Send + 'static,
-    ) {
-        let name = name.as_bytes().to_vec();
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let directory = front.id(parent.0)?;
-                make(front, &caller.call(may_block), &directory, &name)
-            },
-            Front::reply_entry,
-        );
-    }
-}
-
-fn with_mode(mode: u32) -> SetAttributes {
-    SetAttributes {
-        mode: Some(mode & 0o7777),
-        ..SetAttributes::default()
-    }
 }
 
 impl Filesystem for Service {
@@ -209,31 +143,7 @@ impl Filesystem for Service {
         device: u32,
         reply: ReplyEntry,
     ) {
-        let attributes = with_mode(mode);
-        let (major, minor) = device_parts(device);
-        let kind = match mode & libc::S_IFMT {
-            libc::S_IFCHR => Some(NodeKind::CharacterDevice(major, minor)),
-            libc::S_IFBLK => Some(NodeKind::BlockDevice(major, minor)),
-            libc::S_IFIFO => Some(NodeKind::Fifo),
-            libc::S_IFSOCK => Some(NodeKind::Socket),
-            _ => None,
-        };
-        self.make(
-            request,
-            parent,
-            name,
-            reply,
-            move |front, call, directory, name| {
-                let files = &front.filesystem;
-                let made = match kind {
-                    Some(kind) => files.make_node(call, directory, name, kind, &attributes)?,
-                    None => {
-                        files.create(call, directory, name, &CreateMode::Guarded(attributes))?
-                    }
-                };
-                Ok(made.entry)
-            },
-        );
+        self.make_node(request, parent, name, mode, device, reply);
     }
 
     fn mkdir(
@@ -304,31 +214,22 @@ impl Filesystem for Service {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let name = name.as_bytes().to_vec();
-        self.front.answer(
+        self.remove(
             request,
+            parent,
+            name,
             reply,
-            move |front, caller, may_block| {
-                let directory = front.id(parent.0)?;
-                let call = caller.call(may_block);
-                front.filesystem.remove(&call, &directory, &name).map(drop)
-            },
-            |_, reply, result| reply_done(reply, result),
+            |files, call, directory, name| files.remove(call, directory, name),
         );
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let name = name.as_bytes().to_vec();
-        self.front.answer(
+        self.remove(
             request,
+            parent,
+            name,
             reply,
-            move |front, caller, may_block| {
-                let directory = front.id(parent.0)?;
-                let call = caller.call(may_block);
-                let files = &front.filesystem;
-                files.remove_directory(&call, &directory, &name).map(drop)
-            },
-            |_, reply, result| reply_done(reply, result),
+            |files, call, directory, name| files.remove_directory(call, directory, name),
         );
     }
 
@@ -345,20 +246,8 @@ impl Filesystem for Service {
         if !flags.is_empty() {
             return reply.error(Errno::EINVAL); // sources have rename(2), not renameat2(2)
         }
-        let (from_name, to_name) = (from_name.as_bytes().to_vec(), to_name.as_bytes().to_vec());
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let (from, to) = (front.id(from_parent.0)?, front.id(to_parent.0)?);
-                let call = caller.call(may_block);
-                let files = &front.filesystem;
-                files
-                    .rename(&call, &from, &from_name, &to, &to_name)
-                    .map(drop)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        let (from, to) = ((from_parent, from_name), (to_parent, to_name));
+        self.move_name(request, from, to, reply);
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -582,22 +471,7 @@ impl Filesystem for Service {
             |front, caller, may_block| {
                 caller.ask(may_block, |call| front.filesystem.statistics(call))
             },
-            |front, reply, statistics| match statistics {
-                Ok(statistics) => {
-                    let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);
-                    reply.statfs(
-                        blocks(statistics.bytes_total),
-                        blocks(statistics.bytes_free),
-                        blocks(statistics.bytes_available),
-                        statistics.files_total,
-                        statistics.files_free,
-                        STATISTICS_BLOCK_BYTES,
-                        front.filesystem.limits().name_bytes_max,
-                        STATISTICS_BLOCK_BYTES,
-                    );
-                }
-                Err(error) => reply.error(errno(&error)),
-            },
+            Front::reply_statistics,
         );
     }
 }

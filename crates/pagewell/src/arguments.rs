@@ -7,7 +7,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands;
 
-/// Serves files fast: directories, disk images and memory, over NFSv3, as mounts and on the command line.
+/// Serves files fast: directories, disk images and memory, over NFSv3, as mounts, and on the
+/// command line.
 #[derive(Debug, Parser)]
 #[command(
     name = "pagewell",

@@ -11,9 +11,9 @@
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
 //! identifier is), `object` and `cache` (what is held open), `resolve` and `lookup` (from a name to
-//! an object), `hold` (what stays there without a name), `permission`, `read_write`, `set_attributes`, `create`, `links`, `listing`
-//! with `remembered` and `watch`, [`durability`], `sweeper`, and `blocking` (what a thread that may
-//! not wait answers).
+//! an object), `hold` (what stays there without a name), `permission`, `read_write`,
+//! `set_attributes`, `create`, `links`, `listing` with `remembered` and `watch`, [`durability`],
+//! `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`crate::Change`] is true with respect to changes through Pagewell. Special files

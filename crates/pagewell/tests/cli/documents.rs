@@ -5,8 +5,10 @@ use std::fs;
 
 use crate::support::{run, tool};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 14] = [
     "serve",
+    "mount",
+    "umount",
     "ls",
     "cat",
     "cp",

@@ -1,0 +1,193 @@
+//! Requests that make, move and remove names, and the answers that several requests share.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use fuser::{Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs, Request};
+use pagewell_fs::{
+    Attributes, Call, Change, CreateMode, Entry, FileId, FileSystem, NodeKind, Result,
+    SetAttributes, Statistics,
+};
+
+use crate::attributes::{device_parts, errno, to_kernel};
+use crate::front::Front;
+use crate::service::Service;
+
+/// Unit of the numbers of statfs.
+const STATISTICS_BLOCK_BYTES: u32 = 4096;
+
+/// One of the two methods that remove a name.
+type Remove = fn(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> Result<Change>;
+
+impl Front {
+    pub(crate) fn reply_entry(&self, reply: ReplyEntry, entry: Result<Entry>) {
+        match entry {
+            Ok(entry) => {
+                let node = self.nodes.remember(&*self.filesystem, &entry);
+                reply.entry_with_ttls(
+                    &self.coherence.attributes,
+                    &self.coherence.names,
+                    &to_kernel(&entry.attributes, node),
+                    Generation(0),
+                );
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+
+    pub(crate) fn reply_attributes(
+        &self,
+        node: u64,
+        reply: ReplyAttr,
+        attributes: Result<Attributes>,
+    ) {
+        match attributes {
+            Ok(attributes) => {
+                let attributes = to_kernel(&attributes, node);
+                reply.attr(&self.coherence.attributes, &attributes);
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}
+
+pub(crate) fn reply_done(reply: ReplyEmpty, result: Result<()>) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Service {
+    /// Makes an object that is not a regular file, and tells of it.
+    pub(crate) fn make(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+        make: impl Fn(&Front, &Call<'_>, &FileId, &[u8]) -> Result<Entry> + Send + 'static,
+    ) {
+        let name = name.as_bytes().to_vec();
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(parent.0)?;
+                make(front, &caller.call(may_block), &directory, &name)
+            },
+            Front::reply_entry,
+        );
+    }
+}
+
+pub(crate) fn with_mode(mode: u32) -> SetAttributes {
+    SetAttributes {
+        mode: Some(mode & 0o7777),
+        ..SetAttributes::default()
+    }
+}
+
+impl Front {
+    pub(crate) fn reply_statistics(&self, reply: ReplyStatfs, statistics: Result<Statistics>) {
+        match statistics {
+            Ok(statistics) => {
+                let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);
+                reply.statfs(
+                    blocks(statistics.bytes_total),
+                    blocks(statistics.bytes_free),
+                    blocks(statistics.bytes_available),
+                    statistics.files_total,
+                    statistics.files_free,
+                    STATISTICS_BLOCK_BYTES,
+                    self.filesystem.limits().name_bytes_max,
+                    STATISTICS_BLOCK_BYTES,
+                );
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
+    }
+}
+
+impl Service {
+    pub(crate) fn make_node(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        device: u32,
+        reply: ReplyEntry,
+    ) {
+        let attributes = with_mode(mode);
+        let (major, minor) = device_parts(device);
+        let kind = match mode & libc::S_IFMT {
+            libc::S_IFCHR => Some(NodeKind::CharacterDevice(major, minor)),
+            libc::S_IFBLK => Some(NodeKind::BlockDevice(major, minor)),
+            libc::S_IFIFO => Some(NodeKind::Fifo),
+            libc::S_IFSOCK => Some(NodeKind::Socket),
+            _ => None,
+        };
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let files = &front.filesystem;
+                let made = match kind {
+                    Some(kind) => files.make_node(call, directory, name, kind, &attributes)?,
+                    None => {
+                        files.create(call, directory, name, &CreateMode::Guarded(attributes))?
+                    }
+                };
+                Ok(made.entry)
+            },
+        );
+    }
+
+    pub(crate) fn remove(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEmpty,
+        remove: Remove,
+    ) {
+        let name = name.as_bytes().to_vec();
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(parent.0)?;
+                let call = caller.call(may_block);
+                remove(&*front.filesystem, &call, &directory, &name).map(drop)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    pub(crate) fn move_name(
+        &self,
+        request: &Request,
+        from: (INodeNo, &OsStr),
+        to: (INodeNo, &OsStr),
+        reply: ReplyEmpty,
+    ) {
+        let (from_parent, from_name) = (from.0, from.1.as_bytes().to_vec());
+        let (to_parent, to_name) = (to.0, to.1.as_bytes().to_vec());
+        self.front.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let (from, to) = (front.id(from_parent.0)?, front.id(to_parent.0)?);
+                let call = caller.call(may_block);
+                let files = &front.filesystem;
+                files
+                    .rename(&call, &from, &from_name, &to, &to_name)
+                    .map(drop)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+}
