@@ -16,6 +16,10 @@ version_of() {
     esac
 }
 
+# Scenarios run side by side; the second finds what the first has built.
+mkdir -p "$root"
+exec 9>"$root/lock"
+flock 9
 for name in "$@"; do
     version=$(version_of "$name")
     [ ! -e "$root/$name-$version" ] || continue

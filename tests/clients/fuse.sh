@@ -2,14 +2,18 @@
 
 MOUNT=$SCRATCH/mnt
 MOUNTER=
+# The processes of mounts that have names.
+declare -A mounters=()
 
 # What a scenario leaves mounted is taken away, whatever happened.
 finish_mount() {
-    local status=$?
-    if grep -qF " $MOUNT " /proc/mounts; then
-        "$PAGEWELL" umount --lazy "$MOUNT" || true
-    fi
-    [ -z "$MOUNTER" ] || kill -KILL "$MOUNTER" 2>/dev/null || true
+    local status=$? place process
+    while read -r _ place _; do
+        case $place in "$SCRATCH"/*) "$PAGEWELL" umount --lazy "$place" || true ;; esac
+    done < <(grep ' fuse.pagewell ' /proc/mounts)
+    for process in $MOUNTER "${mounters[@]}"; do
+        kill -KILL "$process" 2>/dev/null || true
+    done
     rmdir "$MOUNT" 2>/dev/null || true
     if [ "$status" != 0 ] && [ -s "$SCRATCH/mount.log" ]; then
         echo '--- standard error of the mount:'
@@ -58,4 +62,19 @@ mount_ended() { # [STATUS]
 unmounted() {
     "$PAGEWELL" umount "$MOUNT"
     mount_ended
+}
+
+# mount_source NAME ARGUMENT...: one of several mounts, on $SCRATCH/NAME.
+mount_source() {
+    local name=$1
+    shift
+    MOUNT=$SCRATCH/$name
+    mounted "$@"
+    mounters[$name]=$MOUNTER
+}
+
+unmount_source() { # NAME
+    MOUNT=$SCRATCH/$1 MOUNTER=${mounters[$1]}
+    unset "mounters[$1]"
+    unmounted
 }

@@ -4,8 +4,9 @@
 # usage: tests/clients/run.sh [NAME...]       all scenarios when none is named
 #
 # Builds the program first, unless PAGEWELL names one. PAGEWELL_PROFILE is the Cargo profile
-# (default dev: with overflow checks). One line per scenario, the log of those that failed, and
-# a last line that counts them; the exit status is 1 when one failed.
+# (default dev: with overflow checks). SCENARIO_JOBS scenarios run at a time (default 2, or 1 on one
+# processor). One line per scenario, the log of those that failed, and a last line that counts
+# them; the exit status is 1 when one failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -27,25 +28,40 @@ fi
 
 logs=$PWD/target/clients
 mkdir -p "$logs"
-running=
-trap '[ -z "$running" ] || kill "$running"; rm -rf "$SCRATCH"; exit 130' INT TERM HUP
+jobs=${SCENARIO_JOBS:-$(($(nproc) > 1 ? 2 : 1))}
+# Processes of scenarios, and their names and beginnings.
+declare -A running=() begun=()
+# Beside the build, not in /tmp: that may be a tmpfs, which knows no file handles.
+scratch_of() { echo "$logs/scratch.$$.$1"; }
+stop_all() {
+    local process
+    for process in "${!running[@]}"; do kill "$process" 2>/dev/null || true; done
+    wait
+    for process in "${!running[@]}"; do rm -rf "$(scratch_of "${running[$process]}")"; done
+    exit 130
+}
+trap stop_all INT TERM HUP
 passed=0
 failed=0
 skipped=0
-for name in "${names[@]}"; do
-    scenario=$here/scenarios/$name.sh
-    [ -e "$scenario" ] || { echo "no scenario '$name'" >&2; exit 2; }
-    # Beside the build, not in /tmp: that may be a tmpfs, which knows no file handles.
-    SCRATCH=$(mktemp -d "$logs/scratch.XXXXXX")
+
+start() { # NAME
+    local scenario=$here/scenarios/$1.sh
+    SCRATCH=$(scratch_of "$1")
+    mkdir "$SCRATCH"
     chmod 755 "$SCRATCH"
-    export SCRATCH
-    begin=$SECONDS
-    status=0
-    # In the background, so that a signal to this script is not kept waiting.
-    timeout --kill-after=10 "$seconds_max" bash "$scenario" >"$logs/$name.log" 2>&1 &
-    running=$!
-    wait "$running" || status=$?
-    took="($((SECONDS - begin))s)"
+    SCRATCH=$SCRATCH timeout --kill-after=10 "$seconds_max" bash "$scenario" >"$logs/$1.log" 2>&1 &
+    running[$!]=$1
+    begun[$!]=$SECONDS
+}
+
+finish_one() {
+    local process status=0 name took
+    # A signal to this script is not kept waiting.
+    wait -n -p process "${!running[@]}" || status=$?
+    name=${running[$process]}
+    took="($((SECONDS - begun[$process]))s)"
+    unset "running[$process]" "begun[$process]"
     case $status in
         0) echo "ok $name $took"; passed=$((passed + 1)) ;;
         77)
@@ -58,8 +74,17 @@ for name in "${names[@]}"; do
             failed=$((failed + 1))
             ;;
     esac
-    rm -rf "$SCRATCH"
+    rm -rf "$(scratch_of "$name")"
+}
+
+for name in "${names[@]}"; do
+    [ -e "$here/scenarios/$name.sh" ] || { echo "no scenario '$name'" >&2; exit 2; }
 done
+for name in "${names[@]}"; do
+    [ ${#running[@]} -lt "$jobs" ] || finish_one
+    start "$name"
+done
+while [ ${#running[@]} -gt 0 ]; do finish_one; done
 
 summary="$passed passed, $failed failed"
 [ "$skipped" = 0 ] || summary="$summary, $skipped skipped"

@@ -5,6 +5,10 @@
 # Layout: boot/vmlinuz-VERSION and lib/modules/VERSION, as in the packages.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# Scenarios run side by side; the second finds what the first has made.
+mkdir -p target/guest
+exec 9>"target/guest/kernel.lock"
+flock 9
 store=$PWD/target/guest/kernel
 
 if [ -e "$store/complete" ]; then

@@ -6,6 +6,10 @@
 # a second installation. It is made anew when the installed packages have changed.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+# Scenarios run side by side; the second finds what the first has made.
+mkdir -p target/guest
+exec 9>"target/guest/tools.lock"
+flock 9
 image=$PWD/target/guest/tools.iso
 
 packages='bash coreutils findutils grep sed tar diffutils util-linux mount perl-base procps

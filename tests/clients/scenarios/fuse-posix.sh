@@ -1,4 +1,5 @@
-# The POSIX suite pjdfstest on mounts of memory and of a directory.
+# The POSIX suite pjdfstest on mounts of memory, of a directory, and of an export of our own
+# server.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/../fuse.sh"
 
@@ -27,3 +28,7 @@ mkdir "$SCRATCH/directory"
 posix ram:256m
 posix "$SCRATCH/directory"
 posix --no-passthrough "$SCRATCH/directory"
+mkdir "$SCRATCH/served"
+serve --squash none "dir:$SCRATCH/served"
+posix "nfs://127.0.0.1:$PORT/"
+stop_server

@@ -1,0 +1,23 @@
+# Mounts of a foreign server, nfs-ganesha: programs, random operations, and two mounts of one export.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../fuse.sh"
+. "$(dirname "$0")/../programs.sh"
+. "$(dirname "$0")/../ganesha.sh"
+
+need_fuse
+trap 'end_started; finish_mount' EXIT
+mkdir "$SCRATCH/served"
+start_ganesha "$SCRATCH/served" "$SCRATCH"
+url="nfs://127.0.0.1:$ganesha_port/shared?mountport=$ganesha_mount_port"
+
+mount_source mounted "$url"
+use_git "$SCRATCH/mounted"
+use_rust "$SCRATCH/mounted"
+use_sqlite "$SCRATCH/mounted"
+use_fsx "$SCRATCH/mounted" 100000
+use_fio "$SCRATCH/mounted"
+mount_source other "$url"
+use_two "$SCRATCH/mounted" "$SCRATCH/other" "$SCRATCH/served"
+unmount_source mounted
+unmount_source other
+[ -z "$(ls -A "$SCRATCH/served")" ] || fail 'something stayed behind'
