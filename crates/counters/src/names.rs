@@ -378,6 +378,8 @@ register! { COUNTERS, Counter:
     FUSE_READS = "pagewell_fuse_reads_total", "Reads that mounts were asked for.";
     FUSE_READ_BYTES = "pagewell_fuse_read_bytes_total", "Bytes that mounts answered reads with.";
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";
+    FUSE_APPENDS_MOVED = "pagewell_fuse_appends_moved_total",
+        "Appends in mounts to files that had become longer than the kernel knew.";
     FUSE_WRITTEN_BYTES = "pagewell_fuse_written_bytes_total", "Bytes written in mounts.";
     FUSE_HANDED_OVER = "pagewell_fuse_handed_over_total",
         "Requests of mounts handed to a worker so that somebody goes on receiving.";

@@ -34,6 +34,7 @@
 //! answers requests to interrupt with "not supported", so a program that catches a signal waits
 //! on, and only one that is killed is let go.
 
+mod appending;
 mod attributes;
 mod blocked;
 mod busy;

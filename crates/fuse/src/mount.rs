@@ -213,6 +213,7 @@ pub fn mount(
     let session = Session::new(service, &place, &config).map_err(failed)?;
     let device = session.as_fd().try_clone_to_owned().map_err(failed)?;
     front.set_device(device);
+    front.notify_through(session.notifier());
     if front.is_immutable() {
         front.pushing.start(session.notifier());
     }

@@ -15,10 +15,12 @@ use fuser::{
 use pagewell_counters::names;
 use pagewell_fs::{Entry, Error, SetAttributes};
 
+use crate::appending::appends;
 use crate::attributes::{errno, set_time};
 use crate::front::Front;
 use crate::mount::Negotiation;
 use crate::naming::{reply_done, with_mode};
+use crate::writing::Place;
 
 /// A mount, for the crate `fuser`.
 pub(crate) struct Service {
@@ -317,15 +319,19 @@ impl Filesystem for Service {
         handle: FileHandle,
         offset: u64,
         data: &[u8],
-        _write_flags: WriteFlags,
-        _flags: OpenFlags,
+        write_flags: WriteFlags,
+        flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         names::FUSE_WRITES.add(1);
         let file = self.front.handles.get(handle.0);
-        self.front
-            .answer_write(request, node.0, file, offset, data, reply);
+        let place = Place {
+            node: node.0,
+            offset,
+            appends: appends(flags, write_flags),
+        };
+        self.front.answer_write(request, place, file, data, reply);
     }
 
     fn flush(

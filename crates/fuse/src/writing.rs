@@ -14,14 +14,23 @@ use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result, Stability};
 
 use crate::attributes::errno;
+use crate::blocked::Ticket;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
 
-fn reply_written(reply: ReplyWrite, written: Result<u32>) {
-    match written {
-        Ok(count) => reply.written(count),
-        Err(error) => reply.error(errno(&error)),
-    }
+/// Where the kernel wants bytes to go.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) node: u64,
+    pub(crate) offset: u64,
+    /// At the end of the file, wherever that is.
+    pub(crate) appends: bool,
+}
+
+/// What was written, and where.
+struct Done {
+    count: u32,
+    offset: u64,
 }
 
 impl Front {
@@ -29,36 +38,54 @@ impl Front {
     pub(crate) fn answer_write(
         self: &Arc<Self>,
         request: &Request,
-        node: u64,
+        place: Place,
         file: Option<Arc<OpenFile>>,
-        offset: u64,
         data: &[u8],
         reply: ReplyWrite,
     ) {
         let write = move |front: &Self, may_block, data: &[u8]| {
             guarded(|| {
-                let id = front.id(node)?;
-                front.write(file.as_deref(), may_block, &id, offset, data)
+                let id = front.id(place.node)?;
+                let file = file.as_deref();
+                let offset = if place.appends {
+                    front.end_of_file(file, may_block, &id)?
+                } else {
+                    place.offset
+                };
+                let count = front.write(file, may_block, &id, offset, data)?;
+                Ok(Done { count, offset })
             })
         };
         match write(self, false, data) {
             Err(Error::WouldBlock) => {}
-            written => return reply_written(reply, written),
+            done => return self.reply_written(reply, place, done),
         }
         let ticket = self.blocked.enter(request.pid(), reply);
-        let finish = |ticket: crate::blocked::Ticket<ReplyWrite>, written| {
+        let finish = move |front: &Arc<Self>, ticket: Ticket<ReplyWrite>, done| {
             if let Some(reply) = ticket.finish() {
-                reply_written(reply, written);
+                front.reply_written(reply, place, done);
             }
         };
         if let Some(_here) = self.dispatch.here() {
-            return finish(ticket, write(self, true, data));
+            return finish(self, ticket, write(self, true, data));
         }
         let (front, data) = (Arc::clone(self), data.to_vec());
         names::COPIED_BYTES.add(data.len() as u64);
         let bytes = data.len();
-        let job = move || finish(ticket, write(&front, true, &data));
+        let job = move || finish(&front, ticket, write(&front, true, &data));
         self.dispatch.hand_over(bytes, Box::new(job));
+    }
+
+    fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
+        match done {
+            Ok(done) => {
+                reply.written(done.count);
+                if done.offset != place.offset {
+                    self.forget_pages(place.node);
+                }
+            }
+            Err(error) => reply.error(errno(&error)),
+        }
     }
 
     fn written(&self) -> MutexGuard<'_, HashMap<FileId, [u8; 8]>> {

@@ -1,0 +1,77 @@
+//! Appending to a file that others append to as well.
+//!
+//! Problem: the kernel decides where an append goes, by the length that it last heard of. When
+//! another client, or a program below a mounted directory, has made the file longer since, the
+//! bytes would overwrite what is there.
+//!
+//! Rule: a write through a file that is open for appending goes to where the source says that the
+//! file ends. When that is not where the kernel took the end to be, the pages that it keeps have
+//! the bytes in the wrong place, and are given up after the answer.
+//!
+//! Weakness: between asking for the length and writing, another client may append. NFS has no
+//! operation that does both; who appends on several clients has to lock.
+
+use std::sync::Arc;
+
+use fuser::{INodeNo, Notifier, OpenFlags, WriteFlags};
+use pagewell_counters::names;
+use pagewell_fs::{FileId, Result};
+
+use crate::front::Front;
+use crate::handles::OpenFile;
+
+/// Whether a write is an append of a program, and not of pages that the kernel writes late: of
+/// those it knows the place.
+pub(crate) fn appends(flags: OpenFlags, write_flags: WriteFlags) -> bool {
+    flags.0 & libc::O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE)
+}
+
+impl Front {
+    /// From here on the kernel can be told to give up what it keeps.
+    pub(crate) fn notify_through(&self, notifier: Notifier) {
+        let _ = self.notifier.set(notifier);
+    }
+
+    /// Where an append goes.
+    pub(crate) fn end_of_file(
+        &self,
+        file: Option<&OpenFile>,
+        may_block: bool,
+        id: &FileId,
+    ) -> Result<u64> {
+        let any = |_: &OpenFile| true;
+        let attributes = Self::ask_open(file, may_block, any, |call| {
+            self.filesystem.attributes(call, id)
+        })?;
+        Ok(attributes.size)
+    }
+
+    /// After the answer to an append that did not go where the kernel believes. Another thread
+    /// does it: pages may have to be waited for that this one is to answer a request about.
+    pub(crate) fn forget_pages(self: &Arc<Self>, node: u64) {
+        names::FUSE_APPENDS_MOVED.add(1);
+        let front = Arc::clone(self);
+        self.dispatch.hand_over(
+            0,
+            Box::new(move || {
+                if let Some(notifier) = front.notifier.get() {
+                    // A kernel that has forgotten the file keeps nothing of it.
+                    let _ = notifier.inval_inode(INodeNo(node), 0, 0);
+                }
+            }),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_pages_are_not_appends() {
+        let appending = OpenFlags(libc::O_WRONLY | libc::O_APPEND);
+        assert!(appends(appending, WriteFlags::empty()));
+        assert!(!appends(appending, WriteFlags::FUSE_WRITE_CACHE));
+        assert!(!appends(OpenFlags(libc::O_WRONLY), WriteFlags::empty()));
+    }
+}
