@@ -26,6 +26,7 @@ use super::error_of;
 use super::object::{Object, link_to};
 use super::status::Status;
 use super::system::{self, KernelHandle};
+use super::trail::ID_BYTES_MAX;
 use crate::{Error, FileId, FileType, Result};
 use pagewell_counters::names;
 use rustix::fs::OFlags;
@@ -55,7 +56,7 @@ pub(super) fn id_of(handle: &KernelHandle) -> Option<FileId> {
     let mut bytes = Vec::with_capacity(2 + handle.bytes().len());
     bytes.extend([TAG, kind]);
     bytes.extend(handle.bytes());
-    FileId::new(&bytes)
+    FileId::new(&bytes).filter(|id| id.as_bytes().len() <= ID_BYTES_MAX)
 }
 
 fn handle_of(id: &FileId) -> Result<KernelHandle> {

@@ -51,9 +51,11 @@ use std::time::{Duration, Instant};
 pub(super) const TAG: u8 = 2;
 /// Tag, inode number and birth time: what tells objects apart.
 pub(super) const KEY_BYTES: usize = 17;
-/// What is left of an identifier of 48 bytes for the trail: handles that were given out once are
-/// to stay what they are.
-pub(super) const TRAIL_BYTES_MAX: usize = 48 - KEY_BYTES;
+/// Longest identifier of an object of a directory: what this program's server can put into a
+/// handle, and no more than was given out before, as handles are to stay what they are.
+pub(super) const ID_BYTES_MAX: usize = 48;
+/// What is left of an identifier for the trail.
+pub(super) const TRAIL_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 /// Directory entries that one search reads at most: about a second of warm reading.
 pub(super) const SEARCH_ENTRIES_MAX: usize = 200_000;
 /// Objects whose place is remembered: about 10 MiB.

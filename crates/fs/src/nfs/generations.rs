@@ -89,7 +89,7 @@ mod tests {
             map.put(number, number, |_| true);
             assert!(map.len() <= 100);
             assert_eq!(map.get(&0), Some(&mut 0), "{number}");
-            assert!(map.get(&number.saturating_sub(40)).is_some());
+            assert!(map.get(&number.saturating_sub(20)).is_some());
         }
         assert_eq!(map.get(&500), None);
         assert_eq!(map.remove(&0), Some(0));
