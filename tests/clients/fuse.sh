@@ -40,6 +40,8 @@ need_fuse() {
 mounted() {
     local waited=0
     mkdir -p "$MOUNT"
+    # Another mount may have been ready.
+    : >"$SCRATCH/mount.ready"
     "$PAGEWELL" mount --foreground "$@" "$MOUNT" >"$SCRATCH/mount.ready" 2>>"$SCRATCH/mount.log" &
     MOUNTER=$!
     until grep -q '^ready ' "$SCRATCH/mount.ready"; do

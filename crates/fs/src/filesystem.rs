@@ -1,5 +1,7 @@
 //! The trait that every source implements and every front uses.
 
+use std::time::Duration;
+
 use crate::{
     Access, Attributes, Change, Coherence, Credentials, FileId, FileType, OpenIntent, Opened,
     Payload, Result, SetAttributes, Timestamp,
@@ -319,6 +321,12 @@ pub trait FileSystem: Send + Sync {
     /// give up.
     fn abandon(&self) -> u64 {
         0
+    }
+
+    /// [`FileSystem::sync`] of a source that is not used any more, and [`FileSystem::abandon`]
+    /// when there is no progress for so long. Says how many bytes are lost.
+    fn finish(&self, _patience: Duration) -> Result<u64> {
+        self.sync().map(|()| 0)
     }
 
     /// How long a front may keep what it was told.

@@ -13,6 +13,8 @@ use pagewell_fs::{
     OpenIntent, Opened, Result, SetAttributes,
 };
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+
 use crate::blocked::Blocked;
 use crate::caller::Caller;
 use crate::dispatch::Dispatch;
@@ -99,6 +101,21 @@ impl Front {
 
     pub(crate) fn device(&self) -> Option<BorrowedFd<'_>> {
         self.device.get().map(AsFd::as_fd)
+    }
+
+    /// Whether the kernel has ended the connection: it is unmounted, and nobody uses it.
+    pub(crate) fn has_ended(&self) -> bool {
+        let Some(device) = self.device() else {
+            return false;
+        };
+        let mut polled = [PollFd::from_borrowed_fd(device, PollFlags::empty())];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // A device without a connection is in error (fuse_dev_poll).
+        rustix::event::poll(&mut polled, Some(&at_once)).is_ok()
+            && polled[0].revents().contains(PollFlags::ERR)
     }
 
     /// Whether nobody but this mount changes the source.

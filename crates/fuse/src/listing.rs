@@ -56,23 +56,25 @@ pub(crate) struct Page {
 }
 
 impl Front {
-    /// Collects what comes after `cookie`.
+    /// Collects what comes after `cookie`, for an answer with attributes (`plus`) or without. They
+    /// are asked for in any case: an answer without them tells the type of each name all the same,
+    /// and `rm -r` believes it.
     pub(crate) fn list(
         &self,
         caller: &Caller,
         may_block: bool,
         directory: &FileId,
         cookie: u64,
-        with_attributes: bool,
+        plus: bool,
     ) -> Result<Page> {
-        let count = self.sizes.to_collect(with_attributes);
+        let count = self.sizes.to_collect(plus);
         caller.ask(may_block, |call: &Call<'_>| {
             let mut entries = Vec::with_capacity(count);
             let page = self.filesystem.read_directory(
                 call,
                 directory,
                 cookie,
-                with_attributes,
+                true,
                 &mut |entry| {
                     if entries.len() == count {
                         return false;
@@ -103,7 +105,7 @@ impl Front {
         for named in &page.entries {
             let file_type = match &named.entry {
                 Some(entry) => kind(entry.attributes.file_type),
-                // The kernel takes it for a hint, and "regular" is what most are.
+                // It has gone since it was listed.
                 None => fuser::FileType::RegularFile,
             };
             let number = INodeNo(self.number_shown(named.file_id));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use fuser::{Config, InitFlags, KernelConfig, MountOption, Session, SessionACL};
 use pagewell_fs::{Coherence, FileSystem};
@@ -285,7 +286,14 @@ impl Mounted {
         &self.place
     }
 
-    /// Waits until it is unmounted and nobody uses it any more, by whatever way.
+    /// Whether it is unmounted and nobody uses it any more. Requests of programs that have gone may
+    /// still be worked on.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.front.has_ended()
+    }
+
+    /// Waits until [`Mounted::has_ended`] and the last request is done.
     pub fn wait(&self) -> io::Result<()> {
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match session.take() {
@@ -301,6 +309,16 @@ impl Mounted {
     /// Brings everything that was written to the source's device.
     pub fn sync(&self) -> pagewell_fs::Result<()> {
         self.front.filesystem.sync()
+    }
+
+    /// Ends every request; see [`FileSystem::abandon`].
+    pub fn abandon(&self) -> u64 {
+        self.front.filesystem.abandon()
+    }
+
+    /// [`Mounted::sync`] when nobody uses the mount any more; see [`FileSystem::finish`].
+    pub fn finish(&self, patience: Duration) -> pagewell_fs::Result<u64> {
+        self.front.filesystem.finish(patience)
     }
 }
 

@@ -169,6 +169,14 @@ impl FileSystem for NfsFileSystem {
         self.shared.sync()
     }
 
+    fn finish(&self, patience: Duration) -> Result<u64> {
+        match self.close_within(patience) {
+            // Errors that nobody was told of yet.
+            0 => self.sync().map(|()| 0),
+            lost_bytes => Ok(lost_bytes),
+        }
+    }
+
     fn abandon(&self) -> u64 {
         self.give_up()
     }

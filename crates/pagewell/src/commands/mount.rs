@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use pagewell_fs::Coherence;
 use pagewell_fuse::{Mounted, Options, UnmountError, unmount, users_of};
@@ -30,6 +30,13 @@ const THREADS_MAX: u32 = 4096;
 const USERS_NAMED_MAX: usize = 5;
 /// Longest time that `-o` takes for something to be kept: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
+
+/// At the end of a mount, a source that does nothing for so long is given up.
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+/// How often to look whether it has ended.
+const TICK: Duration = Duration::from_secs(1);
+/// When to say what is waited for.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Mount a source through FUSE.
 ///
@@ -141,13 +148,11 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         Some(child) => child.ready().context("cannot go to the background")?,
         None => print_ready(mounted.place())?,
     }
-    let ended = serve_until_unmounted(&mounted, signals);
-    let synced = mounted.sync();
+    let written = serve_until_unmounted(&mounted, signals);
     if let Some(http) = http {
         http.stop();
     }
-    synced.context("written data is not on the device")?;
-    ended.map(|()| Outcome::Done)
+    written.map(|()| Outcome::Done)
 }
 
 /// The options, from both ways to give them.
@@ -266,16 +271,27 @@ fn print_ready(place: &Path) -> anyhow::Result<()> {
         .context("standard output")
 }
 
-/// Waits for the end of the mount, which a signal brings about.
+/// Waits for the end of the mount, which a signal brings about, and until all that was written is
+/// on the device.
 fn serve_until_unmounted(mounted: &Arc<Mounted>, signals: StopSignals) -> anyhow::Result<()> {
     let events = watch(mounted, signals).context("cannot start a thread")?;
+    let mut ended_for = Duration::ZERO;
     loop {
-        match events.recv() {
+        match events.recv_timeout(TICK) {
             Ok(Event::Signal) => take_away(mounted),
             Ok(Event::Ended(result)) => {
-                return result.context("the connection to the kernel failed");
+                let ended = result.context("the connection to the kernel failed");
+                return write_all(mounted).and(ended);
             }
-            Err(mpsc::RecvError) => return Ok(()),
+            Err(RecvTimeoutError::Disconnected) => return write_all(mounted),
+            Err(RecvTimeoutError::Timeout) if !mounted.has_ended() => {}
+            // Nobody waits for an answer any more, and yet there is none.
+            Err(RecvTimeoutError::Timeout) => ended_for += TICK,
+        }
+        if ended_for >= ANSWER_WAIT {
+            let written = write_all(mounted);
+            mounted.abandon();
+            return written;
         }
     }
 }
@@ -297,7 +313,7 @@ fn watch(mounted: &Arc<Mounted>, signals: StopSignals) -> std::io::Result<Receiv
 }
 
 /// Unmounts because of a signal.
-fn take_away(mounted: &Mounted) {
+fn take_away(mounted: &Arc<Mounted>) {
     let place = mounted.place();
     let shown = place.display();
     match unmount(place, false) {
@@ -311,12 +327,46 @@ fn take_away(mounted: &Mounted) {
             if let Err(error) = unmount(place, true) {
                 report(&error.to_string());
             }
-            // In case another signal comes.
-            if let Err(error) = mounted.sync() {
-                report(&format!("written data is not on the device: {error}"));
+            // In case another signal comes. In a thread: a server that is gone answers never.
+            let mounted = Arc::clone(mounted);
+            let started = std::thread::Builder::new().name("sync".to_owned());
+            let started = started.spawn(move || {
+                if let Err(error) = mounted.sync() {
+                    report(&format!("written data is not on the device: {error}"));
+                }
+            });
+            if let Err(error) = started {
+                report(&format!("written data is not on the device yet: {error}"));
             }
         }
         Err(error) => report(&error.to_string()),
+    }
+}
+
+/// Brings what was written to the device of a source that is not mounted any more. What does not
+/// answer is not waited for without end; what is lost then is said.
+fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
+    let (told, outcome) = channel();
+    let writing = Arc::clone(mounted);
+    let thread = std::thread::Builder::new().name("sync".to_owned());
+    thread
+        .spawn(move || told.send(writing.finish(ANSWER_WAIT)))
+        .context("cannot start a thread")?;
+    let finished = outcome.recv_timeout(TELL_AFTER).or_else(|_| {
+        report(&format!(
+            "{}: unmounted; what was written is on its way to the device, which is given up when \
+             it does nothing for {} s (another signal ends it at once)",
+            mounted.place().display(),
+            ANSWER_WAIT.as_secs()
+        ));
+        outcome.recv()
+    });
+    match finished.context("writing ended in a defect")? {
+        Ok(0) => Ok(()),
+        Ok(lost_bytes) => {
+            bail!("the source does not answer: {lost_bytes} bytes that were written are lost")
+        }
+        Err(error) => Err(error).context("written data is not on the device"),
     }
 }
 
