@@ -16,6 +16,7 @@ mod table;
 pub mod direct;
 pub mod filecache;
 pub mod hsfs;
+pub mod nfs;
 pub mod seekreadwrite;
 
 pub use comparison::{Comparison, compare_documents};
@@ -95,6 +96,7 @@ experiments! {
     Hsfs = "hsfs", hsfs, "Files on a DVD, read in small pieces: read-ahead and an elevator.";
     SeekReadWrite = "seekreadwrite", seekreadwrite, "Cached blocks, rewritten under five rules.";
     Direct = "direct", direct, "Direct, raw, buffered and lent reads of the same bytes.";
+    Nfs = "nfs", nfs, "An NFS client and its server: round trips, read-ahead, gathered writes.";
     FileCache = "filecache", filecache, "Random reads through windows, and with all memory mapped.";
 }
 

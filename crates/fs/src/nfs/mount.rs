@@ -49,6 +49,15 @@ impl NfsFileSystem {
     /// # Errors
     /// With the export and the reason: the server cannot be reached, or refuses.
     pub fn mount(url: &Url, cache: &Cache) -> Result<Self, OpenError> {
+        Self::mount_with(url, cache, cache.open_options())
+    }
+
+    /// [`Self::mount`] with other settings of the device that the cache sees, to measure against.
+    /// Its read-ahead and timeouts are those of the URL whatever they say.
+    ///
+    /// # Errors
+    /// As [`Self::mount`].
+    pub fn mount_with(url: &Url, cache: &Cache, device: OpenOptions) -> Result<Self, OpenError> {
         let name = url.name();
         let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
         let options = &url.options;
@@ -80,7 +89,13 @@ impl NfsFileSystem {
             .ok_or_else(|| refused(&"the handle of the export is too long"))?;
         let volume = ask_volume(&client, &root, options).map_err(|error| refused(&error))?;
         Ok(Self::new(
-            client, mounted, root, &volume, options, cache, name,
+            client,
+            mounted,
+            root,
+            &volume,
+            options,
+            (cache, device),
+            name,
         ))
     }
 
@@ -90,7 +105,7 @@ impl NfsFileSystem {
         root: FileId,
         volume: &Volume,
         options: &NfsOptions,
-        cache: &Cache,
+        (cache, device): (&Cache, OpenOptions),
         name: String,
     ) -> Self {
         let calls = Calls::new(
@@ -120,10 +135,10 @@ impl NfsFileSystem {
             losses: AtomicU64::new(0),
             reads_waited_for: AtomicU64::new(0),
         });
+        let open = open_options(device, options.read_ahead, remote.read_bytes);
         let device = Arc::new(RemoteDevice {
             remote: remote.clone(),
         });
-        let open = open_options(cache, options.read_ahead, remote.read_bytes);
         let device = cache.open_with(device, open);
         let preferred = information.directory_bytes_preferred;
         Self {
@@ -196,8 +211,7 @@ impl Drop for NfsFileSystem {
 }
 
 /// How the cache treats the device of a mount.
-fn open_options(cache: &Cache, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
-    let mut options = cache.open_options();
+fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
     let block_bytes = u64::from(read_bytes);
     options.read_ahead = match read_ahead {
         // Switched off for the whole cache, it stays off.

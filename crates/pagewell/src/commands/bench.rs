@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 use pagewell_bench::experiment::direct::{self, Choice, TargetName};
+use pagewell_bench::experiment::nfs;
 use pagewell_bench::experiment::seekreadwrite;
 use pagewell_bench::experiment::{
     Experiment, Options, Session, compare_documents, document, page, text,
@@ -73,6 +74,8 @@ enum BenchCommand {
     /// Rewrite cached blocks under the rules that say when they go to the device
     #[command(name = "seekreadwrite")]
     SeekReadWrite(SeekReadWriteArguments),
+    /// Read and write files over NFS in the eight ways of the report
+    Nfs(NfsArguments),
     /// Compare two results; proven to be worse gives exit code 1
     Compare {
         /// The result from before
@@ -202,6 +205,45 @@ impl SeekReadWriteArguments {
     }
 }
 
+/// Read and write files over NFS in the eight ways of the report.
+///
+/// Without a URL: this program's own server in another process, once with 4 threads and once with
+/// 64, over memory. Each run mounts anew; each block that is read is compared.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell bench nfs --quick                               small files, own server
+  pagewell bench nfs --size 1g --fio                       large ones, and fio's text
+  pagewell bench nfs 'nfs://filer/export?delay=1'          any server, 1 ms further away")]
+struct NfsArguments {
+    /// The server's export; a file of it may be written, and is removed afterwards
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+    /// Bytes of each file [default: 256m, 32m with --quick]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: Option<u64>,
+    /// Let the own server export this directory instead of memory
+    #[arg(long, value_name = "PATH", conflicts_with = "url")]
+    directory: Option<PathBuf>,
+    /// Print each case as fio 2.1.3 would have
+    #[arg(long)]
+    fio: bool,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+impl NfsArguments {
+    fn choice(&self) -> anyhow::Result<nfs::Choice> {
+        let usual = nfs::Choice::everything(self.manner.quick);
+        let mut choice = usual.context("this program's path")?;
+        choice.url.clone_from(&self.url);
+        choice.directory.clone_from(&self.directory);
+        choice.file_bytes = self.size;
+        choice.fio = self.fio;
+        Ok(choice)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Experiments(Vec<Experiment>);
 
@@ -258,6 +300,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
         Some(BenchCommand::SeekReadWrite(chosen)) => measure(&chosen.manner, |session| {
             seekreadwrite::run_choice(session, &chosen.choice());
         }),
+        Some(BenchCommand::Nfs(chosen)) => {
+            let choice = chosen.choice()?;
+            measure(&chosen.manner, |session| nfs::run_choice(session, &choice))
+        }
         None => measure(&arguments.manner, |session| {
             for experiment in arguments.experiments.iter().flat_map(|list| &list.0) {
                 experiment.run(session);

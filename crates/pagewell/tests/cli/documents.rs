@@ -58,6 +58,7 @@ fn manual_pages_are_written_for_every_command() {
         "pagewell.1",
         "pagewell-bench-compare.1",
         "pagewell-bench-direct.1",
+        "pagewell-bench-nfs.1",
         "pagewell-bench-seekreadwrite.1",
         "pagewell-mirror-resync.1",
         "pagewell-mirror-status.1",

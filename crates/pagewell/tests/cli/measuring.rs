@@ -1,5 +1,6 @@
 //! `bench`: what can be said without measuring.
 
+use std::ffi::OsStr;
 use std::fs;
 
 use crate::support::run;
@@ -18,6 +19,27 @@ fn experiments_are_known_by_name() {
     let line = run(&["bench", "hsfs", "--repeat", "0"]).failed(2);
     assert!(line.contains("--repeat"), "{line}");
     run(&["bench", "compare", "one.json"]).failed(2);
+}
+
+#[test]
+fn nfs_is_measured_against_a_server_in_another_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let json = directory.path().join("result");
+    let words = "bench nfs --quick --size 1m --time-max 2 --json";
+    let mut arguments: Vec<&OsStr> = words.split(' ').map(OsStr::new).collect();
+    arguments.push(json.as_os_str());
+    // It ends early, and what must hold may not in so short a time; what was measured is there.
+    let ended = run(&arguments);
+    assert!(matches!(ended.code, Some(0 | 1)), "{}", ended.err);
+    let json: serde_json::Value = serde_json::from_slice(&fs::read(&json).unwrap()).unwrap();
+    assert!(json["rows"].is_array(), "{json}");
+    let none = run(&["bench", "nfs", "nfs://127.0.0.1:1/", "--quick"]);
+    let out = String::from_utf8_lossy(&none.out);
+    assert!(
+        none.code == Some(1) && out.contains("127.0.0.1"),
+        "{out} {}",
+        none.err
+    );
 }
 
 #[test]

@@ -1,0 +1,145 @@
+//! The table of the report: each workload, baseline and enhanced, with few server threads and
+//! with many.
+
+use pagewell_fs::nfs::ReadAhead;
+
+use super::recording::Recording;
+use super::run::{Place, Setting};
+use super::workload::Workload;
+use crate::experiment::{Mode, Phase, Result};
+
+/// Blocks that are read ahead on the mount with many threads, as in the report.
+const READ_AHEAD_MANY: u32 = 8;
+/// The default of the report's client.
+const READ_AHEAD_FEW: u32 = 1;
+/// Passes over the file: the first finds nothing, the second everything.
+const PASSES: u64 = 2;
+
+/// A server and a mount of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Configuration {
+    /// 4 server threads, default read-ahead.
+    Few,
+    /// 64 server threads, read-ahead of 8 blocks.
+    Many,
+}
+
+impl Configuration {
+    pub(super) const ALL: [Self; 2] = [Self::Few, Self::Many];
+
+    /// Threads of the server that may wait for storage.
+    pub(super) fn threads(self) -> u32 {
+        match self {
+            Self::Few => 4,
+            Self::Many => 64,
+        }
+    }
+
+    /// For people; the threads of a server that is not ours are not known.
+    pub(super) fn name(self, ours: bool) -> String {
+        let threads = if ours {
+            format!("{} threads, ", self.threads())
+        } else {
+            String::new()
+        };
+        match self {
+            Self::Few => format!("{threads}default read-ahead"),
+            Self::Many => format!("{threads}read-ahead {READ_AHEAD_MANY}"),
+        }
+    }
+
+    fn read_ahead(self, mode: Mode) -> ReadAhead {
+        match (self, mode) {
+            (Self::Few, Mode::Baseline) => ReadAhead::Blocks(READ_AHEAD_FEW),
+            (Self::Few, Mode::Enhanced) => ReadAhead::Auto,
+            (Self::Many, _) => ReadAhead::Blocks(READ_AHEAD_MANY),
+        }
+    }
+}
+
+/// One cell.
+pub(super) struct Case {
+    pub(super) workload: Workload,
+    pub(super) configuration: Configuration,
+    pub(super) mode: Mode,
+    /// Runs of each phase: what is new, and, for reads, the same again.
+    pub(super) phases: Vec<(Phase, Vec<Recording>)>,
+}
+
+/// All cells, the modes of a workload side by side.
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for configuration in Configuration::ALL {
+        for workload in Workload::ALL {
+            for mode in [Mode::Baseline, Mode::Enhanced] {
+                cases.push(Case {
+                    workload,
+                    configuration,
+                    mode,
+                    phases: phases(workload),
+                });
+            }
+        }
+    }
+    cases
+}
+
+/// Reads in random order warm the cache while they go on.
+fn phases(workload: Workload) -> Vec<(Phase, Vec<Recording>)> {
+    let phases = match (workload.writes, workload.random) {
+        (true, _) => &[Phase::Cold][..],
+        (false, true) => &[Phase::Warming, Phase::Warm],
+        (false, false) => &[Phase::Cold, Phase::Warm],
+    };
+    phases.iter().map(|phase| (*phase, Vec::new())).collect()
+}
+
+impl Case {
+    /// For people.
+    pub(super) fn name(&self, ours: bool) -> String {
+        format!(
+            "{}, {}",
+            self.workload.name(),
+            self.configuration.name(ours)
+        )
+    }
+
+    /// One more run.
+    pub(super) fn run(&mut self, place: &Place) -> Result<()> {
+        let setting = Setting {
+            mode: self.mode,
+            read_ahead: self.configuration.read_ahead(self.mode),
+            transfer_bytes: (self.mode == Mode::Baseline).then_some(super::run::REPORT_BLOCK_BYTES),
+            round_trip: None,
+        };
+        let recordings = if self.workload.writes {
+            vec![place.write(&setting, self.workload)?]
+        } else {
+            place.read(&setting, self.workload, PASSES)?
+        };
+        for ((_, runs), recording) in self.phases.iter_mut().zip(recordings) {
+            runs.push(recording);
+        }
+        Ok(())
+    }
+
+    /// Runs of the first phase.
+    pub(super) fn first(&self) -> &[Recording] {
+        self.phases.first().map_or(&[], |(_, runs)| runs)
+    }
+
+    /// All runs.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Recording> {
+        self.phases.iter().flat_map(|(_, runs)| runs)
+    }
+}
+
+/// The middle one of some values; 0 when there are none.
+pub(super) fn median<'a>(
+    runs: impl IntoIterator<Item = &'a Recording>,
+    of: impl Fn(&Recording) -> f64,
+) -> f64 {
+    let mut values: Vec<f64> = runs.into_iter().map(of).collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}

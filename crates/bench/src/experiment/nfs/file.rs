@@ -1,0 +1,177 @@
+//! One file of a file system as a program uses it: opened, read or written in blocks, closed.
+
+use pagewell_fs::{
+    Call, CreateMode, Credentials, FileId, FileSystem, OpenIntent, Opened, SetAttributes, Stability,
+};
+
+use super::workload::{fill, is_right};
+use crate::experiment::{Error, Result};
+
+/// An open file.
+pub(super) struct OpenedFile<'a> {
+    filesystem: &'a dyn FileSystem,
+    credentials: &'a Credentials,
+    id: FileId,
+    _opened: Opened,
+}
+
+/// The user who measures.
+pub(super) fn credentials() -> Credentials {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    Credentials::new(uid.as_raw(), gid.as_raw(), &[])
+}
+
+/// An error of a file system, with what was done.
+fn failed(what: &str, error: &pagewell_fs::Error) -> Error {
+    Error::Wrong(format!("{what}: {error}"))
+}
+
+fn call(credentials: &Credentials) -> Call<'_> {
+    Call {
+        credentials,
+        may_block: true,
+    }
+}
+
+/// Removes a file of the root directory, if it is there.
+pub(super) fn remove(filesystem: &dyn FileSystem, credentials: &Credentials, name: &str) {
+    let root = filesystem.root();
+    // What cannot be removed is in the way of nobody: names are new for each run.
+    let _ = filesystem.remove(&call(credentials), &root, name.as_bytes());
+}
+
+impl<'a> OpenedFile<'a> {
+    /// Opens a file of the root directory.
+    pub(super) fn open(
+        filesystem: &'a dyn FileSystem,
+        credentials: &'a Credentials,
+        name: &str,
+        writes: bool,
+    ) -> Result<Self> {
+        let call = call(credentials);
+        let entry = filesystem
+            .lookup(&call, &filesystem.root(), name.as_bytes())
+            .map_err(|error| failed(name, &error))?;
+        Self::opened(filesystem, credentials, entry.id, writes)
+    }
+
+    /// Makes a file in the root directory and opens it.
+    pub(super) fn create(
+        filesystem: &'a dyn FileSystem,
+        credentials: &'a Credentials,
+        name: &str,
+    ) -> Result<Self> {
+        let attributes = SetAttributes {
+            mode: Some(0o644),
+            ..SetAttributes::default()
+        };
+        let mode = CreateMode::Guarded(attributes);
+        let root = filesystem.root();
+        let created = filesystem
+            .create(&call(credentials), &root, name.as_bytes(), &mode)
+            .map_err(|error| failed(&format!("making {name}"), &error))?;
+        Self::opened(filesystem, credentials, created.entry.id, true)
+    }
+
+    fn opened(
+        filesystem: &'a dyn FileSystem,
+        credentials: &'a Credentials,
+        id: FileId,
+        writes: bool,
+    ) -> Result<Self> {
+        let intent = OpenIntent {
+            reads: !writes,
+            writes,
+            truncates: false,
+        };
+        let opened = filesystem
+            .open(&call(credentials), &id, intent)
+            .map_err(|error| failed("open", &error))?;
+        Ok(Self {
+            filesystem,
+            credentials,
+            id,
+            _opened: opened,
+        })
+    }
+
+    /// Reads a whole block, as pread(2) does, and looks whether it is the right one.
+    pub(super) fn read(&self, block: &mut [u8], offset: u64, seed: u64) -> Result<()> {
+        let mut done = 0;
+        while done < block.len() {
+            let (at, left) = (offset + done as u64, block.len() - done);
+            let count = u32::try_from(left).unwrap_or(u32::MAX);
+            let copied = self
+                .filesystem
+                .read(&call(self.credentials), &self.id, at, count)
+                .and_then(|reply| reply.payload.copy_to(&mut block[done..], true))
+                .map_err(|error| failed("read", &error))?;
+            if copied == 0 {
+                return Err(Error::Wrong(format!("the file ends at {at}")));
+            }
+            done += copied;
+        }
+        if is_right(block, offset, seed) {
+            Ok(())
+        } else {
+            Err(Error::Wrong(format!(
+                "the block at {offset} is not what was written"
+            )))
+        }
+    }
+
+    /// Writes a whole block, as pwrite(2) does.
+    pub(super) fn write(&self, block: &mut [u8], offset: u64, seed: u64) -> Result<()> {
+        fill(block, offset, seed);
+        let mut done = 0;
+        while done < block.len() {
+            let (at, data) = (offset + done as u64, &block[done..]);
+            let written = self
+                .filesystem
+                .write(
+                    &call(self.credentials),
+                    &self.id,
+                    at,
+                    data,
+                    Stability::Unstable,
+                )
+                .map_err(|error| failed("write", &error))?;
+            if written.count == 0 {
+                return Err(Error::Wrong(format!("nothing was written at {at}")));
+            }
+            done += written.count as usize;
+        }
+        Ok(())
+    }
+
+    /// Closes it: what was written is at the server afterwards.
+    pub(super) fn close(self) -> Result<()> {
+        self.filesystem
+            .close(&call(self.credentials), &self.id)
+            .map_err(|error| failed("close", &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_fs::ram::RamFileSystem;
+
+    #[test]
+    fn what_was_written_is_read_and_else_it_is_told() {
+        let ram = RamFileSystem::new(1 << 20).unwrap();
+        let user = credentials();
+        let mut block = vec![0; 4096];
+        let file = OpenedFile::create(&ram, &user, "f").unwrap();
+        file.write(&mut block, 4096, 5).unwrap();
+        file.close().unwrap();
+        let file = OpenedFile::open(&ram, &user, "f", false).unwrap();
+        file.read(&mut block, 4096, 5).unwrap();
+        let wrong = file.read(&mut block, 0, 5).unwrap_err().to_string();
+        assert!(wrong.contains("the block at 0"), "{wrong}");
+        let end = file.read(&mut block, 8192, 5).unwrap_err().to_string();
+        assert!(end.contains("ends at 8192"), "{end}");
+        remove(&ram, &user, "f");
+        assert!(OpenedFile::open(&ram, &user, "f", false).is_err());
+    }
+}

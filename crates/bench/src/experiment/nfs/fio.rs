@@ -1,0 +1,268 @@
+//! A run as fio 2.1.3 would have printed it: KB are 1024 bytes, times are microseconds, and the
+//! depths are what was asked for. What fio does not know (calls, hits, the effective depth) stands
+//! in lines of its own behind it.
+
+use std::fmt::Write;
+
+use super::recording::{Recording, number};
+use super::workload::Workload;
+
+const PERCENTILES: [f64; 17] = [
+    1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
+    99.99,
+];
+const MICRO_BUCKETS: [u64; 9] = [2, 4, 10, 20, 50, 100, 250, 500, 750];
+const MILLI_BUCKETS: [u64; 11] = [1, 2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
+
+/// Renders a run as one job of this name.
+pub(super) fn text(name: &str, workload: Workload, run: &Recording) -> String {
+    let block = format!("{}K-{0}K", workload.block_bytes >> 10);
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "{name}: (g=0): rw={}, bs={block}/{block}/{block}, ioengine=vsync, iodepth=1",
+        workload.fio()
+    );
+    let _ = writeln!(text, "fio-2.1.3\nStarting 1 thread\n");
+    let _ = writeln!(
+        text,
+        "{name}: (groupid=0, jobs=1): err= 0: pid={}",
+        std::process::id()
+    );
+    let milliseconds = (run.seconds() * 1e3).round();
+    let rate = run.kilobytes_per_second();
+    let iops = number(run.latencies.len() as u64) / run.seconds().max(1e-9);
+    let kind = if workload.writes { "write:" } else { "read :" };
+    let total = megabytes(run.bytes());
+    let _ = writeln!(
+        text,
+        "  {kind} io={total}, bw={rate:.0}KB/s, iops={iops:.0}, runt={milliseconds:>6}msec"
+    );
+    latency(&mut text, run);
+    bandwidth(&mut text, run);
+    buckets(&mut text, run);
+    processor(&mut text, run);
+    depths(&mut text, workload, run);
+    let group = if workload.writes { "WRITE:" } else { "READ:" };
+    let _ = writeln!(
+        text,
+        "\nRun status group 0 (all jobs):\n{group:>8} io={total}, aggrb={rate:.0}KB/s, \
+         minb={rate:.0}KB/s, maxb={rate:.0}KB/s, mint={milliseconds}msec, maxt={milliseconds}msec"
+    );
+    let _ = writeln!(
+        text,
+        "  rpc          : read={}, write={}, commit={}, other={}, total={}, depth={:.2}",
+        run.calls.reads,
+        run.calls.writes,
+        run.calls.commits,
+        run.calls.others,
+        run.calls.requests,
+        run.depth_of_calls()
+    );
+    let _ = writeln!(text, "  effective    : depth={:.2}", run.depth());
+    text
+}
+
+fn megabytes(bytes: u64) -> String {
+    let value = number(bytes) / f64::from(1 << 20);
+    if value.fract() == 0.0 {
+        format!("{value:.0}MB")
+    } else {
+        format!("{value:.1}MB")
+    }
+}
+
+/// Microseconds of each operation, the shortest first.
+fn sorted(run: &Recording) -> Vec<f64> {
+    let mut latencies = run.latencies.clone();
+    latencies.sort_unstable();
+    latencies
+        .into_iter()
+        .map(|nanoseconds| f64::from(nanoseconds) / 1e3)
+        .collect()
+}
+
+fn moments(values: &[f64]) -> (f64, f64) {
+    let count = number(values.len() as u64).max(1.0);
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0).max(1.0)).sqrt())
+}
+
+fn percentile(sorted: &[f64], percent: f64) -> f64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an index, cut below
+    let rank = (number(sorted.len() as u64) * percent / 100.0).ceil() as usize;
+    sorted
+        .get(rank.max(1) - 1)
+        .or(sorted.last())
+        .copied()
+        .unwrap_or(0.0)
+}
+
+fn latency(text: &mut String, run: &Recording) {
+    let sorted = sorted(run);
+    let (least, most) = (
+        sorted.first().unwrap_or(&0.0),
+        sorted.last().unwrap_or(&0.0),
+    );
+    let (mean, deviation) = moments(&sorted);
+    for name in ["clat", " lat"] {
+        let _ = writeln!(
+            text,
+            "    {name} (usec): min={least:.0}, max={most:.0}, avg={mean:5.2}, stdev={deviation:.2}"
+        );
+    }
+    let _ = writeln!(text, "    clat percentiles (usec):");
+    let cells: Vec<String> = PERCENTILES
+        .iter()
+        .map(|percent| format!("{percent:5.2}th=[{:5.0}]", percentile(&sorted, *percent)))
+        .collect();
+    let lines = cells.chunks(4);
+    let last = lines.len();
+    for (index, line) in (1..).zip(lines) {
+        let end = if index < last { "," } else { "" };
+        let _ = writeln!(text, "     | {}{end}", line.join(", "));
+    }
+}
+
+fn bandwidth(text: &mut String, run: &Recording) {
+    let least = run.bandwidths.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = run.bandwidths.iter().copied().fold(0.0, f64::max);
+    let (mean, deviation) = moments(&run.bandwidths);
+    let least = if least.is_finite() { least } else { 0.0 };
+    let _ = writeln!(
+        text,
+        "    bw (KB  /s): min={least:5.0}, max={most:5.0}, per=100.00%, avg={mean:5.2}, \
+         stdev={deviation:5.2}"
+    );
+}
+
+/// Shares of operations by time, each bucket with its upper end.
+fn buckets(text: &mut String, run: &Recording) {
+    let micro = MICRO_BUCKETS.iter().map(|end| (*end, end * 1000));
+    let milli = MILLI_BUCKETS.iter().map(|end| (*end, end * 1_000_000));
+    let mut counts = vec![0u64; MICRO_BUCKETS.len() + MILLI_BUCKETS.len() + 1];
+    let ends: Vec<(u64, u64)> = micro.chain(milli).collect();
+    for latency in &run.latencies {
+        let found = ends.iter().position(|(_, end)| u64::from(*latency) < *end);
+        counts[found.unwrap_or(ends.len())] += 1;
+    }
+    let total = number(run.latencies.len() as u64).max(1.0);
+    // fio: what is below a millisecond belongs to the microseconds, with 1000 as their last.
+    let named = |index: usize| match index {
+        9 => "1000".to_owned(),
+        index if index < ends.len() => ends[index].0.to_string(),
+        _ => ">=1000".to_owned(),
+    };
+    let shares: Vec<(usize, String)> = counts
+        .iter()
+        .enumerate()
+        .filter(|(_, count)| **count > 0)
+        .map(|(index, count)| {
+            let share = (number(*count) * 100.0 / total).max(0.01);
+            (index, format!("{}={share:.2}%", named(index)))
+        })
+        .collect();
+    for (unit, of) in [("usec", 0..10), ("msec", 10..counts.len())] {
+        let line: Vec<&str> = shares
+            .iter()
+            .filter(|(index, _)| of.contains(index))
+            .map(|(_, share)| share.as_str())
+            .collect();
+        if !line.is_empty() {
+            let _ = writeln!(text, "    lat ({unit}) : {}", line.join(", "));
+        }
+    }
+}
+
+fn processor(text: &mut String, run: &Recording) {
+    let percent = |time: std::time::Duration| time.as_secs_f64() * 100.0 / run.seconds().max(1e-9);
+    let _ = writeln!(
+        text,
+        "  cpu          : usr={:.2}%, sys={:.2}%, ctx={}, majf=0, minf={}",
+        percent(run.usage.user),
+        percent(run.usage.system),
+        run.usage.context_switches,
+        run.usage.page_faults
+    );
+}
+
+fn depths(text: &mut String, workload: Workload, run: &Recording) {
+    let one = "1=100.0%, 2=0.0%, 4=0.0%, 8=0.0%, 16=0.0%, 32=0.0%, >=64=0.0%";
+    let batch = "0=0.0%, 4=100.0%, 8=0.0%, 16=0.0%, 32=0.0%, 64=0.0%, >=64=0.0%";
+    let _ = writeln!(text, "  IO depths    : {one}");
+    let _ = writeln!(text, "     submit    : {batch}");
+    let _ = writeln!(text, "     complete  : {batch}");
+    let count = run.latencies.len();
+    let (reads, writes) = if workload.writes {
+        (0, count)
+    } else {
+        (count, 0)
+    };
+    let _ = writeln!(
+        text,
+        "     issued    : total=r={reads}/w={writes}/d=0, short=r=0/w=0/d=0"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn run() -> Recording {
+        Recording {
+            loop_time: Duration::from_millis(2000),
+            block_bytes: 4096,
+            latencies: (1..=256).map(|micro| micro * 1000).collect(),
+            bandwidths: vec![400.0, 600.0],
+            ..Recording::default()
+        }
+    }
+
+    #[test]
+    fn the_lines_are_those_that_scripts_look_for() {
+        let text = text("read_file", Workload::ALL[0], &run());
+        for line in [
+            "read_file: (g=0): rw=read, bs=4K-4K/4K-4K/4K-4K, ioengine=vsync, iodepth=1",
+            "  read : io=1MB, bw=512KB/s, iops=128, runt=  2000msec",
+            "    clat (usec): min=1, max=256, avg=128.50, stdev=74.05",
+            "    clat percentiles (usec):",
+            "     |  1.00th=[    3],  5.00th=[   13], 10.00th=[   26], 20.00th=[   52],",
+            "     | 99.99th=[  256]",
+            "    bw (KB  /s): min=  400, max=  600, per=100.00%, avg=500.00, stdev=141.42",
+            "     issued    : total=r=256/w=0/d=0, short=r=0/w=0/d=0",
+            "   READ: io=1MB, aggrb=512KB/s, minb=512KB/s, maxb=512KB/s, mint=2000msec, \
+             maxt=2000msec",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(
+            text.contains("lat (usec) : 2=0.39%, 4=0.78%, 10=2.34%"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn shares_add_up_and_long_ones_are_milliseconds() {
+        let mut run = run();
+        run.latencies = vec![900_000, 1_500_000, 3_000_000_000];
+        let text = text("write_file", Workload::RANDOM_WRITE_SMALL, &run);
+        assert!(text.contains("    lat (usec) : 1000=33.33%\n"), "{text}");
+        assert!(
+            text.contains("    lat (msec) : 2=33.33%, >=1000=33.33%\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("rw=randwrite") && text.contains("r=0/w=3/d=0"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_defect() {
+        let text = text("x", Workload::ALL[1], &Recording::default());
+        assert!(text.contains("io=0MB"), "{text}");
+    }
+}

@@ -1,0 +1,188 @@
+//! An NFS client and its server: round trips, read-ahead, and writes that are gathered.
+//!
+//! **Problem.** A report of 2014 reads and writes files over NFS at 10 Gbit/s, in eight ways. The
+//! client writes small random writes one by one (0.88 WRITEs for each, a hundredth of the wire),
+//! reads useless blocks while it lays files out, and keeps one block ahead, so that every distance
+//! shows; its counters mix units and go below zero.
+//!
+//! **Rule.** The same eight workloads over [`pagewell_fs::nfs`] against the project's own server in
+//! another process, or any server: as the report's client did it (blocks of 64 KiB, written when
+//! they are full or, in random order, at once; read-ahead of 1 or 8 blocks) and as it is here.
+//! Counted are calls by procedure, hits and misses, and processor time on both sides; every block
+//! that is read is compared with what was written. Then the same reads with a round trip added to
+//! each call, fixed read-ahead against `auto`.
+//!
+//! Known weaknesses: client and server share the processors of one machine, so that rates say
+//! little about two; processor time of the server is counted in clock ticks of 10 ms.
+
+mod case;
+mod file;
+mod fio;
+mod recording;
+mod round_trip;
+mod rows;
+mod run;
+mod server;
+mod verdicts;
+mod workload;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+pub use workload::Workload;
+
+use super::{Error, Experiment, Result, Session, system};
+use case::{Case, Configuration};
+use run::Place;
+
+/// Fewer runs say nothing about chance.
+const REPEATS_MIN: usize = 3;
+const REPEATS_MIN_QUICK: usize = 2;
+const MIB: u64 = 1 << 20;
+const FILE_BYTES: u64 = 256 * MIB;
+const FILE_BYTES_QUICK: u64 = 32 * MIB;
+/// Small random reads with a round trip each take long.
+const PAIR_PART: u64 = 4;
+/// With a long round trip only a large file shows what comes after the beginning.
+const FAR_BYTES_MIN: u64 = 64 * MIB;
+/// Files at the server beside each other, and what a file system needs.
+const SOURCE_FILES: u64 = 3;
+const SOURCE_BYTES_MORE: u64 = 64 * MIB;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// Smaller files.
+    pub quick: bool,
+    /// A server that runs already; without one, our own.
+    pub url: Option<String>,
+    /// What our own server exports: a directory instead of memory.
+    pub directory: Option<PathBuf>,
+    /// The program whose `serve` is our own server.
+    pub program: PathBuf,
+    /// Bytes of each file; enough for a fair run when not given.
+    pub file_bytes: Option<u64>,
+    /// Print each case as fio 2.1.3 would have.
+    pub fio: bool,
+}
+
+impl Choice {
+    /// Everything, against this program's own server.
+    ///
+    /// # Errors
+    ///
+    /// The system does not say which program this is.
+    pub fn everything(quick: bool) -> std::io::Result<Self> {
+        Ok(Self {
+            quick,
+            url: None,
+            directory: None,
+            program: std::env::current_exe()?,
+            file_bytes: None,
+            fio: false,
+        })
+    }
+
+    fn file_bytes(&self) -> u64 {
+        let usual = if self.quick {
+            FILE_BYTES_QUICK
+        } else {
+            FILE_BYTES
+        };
+        // Whole megabytes: every block divides them.
+        (self.file_bytes.unwrap_or(usual) / MIB).max(1) * MIB
+    }
+
+    fn place(&self, threads: u32, file_bytes: u64) -> Result<Place> {
+        if let Some(url) = &self.url {
+            return Place::foreign(url, file_bytes);
+        }
+        let source = match &self.directory {
+            Some(directory) => format!("dir:{}", directory.display()),
+            None => format!("ram:{}", SOURCE_FILES * file_bytes + SOURCE_BYTES_MORE),
+        };
+        Place::start(&self.program, threads, &source, file_bytes)
+    }
+}
+
+/// Runs everything.
+pub(super) fn run(session: &mut Session) -> Result<()> {
+    let choice = Choice::everything(session.options().quick);
+    measure(
+        session,
+        &choice.map_err(|error| system("this program's path", error))?,
+    )
+}
+
+/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+pub fn run_choice(session: &mut Session, choice: &Choice) {
+    session.begin(Experiment::Nfs.name());
+    if let Err(error) = measure(session, choice) {
+        session.stopped(&error);
+    }
+}
+
+fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
+    let least = if choice.quick {
+        REPEATS_MIN_QUICK
+    } else {
+        REPEATS_MIN
+    };
+    let repeats = session.options().repeat.max(least);
+    session.step("laying files out")?;
+    let file_bytes = choice.file_bytes();
+    let places: Result<Vec<Place>> = Configuration::ALL
+        .into_iter()
+        .map(|configuration| choice.place(configuration.threads(), file_bytes))
+        .collect();
+    let places = places?;
+    let of = |configuration| {
+        let mut all = Configuration::ALL.into_iter().zip(&places);
+        let found = all.find(|(one, _)| *one == configuration);
+        let found = found.map(|(_, place)| place);
+        found.ok_or_else(|| Error::Wrong("a configuration without a server".to_owned()))
+    };
+    let few = of(Configuration::Few)?;
+    session.note(few.describe()?);
+    let mut cases = case::cases();
+    // Repeats in turn, so that what changes on the machine meets all cases alike.
+    for repeat in 1..=repeats {
+        for case in &mut cases {
+            let mode = case.mode.name();
+            session.step(&format!(
+                "{}, {mode}, {repeat} of {repeats}",
+                case.name(true)
+            ))?;
+            case.run(of(case.configuration)?)?;
+        }
+    }
+    tell(session, choice, &cases, few.is_ours());
+    for (pass, what) in verdicts::of_cases(&cases, &places) {
+        session.verdict(pass, what);
+    }
+    session.step("counting calls")?;
+    for (pass, what) in verdicts::exact_reads(few)? {
+        session.verdict(pass, what);
+    }
+    drop(places);
+    let threads = Configuration::Many.threads();
+    let far = choice.place(threads, file_bytes.max(FAR_BYTES_MIN))?;
+    let pair = choice.place(threads, (file_bytes / PAIR_PART).max(MIB))?;
+    round_trip::run(session, &far, &pair, repeats.min(REPEATS_MIN))
+}
+
+fn tell(session: &mut Session, choice: &Choice, cases: &[Case], ours: bool) {
+    session.note(rows::table(cases, ours));
+    for case in cases {
+        for row in rows::rows(case, ours) {
+            session.push(row);
+        }
+        if let Some(first) = case.first().first().filter(|_| choice.fio) {
+            let title = format!("{}, {}", case.name(ours), case.mode.name());
+            let text = fio::text(&rows::job(case.workload), case.workload, first);
+            session.note(format!("{title}\n\n{text}"));
+        }
+    }
+}

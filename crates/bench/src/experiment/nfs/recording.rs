@@ -1,0 +1,319 @@
+//! What one phase of one run was: its operations one by one, and what they cost on both sides.
+
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+use pagewell_sunrpc::client::Statistics;
+use pagewell_sunrpc::nfs3::Procedure;
+
+use crate::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample};
+
+/// How often the bandwidth is looked at, as fio does.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Calls of the procedures that matter, and of all others together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Calls {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) commits: u64,
+    pub(super) others: u64,
+    /// As the client counts them: the sum of the rest.
+    pub(super) requests: u64,
+    /// Sum of the times from call to reply.
+    pub(super) time: Duration,
+}
+
+/// One phase of one run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recording {
+    /// The operations.
+    pub(super) loop_time: Duration,
+    /// Closing the file after them, for writes.
+    pub(super) close_time: Duration,
+    /// Operations of how many bytes.
+    pub(super) block_bytes: u32,
+    /// Of each operation, in order, in nanoseconds.
+    pub(super) latencies: Vec<u32>,
+    /// KB/s in each interval.
+    pub(super) bandwidths: Vec<f64>,
+    pub(super) calls: Calls,
+    pub(super) usage: Usage,
+    pub(super) server: Option<ProcessUse>,
+    pub(super) copied_bytes: u64,
+    /// Answers of the client's caches, those found first.
+    pub(super) attributes: (u64, u64),
+    pub(super) names: (u64, u64),
+    pub(super) data: (u64, u64),
+    /// Memory in use after it that was not before.
+    pub(super) left_in_use: i64,
+    /// Bytes of a READ and of a WRITE, as agreed.
+    pub(super) transfer_bytes: (u32, u32),
+}
+
+impl Recording {
+    pub(super) fn bytes(&self) -> u64 {
+        u64::from(self.block_bytes) * self.latencies.len() as u64
+    }
+
+    /// The operations and the close.
+    pub(super) fn seconds(&self) -> f64 {
+        (self.loop_time + self.close_time).as_secs_f64()
+    }
+
+    /// KB/s, KB of 1024 bytes, with the close.
+    pub(super) fn kilobytes_per_second(&self) -> f64 {
+        number(self.bytes()) / 1024.0 / self.seconds().max(1e-9)
+    }
+
+    /// KB/s of the second half of the operations: when what learns has learnt.
+    pub(super) fn steady_kilobytes_per_second(&self) -> f64 {
+        let half = &self.latencies[self.latencies.len() / 2..];
+        let nanoseconds: u64 = half.iter().map(|one| u64::from(*one)).sum();
+        let bytes = u64::from(self.block_bytes) * half.len() as u64;
+        number(bytes) / 1024.0 / (number(nanoseconds) / 1e9).max(1e-9)
+    }
+
+    /// Mean operations at a time, as the program sees it.
+    pub(super) fn depth(&self) -> f64 {
+        let nanoseconds: u64 = self.latencies.iter().map(|one| u64::from(*one)).sum();
+        number(nanoseconds) / 1e9 / self.loop_time.as_secs_f64().max(1e-9)
+    }
+
+    /// Mean calls at a time.
+    pub(super) fn depth_of_calls(&self) -> f64 {
+        self.calls.time.as_secs_f64() / self.seconds().max(1e-9)
+    }
+
+    /// WRITE calls for each operation.
+    pub(super) fn writes_per_operation(&self) -> f64 {
+        number(self.calls.writes) / number(self.latencies.len() as u64).max(1.0)
+    }
+
+    /// Microseconds of processor for each operation here.
+    pub(super) fn client_cpu(&self) -> f64 {
+        self.usage.cpu().as_secs_f64() * 1e6 / number(self.latencies.len() as u64).max(1.0)
+    }
+
+    /// The same at the server.
+    pub(super) fn server_cpu(&self) -> Option<f64> {
+        let cpu = self.server?.cpu().as_secs_f64();
+        Some(cpu * 1e6 / number(self.latencies.len() as u64).max(1.0))
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // far below 2^52
+pub(super) fn number(count: u64) -> f64 {
+    count as f64
+}
+
+/// The moment when a phase begins.
+pub(super) struct Beginning {
+    calls: Statistics,
+    counting: Counting,
+    in_use: i64,
+    server: Option<ProcessSample>,
+    usage: UsageSample,
+}
+
+impl Beginning {
+    /// Now.
+    pub(super) fn now(calls: Statistics, server: Option<ProcessSample>) -> Self {
+        Self {
+            calls,
+            counting: Counting::begin(),
+            in_use: in_use(),
+            server,
+            usage: UsageSample::now(),
+        }
+    }
+
+    /// What happened since, into a recording.
+    pub(super) fn end(
+        self,
+        recording: &mut Recording,
+        calls: &Statistics,
+        server: Option<ProcessSample>,
+    ) {
+        recording.usage = self.usage.used();
+        let both = server.zip(self.server);
+        recording.server = both.map(|(now, before)| now.since(&before));
+        let of = |counter| self.counting.of(counter);
+        recording.copied_bytes = of(&names::COPIED_BYTES);
+        recording.attributes = (
+            of(&names::CLIENT_ATTRIBUTE_HITS),
+            of(&names::CLIENT_ATTRIBUTE_MISSES),
+        );
+        recording.names = (of(&names::CLIENT_NAME_HITS), of(&names::CLIENT_NAME_MISSES));
+        recording.data = if recording.calls_are_writes() {
+            (
+                of(&names::CLIENT_WRITE_HITS),
+                of(&names::CLIENT_WRITE_MISSES),
+            )
+        } else {
+            (of(&names::CLIENT_READ_HITS), of(&names::CLIENT_READ_MISSES))
+        };
+        recording.calls = difference(calls, &self.calls);
+        recording.left_in_use = in_use() - self.in_use;
+    }
+}
+
+impl Recording {
+    fn calls_are_writes(&self) -> bool {
+        self.close_time > Duration::ZERO
+    }
+}
+
+/// Memory lent and staged, in pages and bytes: nothing of it may stay.
+fn in_use() -> i64 {
+    let returned = names::CACHE_RETURNED_PAGES.get();
+    let lent = names::CACHE_LENT_PAGES.get().saturating_sub(returned);
+    names::CACHE_STAGING_BYTES.get() + i64::try_from(lent).unwrap_or(i64::MAX)
+}
+
+fn difference(now: &Statistics, before: &Statistics) -> Calls {
+    let mut calls = Calls {
+        requests: now.requests.saturating_sub(before.requests),
+        ..Calls::default()
+    };
+    for (number, procedure) in (0u32..).zip(&now.procedures) {
+        let earlier = before.procedures.get(number as usize);
+        let earlier = earlier.cloned().unwrap_or_default();
+        let count = procedure.calls.saturating_sub(earlier.calls);
+        let time = procedure
+            .latency
+            .difference(&earlier.latency)
+            .sum_nanoseconds;
+        calls.time += Duration::from_nanos(time);
+        let kind = if number == Procedure::Read.number() {
+            &mut calls.reads
+        } else if number == Procedure::Write.number() {
+            &mut calls.writes
+        } else if number == Procedure::Commit.number() {
+            &mut calls.commits
+        } else {
+            &mut calls.others
+        };
+        *kind += count;
+    }
+    calls
+}
+
+/// Takes the time of operations one by one.
+pub(super) struct Stopwatch {
+    started: Instant,
+    latencies: Vec<u32>,
+    bandwidths: Vec<f64>,
+    sampled: (Instant, usize),
+    block_bytes: u32,
+}
+
+impl Stopwatch {
+    /// Starts, with room for so many operations.
+    pub(super) fn start(operations: usize, block_bytes: u32) -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            latencies: Vec::with_capacity(operations),
+            bandwidths: Vec::new(),
+            sampled: (now, 0),
+            block_bytes,
+        }
+    }
+
+    /// One operation that began at `began` has ended.
+    pub(super) fn lap(&mut self, began: Instant) {
+        let now = Instant::now();
+        let nanoseconds = (now - began).as_nanos();
+        self.latencies
+            .push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
+        if now - self.sampled.0 >= SAMPLE_INTERVAL {
+            self.sample(now);
+        }
+    }
+
+    fn sample(&mut self, now: Instant) {
+        let (since, operations) = self.sampled;
+        let done = self.latencies.len() - operations;
+        let bytes = number(done as u64) * f64::from(self.block_bytes);
+        let seconds = (now - since).as_secs_f64();
+        if seconds > 0.0 && done > 0 {
+            self.bandwidths.push(bytes / 1024.0 / seconds);
+        }
+        self.sampled = (now, self.latencies.len());
+    }
+
+    /// All operations have ended.
+    pub(super) fn stop(mut self) -> Recording {
+        let now = Instant::now();
+        self.sample(now);
+        Recording {
+            loop_time: now - self.started,
+            block_bytes: self.block_bytes,
+            latencies: self.latencies,
+            bandwidths: self.bandwidths,
+            ..Recording::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_follow_from_the_operations() {
+        let recording = Recording {
+            loop_time: Duration::from_secs(2),
+            close_time: Duration::from_secs(2),
+            block_bytes: 4096,
+            latencies: vec![1_000_000_000, 500_000_000, 250_000_000, 250_000_000],
+            ..Recording::default()
+        };
+        assert_eq!(recording.bytes(), 16_384);
+        assert_eq!(recording.kilobytes_per_second(), 4.0);
+        assert_eq!(recording.steady_kilobytes_per_second(), 16.0);
+        assert_eq!(recording.depth(), 1.0);
+    }
+
+    #[test]
+    fn calls_are_counted_by_kind_and_add_up() {
+        let statistics = |calls: &[u64]| {
+            let mut all = Statistics::default();
+            for calls in calls {
+                all.procedures
+                    .push(pagewell_sunrpc::client::ProcedureStatistics {
+                        calls: *calls,
+                        ..Default::default()
+                    });
+            }
+            all.requests = calls.iter().sum();
+            all
+        };
+        let mut later = vec![0; 22];
+        later[6] = 5;
+        later[7] = 3;
+        later[21] = 1;
+        later[1] = 4;
+        let calls = difference(&statistics(&later), &statistics(&[0, 1]));
+        assert_eq!(
+            (calls.reads, calls.writes, calls.commits, calls.others),
+            (5, 3, 1, 3)
+        );
+        let sum = calls.reads + calls.writes + calls.commits + calls.others;
+        assert_eq!(calls.requests, sum);
+    }
+
+    #[test]
+    fn a_stopwatch_takes_each_operation() {
+        let mut watch = Stopwatch::start(3, 1024);
+        (0..3).for_each(|_| watch.lap(Instant::now()));
+        let recording = watch.stop();
+        assert_eq!(recording.latencies.len(), 3);
+        assert_eq!(
+            recording.bandwidths.len(),
+            1,
+            "the last interval, however short"
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! Runs as rows, and as the report's Table 1.
+
+use std::time::Duration;
+
+use super::case::{Case, median};
+use super::recording::{Recording, number};
+use super::workload::Workload;
+use crate::experiment::grid::grid;
+use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
+use crate::measure::{Latency, Usage};
+use crate::report::rate;
+
+const COLUMNS: [&str; 15] = [
+    "workload",
+    "mode",
+    "phase",
+    "KB/s",
+    "p50 us",
+    "p99 us",
+    "READ",
+    "WRITE",
+    "COMMIT",
+    "all calls",
+    "WRITE/op",
+    "calls at a time",
+    "client us/op",
+    "server us/op",
+    "reference KB/s",
+];
+
+/// A row for each phase of a case.
+pub(super) fn rows(case: &Case, ours: bool) -> Vec<Row> {
+    let phases = case.phases.iter().filter(|(_, runs)| !runs.is_empty());
+    let rows = phases.map(|(phase, runs)| {
+        let mut row = row(&case.name(ours), case.workload, case.mode, *phase, runs);
+        if *phase != Phase::Warm {
+            let many = case.configuration == super::case::Configuration::Many;
+            row.reference = Some(Reference {
+                value: case.workload.reference(case.mode, many),
+                unit: "KB/s",
+            });
+        }
+        row
+    });
+    rows.collect()
+}
+
+/// A row of some runs.
+pub(super) fn row(
+    name: &str,
+    workload: Workload,
+    mode: Mode,
+    phase: Phase,
+    runs: &[Recording],
+) -> Row {
+    let mut row = Row::new(name, mode, phase);
+    row.seconds = runs.iter().map(Recording::seconds).collect();
+    let rates = runs.iter().map(Recording::kilobytes_per_second).collect();
+    row.figure = Some(Figure::rate("KB/s", rates));
+    let Some(first) = runs.first() else {
+        return row;
+    };
+    row.operations = Some(first.latencies.len() as u64);
+    row.bytes = Some(first.bytes());
+    row.copied_bytes = Some(mean(runs, |run| run.copied_bytes));
+    row.device = Some(DeviceUse {
+        requests: mean(runs, |run| run.calls.requests),
+        bytes: first.bytes(),
+        by_issuer: vec![
+            ("read", mean(runs, |run| run.calls.reads)),
+            ("write", mean(runs, |run| run.calls.writes)),
+            ("commit", mean(runs, |run| run.calls.commits)),
+            ("other", mean(runs, |run| run.calls.others)),
+        ],
+    });
+    row.usage = Some(Usage {
+        user: Duration::from_secs_f64(mean_of(runs, |run| run.usage.user.as_secs_f64())),
+        system: Duration::from_secs_f64(mean_of(runs, |run| run.usage.system.as_secs_f64())),
+        context_switches: mean(runs, |run| run.usage.context_switches),
+        page_faults: mean(runs, |run| run.usage.page_faults),
+    });
+    put_details(&mut row, workload, first, runs);
+    row
+}
+
+/// What only this experiment has.
+fn put_details(row: &mut Row, workload: Workload, first: &Recording, runs: &[Recording]) {
+    let (hits, misses) = first.data;
+    if hits + misses > 0 {
+        row.hit_ratio = Some(number(hits) / number(hits + misses));
+    }
+    row.depth = Some(mean_of(runs, Recording::depth_of_calls));
+    let mut latency = Latency::default();
+    for run in runs {
+        let times = run
+            .latencies
+            .iter()
+            .map(|one| Duration::from_nanos((*one).into()));
+        times.for_each(|time| latency.record(time));
+    }
+    row.latency = Some(latency.quantiles());
+    row.put("effective_queue_depth", mean_of(runs, Recording::depth));
+    row.put(
+        "steady_kb_per_second",
+        median(runs, Recording::steady_kilobytes_per_second),
+    );
+    row.put(
+        "close_seconds",
+        mean_of(runs, |run| run.close_time.as_secs_f64()),
+    );
+    row.put(
+        "client_cpu_us_per_operation",
+        mean_of(runs, Recording::client_cpu),
+    );
+    if first.server.is_some() {
+        let cpu = mean_of(runs, |run| run.server_cpu().unwrap_or(0.0));
+        row.put("server_cpu_us_per_operation", cpu);
+    }
+    row.put(
+        "writes_per_operation",
+        mean_of(runs, Recording::writes_per_operation),
+    );
+    row.put("rsize", first.transfer_bytes.0);
+    row.put("wsize", first.transfer_bytes.1);
+    for (name, (hits, misses)) in [
+        ("attribute", first.attributes),
+        ("name", first.names),
+        ("data", first.data),
+    ] {
+        row.put(&format!("{name}_hits"), hits);
+        row.put(&format!("{name}_misses"), misses);
+    }
+    row.put(
+        "left_in_use",
+        runs.iter().map(|run| run.left_in_use).max().unwrap_or(0),
+    );
+    row.put("bandwidth_kb_per_second", first.bandwidths.clone());
+    row.put("fio", super::fio::text(&job(workload), workload, first));
+}
+
+/// The report's names of jobs.
+pub(super) fn job(workload: Workload) -> String {
+    let kind = if workload.writes {
+        "write_file"
+    } else {
+        "read_file"
+    };
+    kind.to_owned()
+}
+
+fn mean_of(runs: &[Recording], of: impl Fn(&Recording) -> f64) -> f64 {
+    let sum: f64 = runs.iter().map(of).sum();
+    sum / number(runs.len() as u64).max(1.0)
+}
+
+fn mean(runs: &[Recording], of: impl Fn(&Recording) -> u64) -> u64 {
+    let sum: u64 = runs.iter().map(of).sum();
+    sum / (runs.len() as u64).max(1)
+}
+
+/// All cases as one table.
+pub(super) fn table(cases: &[Case], ours: bool) -> String {
+    let mut lines = Vec::new();
+    for case in cases {
+        for row in rows(case, ours) {
+            let runs = case.phases.iter().find(|(phase, _)| *phase == row.phase);
+            if let Some((_, runs)) = runs {
+                lines.push(cells(&row, runs));
+            }
+        }
+    }
+    let mut text = "KB are 1024 bytes; the time of closing the file counts; each run is a mount \
+                    of its own\n\n"
+        .to_owned();
+    text += &grid(&COLUMNS, 3, &lines);
+    text
+}
+
+fn cells(row: &Row, runs: &[Recording]) -> Vec<String> {
+    let micro = |time: Duration| rate(time.as_secs_f64() * 1e6);
+    let latency = row.latency.unwrap_or_default();
+    let count = |of: fn(&Recording) -> u64| mean(runs, of).to_string();
+    let server = runs.first().and_then(Recording::server_cpu);
+    let server = server.map(|_| mean_of(runs, |run| run.server_cpu().unwrap_or(0.0)));
+    let reference = row.reference.as_ref().map(|found| rate(found.value));
+    vec![
+        row.case.clone(),
+        row.mode.name().to_owned(),
+        row.phase.name().to_owned(),
+        rate(median(runs, Recording::kilobytes_per_second)),
+        micro(latency.p50),
+        micro(latency.p99),
+        count(|run| run.calls.reads),
+        count(|run| run.calls.writes),
+        count(|run| run.calls.commits),
+        count(|run| run.calls.requests),
+        format!("{:.3}", mean_of(runs, Recording::writes_per_operation)),
+        format!("{:.2}", mean_of(runs, Recording::depth_of_calls)),
+        rate(mean_of(runs, Recording::client_cpu)),
+        server.map_or("-".to_owned(), rate),
+        reference.unwrap_or("-".to_owned()),
+    ]
+}

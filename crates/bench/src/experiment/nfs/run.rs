@@ -1,0 +1,321 @@
+//! One run of a workload over a mount of its own, so that nothing is known before.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pagewell_cache::{Cache, CacheOptions, WriteRule};
+use pagewell_fs::nfs::{NfsFileSystem, ReadAhead, Url};
+use pagewell_fs::{Credentials, FileSystem};
+
+use super::file::{OpenedFile, credentials, remove};
+use super::recording::{Beginning, Recording, Stopwatch};
+use super::server::Server;
+use super::workload::Workload;
+use crate::experiment::{Error, Mode, Result};
+
+/// Blocks of the report's client.
+pub(super) const REPORT_BLOCK_BYTES: u32 = 64 << 10;
+/// Memory of the cache for each byte of the file: dirty pages may take half of a cache, and
+/// writing begins at half of that, so that a file that is rewritten gathers whole, and twice.
+const CACHE_TIMES: u64 = 8;
+const CACHE_BYTES_MORE: u64 = 32 << 20;
+/// At most one part of so many of the machine's memory.
+const MEMORY_SHARE: u64 = 2;
+/// What files are laid out with.
+const LAYOUT_SEED: u64 = 1;
+/// Blocks read back after a run of writes.
+const CHECKED_BLOCKS: usize = 16;
+
+/// How to mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setting {
+    pub(super) mode: Mode,
+    pub(super) read_ahead: ReadAhead,
+    /// Bytes of a READ and of a WRITE; `None`: as many as the server takes.
+    pub(super) transfer_bytes: Option<u32>,
+    /// A round trip added to every call.
+    pub(super) round_trip: Option<Duration>,
+}
+
+/// A server with files laid out.
+pub(super) struct Place {
+    /// `None` for a server that somebody else runs.
+    server: Option<Server>,
+    url: String,
+    pub(super) file_bytes: u64,
+    names: Names,
+    pub(super) layouts: Vec<Recording>,
+}
+
+struct Names {
+    read: String,
+    rewritten: String,
+    written: String,
+}
+
+impl Place {
+    /// Starts a server of our own.
+    pub(super) fn start(
+        program: &Path,
+        threads: u32,
+        source: &str,
+        file_bytes: u64,
+    ) -> Result<Self> {
+        let server = Server::start(program, threads, source)?;
+        let url = server.url.clone();
+        Self::lay_out(Some(server), url, file_bytes)
+    }
+
+    /// Uses the server of a URL.
+    pub(super) fn foreign(url: &str, file_bytes: u64) -> Result<Self> {
+        Self::lay_out(None, url.to_owned(), file_bytes)
+    }
+
+    fn lay_out(server: Option<Server>, url: String, file_bytes: u64) -> Result<Self> {
+        let name = |what: &str| {
+            static NEXT: AtomicU64 = AtomicU64::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            format!("pagewell-bench-{what}-{}-{number}", std::process::id())
+        };
+        let mut place = Self {
+            server,
+            url,
+            file_bytes,
+            names: Names {
+                read: name("read"),
+                rewritten: name("rewritten"),
+                written: name("written"),
+            },
+            layouts: Vec::new(),
+        };
+        let setting = Setting {
+            mode: Mode::Enhanced,
+            read_ahead: ReadAhead::Auto,
+            transfer_bytes: None,
+            round_trip: None,
+        };
+        for name in [place.names.read.clone(), place.names.rewritten.clone()] {
+            let mounted = place.mount(&setting, Workload::LAYOUT)?;
+            let user = credentials();
+            let file = OpenedFile::create(&mounted, &user, &name)?;
+            let recording = place.write_all(&mounted, file, Workload::LAYOUT, LAYOUT_SEED)?;
+            place.layouts.push(recording);
+        }
+        Ok(place)
+    }
+
+    fn mount(&self, setting: &Setting, workload: Workload) -> Result<NfsFileSystem> {
+        let mut url = Url::parse(&self.url).map_err(|error| Error::Wrong(error.to_string()))?;
+        url.options.read_ahead = setting.read_ahead;
+        url.options.delay = setting.round_trip.or(url.options.delay);
+        if setting.transfer_bytes.is_some() {
+            url.options.read_bytes = setting.transfer_bytes;
+            url.options.write_bytes = setting.transfer_bytes;
+        }
+        let wanted = CACHE_TIMES.saturating_mul(self.file_bytes) + CACHE_BYTES_MORE;
+        let mut options = CacheOptions::new(wanted.min(memory_bytes() / MEMORY_SHARE));
+        options.dirty_bytes_max = Some(options.size_bytes / 2);
+        let cache = Cache::new(options)?;
+        let mut device = cache.open_options();
+        if setting.mode == Mode::Baseline {
+            (device.write_rule, device.block_bytes) = baseline_rule(workload);
+        }
+        NfsFileSystem::mount_with(&url, &cache, device)
+            .map_err(|error| Error::Wrong(error.to_string()))
+    }
+
+    /// Reads the file so often, from an empty cache.
+    pub(super) fn read(
+        &self,
+        setting: &Setting,
+        workload: Workload,
+        passes: u64,
+    ) -> Result<Vec<Recording>> {
+        let mounted = self.mount(setting, workload)?;
+        let user = credentials();
+        let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
+        let passes: Result<Vec<Recording>> = (0..passes)
+            .map(|pass| self.read_all(&mounted, &file, workload, pass))
+            .collect();
+        let passes = passes?;
+        file.close()?;
+        Ok(passes)
+    }
+
+    fn read_all(
+        &self,
+        mounted: &NfsFileSystem,
+        file: &OpenedFile<'_>,
+        workload: Workload,
+        pass: u64,
+    ) -> Result<Recording> {
+        let order = self.order(workload, pass);
+        let mut block = vec![0; workload.block_bytes as usize];
+        let beginning = self.begin(mounted);
+        let mut watch = Stopwatch::start(order.len(), workload.block_bytes);
+        for number in order {
+            let began = Instant::now();
+            let offset = u64::from(number) * u64::from(workload.block_bytes);
+            file.read(&mut block, offset, LAYOUT_SEED)?;
+            watch.lap(began);
+        }
+        let mut recording = watch.stop();
+        self.end(beginning, &mut recording, mounted);
+        Ok(recording)
+    }
+
+    /// Writes a new file, or every block of one that is there in random order; looks afterwards
+    /// whether the bytes are at the server.
+    pub(super) fn write(&self, setting: &Setting, workload: Workload) -> Result<Recording> {
+        static NEXT_SEED: AtomicU64 = AtomicU64::new(LAYOUT_SEED + 1);
+        let seed = NEXT_SEED.fetch_add(1, Ordering::Relaxed);
+        let user = credentials();
+        let mounted = self.mount(setting, workload)?;
+        let name = if workload.random {
+            &self.names.rewritten
+        } else {
+            &self.names.written
+        };
+        let file = if workload.random {
+            OpenedFile::open(&mounted, &user, name, true)?
+        } else {
+            OpenedFile::create(&mounted, &user, name)?
+        };
+        let recording = self.write_all(&mounted, file, workload, seed)?;
+        drop(mounted);
+        self.check(setting, workload, &user, (name, seed))?;
+        Ok(recording)
+    }
+
+    fn write_all(
+        &self,
+        mounted: &NfsFileSystem,
+        file: OpenedFile<'_>,
+        workload: Workload,
+        seed: u64,
+    ) -> Result<Recording> {
+        let order = self.order(workload, seed);
+        let mut block = vec![0; workload.block_bytes as usize];
+        let beginning = self.begin(mounted);
+        let mut watch = Stopwatch::start(order.len(), workload.block_bytes);
+        for number in order {
+            let began = Instant::now();
+            let offset = u64::from(number) * u64::from(workload.block_bytes);
+            file.write(&mut block, offset, seed)?;
+            watch.lap(began);
+        }
+        let mut recording = watch.stop();
+        let closing = Instant::now();
+        file.close()?;
+        recording.close_time = closing.elapsed();
+        self.end(beginning, &mut recording, mounted);
+        Ok(recording)
+    }
+
+    /// Reads some blocks over a new mount; removes a file that was new.
+    fn check(
+        &self,
+        setting: &Setting,
+        workload: Workload,
+        user: &Credentials,
+        (name, seed): (&str, u64),
+    ) -> Result<()> {
+        let plain = Setting {
+            round_trip: None,
+            ..*setting
+        };
+        let mounted = self.mount(&plain, workload)?;
+        let file = OpenedFile::open(&mounted, user, name, false)?;
+        let blocks = self.order(Workload::RANDOM_READ_SMALL, seed);
+        let mut block = vec![0; Workload::RANDOM_READ_SMALL.block_bytes as usize];
+        for number in blocks.into_iter().take(CHECKED_BLOCKS) {
+            let offset = u64::from(number) * block.len() as u64;
+            file.read(&mut block, offset, seed)?;
+        }
+        file.close()?;
+        if !workload.random {
+            remove(&mounted, user, name);
+        }
+        Ok(())
+    }
+
+    fn order(&self, workload: Workload, seed: u64) -> Vec<u32> {
+        let blocks = self.file_bytes / u64::from(workload.block_bytes);
+        workload.order(u32::try_from(blocks).unwrap_or(u32::MAX), seed)
+    }
+
+    fn begin(&self, mounted: &NfsFileSystem) -> Beginning {
+        let server = self.server.as_ref().and_then(Server::sample);
+        Beginning::now(mounted.statistics_of_calls(), server)
+    }
+
+    fn end(&self, beginning: Beginning, recording: &mut Recording, mounted: &NfsFileSystem) {
+        let server = self.server.as_ref().and_then(Server::sample);
+        beginning.end(recording, &mounted.statistics_of_calls(), server);
+        recording.transfer_bytes = mounted.transfer_bytes();
+    }
+
+    /// Whether the server's own costs are known.
+    pub(super) fn is_ours(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// What the mount says of itself.
+    pub(super) fn describe(&self) -> Result<String> {
+        let url = Url::parse(&self.url).map_err(|error| Error::Wrong(error.to_string()))?;
+        let cache = Cache::new(CacheOptions::new(CACHE_BYTES_MORE))?;
+        let mounted = NfsFileSystem::mount(&url, &cache);
+        let mounted = mounted.map_err(|error| Error::Wrong(error.to_string()))?;
+        let (read, write) = mounted.transfer_bytes();
+        let asked = |bytes: Option<u32>| bytes.map_or("any".to_owned(), |bytes| bytes.to_string());
+        let (asked_read, asked_write) = (url.options.read_bytes, url.options.write_bytes);
+        Ok(format!(
+            "{}; rsize asked {} agreed {read}, wsize asked {} agreed {write}",
+            mounted.describe(),
+            asked(asked_read),
+            asked(asked_write)
+        ))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.server.is_some() {
+            // Its memory goes with it.
+            return;
+        }
+        let setting = Setting {
+            mode: Mode::Enhanced,
+            read_ahead: ReadAhead::Auto,
+            transfer_bytes: None,
+            round_trip: None,
+        };
+        if let Ok(mounted) = self.mount(&setting, Workload::LAYOUT) {
+            let user = credentials();
+            for name in [&self.names.read, &self.names.rewritten, &self.names.written] {
+                remove(&mounted, &user, name);
+            }
+        }
+    }
+}
+
+/// When the report's client wrote, and in which blocks: full ones at once. A block of it knew one
+/// range of dirty bytes, so that a change elsewhere in the block wrote the first: in random order,
+/// nearly each write by itself.
+fn baseline_rule(workload: Workload) -> (WriteRule, u64) {
+    if workload.random && workload.block_bytes < REPORT_BLOCK_BYTES {
+        (WriteRule::NoCluster, workload.block_bytes.into())
+    } else {
+        (WriteRule::BlockEnd, REPORT_BLOCK_BYTES.into())
+    }
+}
+
+/// Memory of the machine.
+fn memory_bytes() -> u64 {
+    let information = rustix::system::sysinfo();
+    // The types differ between architectures.
+    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+    let total = information.totalram as u64;
+    total.saturating_mul(u64::from(information.mem_unit))
+}
