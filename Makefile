@@ -54,6 +54,10 @@ bench-read: ## Measure cold reads against fio, dd, bsdtar and 7z, side by side
 	@scripts/packages.sh bench
 	@scripts/bench-read.sh $(BENCH_OPTIONS)
 
+bench-client: ## Measure the NFS client, and fio on a FUSE mount of an NFS export
+	@scripts/packages.sh bench
+	@scripts/bench-client.sh $(BENCH_OPTIONS)
+
 install: build ## Install the program, its manual pages and shell completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
 
@@ -64,4 +68,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve bench-read install man clean
+	bench-serve bench-read bench-client install man clean
