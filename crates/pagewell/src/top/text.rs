@@ -36,7 +36,7 @@ pub(crate) fn render(look: &Look) -> String {
     text
 }
 
-/// The line above those of [`line`].
+/// The line above those of [`line()`].
 pub(crate) const HEAD: &str =
     "program  procedure       calls/s        bytes/s   errors/s        p50        p99";
 
