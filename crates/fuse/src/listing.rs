@@ -70,24 +70,20 @@ impl Front {
         let count = self.sizes.to_collect(plus);
         caller.ask(may_block, |call: &Call<'_>| {
             let mut entries = Vec::with_capacity(count);
-            let page = self.filesystem.read_directory(
-                call,
-                directory,
-                cookie,
-                true,
-                &mut |entry| {
-                    if entries.len() == count {
-                        return false;
-                    }
-                    entries.push(Named {
-                        name: entry.name.to_vec(),
-                        file_id: entry.file_id,
-                        cookie: entry.cookie,
-                        entry: entry.entry,
-                    });
-                    true
-                },
-            )?;
+            let page =
+                self.filesystem
+                    .read_directory(call, directory, cookie, true, &mut |entry| {
+                        if entries.len() == count {
+                            return false;
+                        }
+                        entries.push(Named {
+                            name: entry.name.to_vec(),
+                            file_id: entry.file_id,
+                            cookie: entry.cookie,
+                            entry: entry.entry,
+                        });
+                        true
+                    })?;
             Ok(Page {
                 entries,
                 is_end: page.end,

@@ -47,9 +47,11 @@ stop_mount
 serve_again
 mount_source hard "nfs://127.0.0.1:$PORT/"
 {
-    exec 7>"$SCRATCH/hard/lost"
-    printf 'lost\n' >&7
-    touch "$SCRATCH/written"
+    # No redirection and no child after the write: each would close a copy of the descriptor, and
+    # closing brings the data to the server.
+    exec >"$SCRATCH/hard/lost"
+    printf 'lost\n'
+    : 2>"$SCRATCH/written"
     exec sleep 600
 } &
 writer=$!

@@ -1,6 +1,7 @@
 //! A device that can be written, with blocks, whose failures the test decides.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use pagewell_device::{Device, Error, Geometry, Operation, Request};
@@ -167,6 +168,13 @@ impl Disk {
         self.state.lock().unwrap().held.len()
     }
 
+    /// How many writes wait.
+    pub fn held_writes(&self) -> usize {
+        let state = self.state.lock().unwrap();
+        let is_write = |request: &&Request| request.operation() == Operation::Write;
+        state.held.iter().filter(is_write).count()
+    }
+
     /// Everything that waits is answered, and what comes is answered at once.
     pub fn release(&self) {
         let mut state = self.state.lock().unwrap();
@@ -221,46 +229,10 @@ impl Disk {
             there = usize::try_from(random.below(blocks as u64 + 1)).unwrap() * block;
             there = there.min(length.saturating_sub(1)) / block * block;
         }
-        let mut at = start;
-        let end = start + there;
-        match request.operation() {
-            Operation::Read => {
-                for slice in request.slices_mut() {
-                    let count = slice.len().min(end - at);
-                    slice[..count].copy_from_slice(&state.bytes[at..at + count]);
-                    at += count;
-                }
-            }
-            Operation::Write => {
-                for slice in request.slices() {
-                    let count = slice.len().min(end - at);
-                    state.bytes[at..at + count].copy_from_slice(&slice[..count]);
-                    at += count;
-                }
-            }
-            Operation::Flush => {}
-        }
-        if let Some(server) = &mut state.server {
-            let is_flush = request.operation() == Operation::Flush;
-            if request.operation() == Operation::Write && request.is_durable() {
-                server.durable[start..end].copy_from_slice(&state.bytes[start..end]);
-            } else if request.operation() == Operation::Write {
-                server.oldest.get_or_insert(server.starts);
-            }
-            if is_flush && server.restarts > 0 {
-                server.restarts -= 1;
-                server.starts += 1;
-                state.bytes.clone_from(&server.durable);
-            }
-            if is_flush && !fails {
-                let oldest = server.oldest.take();
-                if oldest.is_some_and(|starts| starts != server.starts) {
-                    server.replays += 1;
-                    let device = self.name.to_owned();
-                    return request.fail(0, Error::Replay { device });
-                }
-                server.durable.clone_from(&state.bytes);
-            }
+        transfer(state, &mut request, start..start + there);
+        if !serve(state, &request, start..start + there, fails) {
+            let device = self.name.to_owned();
+            return request.fail(0, Error::Replay { device });
         }
         let (device, offset) = (self.name.to_owned(), request.offset() + there as u64);
         if fails {
@@ -286,6 +258,55 @@ impl Disk {
             request.succeed();
         }
     }
+}
+
+/// Moves the bytes.
+fn transfer(state: &mut State, request: &mut Request, range: Range<usize>) {
+    let Range { start: mut at, end } = range;
+    match request.operation() {
+        Operation::Read => {
+            for slice in request.slices_mut() {
+                let count = slice.len().min(end - at);
+                slice[..count].copy_from_slice(&state.bytes[at..at + count]);
+                at += count;
+            }
+        }
+        Operation::Write => {
+            for slice in request.slices() {
+                let count = slice.len().min(end - at);
+                state.bytes[at..at + count].copy_from_slice(&slice[..count]);
+                at += count;
+            }
+        }
+        Operation::Flush => {}
+    }
+}
+
+/// What a server that may start anew does besides; false when it asks for everything again.
+fn serve(state: &mut State, request: &Request, range: Range<usize>, fails: bool) -> bool {
+    let Some(server) = &mut state.server else {
+        return true;
+    };
+    let is_flush = request.operation() == Operation::Flush;
+    if request.operation() == Operation::Write && request.is_durable() {
+        server.durable[range.clone()].copy_from_slice(&state.bytes[range]);
+    } else if request.operation() == Operation::Write {
+        server.oldest.get_or_insert(server.starts);
+    }
+    if is_flush && server.restarts > 0 {
+        server.restarts -= 1;
+        server.starts += 1;
+        state.bytes.clone_from(&server.durable);
+    }
+    if is_flush && !fails {
+        let oldest = server.oldest.take();
+        if oldest.is_some_and(|starts| starts != server.starts) {
+            server.replays += 1;
+            return false;
+        }
+        server.durable.clone_from(&state.bytes);
+    }
+    true
 }
 
 impl Device for Disk {
