@@ -53,6 +53,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage.";
 pub(crate) enum Command {
     Serve(commands::serve::ServeArguments),
     Mount(Box<commands::mount::MountArguments>),
+    #[command(visible_alias = "unmount")]
     Umount(commands::umount::UmountArguments),
     Ls(commands::ls::LsArguments),
     Cat(commands::cat::CatArguments),
@@ -184,7 +185,8 @@ mod tests {
                 &["mount", "a.iso"],
                 &["MOUNTPOINT", "'pagewell mount --help'"],
             ),
-            (&["unmount", "/mnt"], &["'umount'", "'pagewell --help'"]),
+            (&["umount"], &["MOUNTPOINT", "'pagewell umount --help'"]),
+            (&["unmount"], &["MOUNTPOINT", "'pagewell unmount --help'"]),
             (
                 &["counters", "--interval", "0"],
                 &["--interval", "1 to 86400"],

@@ -32,10 +32,11 @@ fn sources_that_are_not_there_or_not_supported() {
         &["smb://host/share", "unknown kind"],
     );
     refused(
-        2,
-        &["nfs://host/export"],
-        &["nfs://host/export", "not supported"],
+        1,
+        &["nfs://host.invalid/export"],
+        &["host.invalid:/export", "cannot find the server"],
     );
+    refused(2, &["nfs://host/export?rsise=4k"], &["rsise"]);
     refused(1, &["image:/dev/null"], &["/dev/null", "neither"]);
 }
 
