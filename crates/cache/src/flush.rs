@@ -5,9 +5,10 @@
 //! devices:
 //!
 //! - An ordinary one has the bytes. When a flush fails they may be gone, see [`crate::commit`].
-//! - One that [wants them kept](Device::keeps_until_flush) does not promise anything before the
-//!   flush, and memory has all of it until then: a failed flush costs nothing but writing again.
-//!   When the device knows why ([`Replay`](DeviceError::Replay)), nobody is even told. So that
+//! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
+//!   anything before the flush, and memory has all of it until then: a failed flush costs nothing
+//!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nobody is
+//!   even told. So that
 //!   memory does not fill up with what is kept, the policy says when to flush although nobody
 //!   waits ([`pagewell_policy::writeback`]).
 //!
