@@ -58,6 +58,10 @@ bench-client: ## Measure the NFS client, and fio on a FUSE mount of an NFS expor
 	@scripts/packages.sh bench
 	@scripts/bench-client.sh $(BENCH_OPTIONS)
 
+bench-mount: ## Measure mounts beside fuseiso and nfs-cat
+	@scripts/packages.sh bench
+	@scripts/bench-mount.sh $(BENCH_OPTIONS)
+
 install: build ## Install the program, its manual pages and shell completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
 
@@ -68,4 +72,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve bench-read bench-client install man clean
+	bench-serve bench-read bench-client bench-mount install man clean

@@ -42,6 +42,7 @@ bench fio                 fio
 bench xorriso             xorriso
 bench libarchive-tools    bsdtar
 bench p7zip-full          7z
+bench fuseiso             fuseiso
 '
 
 say() { printf 'packages: %s\n' "$*" >&2; }

@@ -8,11 +8,8 @@
 //! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
 //!   anything before the flush, and memory has all of it until then: a failed flush costs nothing
 //!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nobody is
-//!   even told. So that
-//!   memory does not fill up with what is kept, the policy says when to flush although nobody
-//!   waits ([`pagewell_policy::writeback`]).
-//!
-//! [`Device::keeps_until_flush`]: pagewell_device::Device::keeps_until_flush
+//!   even told. So that memory does not fill up with what is kept, the policy says when to flush
+//!   although nobody waits ([`pagewell_policy::writeback`]).
 
 use std::sync::Arc;
 use std::sync::MutexGuard;
