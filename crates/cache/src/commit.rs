@@ -145,6 +145,10 @@ impl Object {
             return Ok(());
         }
         CACHE_COMMITS.add(1);
+        if self.has_given_up() {
+            CACHE_COMMIT_ERRORS.add(1);
+            return Err(self.abandoned(extent.offset));
+        }
         self.writes.lock().committers += 1;
         let committing = Committing(self);
         let mut result = Ok(());
@@ -161,6 +165,10 @@ impl Object {
             }
         }
         drop(committing);
+        // What was given up meanwhile is nobody's any more, and looks as if it were written.
+        if result.is_ok() && self.has_given_up() {
+            result = Err(self.abandoned(extent.offset));
+        }
         CACHE_COMMIT_ERRORS.add(u64::from(result.is_err()));
         result
     }

@@ -44,6 +44,8 @@ const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub(crate) struct Writes {
     /// Whether anything was ever written: until then nobody has to look further.
     started: AtomicBool,
+    /// Something was lost when it was closed.
+    gave_up: AtomicBool,
     /// What is dirty was given up.
     abandoned: AtomicBool,
     pub(crate) losses: AtomicU64,
@@ -117,6 +119,7 @@ impl Writes {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             started: AtomicBool::new(false),
+            gave_up: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             losses: AtomicU64::new(0),
             state: Mutex::new(Dirty {
@@ -241,6 +244,11 @@ impl Drop for Dirty {
 }
 
 impl Object {
+    /// Whether anything was lost when it was closed.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.writes.gave_up.load(Ordering::Acquire)
+    }
+
     /// Whether the device was given up.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.writes.abandoned.load(Ordering::Acquire)
@@ -336,7 +344,11 @@ impl Object {
             };
             dirty = self.writes.wait(dirty, left);
         }
+        let is_unsafe = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
         let bytes = dirty.policy.forget(FILE);
+        if bytes > 0 || is_unsafe {
+            self.writes.gave_up.store(true, Ordering::Release);
+        }
         let postponed = std::mem::take(&mut dirty.postponed);
         for one in &postponed {
             dirty.policy.finished(one.write.id, false, self.now());

@@ -62,6 +62,12 @@ impl CachedDevice {
 impl Object {
     fn discard(self: &Arc<Self>, extent: Extent) {
         CACHE_DISCARDS.add(1);
+        if self.writes.has_started() {
+            // First: what is written while the pages go is not to be taken from a flush.
+            let mut dirty = self.writes.lock();
+            dirty.unflushed.take(extent);
+            dirty.lost.take(extent);
+        }
         let pages = extent.offset / PAGE..extent.end().div_ceil(PAGE);
         for page in self.core.resident(self.number, pages) {
             let start = extent.offset.max(page * PAGE);
@@ -73,11 +79,7 @@ impl Object {
             self.discard_in_page(page, part);
         }
         if self.writes.has_started() {
-            let mut dirty = self.writes.lock();
-            dirty.unflushed.take(extent);
-            dirty.lost.take(extent);
-            dirty.show(self);
-            drop(dirty);
+            self.writes.lock().show(self);
             // Commits may have nothing to wait for any more, and writers have room.
             self.writes.notify();
         }

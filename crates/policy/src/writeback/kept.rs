@@ -52,6 +52,10 @@ impl WriteBack {
         let Some(flying) = self.flying.get(&id) else {
             return self.finished(id, true, now);
         };
+        if flying.doubtful {
+            // Dirty again, though it has ended well: one write may be several messages.
+            return self.put_back(id, now);
+        }
         let (number, parts) = (flying.file, flying.parts.clone());
         if let Some(file) = self.files.get_mut(&number)
             && file
@@ -111,6 +115,9 @@ impl WriteBack {
             delay.clamp(least, most)
         };
         flushes.retry_at = now.saturating_add(flushes.retry_delay);
+        for flying in self.flying.values_mut() {
+            flying.doubtful = true;
+        }
         let mut again = Vec::new();
         self.each_file(|number, file| {
             for spans in [

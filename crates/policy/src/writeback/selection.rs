@@ -322,6 +322,7 @@ impl WriteBack {
             since: self.now,
             began: self.now,
             cut: false,
+            doubtful: false,
         };
         if let Some(file) = self.files.get_mut(&number) {
             flying.parts = file.dirty.take(start, end);

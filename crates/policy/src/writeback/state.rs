@@ -27,6 +27,8 @@ pub(super) struct Flying {
     pub(super) began: Duration,
     /// Bytes of it were discarded since.
     pub(super) cut: bool,
+    /// A flush failed meanwhile: a part that was at the device before it may be lost.
+    pub(super) doubtful: bool,
 }
 
 /// Write-back of one device.
