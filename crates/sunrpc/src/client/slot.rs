@@ -205,6 +205,10 @@ impl Slot {
     /// The connection is gone; afterwards everything waits to be sent again.
     fn lost(&self, origin: &Origin, end: End) {
         let shared = &origin.shared;
+        // Not under the lock: who tells may be kept waiting.
+        if let End::Garbage { reason, .. } = &end {
+            shared.tell_garbage(reason);
+        }
         let mut state = lock(&self.state);
         if let Some(mut link) = state.link.take() {
             if !state.stopped {
@@ -215,7 +219,6 @@ impl Slot {
         state = self.wait_until_quiet(state);
         let mut failed = Vec::new();
         if let End::Garbage { reason, xid } = end {
-            shared.tell_garbage(&reason);
             for (number, entry) in state.table.entries_mut() {
                 entry.garbage += u32::from(entry.sent.is_some());
                 if Some(number) == xid || entry.garbage >= GARBAGE_MAX {
@@ -246,6 +249,8 @@ impl Slot {
     /// The client was stopped.
     fn end(&self, shared: &Shared) {
         let mut state = self.wait_until_quiet(lock(&self.state));
+        // Nobody adds a call behind the last that is taken out.
+        state.stopped = true;
         let deliveries = state.table.take_all();
         state.ended = true;
         self.note_load(&state);

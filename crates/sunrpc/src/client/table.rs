@@ -28,6 +28,8 @@ const BATCH_CALLS_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// So many calls in flight are many: their replies are likely to come together.
 const MANY: usize = 4;
+/// Numbers of calls that have ended may stay in the queue of what is to be sent, beside others.
+const OUTBOX_SLACK: usize = 64;
 /// Calls that were given up whose replies are still expected.
 const LATE_MAX: usize = 4096;
 
@@ -245,6 +247,11 @@ impl Table {
             self.late.insert(xid);
         }
         let delivery = self.remove(xid).map(|entry| entry.into_delivery().0);
+        // Of those that were never sent, while nobody sends.
+        if self.outbox.len() > 2 * self.entries.len() + OUTBOX_SLACK {
+            let entries = &self.entries;
+            self.outbox.retain(|xid| entries.contains_key(xid));
+        }
         (delivery.map(|delivery| (delivery, after)), false)
     }
 

@@ -18,6 +18,7 @@ use super::reply::Delivery;
 use super::shared::Shared;
 use super::slot::{Slot, State};
 use super::table::Entry;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Silence after which people are told.
@@ -30,7 +31,7 @@ const BUSY_FACTOR: u32 = 4;
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// The watching thread of a client.
-pub(super) fn run(shared: &Shared) {
+pub(super) fn run(shared: &Arc<Shared>) {
     let options = &shared.options;
     let shortest = match options.patience {
         Patience::Hard => options.timeout,
@@ -44,16 +45,14 @@ pub(super) fn run(shared: &Shared) {
     }
 }
 
-fn look(shared: &Shared, slot: &Slot) {
+fn look(shared: &Arc<Shared>, slot: &Slot) {
     let now = Instant::now();
     let mut state = lock(&slot.state);
     if state.table.is_empty() {
         return;
     }
     let silence = silence_of(shared, slot, &state, now);
-    if silence.is_some_and(|silence| silence >= SILENCE.min(shared.options.timeout)) {
-        shared.tell_silent();
-    }
+    let is_silent = silence.is_some_and(|silence| silence >= SILENCE.min(shared.options.timeout));
     let given_up = state.link.as_ref().is_some_and(|link| link.given_up);
     let quiet = silence.unwrap_or_default();
     let mut overdue = 0;
@@ -81,7 +80,16 @@ fn look(shared: &Shared, slot: &Slot) {
         link.give_up();
     }
     slot.note_load(&state);
-    drop(state);
+    if ended.is_empty() {
+        drop(state);
+    } else {
+        // Others may go in place of those that were given up.
+        slot.send(shared, state);
+    }
+    // Not under the lock: who tells may be kept waiting.
+    if is_silent {
+        shared.tell_silent();
+    }
     for (delivery, after) in ended {
         delivery.fail(shared, CallError::TimedOut { after });
     }
