@@ -62,6 +62,10 @@ impl Shared {
             Ok(answer) => answer,
             Err(error) => {
                 node.end_change(None, None);
+                if attributes.size.is_some() {
+                    // It may have been cut off: what is kept of it is not believed.
+                    node.lock().changes += 1;
+                }
                 return Err(error);
             }
         };

@@ -31,6 +31,8 @@ use crate::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, R
 
 /// Entries kept of one directory.
 const ENTRIES_MAX: usize = 32_768;
+/// Pages that one call may ask for: of a directory with millions of names, and not without end.
+const PAGES_MAX: u32 = 1 << 16;
 /// Directories with listings.
 const LISTINGS_MAX: usize = 16;
 /// Largest page that is asked for, in bytes.
@@ -52,6 +54,8 @@ struct Listed {
 struct Page {
     /// The cookie that it was asked for with.
     after: u64,
+    /// The cookie of its last entry, also when that cannot be shown.
+    next: u64,
     entries: Vec<Listed>,
     is_last: bool,
     has_attributes: bool,
@@ -123,6 +127,7 @@ impl Shared {
         let node = self.directory(call, directory)?;
         self.check(call, &node, Access::READ)?;
         let mut cookie = cookie;
+        let mut pages = 0;
         loop {
             let kept = self.kept(&node, cookie, with_attributes);
             let spot = match kept {
@@ -145,6 +150,11 @@ impl Shared {
                     attributes,
                     end: is_end,
                 });
+            }
+            cookie = spot.page.next;
+            pages += 1;
+            if pages == PAGES_MAX {
+                return Err(Error::Io("the listing does not end".to_owned()));
             }
         }
     }
@@ -223,6 +233,10 @@ impl Shared {
         if answer.entries.is_empty() && !answer.is_last || answer.entries.iter().any(is_stuck) {
             return Err(Error::Io("the listing does not go on".to_owned()));
         }
+        let next = answer
+            .entries
+            .last()
+            .map_or(cookie, |(last, _)| last.cookie);
         let mut entries = Vec::with_capacity(answer.entries.len());
         let is_unchanged = node.stamp() == before;
         for (listed, attributes) in answer.entries {
@@ -233,6 +247,7 @@ impl Shared {
         }
         let page = Arc::new(Page {
             after: cookie,
+            next,
             entries,
             is_last: answer.is_last,
             has_attributes,
@@ -394,6 +409,7 @@ mod tests {
         };
         Arc::new(Page {
             after,
+            next: cookies.end - 1,
             entries: cookies.map(listed).collect(),
             is_last,
             has_attributes: false,

@@ -122,6 +122,8 @@ pub(super) struct State {
     clean_at: u64,
     pub(super) region: Option<Region>,
     pub(super) uncommitted: Option<Uncommitted>,
+    /// What the last WRITE said.
+    pub(super) last_verifier: Option<[u8; 8]>,
     /// An error of a write that nobody was told of.
     pub(super) failure: Option<Error>,
     /// On whose behalf data is read and written.
@@ -171,6 +173,7 @@ impl Node {
                 clean_at: 0,
                 region: None,
                 uncommitted: None,
+                last_verifier: None,
                 failure: None,
                 reader: None,
                 writer: None,
@@ -284,6 +287,10 @@ impl State {
     pub(super) fn known(&self) -> Option<Attributes> {
         let (mut attributes, _) = self.believed?;
         attributes.size = attributes.size.max(self.unwritten_end);
+        if self.silly.is_some() {
+            // The name that it has is one that nobody gave it.
+            attributes.link_count = attributes.link_count.saturating_sub(1);
+        }
         Some(attributes)
     }
 

@@ -91,14 +91,35 @@ impl Shared {
             }
             let (change, _) = self.send_rename(call, (directory, name), (directory, &hidden))?;
             NFS_SILLY_RENAMES.add(1);
-            target.lock().silly = Some(Silly {
+            let silly = Silly {
                 directory: directory.id,
                 name: hidden,
                 credentials: *call.credentials,
-            });
+            };
+            let mut state = target.lock();
+            if state.opens > 0 {
+                state.silly = Some(silly);
+            } else {
+                // The last who had it open has gone meanwhile, and found nothing to remove.
+                drop(state);
+                self.remove_hidden(target, &silly);
+            }
             return Ok(change);
         }
         Err(Error::Exists)
+    }
+
+    /// Gives what was hidden its name again: what was to take the name did not come.
+    fn show_again(&self, call: &Call<'_>, directory: &Arc<Node>, name: &[u8], hidden: &Arc<Node>) {
+        let Some(silly) = hidden.lock().silly.take() else {
+            return;
+        };
+        // Without an answer it may have come all the same.
+        let is_free = matches!(self.ask_name(call, directory, name), Err(Error::NotFound));
+        let back = (directory, &silly.name[..]);
+        if !is_free || self.send_rename(call, back, (directory, name)).is_err() {
+            hidden.lock().silly = Some(silly);
+        }
     }
 
     /// Removes what was hidden, as its last user has gone.
@@ -258,17 +279,28 @@ impl Shared {
         let from = self.directory(call, from_directory)?;
         let to = self.directory(call, to_directory)?;
         let replaced = self.target(call, &to, to_name)?;
+        if self.known_meaning(&from, from_name).is_none() {
+            // A repeated call is proven by what moved. That it is not there is told by the call.
+            let _ = self.ask_name(call, &from, from_name);
+        }
         let moved = self.known_meaning(&from, from_name);
+        let is_one_name = from.number == to.number && from_name == to_name;
         let is_same = match (&replaced, &moved) {
             (Some(replaced), Some(moved)) => replaced.number == moved.number,
-            _ => false,
+            _ => is_one_name,
         };
+        let mut hidden = None;
         if let Some(replaced) = replaced.as_ref().filter(|_| !is_same)
             && self.must_stay(call, replaced, to_name)?
         {
             self.hide(call, &to, to_name, replaced)?;
+            hidden = Some(replaced);
         }
-        let changes = self.send_rename(call, (&from, from_name), (&to, to_name))?;
+        let sent = self.send_rename(call, (&from, from_name), (&to, to_name));
+        if let (Err(_), Some(hidden)) = (&sent, hidden) {
+            self.show_again(call, &to, to_name, hidden);
+        }
+        let changes = sent?;
         let is_gone = |node: &&Arc<Node>| !is_same && node.lock().silly.is_none();
         if let Some(replaced) = replaced.as_ref().filter(is_gone) {
             self.lost_a_name(call, replaced);

@@ -156,11 +156,15 @@ impl Remote {
         }
         if answer.committed == StableHow::Unstable {
             let verifier = answer.verifier;
+            // Also across a COMMIT, which takes the record away: a request in several pieces may
+            // have been before and after a restart.
+            let last = state.last_verifier.replace(verifier);
+            let has_changed = last.is_some_and(|last| last != verifier);
             let known = state.uncommitted.get_or_insert(Uncommitted {
                 verifier,
                 differs: false,
             });
-            known.differs |= known.verifier != verifier;
+            known.differs |= has_changed || known.verifier != verifier;
             drop(state);
             // Before the request ends: the flush after it must find the file.
             self.files.note_uncommitted(&writing.node);
