@@ -11,7 +11,8 @@
 //! Weakness: between asking for the length and writing, another client may append. NFS has no
 //! operation that does both; who appends on several clients has to lock.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use fuser::{INodeNo, Notifier, OpenFlags, WriteFlags};
 use pagewell_counters::names;
@@ -20,6 +21,55 @@ use pagewell_fs::{FileId, Result};
 use crate::front::Front;
 use crate::handles::OpenFile;
 
+/// Files whose pages the kernel is to give up. A thread of its own tells it, because that waits for
+/// the pages of requests that others are to answer.
+#[derive(Default)]
+pub(crate) struct Forgetting {
+    state: Mutex<Wanted>,
+    change: Condvar,
+}
+
+#[derive(Default)]
+struct Wanted {
+    nodes: HashSet<u64>,
+    stopping: bool,
+}
+
+impl Forgetting {
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file is told once, however often it was asked for meanwhile.
+    fn want(&self, node: u64) {
+        if self.lock().nodes.insert(node) {
+            self.change.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<u64> {
+        let mut wanted = self.lock();
+        loop {
+            if wanted.stopping {
+                return None;
+            }
+            // Out of the set before the kernel is told: what comes from then on is told again.
+            if let Some(node) = wanted.nodes.iter().next().copied() {
+                wanted.nodes.remove(&node);
+                return Some(node);
+            }
+            let wait = self.change.wait(wanted);
+            wanted = wait.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The mount ends.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        self.change.notify_one();
+    }
+}
+
 /// Whether a write is an append of a program, and not of pages that the kernel writes late: of
 /// those it knows the place.
 pub(crate) fn appends(flags: OpenFlags, write_flags: WriteFlags) -> bool {
@@ -27,9 +77,17 @@ pub(crate) fn appends(flags: OpenFlags, write_flags: WriteFlags) -> bool {
 }
 
 impl Front {
-    /// From here on the kernel can be told to give up what it keeps.
-    pub(crate) fn notify_through(&self, notifier: Notifier) {
-        let _ = self.notifier.set(notifier);
+    /// From here on the kernel is told to give up what it keeps.
+    pub(crate) fn notify_through(self: &Arc<Self>, notifier: Notifier) -> std::io::Result<()> {
+        let front = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("fuse-forget".to_owned());
+        thread.spawn(move || {
+            while let Some(node) = front.forgetting.next() {
+                // A kernel that has forgotten the file keeps nothing of it.
+                let _ = notifier.inval_inode(INodeNo(node), 0, 0);
+            }
+        })?;
+        Ok(())
     }
 
     /// Where an append goes.
@@ -46,20 +104,10 @@ impl Front {
         Ok(attributes.size)
     }
 
-    /// After the answer to an append that did not go where the kernel believes. Another thread
-    /// does it: pages may have to be waited for that this one is to answer a request about.
-    pub(crate) fn forget_pages(self: &Arc<Self>, node: u64) {
+    /// After the answer to an append that did not go where the kernel believes.
+    pub(crate) fn forget_pages(&self, node: u64) {
         names::FUSE_APPENDS_MOVED.add(1);
-        let front = Arc::clone(self);
-        self.dispatch.hand_over(
-            0,
-            Box::new(move || {
-                if let Some(notifier) = front.notifier.get() {
-                    // A kernel that has forgotten the file keeps nothing of it.
-                    let _ = notifier.inval_inode(INodeNo(node), 0, 0);
-                }
-            }),
-        );
+        self.forgetting.want(node);
     }
 }
 

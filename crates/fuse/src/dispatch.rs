@@ -14,6 +14,7 @@
 //! Weakness: then nothing is received until one of those writes is done.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -115,7 +116,10 @@ impl Dispatch {
             if let Some((bytes, job)) = queue.jobs.pop_front() {
                 queue.bytes -= bytes;
                 drop(queue);
-                job();
+                // A defect costs the request, not the worker of all that come later.
+                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                    names::PANICS.add(1);
+                }
                 queue = self.lock();
             } else if queue.stopping {
                 return;

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use fuser::{Notifier, Request};
+use fuser::Request;
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
@@ -15,6 +15,7 @@ use pagewell_fs::{
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::appending::Forgetting;
 use crate::blocked::Blocked;
 use crate::caller::Caller;
 use crate::dispatch::Dispatch;
@@ -45,8 +46,7 @@ pub(crate) struct Front {
     pub(crate) blocked: Arc<Blocked>,
     /// Verifiers under which files were written that no commit has covered yet, by node.
     pub(crate) written: Mutex<HashMap<FileId, [u8; 8]>>,
-    /// How the kernel is told to forget pages.
-    pub(crate) notifier: OnceLock<Notifier>,
+    pub(crate) forgetting: Forgetting,
     device: OnceLock<OwnedFd>,
     /// The source's own number of the root, once anybody asked.
     pub(crate) root_file_id: OnceLock<u64>,
@@ -88,7 +88,7 @@ impl Front {
             dispatch: Arc::new(dispatch),
             blocked: Arc::default(),
             written: Mutex::default(),
-            notifier: OnceLock::new(),
+            forgetting: Forgetting::default(),
             device: OnceLock::new(),
             root_file_id: OnceLock::new(),
         }

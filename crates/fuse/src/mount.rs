@@ -214,7 +214,7 @@ pub fn mount(
     let session = Session::new(service, &place, &config).map_err(failed)?;
     let device = session.as_fd().try_clone_to_owned().map_err(failed)?;
     front.set_device(device);
-    front.notify_through(session.notifier());
+    front.notify_through(session.notifier()).map_err(failed)?;
     if front.is_immutable() {
         front.pushing.start(session.notifier());
     }
@@ -303,6 +303,7 @@ impl Mounted {
         drop(session);
         self.front.dispatch.stop();
         self.front.blocked.stop();
+        self.front.forgetting.stop();
         ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")))
     }
 
