@@ -15,13 +15,14 @@ MOUNT=$(mktemp -d /tmp/pagewell.XXXXXX)
 posix() { # SOURCE
     mounted --allow-other -o suid,dev "$@"
     chmod 777 "$MOUNT"
-    timeout 300 "$tools/pjdfstest" -c "$CLIENTS/pjdfstest.toml" -s /dev/shm -p "$MOUNT" \
+    timeout 300 "$tools/pjdfstest" -c "$configuration" -s /dev/shm -p "$MOUNT" \
         >"$SCRATCH/pjdfstest.log" 2>&1 || { grep -A 3 FAILED "$SCRATCH/pjdfstest.log"; fail "$*"; }
     grep '^Summary' "$SCRATCH/pjdfstest.log"
     grep -q '^Summary: 0 failed' "$SCRATCH/pjdfstest.log" || fail "no summary without failures: $*"
     unmounted
 }
 
+configuration=$CLIENTS/pjdfstest.toml
 # All users must be able to come here.
 chmod 755 "$SCRATCH"
 mkdir "$SCRATCH/directory"
@@ -30,5 +31,9 @@ posix "$SCRATCH/directory"
 posix --no-passthrough "$SCRATCH/directory"
 mkdir "$SCRATCH/served"
 serve --squash none "dir:$SCRATCH/served"
+# A time of NFS version 3 has 32 bits of seconds (RFC 1813 section 2.5).
+configuration=$SCRATCH/pjdfstest.toml
+sed 's/^expected_failures = .*/expected_failures = ["utimensat::y2038"]/' \
+    "$CLIENTS/pjdfstest.toml" >"$configuration"
 posix "nfs://127.0.0.1:$PORT/"
 stop_server
