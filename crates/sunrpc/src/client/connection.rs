@@ -81,7 +81,7 @@ impl Client {
                 shared.slots[index].run_sender(shared);
             })?;
         }
-        self.spawn("rpc-watch", |shared| watcher::run(shared))?;
+        self.spawn("rpc-watch", watcher::run)?;
         if self.handle.shared.delay_line.is_some() {
             self.spawn("rpc-delay", |shared| {
                 shared.delay_line.iter().for_each(|line| line.run());
