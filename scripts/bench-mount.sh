@@ -142,7 +142,7 @@ compare() { # CASE PEER WANTED
     local ours theirs line
     ours=$(median "$1.pagewell") theirs=$(median "$1.$2")
     line=$(awk -v o="$ours" -v t="$theirs" -v w="$3" \
-        'BEGIN { r = t / o; printf "%8.2f %8s %s", r, w, r >= w ? "PASS" : "FAIL" }')
+        'BEGIN { r = t / o; printf "%8.2f %8s %s", r, w, (r >= w ? "PASS" : "FAIL") }')
     printf '%-16s %10s s %10s s %s\n' "$1" "$ours" "$theirs" "$line ($2)"
     case $line in *FAIL) failed=1 ;; esac
 }
