@@ -23,7 +23,6 @@ finish_mount() {
     set +e
     (exit "$status")
     finish
-    exit "$status"
 }
 trap finish_mount EXIT
 

@@ -1,6 +1,6 @@
 # Read by the scenarios that use nfs-ganesha, after lib.sh: runs the scenario in a network of its
 # own, because nfs-ganesha registers with the port mapper. Then start_ganesha can be called; what it
-# starts has to be ended (end_started).
+# starts is ended with the scenario.
 
 is_root || skip 'nfs-ganesha opens files by handle, which takes root'
 for program in ganesha.nfsd rpcbind ip; do

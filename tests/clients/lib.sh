@@ -28,6 +28,9 @@ finish() {
         echo '--- standard error of the server:'
         tail -n 40 "$SCRATCH/server.log"
     fi
+    # Last, since a mount of it may have to write.
+    [ "$(type -t end_started)" != function ] || end_started
+    exit "$status"
 }
 trap finish EXIT
 trap 'echo "FAILED at ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND"' ERR

@@ -2,10 +2,12 @@
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/../fuse.sh"
 . "$(dirname "$0")/../programs.sh"
-. "$(dirname "$0")/../ganesha.sh"
 
 need_fuse
-trap 'end_started; finish_mount' EXIT
+# Now, since the network of its own leads nowhere.
+"$REPOSITORY/tests/tools.sh" fsx
+. "$(dirname "$0")/../ganesha.sh"
+
 mkdir "$SCRATCH/served"
 start_ganesha "$SCRATCH/served" "$SCRATCH"
 url="nfs://127.0.0.1:$ganesha_port/shared?mountport=$ganesha_mount_port"

@@ -3,7 +3,6 @@
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/../ganesha.sh"
 
-trap 'end_started; finish' EXIT
 exported=$SCRATCH/exported
 mkdir "$exported" "$SCRATCH/from"
 chmod 777 "$exported"
