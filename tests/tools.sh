@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the test programs that come from crates.io into target/tools/bin, pinned and cached.
+# Builds the test programs that are Rust crates of others into target/tools/bin, pinned and cached.
 #
 # usage: tests/tools.sh NAME...        NAME is pjdfstest or fsx
 #

@@ -108,6 +108,32 @@ use_fio() {
     rm -f "$1"/verify.*
 }
 
+# use_posix [--fails TEST]... SOURCE [OPTION...]: the POSIX suite pjdfstest on a mount of a source. The
+# tests that are named have to fail. Needs fuse.sh.
+use_posix() {
+    local expected= tools
+    while [ "$1" = --fails ]; do
+        expected="$expected, \"$2\""
+        shift 2
+    done
+    is_root || skip 'the POSIX suite switches users, which needs root'
+    tools=$("$REPOSITORY/tests/tools.sh" pjdfstest)
+    sed "s/^expected_failures = .*/expected_failures = [${expected#, }]/" \
+        "$CLIENTS/pjdfstest.toml" >"$SCRATCH/pjdfstest.toml"
+
+    # A short path, since the suite makes sockets, whose paths have 108 bytes at most. Of 9 bytes it
+    # must not be: then the suite fails to make a path of 4095 bytes, on every file system.
+    rmdir "$MOUNT" 2>/dev/null || true
+    MOUNT=$(mktemp -d /tmp/pagewell.XXXXXX)
+    mounted --allow-other -o suid,dev "$@"
+    chmod 777 "$MOUNT"
+    timeout 300 "$tools/pjdfstest" -c "$SCRATCH/pjdfstest.toml" -s /dev/shm -p "$MOUNT" \
+        >"$SCRATCH/pjdfstest.log" 2>&1 || { grep -A 3 FAILED "$SCRATCH/pjdfstest.log"; fail "$*"; }
+    grep '^Summary' "$SCRATCH/pjdfstest.log"
+    grep -q '^Summary: 0 failed' "$SCRATCH/pjdfstest.log" || fail "no summary without failures: $*"
+    unmounted
+}
+
 says() { # FILE EXPECTED
     [ "$(cat "$1")" = "$2" ] || fail "$1 says '$(cat "$1")', not '$2'"
 }
