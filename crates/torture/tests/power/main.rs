@@ -54,6 +54,20 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
     0..told.map_or(count, |told| told.parse().expect("a number of seeds"))
 }
 
+/// Does the same with each seed, and adds up what is reported.
+fn with_seeds(count: u64, mut lives_of: impl FnMut(u64) -> Result<Report, String>) -> Report {
+    let begin = std::time::Instant::now();
+    let mut total = Report::default();
+    for seed in seeds(count) {
+        match lives_of(seed) {
+            Ok(report) => total.add(&report),
+            Err(what) => panic!("{what}"),
+        }
+    }
+    println!("{total:?} in {:?}", begin.elapsed());
+    total
+}
+
 /// Lives on several machines of a kind, with each journal.
 fn live(
     count: u64,
@@ -61,9 +75,8 @@ fn live(
     operations_max: u64,
     mut machine: impl FnMut() -> Box<dyn Machine>,
 ) -> Report {
-    let begin = std::time::Instant::now();
-    let mut total = Report::default();
-    for seed in seeds(count) {
+    with_seeds(count, |seed| {
+        let mut total = Report::default();
         for journal in Journal::ALL {
             let plan = Plan {
                 seed,
@@ -71,14 +84,10 @@ fn live(
                 journal,
                 operations_max,
             };
-            match plan.run(&mut *machine()) {
-                Ok(report) => total.add(&report),
-                Err(what) => panic!("{what}"),
-            }
+            total.add(&plan.run(&mut *machine())?);
         }
-    }
-    println!("{total:?} in {:?}", begin.elapsed());
-    total
+        Ok(total)
+    })
 }
 
 /// The harness itself: on memory with an honest sync nothing is lost.
@@ -100,16 +109,9 @@ fn live_by_sector(
     operations_max: u64,
     mut machine: impl FnMut() -> Box<dyn Machine>,
 ) -> Report {
-    let begin = std::time::Instant::now();
-    let mut total = Report::default();
-    for seed in seeds(count) {
-        match sectors::run(&mut *machine(), seed, lives, operations_max) {
-            Ok(report) => total.add(&report),
-            Err(what) => panic!("{what}"),
-        }
-    }
-    println!("{total:?} in {:?}", begin.elapsed());
-    total
+    with_seeds(count, |seed| {
+        sectors::run(&mut *machine(), seed, lives, operations_max)
+    })
 }
 
 /// The model of sectors itself.
