@@ -155,13 +155,7 @@ impl Shared {
 
     /// Brings everything of a file to the server's stable storage, and tells of what could not be.
     pub(super) fn commit_node(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
-        let region = node.lock().region;
-        if let Some(region) = region {
-            let writes = node.lock().writes();
-            let committed = self.device.commit(region.start(), region.length());
-            committed.map_err(|error| self.error(&error))?;
-            node.lock().cleaned(writes);
-        }
+        self.make_safe(node)?;
         self.tell_failure(call, node)
     }
 
@@ -192,12 +186,20 @@ impl Shared {
         self.verifier.wrapping_add(moved).to_be_bytes()
     }
 
+    /// Waits until everything of a file is on the server's stable storage.
+    fn make_safe(&self, node: &Node) -> Result<()> {
+        let (region, writes) = node.lock().region_and_writes();
+        if let Some(region) = region {
+            let committed = self.device.commit(region.start(), region.length());
+            committed.map_err(|error| self.error(&error))?;
+        }
+        node.lock().cleaned(writes);
+        Ok(())
+    }
+
     /// Waits until everything of a file is at the server.
     pub(super) fn write_out(&self, node: &Node) -> Result<()> {
-        let (region, writes) = {
-            let state = node.lock();
-            (state.region, state.writes())
-        };
+        let (region, writes) = node.lock().region_and_writes();
         if let Some(region) = region {
             let written = self.device.write_out(region.start(), region.length());
             written.map_err(|error| self.error(&error))?;
@@ -239,17 +241,11 @@ impl Shared {
 
     /// Commits a file's data and discards it. The caller holds it alone.
     fn throw_away(&self, node: &Node) -> Result<()> {
-        let (region, writes) = {
-            let state = node.lock();
-            (state.region, state.writes())
-        };
-        let Some(region) = region else {
-            return Ok(());
-        };
-        let committed = self.device.commit(region.start(), region.length());
-        committed.map_err(|error| self.error(&error))?;
-        self.device.discard(region.start(), region.length());
-        node.lock().cleaned(writes);
+        self.make_safe(node)?;
+        let region = node.lock().region;
+        if let Some(region) = region {
+            self.device.discard(region.start(), region.length());
+        }
         Ok(())
     }
 
@@ -271,10 +267,7 @@ impl Shared {
         let Ok(_alone) = node.data.try_write() else {
             return;
         };
-        let (region, writes) = {
-            let state = node.lock();
-            (state.region, state.writes())
-        };
+        let (region, writes) = node.lock().region_and_writes();
         let Some(region) = region else {
             return;
         };

@@ -328,9 +328,10 @@ impl State {
         self.writes != self.clean_at
     }
 
-    /// To be given to [`Self::cleaned`] when what is dirty now is at the server.
-    pub(super) fn writes(&self) -> u64 {
-        self.writes
+    /// Where all of it lies that may not be at the server, and what is to be given to
+    /// [`Self::cleaned`] when that is. Of one moment: what is written in between may lie elsewhere.
+    pub(super) fn region_and_writes(&self) -> (Option<Region>, u64) {
+        (self.region, self.writes)
     }
 
     /// Everything of before is at the server.
