@@ -29,7 +29,7 @@ impl Shared {
         let node = self.files.node(id);
         let _alone = attributes.size.map(|_| alone(&node));
         let sets_time = attributes.accessed.is_some() || attributes.modified.is_some();
-        if (attributes.size.is_some() || sets_time) && node.lock().is_dirty() {
+        if (attributes.size.is_some() || sets_time) && node.lock().length.is_dirty() {
             self.write_out(&node)?;
         }
         let change = self.ask_to_set(call, &node, attributes, guard)?;

@@ -39,7 +39,7 @@ impl Shared {
         let node = self.files.node(id);
         self.check_data(call, &node, Access::READ | Access::EXECUTE)?;
         self.settle(call, &node)?;
-        let size = node.lock().size();
+        let size = node.lock().length.get();
         let rest = size.saturating_sub(offset);
         let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
         let mut payload = Payload::Bytes(Vec::new());
@@ -61,7 +61,7 @@ impl Shared {
             }
         }
         // Somebody may have made it shorter, which the answers to the reads have told.
-        let size = node.lock().size();
+        let size = node.lock().length.get();
         let there = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         payload.truncate(there);
         let attributes = match node.lock().known() {
@@ -101,7 +101,7 @@ impl Shared {
             .ok_or(Error::FileTooLarge)?;
         let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         if count > 0 {
-            let length = end.max(node.lock().size());
+            let length = end.max(node.lock().length.get());
             let (_shared, region) = self.hold(call, &node, length)?;
             self.act_for(call, &mut node.lock().writer);
             let position = region.start() + offset;
@@ -114,7 +114,7 @@ impl Shared {
             }
             if !matches!(written, Err(CacheError::WouldBlock)) {
                 // A write that failed may have changed some bytes.
-                node.lock().wrote(end);
+                node.lock().length.wrote(end);
             }
             written.map_err(|error| self.error(&error))?;
         }
@@ -193,7 +193,7 @@ impl Shared {
             let committed = self.device.commit(region.start(), region.length());
             committed.map_err(|error| self.error(&error))?;
         }
-        node.lock().cleaned(writes);
+        node.lock().length.cleaned(writes);
         Ok(())
     }
 
@@ -204,7 +204,7 @@ impl Shared {
             let written = self.device.write_out(region.start(), region.length());
             written.map_err(|error| self.error(&error))?;
         }
-        node.lock().cleaned(writes);
+        node.lock().length.cleaned(writes);
         Ok(())
     }
 
@@ -273,7 +273,7 @@ impl Shared {
         };
         let (start, length) = (region.start(), region.length());
         self.device.discard(start, length);
-        node.lock().cleaned(writes);
+        node.lock().length.cleaned(writes);
         if !self.device.has_dirty(start, length) && !self.device.has_unflushed(start, length) {
             self.files.give_back(node);
         }

@@ -124,7 +124,7 @@ impl Shared {
     /// times and lengths are the ones that will stay.
     pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let node = self.files.node(id);
-        if node.lock().is_dirty() {
+        if node.lock().length.is_dirty() {
             Self::may_wait(call)?;
             self.write_out(&node)?;
         }

@@ -33,6 +33,7 @@ mod files;
 mod filesystem;
 mod generations;
 mod later;
+mod length;
 mod listing;
 mod lookup;
 mod make;

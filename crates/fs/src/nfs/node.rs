@@ -4,10 +4,6 @@
 //! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
 //! call that was sent after that moment is newer; one that was on its way then is newer only if its
 //! times say so. Everything else is thrown away.
-//!
-//! **How long a file is.** Two lengths: that of the server, which decides what must be asked for at
-//! all, and the end of what was written here and is not at the server yet. What programs see is the
-//! larger.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -15,6 +11,7 @@ use std::time::Instant;
 
 use pagewell_sunrpc::client::EncodedCredential;
 
+use super::length::Length;
 use super::listing::Listing;
 use super::names::Epoch;
 use super::regions::Region;
@@ -113,13 +110,7 @@ pub(super) struct State {
     pub(super) changes_at_open: Option<u64>,
     /// Changes of names in it that are ours, begun or ended.
     pub(super) own_changes: u64,
-    /// Length that the server knows.
-    pub(super) server_size: u64,
-    /// End of what was written here since everything was at the server.
-    unwritten_end: u64,
-    /// Local writes, and that number when everything was at the server.
-    writes: u64,
-    clean_at: u64,
+    pub(super) length: Length,
     pub(super) region: Option<Region>,
     pub(super) uncommitted: Option<Uncommitted>,
     /// What the last WRITE said.
@@ -167,10 +158,7 @@ impl Node {
                 data_changes: 0,
                 changes_at_open: None,
                 own_changes: 0,
-                server_size: 0,
-                unwritten_end: 0,
-                writes: 0,
-                clean_at: 0,
+                length: Length::default(),
                 region: None,
                 uncommitted: None,
                 last_verifier: None,
@@ -272,7 +260,7 @@ impl State {
         }
         self.believed = Some((told.attributes, told.until));
         self.at = told.answered;
-        self.server_size = told.attributes.size;
+        self.length.told(told.attributes.size);
         true
     }
 
@@ -286,7 +274,7 @@ impl State {
     /// What is known of it, believed or not.
     pub(super) fn known(&self) -> Option<Attributes> {
         let (mut attributes, _) = self.believed?;
-        attributes.size = attributes.size.max(self.unwritten_end);
+        attributes.size = self.length.get();
         if self.silly.is_some() {
             // The name that it has is one that nobody gave it.
             attributes.link_count = attributes.link_count.saturating_sub(1);
@@ -307,45 +295,15 @@ impl State {
         }
     }
 
-    /// Length as programs see it.
-    pub(super) fn size(&self) -> u64 {
-        self.server_size.max(self.unwritten_end)
-    }
-
-    /// The server has taken bytes up to here, and told no attributes.
-    pub(super) fn grew(&mut self, end: u64) {
-        self.server_size = self.server_size.max(end);
-    }
-
-    /// Bytes up to here were written into the cache.
-    pub(super) fn wrote(&mut self, end: u64) {
-        self.writes += 1;
-        self.unwritten_end = self.unwritten_end.max(end);
-    }
-
-    /// Whether something may not be at the server yet.
-    pub(super) fn is_dirty(&self) -> bool {
-        self.writes != self.clean_at
-    }
-
     /// Where all of it lies that may not be at the server, and what is to be given to
-    /// [`Self::cleaned`] when that is. Of one moment: what is written in between may lie elsewhere.
+    /// [`Length::cleaned`] when that is. Of one moment: what is written in between may lie elsewhere.
     pub(super) fn region_and_writes(&self) -> (Option<Region>, u64) {
-        (self.region, self.writes)
-    }
-
-    /// Everything of before is at the server.
-    pub(super) fn cleaned(&mut self, writes: u64) {
-        if self.writes == writes {
-            self.clean_at = writes;
-            self.unwritten_end = 0;
-        }
+        (self.region, self.length.writes())
     }
 
     /// Its length was set at the server.
     pub(super) fn cut(&mut self, size: u64) {
-        self.server_size = size;
-        self.unwritten_end = 0;
+        self.length.cut(size);
         if let Some((attributes, _)) = &mut self.believed {
             attributes.size = size;
         }

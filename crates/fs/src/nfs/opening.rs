@@ -48,7 +48,7 @@ impl Shared {
         let node = self.files.node(id);
         let is_dirty = {
             let state = node.lock();
-            state.is_dirty() || state.uncommitted.is_some()
+            state.length.is_dirty() || state.uncommitted.is_some()
         };
         if is_dirty {
             Self::may_wait(call)?;

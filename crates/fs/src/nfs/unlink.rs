@@ -141,7 +141,7 @@ impl Shared {
         target.excuse();
         let state = target.lock();
         let was_last = state.known().is_some_and(|known| known.link_count <= 1);
-        let is_dirty = state.is_dirty() || state.uncommitted.is_some();
+        let is_dirty = state.length.is_dirty() || state.uncommitted.is_some();
         let is_open = state.opens > 0;
         drop(state);
         if is_open || !was_last {

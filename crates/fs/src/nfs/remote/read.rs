@@ -39,7 +39,7 @@ impl Remote {
             let error = Error::Io("no file has these bytes any more".to_owned());
             return request.fail(0, self.failed(address, &error));
         };
-        let known = node.lock().server_size.saturating_sub(offset);
+        let known = node.lock().length.at_server().saturating_sub(offset);
         let length = request.len();
         let inside = usize::try_from(known).unwrap_or(usize::MAX).min(length);
         let mut lengths = pieces(offset, inside, self.read_bytes, true);

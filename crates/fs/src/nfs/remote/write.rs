@@ -152,7 +152,7 @@ impl Remote {
         let end = writing.offset + writing.done as u64;
         let mut state = writing.node.lock();
         if answer.file_wcc.after.is_none() {
-            state.grew(end);
+            state.length.grew(end);
         }
         if answer.committed == StableHow::Unstable {
             let verifier = answer.verifier;
