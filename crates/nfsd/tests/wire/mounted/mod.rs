@@ -3,6 +3,7 @@
 
 mod data;
 mod faults;
+mod forgetful;
 mod model;
 mod names;
 
@@ -169,6 +170,14 @@ impl Mount {
                 return names;
             }
         }
+    }
+}
+
+/// A call of root, to a file system behind the server's back.
+fn root_call(credentials: &Credentials) -> Call<'_> {
+    Call {
+        credentials,
+        may_block: true,
     }
 }
 
