@@ -13,8 +13,9 @@ use crate::{Call, Change, Error, FileId, Result, SetAttributes, Timestamp};
 impl Shared {
     /// [`crate::FileSystem::set_attributes`].
     ///
-    /// What was written before is at the server before the length or a time is set: written later,
-    /// it would make the file longer, or its times newer, than was asked for.
+    /// What was written before is safe at the server before the length or a time is set: written
+    /// later, or once more because the server has forgotten it, it would make the file longer, or
+    /// its times newer, than was asked for.
     pub(super) fn set_attributes(
         &self,
         call: &Call<'_>,
@@ -29,12 +30,13 @@ impl Shared {
         let node = self.files.node(id);
         let _alone = attributes.size.map(|_| alone(&node));
         let sets_time = attributes.accessed.is_some() || attributes.modified.is_some();
-        if (attributes.size.is_some() || sets_time) && node.lock().length.is_dirty() {
-            self.write_out(&node)?;
+        if (attributes.size.is_some() || sets_time) && node.lock().is_uncommitted() {
+            self.make_safe(&node)?;
         }
-        let change = self.ask_to_set(call, &node, attributes, guard)?;
+        let mut change = self.ask_to_set(call, &node, attributes, guard)?;
         if let Some(size) = attributes.size {
             self.cut_off(&node, size);
+            change.after = node.lock().known();
         }
         Ok(change)
     }

@@ -61,6 +61,7 @@ impl Shared {
             }
         }
         // Somebody may have made it shorter, which the answers to the reads have told.
+        self.end_doubt(call, &node)?;
         let size = node.lock().length.get();
         let there = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
         payload.truncate(there);
@@ -187,13 +188,13 @@ impl Shared {
     }
 
     /// Waits until everything of a file is on the server's stable storage.
-    fn make_safe(&self, node: &Node) -> Result<()> {
+    pub(super) fn make_safe(&self, node: &Node) -> Result<()> {
         let (region, writes) = node.lock().region_and_writes();
         if let Some(region) = region {
             let committed = self.device.commit(region.start(), region.length());
             committed.map_err(|error| self.error(&error))?;
         }
-        node.lock().length.cleaned(writes);
+        node.lock().length.committed(writes);
         Ok(())
     }
 
@@ -206,6 +207,29 @@ impl Shared {
         }
         node.lock().length.cleaned(writes);
         Ok(())
+    }
+
+    /// Whether bytes of a file are not at the server: ones that were never written, or ones that it
+    /// had and has forgotten.
+    pub(super) fn is_dirty(&self, node: &Node) -> bool {
+        let state = node.lock();
+        if state.length.is_dirty() {
+            return true;
+        }
+        let region = state.region.filter(|_| state.length.is_uncommitted());
+        drop(state);
+        region.is_some_and(|region| self.device.has_dirty(region.start(), region.length()))
+    }
+
+    /// Finds out why the server's file is shorter than what was written to it, if it is: see
+    /// [`super::length`]. Whether it was.
+    pub(super) fn end_doubt(&self, call: &Call<'_>, node: &Node) -> Result<bool> {
+        if !node.lock().length.is_in_doubt() {
+            return Ok(false);
+        }
+        Self::may_wait(call)?;
+        self.make_safe(node)?;
+        Ok(true)
     }
 
     /// Throws away what somebody else has changed, after writing what is ours.
@@ -273,7 +297,7 @@ impl Shared {
         };
         let (start, length) = (region.start(), region.length());
         self.device.discard(start, length);
-        node.lock().length.cleaned(writes);
+        node.lock().length.committed(writes);
         if !self.device.has_dirty(start, length) && !self.device.has_unflushed(start, length) {
             self.files.give_back(node);
         }

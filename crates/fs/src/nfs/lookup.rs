@@ -124,11 +124,16 @@ impl Shared {
     /// times and lengths are the ones that will stay.
     pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let node = self.files.node(id);
-        if node.lock().length.is_dirty() {
+        if self.is_dirty(&node) {
             Self::may_wait(call)?;
             self.write_out(&node)?;
         }
-        self.attributes_of(call, &node)
+        let attributes = self.attributes_of(call, &node)?;
+        if self.end_doubt(call, &node)? {
+            self.attributes_of(call, &node)
+        } else {
+            Ok(attributes)
+        }
     }
 
     /// [`crate::FileSystem::access`].

@@ -296,7 +296,7 @@ impl State {
     }
 
     /// Where all of it lies that may not be at the server, and what is to be given to
-    /// [`Length::cleaned`] when that is. Of one moment: what is written in between may lie elsewhere.
+    /// [`Length::cleaned`] or [`Length::committed`] when that is. Of one moment: what is written in between may lie elsewhere.
     pub(super) fn region_and_writes(&self) -> (Option<Region>, u64) {
         (self.region, self.length.writes())
     }
@@ -307,6 +307,11 @@ impl State {
         if let Some((attributes, _)) = &mut self.believed {
             attributes.size = size;
         }
+    }
+
+    /// Whether something of its data may not be safe at the server yet.
+    pub(super) fn is_uncommitted(&self) -> bool {
+        self.length.is_uncommitted() || self.uncommitted.is_some()
     }
 
     /// Whether somebody else has changed what is cached.

@@ -27,6 +27,7 @@ impl Shared {
         }
         let attributes = self.attributes_of(call, &node)?;
         self.settle(call, &node)?;
+        self.end_doubt(call, &node)?;
         let mut state = node.lock();
         let changes = state.changes;
         let keep_cache = state.changes_at_open.replace(changes) == Some(changes);
@@ -46,11 +47,7 @@ impl Shared {
     /// [`crate::FileSystem::close`].
     pub(super) fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
         let node = self.files.node(id);
-        let is_dirty = {
-            let state = node.lock();
-            state.length.is_dirty() || state.uncommitted.is_some()
-        };
-        if is_dirty {
+        if node.lock().is_uncommitted() {
             Self::may_wait(call)?;
             self.commit_node(call, &node)?;
             if self.options.close_to_open {

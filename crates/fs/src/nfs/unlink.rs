@@ -141,13 +141,13 @@ impl Shared {
         target.excuse();
         let state = target.lock();
         let was_last = state.known().is_some_and(|known| known.link_count <= 1);
-        let is_dirty = state.length.is_dirty() || state.uncommitted.is_some();
+        let is_uncommitted = state.is_uncommitted();
         let is_open = state.opens > 0;
         drop(state);
         if is_open || !was_last {
             return;
         }
-        if is_dirty {
+        if is_uncommitted {
             match self.ask_attributes(call, target) {
                 Err(Error::Stale) => {}
                 Ok(attributes) if attributes.link_count == 0 => {}

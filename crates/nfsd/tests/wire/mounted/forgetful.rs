@@ -3,8 +3,12 @@
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pagewell_fs::{Credentials, Error, FileId, FileSystem, Result, SetAttributes, Stability};
+use pagewell_fs::{
+    Call, Credentials, Error, FileId, FileSystem, Result, SetAttributes, SetTime, Stability,
+    Timestamp,
+};
 use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::Procedure;
 
 use super::{Mount, pattern, root_call};
 use crate::fixture::{export, ram, serve};
@@ -146,4 +150,143 @@ fn nothing_is_lost_when_the_server_forgets_what_it_was_given() {
         assert!(other.read(id).unwrap() == *expected);
         assert!(mount.read(id).unwrap() == *expected);
     }
+}
+
+/// Brings bytes of a new file to the server, which has not committed them then.
+fn uncommitted(mount: &Mount, name: &str, bytes: &[u8]) -> FileId {
+    let id = mount.create(name);
+    let commits = mount.calls(Procedure::Commit);
+    mount.write(&id, 0, bytes).unwrap();
+    assert_eq!(mount.attributes(&id).size, bytes.len() as u64);
+    assert_eq!(mount.calls(Procedure::Commit), commits);
+    id
+}
+
+#[test]
+fn what_a_server_forgets_is_appended_to_at_its_end() {
+    type Look = fn(&Mount, &FileId) -> u64;
+    let looks: [Look; 4] = [
+        |mount, id| mount.attributes(id).size,
+        |mount, id| mount.open(id).attributes.size,
+        |mount, id| {
+            let read = mount.filesystem.read(&mount.call(), id, 0, 10);
+            read.unwrap().attributes.size
+        },
+        |mount, _| {
+            let found = mount
+                .filesystem
+                .lookup(&mount.call(), &mount.root(), b"log");
+            found.unwrap().attributes.size
+        },
+    ];
+    for (number, look) in looks.into_iter().enumerate() {
+        let (server, hook) = forgetful_server();
+        // Believing nothing, each look sees what the server has now.
+        let mount = Mount::new(&server, "acregmin=0&acregmax=0");
+        let mut expected = pattern(10_000, 1);
+        let id = uncommitted(&mount, "log", &expected);
+        hook.crash();
+        let size = look(&mount, &id);
+        assert_eq!(size, 10_000, "look {number}");
+        mount.write(&id, size, b"appended").unwrap();
+        expected.extend_from_slice(b"appended");
+        assert!(mount.read(&id).unwrap() == expected, "look {number}");
+        mount.close(&id).unwrap();
+        hook.crash();
+        let other = Mount::new(&server, "");
+        assert!(other.read(&id).unwrap() == expected, "look {number}");
+    }
+}
+
+#[test]
+fn what_was_forgotten_is_at_the_server_when_attributes_are_told() {
+    let (server, hook) = forgetful_server();
+    let (mount, other) = (Mount::new(&server, ""), Mount::new(&server, ""));
+    let [one, two] = ["one", "two"].map(|name| uncommitted(&mount, name, &[7; 5000]));
+    hook.crash();
+    // This finds out for all files.
+    mount.commit(&one).unwrap();
+    assert_eq!(mount.attributes(&two).size, 5000);
+    assert_eq!(other.read(&two).unwrap(), [7; 5000]);
+}
+
+#[test]
+fn a_length_or_time_that_is_set_outlives_what_is_written_again() {
+    let bytes = pattern(10_000, 1);
+    let time = Timestamp {
+        seconds: 1_000_000_000,
+        nanoseconds: 0,
+    };
+    for crash_comes_first in [false, true] {
+        for size in [0, 100, 20_000] {
+            let (server, hook) = forgetful_server();
+            let mount = Mount::new(&server, "acregmin=0&acregmax=0");
+            let id = uncommitted(&mount, "file", &bytes);
+            if crash_comes_first {
+                hook.crash();
+            }
+            mount.truncate(&id, size);
+            let request = SetAttributes {
+                modified: Some(SetTime::To(time)),
+                ..Default::default()
+            };
+            mount
+                .filesystem
+                .set_attributes(&mount.call(), &id, &request, None)
+                .unwrap();
+            hook.crash();
+            assert_eq!(mount.attributes(&id).size, size);
+            let mut expected = bytes.clone();
+            expected.resize(usize::try_from(size).unwrap(), 0);
+            assert!(mount.read(&id).unwrap() == expected, "{size}");
+            mount.filesystem.sync().unwrap();
+            let other = Mount::new(&server, "");
+            assert_eq!(other.attributes(&id).modified, time);
+            assert!(other.read(&id).unwrap() == expected, "{size}");
+        }
+    }
+}
+
+#[test]
+fn what_others_cut_off_does_not_come_back() {
+    let bytes = pattern(10_000, 1);
+    for commits in 0..3 {
+        let (server, _) = forgetful_server();
+        let mount = Mount::new(&server, "acregmin=0&acregmax=0");
+        let id = uncommitted(&mount, "file", &bytes);
+        match commits {
+            0 => {}
+            1 => mount.commit(&id).unwrap(),
+            _ => mount.filesystem.sync().unwrap(),
+        }
+        Mount::new(&server, "").truncate(&id, 100);
+        assert_eq!(mount.attributes(&id).size, 100, "{commits}");
+        assert!(mount.read(&id).unwrap() == bytes[..100], "{commits}");
+        // One that was made already costs no other.
+        assert_eq!(mount.calls(Procedure::Commit), 1, "{commits}");
+        mount.write(&id, 100, b"more").unwrap();
+        mount.close(&id).unwrap();
+        assert_eq!(Mount::new(&server, "").attributes(&id).size, 104);
+    }
+}
+
+#[test]
+fn who_must_not_wait_is_told_of_what_is_not_committed() {
+    let (server, hook) = forgetful_server();
+    let mount = Mount::new(&server, "");
+    let id = uncommitted(&mount, "file", &[1; 5000]);
+    assert_eq!(mount.read(&id).unwrap(), [1; 5000]);
+    let hasty = Call {
+        credentials: &mount.credentials,
+        may_block: false,
+    };
+    let told = mount.filesystem.attributes(&hasty, &id);
+    assert_eq!(told.unwrap().size, 5000);
+    let read = mount.filesystem.read(&hasty, &id, 0, 5000);
+    assert_eq!(read.unwrap().payload.len(), 5000);
+    assert_eq!(mount.calls(Procedure::Commit), 0);
+    hook.crash();
+    // It is not known yet.
+    let told = mount.filesystem.attributes(&hasty, &id);
+    assert_eq!(told.unwrap().size, 5000);
 }
