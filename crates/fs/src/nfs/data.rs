@@ -276,7 +276,7 @@ impl Shared {
     /// Discards what is behind the end of a file whose length was set. The caller holds it alone.
     pub(super) fn cut_off(&self, node: &Node, size: u64) {
         let mut state = node.lock();
-        state.cut(size);
+        state.cut(size, self.calls.now());
         let region = state.region;
         drop(state);
         if let Some(region) = region {

@@ -3,7 +3,9 @@
 //! **Which attributes are the newest.** Answers overtake each other. Each call has a moment, taken
 //! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
 //! call that was sent after that moment is newer; one that was on its way then is newer only if its
-//! times say so. Everything else is thrown away.
+//! times say so. Everything else is thrown away. Where the server's clock ticks slowly, times say
+//! nothing of the order, and the larger of two files passes for the newer one. So after its length
+//! was set, what was on its way then is thrown away, whatever it says.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -101,6 +103,8 @@ pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
     /// When they were.
     at: Moment,
+    /// When its length was set: nothing of before tells how long it is.
+    cut_at: Moment,
     consistency: Consistency,
     /// How often somebody else has changed it.
     pub(super) changes: u64,
@@ -153,6 +157,7 @@ impl Node {
             state: Mutex::new(State {
                 believed: None,
                 at: Moment(0),
+                cut_at: Moment(0),
                 consistency: Consistency::new(Missing::Ours),
                 changes: 0,
                 data_changes: 0,
@@ -252,6 +257,13 @@ impl State {
     fn take(&mut self, told: &Told) -> bool {
         if let Some((known, _)) = &self.believed {
             let newer = newness(&told.attributes.wcc()) > newness(&known.wcc());
+            if told.sent <= self.cut_at {
+                // It may be news all the same.
+                if newer {
+                    self.doubt();
+                }
+                return false;
+            }
             if told.sent <= self.at && !newer {
                 return false;
             }
@@ -301,8 +313,9 @@ impl State {
         (self.region, self.length.writes())
     }
 
-    /// Its length was set at the server.
-    pub(super) fn cut(&mut self, size: u64) {
+    /// Its length was set at the server, as is known now.
+    pub(super) fn cut(&mut self, size: u64, now: Moment) {
+        self.cut_at = now;
         self.length.cut(size);
         if let Some((attributes, _)) = &mut self.believed {
             attributes.size = size;
@@ -359,5 +372,52 @@ impl State {
             granted,
             of: rights(&attributes),
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::FileType;
+    use crate::nfs::testing::attributes;
+
+    /// What a call told of a file of this size, all in one tick of the server's clock.
+    fn told(moments: &Moments, sent: Moment, size: u64) -> Told {
+        Told {
+            attributes: Attributes {
+                size,
+                ..attributes(FileType::Regular)
+            },
+            sent,
+            answered: moments.now(),
+            until: Instant::now() + Duration::from_secs(1000),
+        }
+    }
+
+    fn node() -> Node {
+        Node::new(FileId::new(b"file").unwrap(), 1)
+    }
+
+    #[test]
+    fn an_answer_of_before_does_not_undo_a_cut() {
+        let (moments, node) = (Moments::new(), node());
+        let sent = moments.now();
+        assert_eq!(node.look(&told(&moments, sent, 1000)), Taken::Right);
+        let read = moments.now();
+        let set = moments.now();
+        node.begin_change();
+        node.end_change(None, Some(&told(&moments, set, 10)));
+        node.lock().cut(10, moments.now());
+        assert_eq!(node.look(&told(&moments, read, 1000)), Taken::Right);
+        let state = node.lock();
+        assert_eq!(state.known().map(|known| known.size), Some(10));
+        assert!(state.believed().is_none(), "the next one asks");
+        drop(state);
+        let later = moments.now();
+        assert_eq!(node.look(&told(&moments, later, 500)), Taken::Right);
+        let size = node.lock().believed().map(|known| known.size);
+        assert_eq!(size, Some(500), "somebody has made it longer");
     }
 }
