@@ -1,4 +1,4 @@
-//! COMMIT: each file with unstable writes, a few at a time.
+//! COMMIT: each file with unstable writes, a few at a time; and one that a write needs by itself.
 //!
 //! What a flush covers was complete before it. So the file's record of unstable writes is taken
 //! away when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next
@@ -15,7 +15,7 @@ use pagewell_sunrpc::xdr::Decode;
 use super::{Remote, error_of, is_not_ready};
 use crate::nfs::calls::Patience;
 use crate::nfs::convert;
-use crate::nfs::node::{Moment, Node, Uncommitted};
+use crate::nfs::node::{Moment, Node};
 
 /// COMMITs of one flush on their way.
 const AT_A_TIME: usize = 32;
@@ -31,12 +31,26 @@ struct Flushing {
     request: Mutex<Option<Request>>,
 }
 
-/// One file of it.
+/// How a COMMIT ended.
+pub(super) enum Ended {
+    /// Well, or with an error that is kept with the file.
+    Done,
+    /// The server has forgotten what it was given.
+    Forgotten,
+    /// The mount ends.
+    Stopped(DeviceError),
+}
+
+/// What is done then.
+type Then = Box<dyn FnOnce(&Arc<Remote>, Ended) + Send>;
+
+/// A file that is committed.
 struct Committing {
-    flushing: Arc<Flushing>,
     node: Arc<Node>,
-    taken: Uncommitted,
+    /// What the server said when it took what is to be committed.
+    verifier: [u8; 8],
     patience: Patience,
+    then: Then,
 }
 
 impl Remote {
@@ -71,13 +85,17 @@ impl Remote {
                     *lock(&flushing.failure) = Some(DeviceError::Abandoned { offset: 0 });
                 }
                 Some(taken) if !taken.differs => {
-                    let patience = self.calls.patience();
                     let flushing = flushing.clone();
-                    return self.send_commit(Committing {
-                        flushing,
-                        node,
-                        taken,
-                        patience,
+                    return self.commit(node, taken.verifier, move |this, ended| {
+                        match ended {
+                            Ended::Done => {}
+                            Ended::Forgotten => {
+                                flushing.must_replay.store(true, Ordering::Release);
+                            }
+                            Ended::Stopped(error) => *lock(&flushing.failure) = Some(error),
+                        }
+                        this.one_done(&flushing);
+                        this.commit_next(&flushing);
                     });
                 }
                 // It has told already that it has forgotten.
@@ -86,6 +104,22 @@ impl Remote {
             }
             self.one_done(flushing);
         }
+    }
+
+    /// Commits what the server has taken of a file with this verifier.
+    pub(super) fn commit(
+        self: &Arc<Self>,
+        node: Arc<Node>,
+        verifier: [u8; 8],
+        then: impl FnOnce(&Arc<Self>, Ended) + Send + 'static,
+    ) {
+        let (patience, then) = (self.calls.patience(), Box::new(then));
+        self.send_commit(Committing {
+            node,
+            verifier,
+            patience,
+            then,
+        });
     }
 
     fn send_commit(self: &Arc<Self>, committing: Committing) {
@@ -121,33 +155,30 @@ impl Remote {
         let _ = committing
             .node
             .end_change(wcc.before.map(convert::wcc), told.as_ref());
-        let flushing = committing.flushing.clone();
-        match answer {
-            Ok(Ok(done)) => {
-                if done.verifier != committing.taken.verifier {
-                    flushing.must_replay.store(true, Ordering::Release);
-                }
-            }
+        let ended = match answer {
+            Ok(Ok(done)) if done.verifier == committing.verifier => Ended::Done,
+            Ok(Ok(_)) => Ended::Forgotten,
             Ok(Err(failure)) if is_not_ready(failure.status) => {
                 return self.commit_later(committing);
             }
-            Ok(Err(failure)) => self.write_failed(&committing.node, error_of(failure.status)),
-            Err(CallError::QueueFull) => return self.commit_later(committing),
-            Err(error @ CallError::Stopped) => {
-                *lock(&flushing.failure) = Some(self.unanswered(0, &error));
+            Ok(Err(failure)) => {
+                self.write_failed(&committing.node, error_of(failure.status));
+                Ended::Done
             }
-            Err(error) => self.write_failed(&committing.node, self.calls.failure(&error)),
-        }
-        self.one_done(&flushing);
-        self.commit_next(&flushing);
+            Err(CallError::QueueFull) => return self.commit_later(committing),
+            Err(error @ CallError::Stopped) => Ended::Stopped(self.unanswered(0, &error)),
+            Err(error) => {
+                self.write_failed(&committing.node, self.calls.failure(&error));
+                Ended::Done
+            }
+        };
+        (committing.then)(&self, ended);
     }
 
     fn commit_later(self: &Arc<Self>, mut committing: Committing) {
         let Some(pause) = committing.patience.next() else {
             self.write_failed(&committing.node, crate::Error::TryLater);
-            let flushing = committing.flushing.clone();
-            self.one_done(&flushing);
-            return self.commit_next(&flushing);
+            return (committing.then)(self, Ended::Done);
         };
         let this = self.clone();
         self.later
