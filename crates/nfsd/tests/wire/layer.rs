@@ -33,6 +33,11 @@ pub(crate) trait Hook: Send + Sync {
         inner
     }
 
+    /// How stable a write is made, whatever was asked for.
+    fn stability(&self, asked: Stability) -> Stability {
+        asked
+    }
+
     /// What clients see instead of what a read has found.
     fn reply(&self, inner: ReadReply) -> ReadReply {
         inner
@@ -155,6 +160,7 @@ impl<H: Hook> FileSystem for Layer<H> {
         stability: Stability,
     ) -> Result<Written> {
         let verifier = self.write_verifier();
+        let stability = self.hook.stability(stability);
         self.hook.before(&Event {
             operation: "write",
             id: *id,

@@ -7,6 +7,7 @@ use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
 use pagewell_sunrpc::nfs3::{Procedure, StableHow, WriteHead, WriteOk, WriteReply};
 use pagewell_sunrpc::xdr::Decode;
 
+use super::commit::Ended;
 use super::{Remote, error_of, is_not_ready, pieces, rest_of};
 use crate::Error;
 use crate::nfs::calls::Patience;
@@ -21,6 +22,8 @@ struct Writing {
     request: Request,
     /// Bytes that the server has taken.
     done: usize,
+    /// Of a durable write: what the server has taken otherwise.
+    unstable: Option<Uncommitted>,
     patience: Patience,
 }
 
@@ -47,6 +50,7 @@ impl Remote {
                 offset: begins,
                 request,
                 done: 0,
+                unstable: None,
                 patience: self.calls.patience(),
             });
         }
@@ -154,28 +158,50 @@ impl Remote {
         if answer.file_wcc.after.is_none() {
             state.length.grew(end);
         }
-        if answer.committed == StableHow::Unstable {
-            let verifier = answer.verifier;
+        let verifier = answer.verifier;
+        let fresh = Uncommitted {
+            verifier,
+            differs: false,
+        };
+        if answer.committed != StableHow::Unstable {
+            drop(state);
+        } else if writing.request.is_durable() {
+            drop(state);
+            let known = writing.unstable.get_or_insert(fresh);
+            known.differs |= known.verifier != verifier;
+        } else {
             // Also across a COMMIT, which takes the record away: a request in several pieces may
             // have been before and after a restart.
             let last = state.last_verifier.replace(verifier);
             let has_changed = last.is_some_and(|last| last != verifier);
-            let known = state.uncommitted.get_or_insert(Uncommitted {
-                verifier,
-                differs: false,
-            });
+            let known = state.uncommitted.get_or_insert(fresh);
             known.differs |= has_changed || known.verifier != verifier;
             drop(state);
             // Before the request ends: the flush after it must find the file.
             self.files.note_uncommitted(&writing.node);
-        } else {
-            drop(state);
         }
-        if writing.done == writing.request.len() {
-            writing.request.succeed();
-        } else {
-            self.send_write(writing);
+        if writing.done < writing.request.len() {
+            return self.send_write(writing);
         }
+        match writing.unstable.take() {
+            None => writing.request.succeed(),
+            Some(unstable) => self.commit_write(writing, unstable),
+        }
+    }
+
+    /// Makes a write durable that was to be, and that the server has not made so, though it must
+    /// (RFC 1813 section 3.3.7): no flush comes after it.
+    fn commit_write(self: &Arc<Self>, mut writing: Writing, unstable: Uncommitted) {
+        writing.done = 0;
+        if unstable.differs {
+            return self.write_later(writing);
+        }
+        let node = writing.node.clone();
+        self.commit(node, unstable.verifier, |this, ended| match ended {
+            Ended::Done => writing.request.succeed(),
+            Ended::Forgotten => this.write_later(writing),
+            Ended::Stopped(error) => writing.request.fail(0, error),
+        });
     }
 
     fn write_later(self: &Arc<Self>, mut writing: Writing) {

@@ -1,6 +1,6 @@
 //! Servers that forget what was not committed.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_fs::{
@@ -29,6 +29,8 @@ struct Forgetful {
     crashes: AtomicU64,
     /// So many COMMITs are preceded by a crash.
     crashes_before_commit: AtomicUsize,
+    /// No write is stable, though it should be, and it is said so.
+    is_never_stable: AtomicBool,
 }
 
 impl Forgetful {
@@ -97,6 +99,14 @@ impl Hook for Forgetful {
         Ok(())
     }
 
+    fn stability(&self, asked: Stability) -> Stability {
+        if self.is_never_stable.load(Ordering::Acquire) {
+            Stability::Unstable
+        } else {
+            asked
+        }
+    }
+
     fn verifier(&self, inner: [u8; 8]) -> [u8; 8] {
         (u64::from_be_bytes(inner) ^ self.crashes.load(Ordering::Acquire)).to_be_bytes()
     }
@@ -109,6 +119,7 @@ fn forgetful_server() -> (Server, Arc<Forgetful>) {
         undo: Mutex::default(),
         crashes: AtomicU64::new(0),
         crashes_before_commit: AtomicUsize::new(0),
+        is_never_stable: AtomicBool::new(false),
     };
     let (layer, hook) = Layer::new(memory, forgetful);
     (serve(vec![export("/", layer)]), hook)
@@ -289,4 +300,24 @@ fn who_must_not_wait_is_told_of_what_is_not_committed() {
     // It is not known yet.
     let told = mount.filesystem.attributes(&hasty, &id);
     assert_eq!(told.unwrap().size, 5000);
+}
+
+#[test]
+fn a_server_that_makes_nothing_stable_is_asked_to_commit() {
+    for options in ["", "sync", "wsize=4k"] {
+        for crashes in [0, 1, 3] {
+            let (server, hook) = forgetful_server();
+            let mount = Mount::new(&server, options);
+            let id = mount.create("file");
+            hook.is_never_stable.store(true, Ordering::Release);
+            hook.crashes_before_commit.store(crashes, Ordering::Release);
+            // One write and nothing else: it goes as a stable one.
+            let bytes = pattern(10_000, 1);
+            mount.write(&id, 0, &bytes).unwrap();
+            mount.commit(&id).unwrap();
+            hook.crash();
+            let seen = Mount::new(&server, "").read(&id).unwrap();
+            assert!(seen == bytes, "{options}, {crashes} crashes");
+        }
+    }
 }
