@@ -1,5 +1,6 @@
 //! Making objects and names: CREATE, MKDIR, SYMLINK, MKNOD, LINK.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_sunrpc::nfs3::{
@@ -12,11 +13,12 @@ use pagewell_sunrpc::xdr::{Decode, Encode};
 use super::calls::whole;
 use super::convert;
 use super::names::Meaning;
+use super::naming::operation;
 use super::node::Node;
 use super::repeat::NameChange;
 use super::shared::Shared;
 use crate::{
-    Attributes, Call, Change, CreateMode, Created, Entry, FileId, FileType, NodeKind, Result,
+    Attributes, Call, Change, CreateMode, Created, FileId, FileType, NodeKind, Result,
     SetAttributes, SetTime,
 };
 
@@ -29,10 +31,16 @@ struct Made {
 
 /// A call that makes something.
 struct Making<'a> {
-    directory: &'a Node,
+    directory: Arc<Node>,
     name: &'a [u8],
     procedure: Procedure,
     file_type: FileType,
+}
+
+impl Making<'_> {
+    fn what(&self) -> Result<DirectoryOperation<'_>> {
+        operation(&self.directory, self.name)
+    }
 }
 
 /// How a call that makes something ended, when it was answered.
@@ -43,10 +51,20 @@ enum Ended {
 }
 
 impl Shared {
-    fn what<'a>(directory: &'a Node, name: &'a [u8]) -> Result<DirectoryOperation<'a>> {
-        Ok(DirectoryOperation {
-            directory: convert::handle(&directory.id)?,
+    fn making<'a>(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &'a [u8],
+        (procedure, file_type): (Procedure, FileType),
+    ) -> Result<Making<'a>> {
+        self.may_change(call)?;
+        crate::name::check_new(name)?;
+        Ok(Making {
+            directory: self.directory(call, directory)?,
             name,
+            procedure,
+            file_type,
         })
     }
 
@@ -60,17 +78,14 @@ impl Shared {
         name: &[u8],
         mode: &CreateMode,
     ) -> Result<Created> {
-        self.may_change(call)?;
-        crate::name::check_new(name)?;
-        let directory = self.directory(call, directory)?;
+        let what = (Procedure::Create, FileType::Regular);
+        let making = self.making(call, directory, name, what)?;
         let (request, size) = match mode {
             CreateMode::Unchecked(request) => (request, request.size),
-            CreateMode::Guarded(request) => {
-                return self.create_new(call, &directory, name, request);
-            }
+            CreateMode::Guarded(request) => return self.create_new(call, &making, request),
             CreateMode::Exclusive(verifier) => {
                 let how = CreateHow::Exclusive(*verifier);
-                return self.send_create(call, &directory, name, how)?.done();
+                return self.send_create(call, &making, how)?.done();
             }
         };
         let without_size = SetAttributes {
@@ -78,7 +93,7 @@ impl Shared {
             ..*request
         };
         let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
-        let mut created = self.send_create(call, &directory, name, how)?.done()?;
+        let mut created = self.send_create(call, &making, how)?.done()?;
         if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
             let request = SetAttributes {
                 size: Some(size),
@@ -94,13 +109,12 @@ impl Shared {
     fn create_new(
         &self,
         call: &Call<'_>,
-        directory: &Node,
-        name: &[u8],
+        making: &Making<'_>,
         request: &SetAttributes,
     ) -> Result<Created> {
         if !self.lacks_exclusive.load(Ordering::Relaxed) {
             let how = CreateHow::Exclusive(fresh_verifier());
-            match self.send_create(call, directory, name, how)? {
+            match self.send_create(call, making, how)? {
                 Ended::Made(mut created) => {
                     // The verifier may be in the times.
                     let now = Some(SetTime::ToServerTime);
@@ -124,28 +138,12 @@ impl Shared {
             }
         }
         let how = CreateHow::Guarded(convert::set_attributes(request)?);
-        self.send_create(call, directory, name, how)?.done()
+        self.send_create(call, making, how)?.done()
     }
 
-    fn send_create(
-        &self,
-        call: &Call<'_>,
-        directory: &Node,
-        name: &[u8],
-        how: CreateHow,
-    ) -> Result<Ended> {
-        let arguments = CreateArguments {
-            what: Self::what(directory, name)?,
-            how,
-        };
-        let (procedure, file_type) = (Procedure::Create, FileType::Regular);
-        let making = Making {
-            directory,
-            name,
-            procedure,
-            file_type,
-        };
-        self.make(call, &making, &arguments)
+    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Ended> {
+        let what = making.what()?;
+        self.make(call, making, &CreateArguments { what, how })
     }
 
     /// [`crate::FileSystem::make_directory`].
@@ -156,19 +154,11 @@ impl Shared {
         name: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.may_change(call)?;
-        crate::name::check_new(name)?;
-        let directory = &*self.directory(call, directory)?;
+        let what = (Procedure::Mkdir, FileType::Directory);
+        let making = self.making(call, directory, name, what)?;
         let arguments = MkdirArguments {
-            what: Self::what(directory, name)?,
+            what: making.what()?,
             attributes: convert::set_attributes(attributes)?,
-        };
-        let (procedure, file_type) = (Procedure::Mkdir, FileType::Directory);
-        let making = Making {
-            directory,
-            name,
-            procedure,
-            file_type,
         };
         self.make(call, &making, &arguments)?.done()
     }
@@ -182,20 +172,12 @@ impl Shared {
         target: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.may_change(call)?;
-        crate::name::check_new(name)?;
-        let directory = &*self.directory(call, directory)?;
+        let what = (Procedure::Symlink, FileType::Symlink);
+        let making = self.making(call, directory, name, what)?;
         let arguments = SymlinkArguments {
-            what: Self::what(directory, name)?,
+            what: making.what()?,
             attributes: convert::set_attributes(attributes)?,
             target,
-        };
-        let (procedure, file_type) = (Procedure::Symlink, FileType::Symlink);
-        let making = Making {
-            directory,
-            name,
-            procedure,
-            file_type,
         };
         self.make(call, &making, &arguments)?.done()
     }
@@ -209,9 +191,6 @@ impl Shared {
         kind: NodeKind,
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.may_change(call)?;
-        crate::name::check_new(name)?;
-        let directory = &*self.directory(call, directory)?;
         let attributes = convert::set_attributes(attributes)?;
         let device = |major, minor| DeviceNumber { major, minor };
         let (node, file_type) = match kind {
@@ -226,44 +205,30 @@ impl Shared {
             NodeKind::Socket => (NodeData::Socket(attributes), FileType::Socket),
             NodeKind::Fifo => (NodeData::Fifo(attributes), FileType::Fifo),
         };
-        let arguments = MknodArguments {
-            what: Self::what(directory, name)?,
-            node,
-        };
-        let procedure = Procedure::Mknod;
-        let making = Making {
-            directory,
-            name,
-            procedure,
-            file_type,
-        };
-        self.make(call, &making, &arguments)?.done()
+        let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
+        let what = making.what()?;
+        self.make(call, &making, &MknodArguments { what, node })?
+            .done()
     }
 
     fn make(&self, call: &Call<'_>, making: &Making<'_>, arguments: &impl Encode) -> Result<Ended> {
-        let (directory, name) = (making.directory, making.name);
-        directory.begin_change();
-        let answer = self
-            .calls
-            .ask(making.procedure, call.credentials, arguments, |decoder| {
+        let (directory, name) = (&*making.directory, making.name);
+        let answer = self.change_names(
+            call,
+            directory,
+            (making.procedure, arguments),
+            |decoder| {
                 Ok(CreateReply::decode(decoder)?.map(|made| Made {
                     id: made.object.and_then(|handle| convert::id(handle).ok()),
                     attributes: made.object_attributes,
                     directory: made.directory_wcc,
                 }))
-            });
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                directory.end_change(None, None);
-                return Err(error);
-            }
-        };
-        let wcc = match &answer.value {
-            Ok(made) => made.directory,
-            Err(failure) => failure.body.directory_wcc,
-        };
-        let parent = self.end_change(directory, &wcc, answer.sent);
+            },
+            |reply| match reply {
+                Ok(made) => made.directory,
+                Err(failure) => failure.body.directory_wcc,
+            },
+        )?;
         let entry = match answer.value {
             Ok(Made {
                 id: Some(id),
@@ -274,43 +239,19 @@ impl Shared {
             Ok(_) => self.ask_name(call, directory, name)?,
             Err(failure) => {
                 let change = NameChange::Make(making.file_type);
-                match self.proven(
-                    call,
-                    directory,
-                    name,
-                    change,
-                    failure.status,
-                    answer.was_resent,
-                ) {
-                    Some(entry) => entry,
-                    None => {
-                        self.names().forget(directory.epoch(), name);
-                        return Ok(Ended::Refused(failure.status));
-                    }
+                let status = failure.status;
+                match self.prove(call, (directory, name), change, status, answer.was_resent) {
+                    Ok(Some(entry)) => entry,
+                    _ => return Ok(Ended::Refused(status)),
                 }
             }
         };
         self.names()
             .put(directory.epoch(), name, Meaning::Object(entry.id));
-        Ok(Ended::Made(Created { entry, parent }))
-    }
-
-    /// The object that proves that a repeated call has been done before, when it was refused
-    /// because of that.
-    fn proven(
-        &self,
-        call: &Call<'_>,
-        directory: &Node,
-        name: &[u8],
-        change: NameChange,
-        status: Status,
-        was_resent: bool,
-    ) -> Option<Entry> {
-        if !change.is_doubtful(status, was_resent) {
-            return None;
-        }
-        let found = self.ask_name(call, directory, name).ok();
-        found.filter(|_| change.is_proven_by(found.as_ref()))
+        Ok(Ended::Made(Created {
+            entry,
+            parent: answer.change,
+        }))
     }
 
     /// [`crate::FileSystem::link`].
@@ -327,43 +268,31 @@ impl Shared {
         let node = self.files.node(id);
         let arguments = LinkArguments {
             file: convert::handle(id)?,
-            link: Self::what(directory, name)?,
+            link: operation(directory, name)?,
         };
-        directory.begin_change();
-        let answer = self.calls.ask(
-            Procedure::Link,
-            call.credentials,
-            &arguments,
+        let answer = self.change_names(
+            call,
+            directory,
+            (Procedure::Link, &arguments),
             whole::<LinkReply>,
-        );
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                directory.end_change(None, None);
-                return Err(error);
-            }
+            |reply| match reply {
+                Ok(done) => done.directory_wcc,
+                Err(failure) => failure.body.directory_wcc,
+            },
+        )?;
+        let attributes = match &answer.value {
+            Ok(done) => done.file_attributes,
+            Err(failure) => failure.body.file_attributes,
         };
-        let (wcc, attributes) = match &answer.value {
-            Ok(done) => (done.directory_wcc, done.file_attributes),
-            Err(failure) => (failure.body.directory_wcc, failure.body.file_attributes),
-        };
-        let parent = self.end_change(directory, &wcc, answer.sent);
         node.excuse();
         self.look(&node, attributes.as_ref(), answer.sent)?;
         if let Err(failure) = answer.value {
-            let change = NameChange::Link(*id);
-            let (status, was_resent) = (failure.status, answer.was_resent);
-            if self
-                .proven(call, directory, name, change, status, was_resent)
-                .is_none()
-            {
-                self.names().forget(directory.epoch(), name);
-                return Err(convert::error(status));
-            }
+            let (change, status) = (NameChange::Link(*id), failure.status);
+            self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
         self.names()
             .put(directory.epoch(), name, Meaning::Object(*id));
-        Ok((self.attributes_of(call, &node)?, parent))
+        Ok((self.attributes_of(call, &node)?, answer.change))
     }
 }
 

@@ -39,6 +39,7 @@ mod lookup;
 mod make;
 mod mount;
 mod names;
+mod naming;
 mod node;
 mod opening;
 mod options;

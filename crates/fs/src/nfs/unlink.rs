@@ -5,19 +5,18 @@ use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::NFS_SILLY_RENAMES;
 use pagewell_sunrpc::nfs3::{
-    DirectoryOperation, Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply,
-    RmdirArguments, Status,
+    Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply, RmdirArguments,
 };
 use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::whole;
-use super::convert;
 use super::names::Meaning;
+use super::naming::operation;
 use super::node::Node;
 use super::repeat::NameChange;
 use super::shared::Shared;
 use super::silly::{self, Silly};
-use crate::{Call, Change, Entry, Error, FileId, Result};
+use crate::{Call, Change, Error, FileId, Result};
 
 impl Shared {
     /// [`crate::FileSystem::remove`].
@@ -161,10 +160,7 @@ impl Shared {
     }
 
     fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
-        let object = DirectoryOperation {
-            directory: convert::handle(&directory.id)?,
-            name,
-        };
+        let object = operation(directory, name)?;
         self.send_remove(
             call,
             directory,
@@ -185,10 +181,7 @@ impl Shared {
         crate::name::check_old(name)?;
         let directory = &*self.directory(call, directory)?;
         let target = self.known_meaning(directory, name);
-        let object = DirectoryOperation {
-            directory: convert::handle(&directory.id)?,
-            name,
-        };
+        let object = operation(directory, name)?;
         let arguments = RmdirArguments { object };
         let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
         if let Some(target) = target {
@@ -205,63 +198,22 @@ impl Shared {
         procedure: Procedure,
         arguments: &impl Encode,
     ) -> Result<Change> {
-        directory.begin_change();
-        let answer = self
-            .calls
-            .ask(procedure, call.credentials, arguments, whole::<RemoveReply>);
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                directory.end_change(None, None);
-                return Err(error);
-            }
-        };
-        let wcc = match &answer.value {
-            Ok(done) => done.directory_wcc,
-            Err(failure) => failure.body.directory_wcc,
-        };
-        let change = self.end_change(directory, &wcc, answer.sent);
+        let answer = self.change_names(
+            call,
+            directory,
+            (procedure, arguments),
+            whole::<RemoveReply>,
+            |reply| match reply {
+                Ok(done) => done.directory_wcc,
+                Err(failure) => failure.body.directory_wcc,
+            },
+        )?;
         if let Err(failure) = answer.value {
-            let (status, was_resent) = (failure.status, answer.was_resent);
-            self.names().forget(directory.epoch(), name);
-            self.accept(
-                call,
-                directory,
-                name,
-                NameChange::Remove,
-                status,
-                was_resent,
-            )?;
+            let (change, status) = (NameChange::Remove, failure.status);
+            self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
         self.names().put(directory.epoch(), name, Meaning::Nothing);
-        Ok(change)
-    }
-
-    /// Takes a refusal for success when a repeated call has been done before, as is proven by what
-    /// is at the name now.
-    fn accept(
-        &self,
-        call: &Call<'_>,
-        directory: &Node,
-        name: &[u8],
-        change: NameChange,
-        status: Status,
-        was_resent: bool,
-    ) -> Result<()> {
-        let refusal = Err(convert::error(status));
-        if !change.is_doubtful(status, was_resent) {
-            return refusal;
-        }
-        let found: Option<Entry> = match self.ask_name(call, directory, name) {
-            Ok(entry) => Some(entry),
-            Err(Error::NotFound) => None,
-            Err(_) => return refusal,
-        };
-        if change.is_proven_by(found.as_ref()) {
-            Ok(())
-        } else {
-            refusal
-        }
+        Ok(answer.change)
     }
 
     /// [`crate::FileSystem::rename`].
@@ -316,14 +268,8 @@ impl Shared {
     ) -> Result<(Change, Change)> {
         let moved = self.known_meaning(from, from_name);
         let arguments = RenameArguments {
-            from: DirectoryOperation {
-                directory: convert::handle(&from.id)?,
-                name: from_name,
-            },
-            to: DirectoryOperation {
-                directory: convert::handle(&to.id)?,
-                name: to_name,
-            },
+            from: operation(from, from_name)?,
+            to: operation(to, to_name)?,
         };
         let is_one = from.number == to.number;
         from.begin_change();
@@ -361,9 +307,9 @@ impl Shared {
         };
         if let Err(failure) = answer.value {
             self.names().forget(from.epoch(), from_name);
-            self.names().forget(to.epoch(), to_name);
             let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
-            self.accept(call, to, to_name, change, failure.status, answer.was_resent)?;
+            let (status, was_resent) = (failure.status, answer.was_resent);
+            self.prove(call, (to, to_name), change, status, was_resent)?;
         }
         self.note_moved(moved.as_deref(), (from, from_name), (to, to_name));
         Ok((from_change, to_change))
