@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 use pagewell_sunrpc::nfs3::{
-    FileAttributes, Procedure, ReaddirArguments, ReaddirPlusArguments, ReaddirPlusReply,
-    ReaddirReply, Status, Verifier,
+    FileAttributes, Procedure, ReaddirArguments, ReaddirOk, ReaddirPlusArguments, ReaddirPlusOk,
+    ReaddirPlusReply, ReaddirReply, Status, Verifier,
 };
 use pagewell_sunrpc::xdr::Decode;
 
@@ -214,11 +214,7 @@ impl Shared {
         let (answer, sent, has_attributes) = loop {
             // Also for names alone: a front tells the type of each, and then is asked for them.
             let plus = !self.lacks_plus.load(Ordering::Relaxed);
-            let asked = if plus {
-                self.send_readdirplus(call, node, (cookie, verifier), bytes)?
-            } else {
-                self.send_readdir(call, node, (cookie, verifier), bytes)?
-            };
+            let asked = self.send_readdir(call, node, (cookie, verifier), bytes, plus)?;
             match asked {
                 Ok((answer, sent)) => break (answer, sent, plus),
                 Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
@@ -307,92 +303,80 @@ impl Shared {
         }
     }
 
-    fn send_readdirplus(
-        &self,
-        call: &Call<'_>,
-        node: &Node,
-        (cookie, verifier): (u64, Verifier),
-        bytes: u32,
-    ) -> Result<std::result::Result<(Answer, Moment), Status>> {
-        let arguments = ReaddirPlusArguments {
-            directory: convert::handle(&node.id)?,
-            cookie,
-            verifier,
-            directory_count: bytes,
-            count_max: bytes,
-        };
-        let procedure = Procedure::ReaddirPlus;
-        let answer = self
-            .calls
-            .ask(procedure, call.credentials, &arguments, |decoder| {
-                Ok(ReaddirPlusReply::decode(decoder)?.map(|page| Answer {
-                    directory: page.directory_attributes,
-                    verifier: page.verifier,
-                    is_last: page.end,
-                    entries: page
-                        .entries
-                        .iter()
-                        .map(|entry| {
-                            let id = entry.handle.and_then(|handle| convert::id(handle).ok());
-                            let listed = Listed {
-                                name: entry.name.into(),
-                                file_id: entry.file_id,
-                                cookie: entry.cookie,
-                                id: id.filter(|_| entry.attributes.is_some()),
-                            };
-                            (listed, entry.attributes)
-                        })
-                        .collect(),
-                }))
-            })?;
-        let sent = answer.sent;
-        Ok(answer
-            .value
-            .map(|page| (page, sent))
-            .map_err(|failure| failure.status))
-    }
-
+    /// Asks with READDIRPLUS where `plus`, else with READDIR.
     fn send_readdir(
         &self,
         call: &Call<'_>,
         node: &Node,
         (cookie, verifier): (u64, Verifier),
         bytes: u32,
+        plus: bool,
     ) -> Result<std::result::Result<(Answer, Moment), Status>> {
-        let arguments = ReaddirArguments {
-            directory: convert::handle(&node.id)?,
-            cookie,
-            verifier,
-            count: bytes,
-        };
-        let procedure = Procedure::Readdir;
-        let answer = self
-            .calls
-            .ask(procedure, call.credentials, &arguments, |decoder| {
-                Ok(ReaddirReply::decode(decoder)?.map(|page| Answer {
-                    directory: page.directory_attributes,
-                    verifier: page.verifier,
-                    is_last: page.end,
-                    entries: page
-                        .entries
-                        .iter()
-                        .map(|entry| {
-                            let listed = Listed {
-                                name: entry.name.into(),
-                                file_id: entry.file_id,
-                                cookie: entry.cookie,
-                                id: None,
-                            };
-                            (listed, None)
-                        })
-                        .collect(),
-                }))
+        let directory = convert::handle(&node.id)?;
+        let (sent, value) = if plus {
+            let arguments = ReaddirPlusArguments {
+                directory,
+                cookie,
+                verifier,
+                directory_count: bytes,
+                count_max: bytes,
+            };
+            let (procedure, user) = (Procedure::ReaddirPlus, call.credentials);
+            let answer = self.calls.ask(procedure, user, &arguments, |decoder| {
+                Ok(ReaddirPlusReply::decode(decoder)?.map(|page| with_attributes(&page)))
             })?;
-        let sent = answer.sent;
-        Ok(answer
-            .value
-            .map(|page| (page, sent))
-            .map_err(|failure| failure.status))
+            (answer.sent, answer.value.map_err(|failure| failure.status))
+        } else {
+            let arguments = ReaddirArguments {
+                directory,
+                cookie,
+                verifier,
+                count: bytes,
+            };
+            let (procedure, user) = (Procedure::Readdir, call.credentials);
+            let answer = self.calls.ask(procedure, user, &arguments, |decoder| {
+                Ok(ReaddirReply::decode(decoder)?.map(|page| without_attributes(&page)))
+            })?;
+            (answer.sent, answer.value.map_err(|failure| failure.status))
+        };
+        Ok(value.map(|answer| (answer, sent)))
+    }
+}
+
+fn with_attributes(page: &ReaddirPlusOk<'_>) -> Answer {
+    let listed = page.entries.iter().map(|entry| {
+        let id = entry.handle.and_then(|handle| convert::id(handle).ok());
+        let listed = Listed {
+            name: entry.name.into(),
+            file_id: entry.file_id,
+            cookie: entry.cookie,
+            id: id.filter(|_| entry.attributes.is_some()),
+        };
+        (listed, entry.attributes)
+    });
+    Answer {
+        directory: page.directory_attributes,
+        verifier: page.verifier,
+        is_last: page.end,
+        entries: listed.collect(),
+    }
+}
+
+fn without_attributes(page: &ReaddirOk<'_>) -> Answer {
+    let listed = page.entries.iter().map(|entry| {
+        let listed = Listed {
+            name: entry.name.into(),
+            file_id: entry.file_id,
+            cookie: entry.cookie,
+            id: None,
+        };
+        (listed, None)
+    });
+    Answer {
+        directory: page.directory_attributes,
+        verifier: page.verifier,
+        is_last: page.end,
+        entries: listed.collect(),
     }
 }
 
