@@ -75,7 +75,7 @@ impl Shared {
             Ok(done) => done.object_wcc,
             Err(failure) => failure.body.object_wcc,
         };
-        let change = self.end_change(node, &wcc, answer.sent);
+        let (change, _) = self.end_change(node, &wcc, answer.sent);
         match answer.value {
             Ok(_) => Ok(change),
             Err(failure) => Err(convert::error(failure.status)),

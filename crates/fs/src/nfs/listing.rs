@@ -25,7 +25,7 @@ use pagewell_sunrpc::xdr::Decode;
 
 use super::convert;
 use super::names::Meaning;
-use super::node::{Moment, Node};
+use super::node::{Moment, Node, Stamp};
 use super::shared::Shared;
 use crate::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 
@@ -60,8 +60,8 @@ struct Page {
     is_last: bool,
     has_attributes: bool,
     came: Instant,
-    /// Of the directory, when it came.
-    stamp: (u64, u64),
+    /// Of the directory, when it was asked for.
+    stamp: Stamp,
 }
 
 /// Pages of one directory.
@@ -234,10 +234,9 @@ impl Shared {
             .last()
             .map_or(cookie, |(last, _)| last.cookie);
         let mut entries = Vec::with_capacity(answer.entries.len());
-        let is_unchanged = node.stamp() == before;
         for (listed, attributes) in answer.entries {
             if crate::name::check(&listed.name).is_ok() {
-                self.remember(node, &listed, attributes.as_ref(), sent, is_unchanged);
+                self.remember(node, &listed, attributes.as_ref(), (sent, before));
                 entries.push(listed);
             }
         }
@@ -248,7 +247,7 @@ impl Shared {
             is_last: answer.is_last,
             has_attributes,
             came: Instant::now(),
-            stamp: node.stamp(),
+            stamp: before,
         });
         self.keep(node, &page, answer.verifier);
         Ok(page)
@@ -260,17 +259,16 @@ impl Shared {
         directory: &Node,
         listed: &Listed,
         attributes: Option<&FileAttributes>,
-        sent: Moment,
-        is_unchanged: bool,
+        (sent, before): (Moment, Stamp),
     ) {
         let (Some(id), Some(attributes)) = (listed.id, attributes) else {
             return;
         };
         let node = self.files.node(&id);
         let is_right = self.look(&node, Some(attributes), sent).is_ok();
-        if is_right && is_unchanged && !matches!(&*listed.name, b"." | b"..") {
-            self.names()
-                .put(directory.epoch(), &listed.name, Meaning::Object(id));
+        if is_right && !matches!(&*listed.name, b"." | b"..") {
+            let meaning = Meaning::Object(id);
+            self.names().learn(directory, &listed.name, meaning, before);
         }
     }
 
@@ -398,7 +396,7 @@ mod tests {
             is_last,
             has_attributes: false,
             came: Instant::now(),
-            stamp: (0, 0),
+            stamp: Node::new(FileId::new(b"directory").unwrap(), 1).stamp(),
         })
     }
 

@@ -99,9 +99,9 @@ impl Shared {
             Ok(found) => {
                 self.look(node, found.directory.as_ref(), answer.sent)?;
                 let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
-                if name != b".." && node.stamp() == before {
-                    self.names()
-                        .put(node.epoch(), name, Meaning::Object(entry.id));
+                if name != b".." {
+                    let meaning = Meaning::Object(entry.id);
+                    self.names().learn(node, name, meaning, before);
                 }
                 Ok(entry)
             }
@@ -109,8 +109,8 @@ impl Shared {
                 let attributes = failure.body.directory_attributes;
                 self.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
-                    Status::NotFound if node.stamp() == before => {
-                        self.names().put(node.epoch(), name, Meaning::Nothing);
+                    Status::NotFound => {
+                        self.names().learn(node, name, Meaning::Nothing, before);
                     }
                     Status::Stale | Status::BadHandle => node.lock().doubt(),
                     _ => {}

@@ -246,8 +246,9 @@ impl Shared {
                 }
             }
         };
+        let meaning = Meaning::Object(entry.id);
         self.names()
-            .put(directory.epoch(), name, Meaning::Object(entry.id));
+            .enter(directory, name, Some(meaning), answer.since);
         Ok(Ended::Made(Created {
             entry,
             parent: answer.change,
@@ -290,8 +291,9 @@ impl Shared {
             let (change, status) = (NameChange::Link(*id), failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
+        let meaning = Meaning::Object(*id);
         self.names()
-            .put(directory.epoch(), name, Meaning::Object(*id));
+            .enter(directory, name, Some(meaning), answer.since);
         Ok((self.attributes_of(call, &node)?, answer.change))
     }
 }

@@ -9,11 +9,17 @@
 //! it, the epoch moves on, and with it all names of the directory are forgotten at once. How long
 //! attributes are believed ([`super::age`]) is how long names are.
 //!
+//! Answers tell of a moment that has passed. What one says of a name is remembered when nothing has
+//! happened in the directory since the call was sent, other than the change that the call made.
+//! When other changes of ours were on their way with that one, the name is forgotten: nobody knows
+//! which was the last.
+//!
 //! Listings with attributes fill it: the names of a page are those that will be asked for next.
 //!
 //! **Known weakness.** A directory that others change all the time has no remembered names.
 
 use super::generations::Generations;
+use super::node::{Node, Stamp};
 use crate::FileId;
 
 /// Names of one mount.
@@ -61,8 +67,29 @@ impl Names {
         (found.changes == epoch.changes).then_some(found.meaning)
     }
 
-    /// Remembers what a name means.
-    pub(super) fn put(&mut self, epoch: Epoch, name: &[u8], meaning: Meaning) {
+    /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
+    pub(super) fn learn(&mut self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
+        if directory.stamp() == then {
+            self.put(directory.epoch_at(then), name, meaning);
+        }
+    }
+
+    /// Remembers what a change of ours has made of a name, if that is known and nothing has
+    /// happened since then; else forgets it.
+    pub(super) fn enter(
+        &mut self,
+        directory: &Node,
+        name: &[u8],
+        meaning: Option<Meaning>,
+        since: Option<Stamp>,
+    ) {
+        self.forget(directory.epoch(), name);
+        if let (Some(meaning), Some(since)) = (meaning, since) {
+            self.learn(directory, name, meaning, since);
+        }
+    }
+
+    fn put(&mut self, epoch: Epoch, name: &[u8], meaning: Meaning) {
         let remembered = Remembered {
             changes: epoch.changes,
             meaning,
@@ -116,6 +143,47 @@ mod tests {
         names.put(later, b"a", Meaning::Nothing);
         assert_eq!(names.find(later, b"a"), Some(Meaning::Nothing));
         assert_eq!(names.find(now, b"a"), None);
+    }
+
+    #[test]
+    fn what_was_overtaken_is_not_remembered() {
+        let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
+        let mut names = Names::new(100);
+        let then = directory.stamp();
+        names.learn(&directory, b"a", object(1), then);
+        assert_eq!(names.find(directory.epoch(), b"a"), Some(object(1)));
+        let begun = directory.begin_change();
+        names.learn(&directory, b"b", Meaning::Nothing, then);
+        assert_eq!(names.find(directory.epoch(), b"b"), None, "it may be there");
+        names.learn(&directory, b"b", Meaning::Nothing, begun);
+        let (_, ended) = directory.end_change(None, None);
+        assert!(ended.ends_alone(begun));
+        names.learn(&directory, b"b", Meaning::Nothing, begun);
+        names.enter(&directory, b"b", Some(object(2)), Some(ended));
+        assert_eq!(names.find(directory.epoch(), b"b"), Some(object(2)));
+    }
+
+    #[test]
+    fn of_changes_that_were_on_their_way_together_none_is_remembered_as_the_last() {
+        let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
+        let mut names = Names::new(100);
+        let remove = directory.begin_change();
+        let create = directory.begin_change();
+        let (_, created) = directory.end_change(None, None);
+        // As far as this one knows.
+        let since = created.ends_alone(create).then_some(created);
+        names.enter(&directory, b"a", Some(object(1)), since);
+        let (_, removed) = directory.end_change(None, None);
+        let since = removed.ends_alone(remove).then_some(removed);
+        names.enter(&directory, b"a", Some(Meaning::Nothing), since);
+        assert_eq!(names.find(directory.epoch(), b"a"), None);
+        // Another one begins before it was entered.
+        let begun = directory.begin_change();
+        let (_, ended) = directory.end_change(None, None);
+        let other = directory.begin_change();
+        names.enter(&directory, b"a", Some(object(1)), Some(ended));
+        assert!(ended.ends_alone(begun) && !ended.ends_alone(other));
+        assert_eq!(names.find(directory.epoch(), b"a"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccDat
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::convert;
-use super::node::{Moment, Node};
+use super::node::{Moment, Node, Stamp};
 use super::repeat::NameChange;
 use super::shared::Shared;
 use crate::{Call, Change, Entry, Error, Result};
@@ -16,6 +16,9 @@ pub(super) struct Changed<T> {
     pub(super) was_resent: bool,
     /// What became of the directory.
     pub(super) change: Change,
+    /// Its stamp then, unless other changes of ours were on their way together with this one: what
+    /// their order was nobody knows.
+    pub(super) since: Option<Stamp>,
 }
 
 /// A name in a directory, as calls name it.
@@ -37,7 +40,7 @@ impl Shared {
         decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
         wcc: impl FnOnce(&Reply<T, F>) -> WccData,
     ) -> Result<Changed<Reply<T, F>>> {
-        directory.begin_change();
+        let begun = directory.begin_change();
         let answer = self
             .calls
             .ask(procedure, call.credentials, arguments, decode);
@@ -48,12 +51,13 @@ impl Shared {
                 return Err(error);
             }
         };
-        let change = self.end_change(directory, &wcc(&answer.value), answer.sent);
+        let (change, ended) = self.end_change(directory, &wcc(&answer.value), answer.sent);
         Ok(Changed {
             value: answer.value,
             sent: answer.sent,
             was_resent: answer.was_resent,
             change,
+            since: ended.ends_alone(begun).then_some(ended),
         })
     }
 

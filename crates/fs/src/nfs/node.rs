@@ -57,6 +57,30 @@ pub(super) struct Told {
     pub(super) until: Instant,
 }
 
+/// Stays the same as long as nobody has changed a directory, and we have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// [`State::changes`]
+    changes: u64,
+    /// [`State::own_changes`]
+    own_changes: u64,
+}
+
+impl Stamp {
+    /// What it is when a change of ours has begun, or ended, and nothing else has happened.
+    pub(super) fn next(self) -> Self {
+        Self {
+            own_changes: self.own_changes + 1,
+            ..self
+        }
+    }
+
+    /// Whether nothing of ours has happened since `begun` but the end of what began then.
+    pub(super) fn ends_alone(self, begun: Self) -> bool {
+        self.own_changes == begun.next().own_changes
+    }
+}
+
 /// What a change of the server's that was not ours means for who looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
@@ -199,20 +223,25 @@ impl Node {
     }
 
     /// A call that changes it is sent.
-    pub(super) fn begin_change(&self) {
+    pub(super) fn begin_change(&self) -> Stamp {
         let mut state = self.lock();
         state.own_changes += 1;
         state.consistency.begin();
+        state.stamp()
     }
 
     /// It was answered, with these states as far as they were told.
-    pub(super) fn end_change(&self, before: Option<WccAttributes>, told: Option<&Told>) -> Taken {
+    pub(super) fn end_change(
+        &self,
+        before: Option<WccAttributes>,
+        told: Option<&Told>,
+    ) -> (Taken, Stamp) {
         let mut state = self.lock();
         state.own_changes += 1;
         if let Some(told) = told {
             if state.is_another(told) {
                 state.consistency.end(None, None);
-                return Taken::Another;
+                return (Taken::Another, state.stamp());
             }
             state.take(told);
         } else {
@@ -221,7 +250,7 @@ impl Node {
         let after = told.map(|told| told.attributes.wcc());
         let verdict = state.consistency.end(before, after);
         state.judge(verdict);
-        Taken::Right
+        (Taken::Right, state.stamp())
     }
 
     /// A name of it was made, moved or removed by us.
@@ -233,20 +262,31 @@ impl Node {
 
     /// As a directory: what names in it are remembered with.
     pub(super) fn epoch(&self) -> Epoch {
+        self.epoch_at(self.stamp())
+    }
+
+    /// What they were remembered with then.
+    pub(super) fn epoch_at(&self, stamp: Stamp) -> Epoch {
         Epoch {
             directory: self.number,
-            changes: self.lock().changes,
+            changes: stamp.changes,
         }
     }
 
-    /// As a directory: stays the same as long as nobody has changed it, and we have not.
-    pub(super) fn stamp(&self) -> (u64, u64) {
-        let state = self.lock();
-        (state.changes, state.own_changes)
+    /// As a directory.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.lock().stamp()
     }
 }
 
 impl State {
+    fn stamp(&self) -> Stamp {
+        Stamp {
+            changes: self.changes,
+            own_changes: self.own_changes,
+        }
+    }
+
     fn is_another(&self, told: &Told) -> bool {
         let told = &told.attributes;
         self.believed

@@ -13,7 +13,7 @@ use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
 use super::names::Names;
-use super::node::{Moment, Node, Taken};
+use super::node::{Moment, Node, Stamp, Taken};
 use super::options::NfsOptions;
 use super::remote::Remote;
 use crate::bytes::Bytes;
@@ -208,21 +208,20 @@ impl Shared {
         self.check(call, node, any_of)
     }
 
-    /// Takes what an answer says of an object that the call has changed.
+    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
     pub(super) fn end_change(
         &self,
         node: &Node,
         wcc: &pagewell_sunrpc::nfs3::WccData,
         sent: Moment,
-    ) -> Change {
+    ) -> (Change, Stamp) {
         let told = wcc.after.map(|after| self.calls.told(&after, sent));
         let before = wcc.before.map(convert::wcc);
-        if node.end_change(before, told.as_ref()) == Taken::Another {
+        let (taken, stamp) = node.end_change(before, told.as_ref());
+        if taken == Taken::Another {
             self.files.forget(node);
         }
-        Change {
-            before,
-            after: node.lock().known(),
-        }
+        let after = node.lock().known();
+        (Change { before, after }, stamp)
     }
 }

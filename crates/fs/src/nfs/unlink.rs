@@ -212,7 +212,9 @@ impl Shared {
             let (change, status) = (NameChange::Remove, failure.status);
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
-        self.names().put(directory.epoch(), name, Meaning::Nothing);
+        let meaning = Meaning::Nothing;
+        self.names()
+            .enter(directory, name, Some(meaning), answer.since);
         Ok(answer.change)
     }
 
@@ -266,16 +268,19 @@ impl Shared {
         (from, from_name): (&Arc<Node>, &[u8]),
         (to, to_name): (&Arc<Node>, &[u8]),
     ) -> Result<(Change, Change)> {
+        let known_at = from.stamp();
         let moved = self.known_meaning(from, from_name);
         let arguments = RenameArguments {
             from: operation(from, from_name)?,
             to: operation(to, to_name)?,
         };
         let is_one = from.number == to.number;
-        from.begin_change();
-        if !is_one {
-            to.begin_change();
-        }
+        let from_begun = from.begin_change();
+        let to_begun = if is_one {
+            from_begun
+        } else {
+            to.begin_change()
+        };
         let answer = self.calls.ask(
             Procedure::Rename,
             call.credentials,
@@ -299,9 +304,9 @@ impl Shared {
                 failure.body.to_directory_wcc,
             ),
         };
-        let from_change = self.end_change(from, &from_wcc, answer.sent);
-        let to_change = if is_one {
-            from_change
+        let (from_change, from_ended) = self.end_change(from, &from_wcc, answer.sent);
+        let (to_change, to_ended) = if is_one {
+            (from_change, from_ended)
         } else {
             self.end_change(to, &to_wcc, answer.sent)
         };
@@ -311,27 +316,17 @@ impl Shared {
             let (status, was_resent) = (failure.status, answer.was_resent);
             self.prove(call, (to, to_name), change, status, was_resent)?;
         }
-        self.note_moved(moved.as_deref(), (from, from_name), (to, to_name));
-        Ok((from_change, to_change))
-    }
-
-    /// Remembers what two names mean after one has moved.
-    fn note_moved(
-        &self,
-        moved: Option<&Node>,
-        (from, from_name): (&Node, &[u8]),
-        (to, to_name): (&Node, &[u8]),
-    ) {
-        let mut names = self.names();
+        // What it was that moved is known when the old name has meant the same all the time.
+        let is_known = from_ended == known_at.next().next();
+        let since = to_ended.ends_alone(to_begun).then_some(to_ended);
+        let meaning = moved.as_ref().filter(|_| is_known);
+        let meaning = meaning.map(|moved| Meaning::Object(moved.id));
         // Not as missing: of two names of one object, a rename leaves both.
-        names.forget(from.epoch(), from_name);
-        match moved {
-            Some(moved) => names.put(to.epoch(), to_name, Meaning::Object(moved.id)),
-            None => names.forget(to.epoch(), to_name),
-        }
-        drop(names);
+        self.names().forget(from.epoch(), from_name);
+        self.names().enter(to, to_name, meaning, since);
         if let Some(moved) = moved {
             moved.excuse();
         }
+        Ok((from_change, to_change))
     }
 }

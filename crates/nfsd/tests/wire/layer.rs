@@ -33,6 +33,9 @@ pub(crate) trait Hook: Send + Sync {
         inner
     }
 
+    /// What is done when a directory was listed, before it is answered.
+    fn listed(&self) {}
+
     /// How stable a write is made, whatever was asked for.
     fn stability(&self, asked: Stability) -> Stability {
         asked
@@ -281,8 +284,11 @@ impl<H: Hook> FileSystem for Layer<H> {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         self.before("read_directory", call, directory)?;
-        self.inner
-            .read_directory(call, directory, cookie, with_attributes, visit)
+        let page = self
+            .inner
+            .read_directory(call, directory, cookie, with_attributes, visit);
+        self.hook.listed();
+        page
     }
 
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {

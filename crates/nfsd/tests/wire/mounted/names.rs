@@ -1,12 +1,14 @@
 //! Names: what they cost, and whose changes are seen when.
 
 use pagewell_fs::{
-    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, NodeKind, SetAttributes,
+    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, NodeKind, Result,
+    SetAttributes,
 };
 use pagewell_sunrpc::nfs3::Procedure;
 
 use super::{Mount, pattern, server};
-use crate::layer::make_file;
+use crate::fixture::{export, ram, serve};
+use crate::layer::{Event, Gate, Hook, Layer, make_file};
 
 #[test]
 fn names_are_asked_for_once() {
@@ -293,4 +295,37 @@ fn rights_are_those_of_who_calls() {
     assert!(mount.filesystem.read(&hasty, &id, 0, 10).is_ok());
     let elsewhere = mount.filesystem.lookup(&hasty, &mount.root(), b"elsewhere");
     assert_eq!(elsewhere.err(), Some(Error::WouldBlock));
+}
+
+/// Answers listings late.
+#[derive(Default)]
+struct ListsLate(Gate);
+
+impl Hook for ListsLate {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if event.may_block {
+            Ok(())
+        } else {
+            Err(Error::WouldBlock)
+        }
+    }
+
+    fn listed(&self) {
+        self.0.pass();
+    }
+}
+
+#[test]
+fn a_listing_that_was_overtaken_is_not_shown_again() {
+    let (layer, hook) = Layer::new(ram(), ListsLate::default());
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    std::thread::scope(|scope| {
+        let listing = scope.spawn(|| mount.list(&mount.root(), false));
+        hook.0.wait_for(1);
+        mount.create("new");
+        hook.0.open();
+        assert!(listing.join().unwrap().is_empty());
+    });
+    assert_eq!(mount.list(&mount.root(), false), ["new"]);
 }
