@@ -348,7 +348,8 @@ impl State {
     }
 
     /// Where all of it lies that may not be at the server, and what is to be given to
-    /// [`Length::cleaned`] or [`Length::committed`] when that is. Of one moment: what is written in between may lie elsewhere.
+    /// [`Length::cleaned`] or [`Length::committed`] when that is. Of one moment: what is written in
+    /// between may lie elsewhere.
     pub(super) fn region_and_writes(&self) -> (Option<Region>, u64) {
         (self.region, self.length.writes())
     }
