@@ -39,7 +39,10 @@ impl Shared {
         let node = self.files.node(id);
         self.check_data(call, &node, Access::READ | Access::EXECUTE)?;
         self.settle(call, &node)?;
-        let size = node.lock().length.get();
+        let (size, ends) = {
+            let state = node.lock();
+            (state.length.get(), state.unexpected_ends)
+        };
         let rest = size.saturating_sub(offset);
         let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
         let mut payload = Payload::Bytes(Vec::new());
@@ -60,7 +63,10 @@ impl Shared {
                 names::CLIENT_READ_MISSES.add(1);
             }
         }
-        // Somebody may have made it shorter, which the answers to the reads have told.
+        // Somebody may have made it shorter, which the answers to the reads have told, or shown.
+        if node.lock().unexpected_ends != ends {
+            self.ask_attributes(call, &node)?;
+        }
         self.end_doubt(call, &node)?;
         let size = node.lock().length.get();
         let there = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);

@@ -139,6 +139,8 @@ pub(super) struct State {
     /// Changes of names in it that are ours, begun or ended.
     pub(super) own_changes: u64,
     pub(super) length: Length,
+    /// READs that met an end where none was known, and told no attributes.
+    pub(super) unexpected_ends: u64,
     pub(super) region: Option<Region>,
     pub(super) uncommitted: Option<Uncommitted>,
     /// What the last WRITE said.
@@ -188,6 +190,7 @@ impl Node {
                 changes_at_open: None,
                 own_changes: 0,
                 length: Length::default(),
+                unexpected_ends: 0,
                 region: None,
                 uncommitted: None,
                 last_verifier: None,

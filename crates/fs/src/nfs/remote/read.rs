@@ -123,6 +123,12 @@ impl Remote {
                     is_end: head.end_of_file,
                 };
                 reading.done += came.bytes.min(reading.request.len() - reading.done);
+                let is_short = came.is_end && reading.done < reading.request.len();
+                if is_short && head.file_attributes.is_none() {
+                    let mut state = reading.node.lock();
+                    state.unexpected_ends += 1;
+                    state.doubt();
+                }
                 self.go_on_reading(reading, &came);
             }
             Err(failure) if is_not_ready(failure.status) => self.read_later(reading),

@@ -6,7 +6,9 @@ mod faults;
 mod forgetful;
 mod model;
 mod names;
+mod untold;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions};
@@ -40,7 +42,11 @@ impl Mount {
     }
 
     fn with_cache(server: &Server, options: &str, cache: CacheOptions) -> Self {
-        let url = format!("nfs://{}/?{options}", server.address());
+        Self::at(server.address(), options, cache)
+    }
+
+    fn at(address: SocketAddr, options: &str, cache: CacheOptions) -> Self {
+        let url = format!("nfs://{address}/?{options}");
         let cache = Cache::new(cache).expect("a cache");
         let filesystem = NfsFileSystem::mount(&Url::parse(&url).expect("a URL"), &cache);
         Self {

@@ -1,0 +1,196 @@
+//! Servers that tell no attributes where they need not.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Result, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use pagewell_cache::CacheOptions;
+use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::Procedure;
+
+use super::{Mount, pattern, server};
+use crate::layer::make_file;
+
+/// Bytes of a call up to its procedure (RFC 5531 section 9).
+const PROCEDURE_AT: usize = 20;
+/// Bytes of an answer without a verifier up to the status of NFS.
+const STATUS_AT: usize = 24;
+/// Bytes of `fattr3` and `wcc_attr` (RFC 1813 section 2.6).
+const ATTRIBUTES_BYTES: usize = 84;
+const WCC_BYTES: usize = 24;
+
+/// Procedures by transaction.
+type Asked = Mutex<HashMap<[u8; 4], u32>>;
+
+/// Stands between client and server, and takes attributes out of answers.
+struct Silencer {
+    address: SocketAddr,
+    has_ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Silencer {
+    fn new(server: &Server) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let (ends, server) = (has_ended.clone(), server.address());
+        let thread = std::thread::spawn(move || {
+            std::thread::scope(|scope| {
+                for client in listener.incoming() {
+                    if ends.load(Ordering::Acquire) {
+                        return;
+                    }
+                    let client = client.unwrap();
+                    let server = TcpStream::connect(server).unwrap();
+                    let (from, to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                    let asked = Arc::new(Asked::default());
+                    let known = asked.clone();
+                    scope.spawn(move || {
+                        pass_on(from, to, |record| {
+                            let number = word(record, PROCEDURE_AT);
+                            known.lock().unwrap().insert(transaction(record), number);
+                        })
+                    });
+                    scope.spawn(move || {
+                        pass_on(server, client, |record| {
+                            let number = asked.lock().unwrap().remove(&transaction(record));
+                            silence(record, number.unwrap());
+                        })
+                    });
+                }
+            });
+        });
+        Self {
+            address,
+            has_ended,
+            thread: Some(thread),
+        }
+    }
+
+    fn mount(&self, options: &str) -> Mount {
+        Mount::at(self.address, options, CacheOptions::new(32 << 20))
+    }
+}
+
+impl Drop for Silencer {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Release);
+        drop(TcpStream::connect(self.address));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn word(record: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes(record[at..at + 4].try_into().unwrap())
+}
+
+fn transaction(record: &[u8]) -> [u8; 4] {
+    record[..4].try_into().unwrap()
+}
+
+/// Passes records on until one of the two has gone.
+fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut Vec<u8>)) {
+    let mut record = Vec::new();
+    while read_record(&mut from, &mut record).is_ok() {
+        change(&mut record);
+        let mark = 1 << 31 | u32::try_from(record.len()).unwrap();
+        let mut all = mark.to_be_bytes().to_vec();
+        all.extend_from_slice(&record);
+        if to.write_all(&all).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = from.shutdown(Shutdown::Both);
+}
+
+fn read_record(from: &mut TcpStream, record: &mut Vec<u8>) -> Result<()> {
+    record.clear();
+    loop {
+        let mut mark = [0; 4];
+        from.read_exact(&mut mark)?;
+        let mark = u32::from_be_bytes(mark);
+        let (begins, length) = (record.len(), (mark & 0x7fff_ffff) as usize);
+        if length > 4 << 20 {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        record.resize(begins + length, 0);
+        from.read_exact(&mut record[begins..])?;
+        if mark >> 31 == 1 {
+            return Ok(());
+        }
+    }
+}
+
+/// Takes attributes out that come first in an answer: what MOUNT answers has none.
+fn silence(record: &mut Vec<u8>, number: u32) {
+    if record.len() < STATUS_AT + 8 {
+        return;
+    }
+    let is = |procedure: Procedure| procedure.number() == number;
+    let mut at = STATUS_AT + 4;
+    let mut take = |bytes: usize| {
+        if word(record, at) == 1 {
+            record.drain(at + 4..at + 4 + bytes);
+            record[at + 3] = 0;
+        }
+        at += 4;
+    };
+    if is(Procedure::Read) {
+        take(ATTRIBUTES_BYTES);
+    }
+    let directories = u32::from(is(Procedure::Rename));
+    let files = [Procedure::Write, Procedure::Commit, Procedure::Setattr];
+    let names = [Procedure::Remove, Procedure::Rmdir, Procedure::Rename];
+    let is_change = files.into_iter().chain(names).any(is);
+    for _ in 0..u32::from(is_change) + directories {
+        take(WCC_BYTES);
+        take(ATTRIBUTES_BYTES);
+    }
+}
+
+#[test]
+fn a_file_that_another_client_cuts_off_gives_short_data() {
+    let (server, memory) = server();
+    let bytes = pattern(1 << 20, 4);
+    make_file(&*memory, b"file", &bytes);
+    let silencer = Silencer::new(&server);
+    let mount = silencer.mount("rsize=64k&readahead=0");
+    let id = mount.lookup("file").unwrap();
+    assert!(mount.read_by(&id, 4096).unwrap() == bytes);
+    drop(mount);
+    let mount = silencer.mount("rsize=64k&readahead=0");
+    let opened = mount.open(&id);
+    Mount::new(&server, "").truncate(&id, 100_000);
+    assert!(mount.read_by(&id, 50_000).unwrap() == bytes[..100_000]);
+    drop(opened);
+}
+
+#[test]
+fn what_is_written_is_there() {
+    let (server, _) = server();
+    let silencer = Silencer::new(&server);
+    let mount = silencer.mount("wsize=16k");
+    let id = mount.create("file");
+    let mut expected = Vec::new();
+    for round in 0..5 {
+        let bytes = pattern(50_000, round);
+        mount.write(&id, expected.len() as u64, &bytes).unwrap();
+        expected.extend_from_slice(&bytes);
+        let size = mount.attributes(&id).size;
+        assert_eq!(size, expected.len() as u64);
+        assert!(mount.read(&id).unwrap() == expected);
+        let cut = size - 7000;
+        mount.truncate(&id, cut);
+        assert_eq!(mount.attributes(&id).size, cut);
+        expected.truncate(usize::try_from(cut).unwrap());
+        mount.close(&id).unwrap();
+        assert!(Mount::new(&server, "").read(&id).unwrap() == expected);
+    }
+}
