@@ -18,7 +18,8 @@
 //!
 //! An edge without its beginning is taken for ours where that only concerns data of a file that two
 //! clients write at the same time, of which nothing is promised; and for somebody else's in a
-//! directory, where a name that others made would never be seen.
+//! directory, where a name that others made would never be seen. The same holds for an edge without
+//! its end: then nothing is known, and the next state that is told is that of an unknown time later.
 //!
 //! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
 //! of it: that object is *excused* for its next change of nothing but that time.
@@ -65,6 +66,8 @@ pub(super) struct Consistency {
     loose: Vec<Edge>,
     theirs: bool,
     untold: bool,
+    /// What was known is lost, and others may have changed it since.
+    lost: bool,
     excused: bool,
 }
 
@@ -78,6 +81,7 @@ impl Consistency {
             loose: Vec::new(),
             theirs: false,
             untold: false,
+            lost: false,
             excused: false,
         }
     }
@@ -131,6 +135,7 @@ impl Consistency {
             }
             Some(known) if excused && same_data(&known, &now) => Verdict::Ours,
             Some(_) => Verdict::Theirs,
+            None if std::mem::take(&mut self.lost) => Verdict::Theirs,
             None => Verdict::Ours,
         };
         self.known = Some(now);
@@ -176,6 +181,8 @@ impl Consistency {
         let loose = std::mem::take(&mut self.loose);
         let theirs = std::mem::take(&mut self.theirs) || !loose.is_empty();
         let untold = std::mem::take(&mut self.untold);
+        let theirs = theirs || !untold && self.lost;
+        self.lost = untold && self.missing == Missing::Theirs;
         let states = std::mem::take(&mut self.reached);
         let all = states
             .into_iter()
@@ -256,6 +263,18 @@ mod tests {
         directory.begin();
         assert_eq!(directory.end(None, Some(state(2))), Verdict::Theirs);
         assert_eq!(directory.look(state(2)), Verdict::Ours);
+        directory.begin();
+        assert_eq!(directory.end(Some(state(2)), None), Verdict::Ours);
+        assert_eq!(directory.look(state(3)), Verdict::Theirs);
+        assert_eq!(directory.look(state(3)), Verdict::Ours);
+        for _ in 0..2 {
+            directory.begin();
+            assert_eq!(directory.end(None, None), Verdict::Ours);
+        }
+        directory.begin();
+        let told = directory.end(Some(state(5)), Some(state(6)));
+        assert_eq!(told, Verdict::Theirs, "somebody may have been there before");
+        assert_eq!(directory.look(state(6)), Verdict::Ours);
     }
 
     #[test]

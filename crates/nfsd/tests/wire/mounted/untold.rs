@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use pagewell_cache::CacheOptions;
+use pagewell_fs::{Error, FileSystem};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -193,4 +194,25 @@ fn what_is_written_is_there() {
         mount.close(&id).unwrap();
         assert!(Mount::new(&server, "").read(&id).unwrap() == expected);
     }
+}
+
+#[test]
+fn names_that_others_make_beside_ours_are_seen() {
+    let (server, _) = server();
+    let silencer = Silencer::new(&server);
+    let (mount, other) = (silencer.mount(""), Mount::new(&server, ""));
+    mount.create("ours");
+    assert_eq!(mount.lookup("theirs"), Err(Error::NotFound));
+    // Not told: what comes next may be ours, as far as times say.
+    let remove = |mount: &Mount, name: &[u8]| {
+        let root = mount.root();
+        mount.filesystem.remove(&mount.call(), &root, name).unwrap();
+    };
+    remove(&mount, b"ours");
+    let theirs = other.create("theirs");
+    assert_eq!(mount.lookup("theirs"), Ok(theirs));
+    mount.create("again");
+    remove(&mount, b"again");
+    remove(&other, b"theirs");
+    assert_eq!(mount.lookup("theirs"), Err(Error::NotFound));
 }
