@@ -19,7 +19,7 @@
 //! An edge without its beginning is taken for ours where that only concerns data of a file that two
 //! clients write at the same time, of which nothing is promised; and for somebody else's in a
 //! directory, where a name that others made would never be seen. The same holds for an edge without
-//! its end: then nothing is known, and the next state that is told is that of an unknown time later.
+//! its end: nothing is known then, and the next state that is told is one of any time later.
 //!
 //! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
 //! of it: that object is *excused* for its next change of nothing but that time.
