@@ -12,6 +12,7 @@
 //!
 //! Few directories have listings kept, and of a large one only the last pages.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ use crate::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, R
 /// Entries kept of one directory.
 const ENTRIES_MAX: usize = 32_768;
 /// Pages that one call may ask for: of a directory with millions of names, and not without end.
-const PAGES_MAX: u32 = 1 << 16;
+const PAGES_MAX: usize = 1 << 16;
 /// Directories with listings.
 const LISTINGS_MAX: usize = 16;
 /// Largest page that is asked for, in bytes.
@@ -127,8 +128,11 @@ impl Shared {
         let node = self.directory(call, directory)?;
         self.check(call, &node, Access::READ)?;
         let mut cookie = cookie;
-        let mut pages = 0;
+        let mut begun = HashSet::new();
         loop {
+            if begun.len() == PAGES_MAX || !begun.insert(cookie) {
+                return Err(Error::Io("the listing does not end".to_owned()));
+            }
             let kept = self.kept(&node, cookie, with_attributes);
             let spot = match kept {
                 Some(spot) => {
@@ -152,10 +156,6 @@ impl Shared {
                 });
             }
             cookie = spot.page.next;
-            pages += 1;
-            if pages == PAGES_MAX {
-                return Err(Error::Io("the listing does not end".to_owned()));
-            }
         }
     }
 
@@ -225,8 +225,8 @@ impl Shared {
             }
         };
         self.look(node, answer.directory.as_ref(), sent)?;
-        let is_stuck = |entry: &(Listed, _)| entry.0.cookie == cookie;
-        if answer.entries.is_empty() && !answer.is_last || answer.entries.iter().any(is_stuck) {
+        let cookies = answer.entries.iter().map(|(listed, _)| listed.cookie);
+        if answer.entries.is_empty() && !answer.is_last || goes_back(cookie, cookies) {
             return Err(Error::Io("the listing does not go on".to_owned()));
         }
         let next = answer
@@ -341,6 +341,21 @@ impl Shared {
     }
 }
 
+/// Whether who goes on after some entry of a page would come to where he was before. Neighbours may
+/// share a cookie, as servers have that make them of hashes.
+fn goes_back(after: u64, cookies: impl Iterator<Item = u64>) -> bool {
+    // The first page comes after none.
+    let mut seen = HashSet::from([0, after]);
+    let mut last = None;
+    for cookie in cookies {
+        if last != Some(cookie) && !seen.insert(cookie) {
+            return true;
+        }
+        last = Some(cookie);
+    }
+    false
+}
+
 fn with_attributes(page: &ReaddirPlusOk<'_>) -> Answer {
     let listed = page.entries.iter().map(|entry| {
         let id = entry.handle.and_then(|handle| convert::id(handle).ok());
@@ -418,6 +433,16 @@ mod tests {
         let mut unfinished = Listing::default();
         unfinished.push(page(0, 1..5, false));
         assert!(unfinished.find(4).is_none());
+    }
+
+    #[test]
+    fn a_page_that_leads_back_is_known() {
+        for (after, cookies) in [(0, vec![]), (4, vec![5, 9, 2]), (4, vec![5, 5, 5, 6])] {
+            assert!(!goes_back(after, cookies.into_iter()));
+        }
+        for cookies in [vec![4], vec![5, 4], vec![5, 0], vec![5, 6, 5]] {
+            assert!(goes_back(4, cookies.into_iter()));
+        }
     }
 
     #[test]

@@ -33,6 +33,11 @@ pub(crate) trait Hook: Send + Sync {
         inner
     }
 
+    /// What clients see instead of a cookie.
+    fn cookie(&self, inner: u64) -> u64 {
+        inner
+    }
+
     /// What is done when a directory was listed, before it is answered.
     fn listed(&self) {}
 
@@ -284,9 +289,13 @@ impl<H: Hook> FileSystem for Layer<H> {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         self.before("read_directory", call, directory)?;
+        let mut visit = |entry: &DirectoryEntry<'_>| {
+            let cookie = self.hook.cookie(entry.cookie);
+            visit(&DirectoryEntry { cookie, ..*entry })
+        };
         let page = self
             .inner
-            .read_directory(call, directory, cookie, with_attributes, visit);
+            .read_directory(call, directory, cookie, with_attributes, &mut visit);
         self.hook.listed();
         page
     }

@@ -265,3 +265,49 @@ fn mounts_that_cannot_be_say_why() {
         assert!(!error.contains('\n'), "{error}");
     }
 }
+
+/// Gives cookies that lead back.
+struct LeadsBack {
+    /// To here.
+    to: u64,
+    /// From here on.
+    from: u64,
+}
+
+impl Hook for LeadsBack {
+    fn before(&self, _: &Event<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn cookie(&self, inner: u64) -> u64 {
+        if inner < self.from {
+            inner
+        } else {
+            inner - self.from + self.to
+        }
+    }
+}
+
+#[test]
+fn listings_that_lead_back_end_with_an_error() {
+    // Within a page, and from one page to another.
+    for (to, from) in [(4, 8), (700, 3000)] {
+        let memory = ram();
+        for number in 0..4000 {
+            make_file(&*memory, format!("file{number}").as_bytes(), b"");
+        }
+        let (layer, _) = Layer::new(memory, LeadsBack { to, from });
+        let server = serve(vec![export("/", layer)]);
+        let mount = Mount::new(&server, "");
+        let mut visited = 0;
+        let mut visit = |_: &pagewell_fs::DirectoryEntry<'_>| {
+            visited += 1;
+            visited < 1_000_000
+        };
+        let listed =
+            mount
+                .filesystem
+                .read_directory(&mount.call(), &mount.root(), 0, true, &mut visit);
+        assert!(matches!(listed, Err(Error::Io(_))), "{listed:?}");
+    }
+}
