@@ -25,8 +25,8 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::Decode;
 
 use super::convert;
-use super::names::Meaning;
-use super::node::{Moment, Node, Stamp};
+use super::names::{Meaning, Stamp};
+use super::node::{Moment, Node};
 use super::shared::Shared;
 use crate::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 

@@ -4,7 +4,8 @@ use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccDat
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::convert;
-use super::node::{Moment, Node, Stamp};
+use super::names::Stamp;
+use super::node::{Moment, Node};
 use super::repeat::NameChange;
 use super::shared::Shared;
 use crate::{Call, Change, Entry, Error, Result};

@@ -15,7 +15,7 @@ use pagewell_sunrpc::client::EncodedCredential;
 
 use super::length::Length;
 use super::listing::Listing;
-use super::names::Epoch;
+use super::names::{Epoch, Stamp};
 use super::regions::Region;
 use super::silly::Silly;
 use super::wcc::{Consistency, Missing, Verdict, newness};
@@ -55,30 +55,6 @@ pub(super) struct Told {
     pub(super) answered: Moment,
     /// Until when they are believed.
     pub(super) until: Instant,
-}
-
-/// Stays the same as long as nobody has changed a directory, and we have not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp {
-    /// [`State::changes`]
-    changes: u64,
-    /// [`State::own_changes`]
-    own_changes: u64,
-}
-
-impl Stamp {
-    /// What it is when a change of ours has begun, or ended, and nothing else has happened.
-    pub(super) fn next(self) -> Self {
-        Self {
-            own_changes: self.own_changes + 1,
-            ..self
-        }
-    }
-
-    /// Whether nothing of ours has happened since `begun` but the end of what began then.
-    pub(super) fn ends_alone(self, begun: Self) -> bool {
-        self.own_changes == begun.next().own_changes
-    }
 }
 
 /// What a change of the server's that was not ours means for who looks.

@@ -12,8 +12,8 @@ use pagewell_sunrpc::nfs3::{
 use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
-use super::names::Names;
-use super::node::{Moment, Node, Stamp, Taken};
+use super::names::{Names, Stamp};
+use super::node::{Moment, Node, Taken};
 use super::options::NfsOptions;
 use super::remote::Remote;
 use crate::bytes::Bytes;
