@@ -63,7 +63,7 @@ impl Shared {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                node.end_change(None, None);
+                node.end_change(None, None, self.calls.now());
                 if attributes.size.is_some() {
                     // It may have been cut off: what is kept of it is not believed.
                     node.lock().changes += 1;

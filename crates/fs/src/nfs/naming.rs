@@ -48,7 +48,7 @@ impl Shared {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                directory.end_change(None, None);
+                directory.end_change(None, None, self.calls.now());
                 return Err(error);
             }
         };

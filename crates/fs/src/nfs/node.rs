@@ -105,6 +105,9 @@ pub(super) struct State {
     at: Moment,
     /// When its length was set: nothing of before tells how long it is.
     cut_at: Moment,
+    /// When a change of ours was answered without attributes: what was on its way then may be of
+    /// before or after.
+    untold_at: Moment,
     consistency: Consistency,
     /// How often somebody else has changed it.
     pub(super) changes: u64,
@@ -160,6 +163,7 @@ impl Node {
                 believed: None,
                 at: Moment(0),
                 cut_at: Moment(0),
+                untold_at: Moment(0),
                 consistency: Consistency::new(Missing::Ours),
                 changes: 0,
                 data_changes: 0,
@@ -209,11 +213,12 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered, with these states as far as they were told.
+    /// It was answered now, with these states as far as they were told.
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
         told: Option<&Told>,
+        now: Moment,
     ) -> (Taken, Stamp) {
         let mut state = self.lock();
         state.own_changes += 1;
@@ -224,6 +229,7 @@ impl Node {
             }
             state.take(told);
         } else {
+            state.untold_at = now;
             state.doubt();
         }
         let after = told.map(|told| told.attributes.wcc());
@@ -284,12 +290,22 @@ impl State {
                 return false;
             }
             if told.sent <= self.at && !newer {
+                if rights(known) != rights(&told.attributes) {
+                    // Within one tick nobody knows which they are now.
+                    self.doubt();
+                }
                 return false;
             }
         } else if told.attributes.file_type.is_directory() && !self.consistency.is_changing() {
             self.consistency = Consistency::new(Missing::Theirs);
         }
-        self.believed = Some((told.attributes, told.until));
+        let is_of_now = told.sent > self.untold_at;
+        let until = if is_of_now {
+            told.until
+        } else {
+            Instant::now()
+        };
+        self.believed = Some((told.attributes, until));
         self.at = told.answered;
         self.length.told(told.attributes.size);
         true
@@ -428,7 +444,7 @@ mod tests {
         let read = moments.now();
         let set = moments.now();
         node.begin_change();
-        node.end_change(None, Some(&told(&moments, set, 10)));
+        node.end_change(None, Some(&told(&moments, set, 10)), moments.now());
         node.lock().cut(10, moments.now());
         assert_eq!(node.look(&told(&moments, read, 1000)), Taken::Right);
         let state = node.lock();
@@ -439,5 +455,31 @@ mod tests {
         assert_eq!(node.look(&told(&moments, later, 500)), Taken::Right);
         let size = node.lock().believed().map(|known| known.size);
         assert_eq!(size, Some(500), "somebody has made it longer");
+    }
+
+    #[test]
+    fn what_was_on_its_way_with_a_change_is_not_believed() {
+        let (moments, node) = (Moments::new(), node());
+        let look = moments.now();
+        node.begin_change();
+        // It was not told what came of it.
+        node.end_change(None, None, moments.now());
+        assert_eq!(node.look(&told(&moments, look, 10)), Taken::Right);
+        assert!(node.lock().believed().is_none() && node.lock().known().is_some());
+        let later = moments.now();
+        assert_eq!(node.look(&told(&moments, later, 10)), Taken::Right);
+        assert!(node.lock().believed().is_some());
+        // Two changes of the mode within one tick.
+        let sent = [moments.now(), moments.now()];
+        let answers = [(sent[1], 0o600), (sent[0], 0o400)];
+        for _ in answers {
+            node.begin_change();
+        }
+        for (sent, mode) in answers {
+            let mut told = told(&moments, sent, 10);
+            told.attributes.mode = mode;
+            node.end_change(None, Some(&told), moments.now());
+        }
+        assert!(node.lock().believed().is_none(), "which was the last?");
     }
 }

@@ -217,7 +217,7 @@ impl Shared {
     ) -> (Change, Stamp) {
         let told = wcc.after.map(|after| self.calls.told(&after, sent));
         let before = wcc.before.map(convert::wcc);
-        let (taken, stamp) = node.end_change(before, told.as_ref());
+        let (taken, stamp) = node.end_change(before, told.as_ref(), self.calls.now());
         if taken == Taken::Another {
             self.files.forget(node);
         }

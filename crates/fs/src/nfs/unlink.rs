@@ -290,9 +290,9 @@ impl Shared {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                from.end_change(None, None);
+                from.end_change(None, None, self.calls.now());
                 if !is_one {
-                    to.end_change(None, None);
+                    to.end_change(None, None, self.calls.now());
                 }
                 return Err(error);
             }

@@ -152,9 +152,11 @@ impl Remote {
         };
         let told = wcc.after.map(|after| self.calls.told(&after, sent));
         // Another object under the same handle shows at the next look.
-        let _ = committing
-            .node
-            .end_change(wcc.before.map(convert::wcc), told.as_ref());
+        let _ = committing.node.end_change(
+            wcc.before.map(convert::wcc),
+            told.as_ref(),
+            self.calls.now(),
+        );
         let ended = match answer {
             Ok(Ok(done)) if done.verifier == committing.verifier => Ended::Done,
             Ok(Ok(_)) => Ended::Forgotten,

@@ -91,7 +91,7 @@ impl Remote {
         let reply = match outcome {
             Ok(reply) => reply,
             Err(error) => {
-                writing.node.end_change(None, None);
+                writing.node.end_change(None, None, self.calls.now());
                 return self.end_unanswered(writing, &error);
             }
         };
@@ -106,7 +106,7 @@ impl Remote {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                writing.node.end_change(None, None);
+                writing.node.end_change(None, None, self.calls.now());
                 return self.end_unanswered(writing, &error);
             }
         };
@@ -116,9 +116,11 @@ impl Remote {
         };
         let told = wcc.after.map(|after| self.calls.told(&after, sent));
         // Another object under the same handle shows at the next look.
-        let _ = writing
-            .node
-            .end_change(wcc.before.map(convert::wcc), told.as_ref());
+        let _ = writing.node.end_change(
+            wcc.before.map(convert::wcc),
+            told.as_ref(),
+            self.calls.now(),
+        );
         match answer {
             Ok(done) => self.go_on_writing(writing, &done),
             Err(failure) if is_not_ready(failure.status) => self.write_later(writing),
