@@ -22,6 +22,8 @@ pub(super) struct Page {
     /// Each of its dirty bytes was written once, and none to the device within the last expiry
     /// interval.
     pub(super) fresh: bool,
+    /// A byte of it was written again while it was dirty or under write-out.
+    pub(super) rewritten: bool,
     /// After a failure, until [`Page::retry_at`].
     pub(super) waiting: bool,
     /// When it is tried again.
@@ -39,6 +41,7 @@ impl Page {
             only_kept: false,
             ready: false,
             fresh: false,
+            rewritten: false,
             waiting: false,
             retry_at: Duration::ZERO,
             retry_delay: Duration::ZERO,
@@ -78,7 +81,11 @@ pub(super) struct File {
     pub(super) pages: BTreeMap<u64, Page>,
     /// Pages with [`Page::ready`].
     pub(super) ready: BTreeSet<u64>,
-    /// Those of them that are due.
+    /// Those of them with nothing but dirty bytes: one write cleans each of them.
+    pub(super) whole: BTreeSet<u64>,
+    /// Those of the others with one range of dirty bytes that was written once.
+    pub(super) cheap: BTreeSet<u64>,
+    /// Those of [`File::ready`] that are due.
     pub(super) due: BTreeMap<u64, Due>,
     /// First bytes of blocks that are due at once, under the rules of the report.
     pub(super) due_blocks: BTreeSet<u64>,

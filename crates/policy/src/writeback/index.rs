@@ -8,6 +8,17 @@ use super::FileNumber;
 use super::file::{Due, File};
 use super::spans::Span;
 
+/// What it costs to clean a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rank {
+    /// One write, and it was worth it.
+    Whole,
+    /// One write.
+    Cheap,
+    /// Several writes, or it will soon be dirty again.
+    Scattered,
+}
+
 /// The index.
 #[derive(Debug)]
 pub(super) struct Index {
@@ -27,6 +38,8 @@ pub(super) struct Index {
     pub(super) retries: BTreeSet<(Duration, FileNumber, u64)>,
     /// Files with pages that may be written.
     pub(super) ready_files: BTreeSet<FileNumber>,
+    /// Those with pages that have nothing but dirty bytes.
+    pub(super) whole_files: BTreeSet<FileNumber>,
     /// Files with pages that are due.
     pub(super) due_files: BTreeSet<FileNumber>,
 }
@@ -42,6 +55,7 @@ impl Index {
             ages: BTreeSet::new(),
             retries: BTreeSet::new(),
             ready_files: BTreeSet::new(),
+            whole_files: BTreeSet::new(),
             due_files: BTreeSet::new(),
         }
     }
@@ -72,6 +86,7 @@ impl Index {
         self.ages.remove(&(page.since, number, page_number));
         file.ready.remove(&page_number);
         file.due.remove(&page_number);
+        self.rank(number, file, page_number, Rank::Scattered);
         if file.ready.is_empty() {
             self.ready_files.remove(&number);
         }
@@ -80,11 +95,28 @@ impl Index {
         }
     }
 
+    /// Notes how much a page that may be written costs.
+    fn rank(&mut self, number: FileNumber, file: &mut File, page: u64, rank: Rank) {
+        match rank {
+            Rank::Cheap => file.cheap.insert(page),
+            _ => file.cheap.remove(&page),
+        };
+        if rank == Rank::Whole {
+            if file.whole.insert(page) {
+                self.whole_files.insert(number);
+            }
+        } else if file.whole.remove(&page) && file.whole.is_empty() {
+            self.whole_files.remove(&number);
+        }
+    }
+
     /// Brings the index up to date with a page whose bytes changed; lets go of a clean page.
     pub(super) fn refresh(&mut self, number: FileNumber, file: &mut File, page_number: u64) {
         let (start, end) = self.span(page_number);
-        let dirty = file.dirty.overlaps(start, end);
-        let may_write = dirty && file.candidate(start, end, self.block_bytes).is_some();
+        let (first, is_one) = file.dirty.first_within(start, end);
+        let dirty = first.is_some();
+        let may_write = dirty
+            && (file.flights.is_empty() || file.candidate(start, end, self.block_bytes).is_some());
         let Some(page) = file.pages.get_mut(&page_number) else {
             return;
         };
@@ -106,6 +138,16 @@ impl Index {
                 file.ready.insert(page_number);
                 self.ready_files.insert(number);
             }
+            let rank = if page.flights > 0 || self.block_bytes.is_some() {
+                Rank::Scattered
+            } else if first == Some((start, end)) {
+                Rank::Whole
+            } else if is_one && !page.rewritten {
+                Rank::Cheap
+            } else {
+                Rank::Scattered
+            };
+            self.rank(number, file, page_number, rank);
         } else {
             self.withdraw(number, file, page_number);
         }

@@ -16,13 +16,14 @@
 //!
 //! A kept page is memory that a writer cannot have, so it counts like a dirty one where writers
 //! ask for room. So that they get it, a flush is wanted when kept pages alone are more than the
-//! background limit, or a quarter of the limit and writers are about to be slowed; and when the
+//! background limit, or an eighth of the limit and writers are about to be slowed; and when the
 //! oldest was kept for as long as a dirty byte may be. After a failure that has to wait, like
 //! writes, but only a moment after a replay.
 //!
-//! Why there is no deadlock: what is dirty and not under write-out is at most the background limit,
-//! half of the limit, or it is being written. A writer who is refused sees the whole limit used.
-//! Then what is kept is at least a quarter when the writes have ended, so a flush is wanted.
+//! Why there is no deadlock: what is dirty and not under write-out is at most seven eighths of the
+//! limit, and a page less than all of it, or it is being written. A writer who is refused sees the
+//! whole limit used. Then what is kept is at least an eighth, and a page, when the writes have
+//! ended, so a flush is wanted.
 
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ use super::{Extent, FileNumber, WriteBack, WriteId};
 
 /// More spans than this make a flush wanted: each costs memory that no limit counts.
 const SPANS_MAX: usize = 65_536;
+/// Kept pages are in the way of writers when they are one part in so many of the background limit.
+const KEPT_DIVISOR: u64 = 4;
 /// The wait after a replay. Short, and always the same: a server that was started again once is
 /// well, and the longer bytes wait for their flush, the likelier it is that they are lost again.
 const REPLAY_DELAY: Duration = Duration::from_millis(10);
@@ -160,9 +163,11 @@ impl WriteBack {
         let limits = self.limits();
         let kept_bytes = self.kept_memory_bytes();
         let is_tight = self.dirty_memory_bytes() > limits.free_run_bytes;
+        let share_bytes = limits.background_bytes / KEPT_DIVISOR;
+        let share_bytes = share_bytes - share_bytes % self.settings.page_bytes;
         let spans: usize = self.files.values().map(|file| file.kept.count()).sum();
         kept_bytes > limits.background_bytes
-            || is_tight && kept_bytes > 0 && kept_bytes >= limits.background_bytes / 2
+            || is_tight && kept_bytes > 0 && kept_bytes >= share_bytes
             || spans > SPANS_MAX
     }
 
@@ -314,27 +319,31 @@ mod tests {
     #[test]
     fn writers_who_are_refused_get_room_by_flushes_whatever_the_limit() {
         for pages in [1, 2, 3, 4, 5, 7, 16, 33] {
-            let mut policy = policy(pages);
-            let mut now = NOW;
-            let mut flushes = 0;
-            for page in 0..500 {
-                let one = bytes(page * PAGE, 100);
-                while policy.admit(FILE, one, now) == Admission::Refused {
-                    let moved = write(&mut policy, now) > 0;
-                    let wanted = policy.wants_flush(now);
-                    assert!(moved || wanted, "nothing helps, {pages} pages, page {page}");
-                    if wanted {
-                        policy.flush_begins();
-                        assert!(!policy.flush_succeeded().is_empty());
-                        flushes += 1;
+            // The limit need not be a number of pages.
+            for more in [0, 1, PAGE / 2, PAGE - 1] {
+                let settings = Settings::new(Rule::Delayed, pages * PAGE + more);
+                let mut policy = WriteBack::new(settings);
+                let mut now = NOW;
+                let mut flushes = 0;
+                for page in 0..500 {
+                    let one = bytes(page * PAGE, 100);
+                    while policy.admit(FILE, one, now) == Admission::Refused {
+                        let moved = write(&mut policy, now) > 0;
+                        let wanted = policy.wants_flush(now);
+                        assert!(moved || wanted, "nothing helps, {pages} pages, page {page}");
+                        if wanted {
+                            policy.flush_begins();
+                            assert!(!policy.flush_succeeded().is_empty());
+                            flushes += 1;
+                        }
                     }
+                    policy.wrote(FILE, one, now);
+                    assert!(policy.dirty_pages() <= pages);
+                    now += Duration::from_millis(1);
                 }
-                policy.wrote(FILE, one, now);
-                assert!(policy.dirty_pages() <= pages);
-                now += Duration::from_millis(1);
+                let least = 500 / pages;
+                assert!(flushes > 0 && flushes <= least * 5, "{flushes} for {pages}");
             }
-            let least = 500 / pages;
-            assert!(flushes > 0 && flushes <= least * 5, "{flushes} for {pages}");
         }
     }
 }

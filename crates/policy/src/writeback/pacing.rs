@@ -23,7 +23,10 @@
 //! clock (at most a second). So files get equal shares whatever the size of their calls.
 //!
 //! The bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s,
-//! in *memory that became clean*: one small range frees a page. A step in which the device had
+//! in *memory that became clean*: one small range frees a page. At first steps are shorter, 25 ms
+//! and then as long as all before, and the average is that of all, the guess counting as one: a
+//! fast device is known for one before much was written that would better have waited. A step in
+//! which the device had
 //! too little to do may raise the estimate, but not lower it. The hard limit rises at once, and
 //! falls by 1/32 per step, never below what is dirty: nobody is stopped because the device became
 //! slow. All other limits follow at once. While more is dirty than the hard limit should be,
@@ -44,10 +47,14 @@ use super::{FileNumber, WriteBack};
 
 /// Length of a measurement.
 const STEP: Duration = Duration::from_millis(200);
+/// Length of the first.
+const STEP_FIRST: Duration = Duration::from_millis(25);
 /// Time over which the bandwidth is averaged.
 const AVERAGE: Duration = Duration::from_secs(3);
 /// The limit falls by one part in this many per step.
 const FALL_DIVISOR: u64 = 32;
+/// Pages with gaps are written when less than one part in this many is left.
+const THIN_DIVISOR: u64 = 8;
 /// Shorter pauses are saved up.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 /// Writers are never slowed to less than this part of the bandwidth.
@@ -62,10 +69,12 @@ const BANDWIDTH_MIN: f64 = 4096.0;
 /// The limits of dirty memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Above it the flusher writes, in bytes.
+    /// Above it the flusher writes pages that are dirty from end to end, in bytes.
     pub background_bytes: u64,
     /// Below it writers are never slowed, in bytes.
     pub free_run_bytes: u64,
+    /// Above it the flusher writes pages with gaps too, in bytes.
+    pub thin_bytes: u64,
     /// Where writers go as fast as the device, in bytes.
     pub setpoint_bytes: u64,
     /// Never exceeded, in bytes.
@@ -115,6 +124,8 @@ pub(super) struct Pacing {
     step_busy: Duration,
     step_bytes: u64,
     step_pressed: bool,
+    /// Time that the average is about.
+    measured: Duration,
     clocks: BTreeMap<FileNumber, Clock>,
     clocks_checked: Duration,
 }
@@ -133,6 +144,7 @@ impl Pacing {
             step_busy: Duration::ZERO,
             step_bytes: 0,
             step_pressed: false,
+            measured: STEP_FIRST,
             clocks: BTreeMap::new(),
             clocks_checked: Duration::ZERO,
         };
@@ -169,11 +181,17 @@ impl Pacing {
         let wanted_bytes = self.target().min(hard_bytes);
         let background_bytes = wanted_bytes / 2;
         let free_run_bytes = background_bytes.midpoint(wanted_bytes);
+        // A page less than there is room for, at least: who is refused must find that something is
+        // written.
+        let whole_bytes = wanted_bytes - wanted_bytes % self.page_bytes;
+        let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.page_bytes);
+        let thin_bytes = whole_bytes.saturating_sub(left_bytes);
         let bandwidth = self.bandwidth as u64;
         let least = FLIGHT_BYTES_MIN.min(self.flight_bytes_max);
         Limits {
             background_bytes,
             free_run_bytes,
+            thin_bytes,
             setpoint_bytes: free_run_bytes.midpoint(wanted_bytes),
             hard_bytes,
             flight_bytes_max: (bandwidth / FLIGHT_SECOND_DIVISOR)
@@ -282,13 +300,15 @@ impl Pacing {
         self.step_busy = self.step_busy.saturating_add(busy);
         self.step_bytes = self.step_bytes.saturating_add(bytes);
         self.step_pressed |= dirty_bytes > self.limits().background_bytes;
-        if self.step_busy < STEP {
+        if self.step_busy < STEP.min(self.measured) {
             return measured;
         }
         measured.steps = 1;
         let sample = self.step_bytes as f64 / self.step_busy.as_secs_f64();
         if sample >= self.bandwidth || self.step_pressed {
-            let weight = (self.step_busy.as_secs_f64() / AVERAGE.as_secs_f64()).min(1.0);
+            self.measured = self.measured.saturating_add(self.step_busy).min(AVERAGE);
+            let weight = self.step_busy.as_secs_f64() / self.measured.as_secs_f64();
+            let weight = weight.min(1.0);
             self.bandwidth += (sample - self.bandwidth) * weight;
             self.bandwidth = self.bandwidth.max(BANDWIDTH_MIN);
         } else {

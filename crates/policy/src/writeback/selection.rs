@@ -1,14 +1,34 @@
 //! What to write next.
 //!
 //! In this order: blocks that the report's rules want at once; tagged bytes, the tags taking turns;
-//! pages that are due (dirty for 30 s, to be retried, or behind a sequential writer); any page,
-//! while dirty memory is above the background limit. After four of the longest writes of tagged
+//! pages that are due (dirty for 30 s, to be retried, or behind a sequential writer); whole pages,
+//! while dirty memory is above the background limit; any page, when all but an eighth of the limit is
+//! dirty, until that is half way back to the background limit. After four of the longest writes of tagged
 //! bytes the others have one, so that endless commits starve nobody.
 //!
 //! Files take turns. A file keeps its turn for a chunk: half a second of bandwidth, at most 1/8 of
 //! the hard limit, at least 4 MiB. Within a file the writes ascend from where the last one ended
 //! and begin anew at the lowest (C-LOOK), so that a writer at the beginning does not keep
 //! those at the end from being written.
+//!
+//! **Whole pages first.** What memory costs is pages, what writing costs is writes. A page that is
+//! dirty from end to end is cleaned by one write, often shared with its neighbours, and nothing is
+//! gained by waiting. One with gaps costs a write for each range, and each gap that is filled later
+//! saves one. So pages with gaps stay while there is room. When there is none, those go first that
+//! cost one write and in which nothing was written twice (*cheap* ones): pages in which much has
+//! gathered stay and become whole.
+//!
+//! ```text
+//!   |####|####|    |#   |# # | ## |####|      pages, # dirty
+//!    1st  1st       3rd  4th   3rd  2nd       above the background limit: 1st, 2nd;
+//!    one write                                above 7/8: 3rd; if there are none: 4th
+//! ```
+//!
+//! Blocks in random order, each once, over N pages, with room for L pages with gaps: pages that
+//! stay from beginning to end cost one write or less, all others a write for each block. With 16
+//! blocks in a page this is `1 - 15/16 x L/N` writes for each block, and no choice of pages does
+//! much better, as no page becomes whole before nearly all blocks were written. Ascending order
+//! alone throws pages out when they cost most, half full.
 //!
 //! A write grows over adjacent dirty bytes, and stops at bytes that are under write-out, at a page
 //! that waits after a failure, and at the longest write: what the device likes, and a third of
@@ -20,11 +40,15 @@
 //!
 //! Enough under write-out stops everything, until it is down to 2/3.
 //!
-//! Known weakness: a write never grows over clean bytes, so small random writes are not merged.
+//! Known weaknesses: a write never grows over clean bytes, so small random writes over more than
+//! memory may hold are not merged. A cheap page that is written again and again, but not while it
+//! is dirty, goes each time, though one with gaps that nobody fills any more would be the better
+//! one; that one goes when it expires.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::file::{Due, Flight};
+use super::file::{Due, File, Flight};
 use super::spans::Span;
 use super::state::Flying;
 use super::{Extent, FileNumber, Rule, Tag, Write, WriteBack, WriteId};
@@ -56,6 +80,7 @@ impl WriteBack {
         let now = self.advance(now);
         self.end_waits(now);
         self.expire(now);
+        self.thinning = self.is_thinning();
         if self.is_flight_full() {
             return None;
         }
@@ -86,7 +111,7 @@ impl WriteBack {
     pub(super) fn has_work(&self) -> bool {
         !self.due_blocks.is_empty()
             || !self.index.due_files.is_empty()
-            || (self.is_above_background() && !self.index.ready_files.is_empty())
+            || self.background_files(false).is_some()
             || self
                 .tags
                 .waiting
@@ -94,12 +119,33 @@ impl WriteBack {
                 .any(|&tag| self.tagged(tag).is_some())
     }
 
-    fn is_above_background(&self) -> bool {
-        let dirty_bytes = self
-            .index
-            .unwritten_pages
-            .saturating_mul(self.settings.page_bytes);
-        dirty_bytes > self.pacing.limits().background_bytes
+    /// The files with pages that are written because so much memory is dirty, and whether it has to
+    /// be the whole pages of them.
+    fn background_files(&self, is_turn: bool) -> Option<(&BTreeSet<FileNumber>, bool)> {
+        let (whole, ready) = (&self.index.whole_files, &self.index.ready_files);
+        if self.unwritten_bytes() <= self.pacing.limits().background_bytes {
+            return None;
+        }
+        let thinned = (self.is_thinning() && !ready.is_empty()).then_some((ready, false));
+        if whole.is_empty() || is_turn && thinned.is_some() {
+            return thinned;
+        }
+        Some((whole, true))
+    }
+
+    fn unwritten_bytes(&self) -> u64 {
+        let pages = self.index.unwritten_pages;
+        pages.saturating_mul(self.settings.page_bytes)
+    }
+
+    /// Whether pages with gaps are written: from the one limit down to the other.
+    pub(super) fn is_thinning(&self) -> bool {
+        let limits = self.pacing.limits();
+        let most_bytes = match self.thinning {
+            true => limits.background_bytes.midpoint(limits.thin_bytes),
+            false => limits.thin_bytes,
+        };
+        self.index.block_bytes.is_some() || self.unwritten_bytes() > most_bytes
     }
 
     /// Pages whose time after a failure is over are due again.
@@ -192,7 +238,7 @@ impl WriteBack {
                 self.turn.file = self.tags.last_file;
                 self.turn.bytes_left = 0;
             }
-            if let Some(other) = self.choose_other() {
+            if let Some(other) = self.choose_other(true) {
                 self.counts.tags_yielded += 1;
                 return Some(other);
             }
@@ -200,7 +246,7 @@ impl WriteBack {
         if let Some((file, span)) = self.choose_tagged() {
             return Some((file, span, Reason::Tag));
         }
-        self.choose_other()
+        self.choose_other(false)
     }
 
     /// What of a tag can be handed out now.
@@ -230,12 +276,16 @@ impl WriteBack {
         Some((file, (start, end)))
     }
 
-    fn choose_other(&mut self) -> Option<(FileNumber, Span, Reason)> {
+    /// What is due or in the way. When it is the turn of those who do not commit (`is_turn`), whole
+    /// pages come first only as long as others may wait.
+    fn choose_other(&mut self, is_turn: bool) -> Option<(FileNumber, Span, Reason)> {
         let due = !self.index.due_files.is_empty();
-        if !due && !self.is_above_background() {
-            return None;
-        }
-        let number = self.take_turn(due)?;
+        let (files, is_whole) = match due {
+            true => (&self.index.due_files, false),
+            false => self.background_files(is_turn)?,
+        };
+        let number = self.turn_of(files)?;
+        self.take_turn(number);
         let file = self.files.get(&number)?;
         // What is left of the page in which the last write ended comes first.
         let last = file.cursor / self.settings.page_bytes;
@@ -250,8 +300,13 @@ impl WriteBack {
             let (&page, &due) = next.or_else(|| file.due.first_key_value())?;
             (page, Reason::Due(due))
         } else {
-            let next = file.ready.range(from..).next();
-            (*next.or_else(|| file.ready.first())?, Reason::Background)
+            let pages = match is_whole {
+                true => &file.whole,
+                false if file.cheap.is_empty() => &file.ready,
+                false => &file.cheap,
+            };
+            let next = pages.range(from..).next();
+            (*next.or_else(|| pages.first())?, Reason::Background)
         };
         let byte = if page == last { byte } else { 0 };
         let span = self.grow(number, page, byte)?;
@@ -260,28 +315,48 @@ impl WriteBack {
     }
 
     /// The file whose turn it is.
-    fn take_turn(&mut self, due: bool) -> Option<FileNumber> {
-        let files = match due {
-            true => &self.index.due_files,
-            false => &self.index.ready_files,
-        };
+    fn turn_of(&self, files: &BTreeSet<FileNumber>) -> Option<FileNumber> {
         let last = self.turn.file;
-        if let Some(file) = last
-            && self.turn.bytes_left > 0
-            && files.contains(&file)
-        {
+        let stays = |file: &FileNumber| self.turn.bytes_left > 0 && files.contains(file);
+        if last.as_ref().is_some_and(stays) {
             return last;
         }
         let after = last.map_or(0, |file| file.0.saturating_add(1));
         let next = files.range(FileNumber(after)..).next();
-        let file = *next.or_else(|| files.first())?;
+        next.or_else(|| files.first()).copied()
+    }
+
+    /// A file has its turn, still or from now on.
+    fn take_turn(&mut self, file: FileNumber) {
+        let last = self.turn.file;
+        if last == Some(file) && self.turn.bytes_left > 0 {
+            return;
+        }
         if last != Some(file) {
             self.counts.turns += 1;
             self.counts.chunks_used_up += u64::from(last.is_some() && self.turn.bytes_left == 0);
         }
         self.turn.file = Some(file);
         self.turn.bytes_left = self.pacing.chunk_bytes();
-        Some(file)
+    }
+
+    /// Where a write begins that would begin at a byte: what is dirty in the page before goes along
+    /// when it touches, as it would be a write of its own later. Not a whole page: that has come
+    /// anew behind the last write, and is not next.
+    fn begin(&self, file: &File, byte: u64) -> u64 {
+        let before = match byte.checked_sub(1) {
+            Some(last) if byte.is_multiple_of(self.settings.page_bytes) => {
+                last / self.settings.page_bytes
+            }
+            _ => return byte,
+        };
+        let (start, _) = self.index.span(before);
+        if !file.ready.contains(&before) || file.whole.contains(&before) {
+            return byte;
+        }
+        let range = file.dirty.within(start, byte).last();
+        let is_free = |&(from, to): &Span| to == byte && !file.is_flying(from, to);
+        range.filter(is_free).map_or(byte, |(from, _)| from)
     }
 
     /// The write that begins in a page, at a byte or after it.
@@ -293,6 +368,7 @@ impl WriteBack {
         if block_bytes.is_some() {
             return Some((start, end));
         }
+        let start = self.begin(file, start);
         let most = start.saturating_add(self.cluster_bytes());
         let mut page = page;
         while end < most && end == self.index.span(page).1 {

@@ -4,14 +4,16 @@
 //!  0        background       free run    setpoint      hard
 //!  +------------+---------------+-----------+-----------+--> dirty memory
 //!   nothing      the flusher     writers pause,          writers
-//!   written      writes          the longer the          wait
-//!                                further right
+//!   written      writes whole    the longer the          wait
+//!                pages           further right
+//!                                            others written too
 //! ```
 //!
 //! | constant | value | reason |
 //! |---|---|---|
 //! | hard limit | 2 s of the device | how long a commit may take, in time and not in bytes |
 //! | background | half of it | room for a burst on one side, work to sort on the other |
+//! | pages with gaps | 7/8 of it | they may become whole; a page is left for who comes |
 //! | pause | at most 200 ms | longer ones are felt as a hang (Linux) |
 //! | expire, tick | 30 s, 5 s | what a crash may cost, how often one looks (4.xBSD, Linux) |
 //! | under write-out | 1 to 16 MiB, low mark 2/3 | busy device, short queue (FreeBSD) |

@@ -84,6 +84,12 @@ impl Spans {
             .filter(|(low, high)| low < high)
     }
 
+    /// The first part of `start..end` that is in the set, and whether there is no other.
+    pub(super) fn first_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
+        let mut parts = self.within(start, end);
+        (parts.next(), parts.next().is_none())
+    }
+
     /// Whether any byte of `start..end` is in the set.
     pub(super) fn overlaps(&self, start: u64, end: u64) -> bool {
         self.within(start, end).next().is_some()

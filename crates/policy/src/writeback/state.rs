@@ -43,6 +43,8 @@ pub struct WriteBack {
     pub(super) flight_bytes: u64,
     /// Enough is under write-out; until it is 2/3 of that.
     pub(super) flight_stopped: bool,
+    /// Pages with gaps are written, as there was no room.
+    pub(super) thinning: bool,
     pub(super) due_blocks: VecDeque<(FileNumber, u64)>,
     pub(super) tags: Tags,
     pub(super) turn: Turn,
@@ -67,6 +69,7 @@ impl WriteBack {
             next_id: 0,
             flight_bytes: 0,
             flight_stopped: false,
+            thinning: false,
             due_blocks: VecDeque::new(),
             tags: Tags::default(),
             turn: Turn::default(),

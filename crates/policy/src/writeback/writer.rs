@@ -126,6 +126,7 @@ impl WriteBack {
                 page
             });
             page.fresh &= once;
+            page.rewritten |= !once;
             if !page.dirty {
                 page.since = now;
             }

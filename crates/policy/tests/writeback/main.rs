@@ -5,6 +5,7 @@
 
 mod fuzz;
 mod model;
+mod random;
 mod reasons;
 mod report;
 mod schedules;

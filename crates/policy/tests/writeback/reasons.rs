@@ -61,30 +61,114 @@ fn expired_pages_are_written_at_the_tick_in_ascending_order_and_older_ones_go_al
     assert_eq!(policy.counts().expired_writes, 2);
 }
 
+/// Dirties a whole page, of which nobody can say that it is written sequentially.
+fn fill(policy: &mut WriteBack, page: u64, now: Duration) -> Urgency {
+    policy.wrote(FILE, extent(page * PAGE + PAGE / 2, PAGE / 2), now);
+    policy.wrote(FILE, extent(page * PAGE, PAGE / 2 + 1), now)
+}
+
 #[test]
 fn above_the_background_limit_writing_begins_and_ends_there() {
     let mut policy = delayed();
     let background = policy.limits().background_bytes / PAGE;
     for page in 0..background {
-        assert_eq!(
-            touch(&mut policy, FILE, 2 * page, seconds(1)),
-            Urgency::Later
-        );
+        assert_eq!(fill(&mut policy, 2 * page, seconds(1)), Urgency::Later);
     }
     assert_eq!(policy.next(seconds(1)), None);
-    assert_eq!(
-        touch(&mut policy, FILE, 2 * background, seconds(1)),
-        Urgency::Now
-    );
+    assert_eq!(fill(&mut policy, 2 * background, seconds(1)), Urgency::Now);
     assert_eq!(drain(&mut policy, seconds(1)).len(), 1);
     assert_eq!(policy.dirty_pages(), background);
     assert_eq!(policy.counts().background_writes, 1);
     // The next goes on from there.
-    touch(&mut policy, FILE, 0, seconds(1));
-    touch(&mut policy, FILE, 1, seconds(1));
+    fill(&mut policy, 0, seconds(1));
+    fill(&mut policy, 1, seconds(1));
     let next = drain(&mut policy, seconds(1));
     let next: Vec<u64> = next.iter().map(|write| write.extent.offset).collect();
-    assert_eq!(next, [PAGE, 2 * PAGE], "page 0, just written, is not next");
+    assert_eq!(
+        next,
+        [PAGE],
+        "page 0, just written, is not next; 1 and 2 are one write"
+    );
+}
+
+#[test]
+fn pages_with_gaps_are_written_from_seven_eighths_to_half_way_back() {
+    let mut policy = delayed();
+    let limits = policy.limits();
+    let thin = limits.thin_bytes / PAGE;
+    assert_eq!(thin, limits.hard_bytes / PAGE / 8 * 7);
+    for page in 0..thin {
+        assert_eq!(touch(&mut policy, FILE, page, seconds(1)), Urgency::Later);
+    }
+    assert_eq!(policy.next(seconds(1)), None);
+    assert_eq!(touch(&mut policy, FILE, thin, seconds(1)), Urgency::Now);
+    let low = limits.background_bytes.midpoint(limits.thin_bytes) / PAGE;
+    assert_eq!(drain(&mut policy, seconds(1)).len() as u64, thin + 1 - low);
+    assert_eq!(policy.dirty_pages(), low);
+    // Not again before all of the room is used.
+    assert_eq!(
+        touch(&mut policy, FILE, 2 * thin, seconds(1)),
+        Urgency::Later
+    );
+}
+
+#[test]
+fn whole_pages_go_first_then_those_that_cost_one_write_then_the_others() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    let thin = policy.limits().thin_bytes / PAGE;
+    for page in 0..thin {
+        match page % 4 {
+            0 => {
+                policy.wrote(FILE, extent(page * PAGE + 8192, 4096), now);
+                policy.wrote(FILE, extent(page * PAGE + 16384, 4096), now);
+            }
+            1 => {
+                touch(&mut policy, FILE, page, now);
+                touch(&mut policy, FILE, page, now);
+            }
+            2 => {
+                touch(&mut policy, FILE, page, now);
+            }
+            _ => {
+                fill(&mut policy, page, now);
+            }
+        }
+    }
+    let mut kinds = Vec::new();
+    let mut page = thin;
+    // As many as there are: what is written is replaced by pages with two ranges, which are last.
+    while kinds.len() as u64 <= thin / 2 {
+        policy.wrote(FILE, extent(4 * page * PAGE, 4096), now);
+        policy.wrote(FILE, extent(4 * page * PAGE + 8192, 4096), now);
+        page += 1;
+        let writes = drain(&mut policy, now);
+        kinds.extend(writes.iter().map(|write| write.extent.offset / PAGE % 4));
+    }
+    let wholes = (thin / 4) as usize;
+    assert!(kinds[..wholes].iter().all(|kind| *kind == 3));
+    assert!(kinds[wholes..2 * wholes].iter().all(|kind| *kind == 2));
+    assert!(kinds[2 * wholes..].iter().all(|kind| *kind < 2));
+}
+
+#[test]
+fn a_write_of_whole_pages_takes_along_what_touches_them() {
+    let mut policy = delayed();
+    let now = seconds(1);
+    let pages = policy.limits().background_bytes / PAGE;
+    for page in (10..10 + pages).rev() {
+        fill(&mut policy, page, now);
+    }
+    policy.wrote(FILE, extent(10 * PAGE - 100, 100), now);
+    policy.wrote(FILE, extent(10 * PAGE - 300, 100), now);
+    let write = policy.next(now).unwrap();
+    assert_eq!(write.extent.offset, 10 * PAGE - 100);
+    // What is under write-out is left alone.
+    policy.wrote(FILE, extent(0, PAGE - 100), now);
+    let tag = policy.tag(FILE, extent(0, PAGE), now);
+    let first = policy.next(now).unwrap();
+    assert_eq!(first.extent, extent(0, PAGE - 100));
+    assert_eq!(policy.tag_state(tag), TagState::Pending);
 }
 
 #[test]
@@ -226,7 +310,7 @@ fn a_tag_ends_while_its_bytes_are_written_again_and_again() {
 fn endless_commits_starve_nobody() {
     let mut policy = delayed();
     let other = FileNumber(2);
-    let pages = policy.limits().background_bytes / PAGE + 1000;
+    let pages = policy.limits().hard_bytes / PAGE + 1000;
     for page in 0..pages {
         touch(&mut policy, other, 2 * page, seconds(1));
     }
