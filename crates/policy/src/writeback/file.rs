@@ -178,7 +178,8 @@ impl File {
 
     /// Whether any byte of `start..end` waits for a flush.
     pub(super) fn is_kept(&self, start: u64, end: u64) -> bool {
-        self.kept.overlaps(start, end) || self.covered.overlaps(start, end)
+        let holds = |spans: &Spans| !spans.is_empty() && spans.overlaps(start, end);
+        holds(&self.kept) || holds(&self.covered)
     }
 
     pub(super) fn is_gone(&self) -> bool {

@@ -113,8 +113,8 @@ impl Index {
     /// Brings the index up to date with a page whose bytes changed; lets go of a clean page.
     pub(super) fn refresh(&mut self, number: FileNumber, file: &mut File, page_number: u64) {
         let (start, end) = self.span(page_number);
-        let (first, is_one) = file.dirty.first_within(start, end);
-        let dirty = first.is_some();
+        let (range, is_one) = file.dirty.last_within(start, end);
+        let dirty = range.is_some();
         let may_write = dirty
             && (file.flights.is_empty() || file.candidate(start, end, self.block_bytes).is_some());
         let Some(page) = file.pages.get_mut(&page_number) else {
@@ -140,7 +140,7 @@ impl Index {
             }
             let rank = if page.flights > 0 || self.block_bytes.is_some() {
                 Rank::Scattered
-            } else if first == Some((start, end)) {
+            } else if range == Some((start, end)) {
                 Rank::Whole
             } else if is_one && !page.rewritten {
                 Rank::Cheap

@@ -84,10 +84,17 @@ impl Spans {
             .filter(|(low, high)| low < high)
     }
 
-    /// The first part of `start..end` that is in the set, and whether there is no other.
-    pub(super) fn first_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
-        let mut parts = self.within(start, end);
-        (parts.next(), parts.next().is_none())
+    /// The last part of `start..end` that is in the set, and whether there is no other. Looks for
+    /// one place in the set only: it is asked at every write.
+    pub(super) fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
+        let parts = self.ends.range(..end.max(start)).rev();
+        let mut parts = parts.take_while(|(_, high)| **high > start);
+        let last = parts.next();
+        let last = last.map(|(&low, &high)| (low.max(start), high.min(end)));
+        (
+            last.filter(|(low, high)| low < high),
+            parts.next().is_none(),
+        )
     }
 
     /// Whether any byte of `start..end` is in the set.
@@ -147,6 +154,14 @@ mod tests {
         spans.insert(10, 20);
         assert!(spans.overlaps(0, 11) && spans.overlaps(19, 30) && spans.overlaps(12, 13));
         assert!(!spans.overlaps(0, 10) && !spans.overlaps(20, 30) && !spans.overlaps(15, 15));
+        spans.insert(30, 40);
+        assert_eq!(spans.last_within(0, 100), (Some((30, 40)), false));
+        assert_eq!(spans.last_within(15, 35), (Some((30, 35)), false));
+        assert_eq!(spans.last_within(20, 100), (Some((30, 40)), true));
+        assert_eq!(spans.last_within(12, 30), (Some((12, 20)), true));
+        assert_eq!(spans.last_within(20, 30), (None, true));
+        assert_eq!(spans.last_within(35, 35), (None, true));
+        spans.take(30, 40);
         assert!(spans.covers(10, 20) && spans.covers(12, 13) && spans.covers(3, 3));
         assert!(!spans.covers(9, 12) && !spans.covers(12, 21));
         spans.clear();

@@ -92,10 +92,16 @@ impl WriteBack {
         let Some(file) = self.files.get(&number) else {
             return (0, 0);
         };
-        let pages = file.pages.range(self.index.pages(start, end));
-        pages.fold((0, 0), |(held, dirty), (_, page)| {
-            (held + 1, dirty + u64::from(page.dirty))
-        })
+        let numbers = self.index.pages(start, end);
+        if numbers.end - numbers.start == 1 {
+            let page = file.pages.get(&numbers.start);
+            return page.map_or((0, 0), |page| (1, page.dirty.into()));
+        }
+        file.pages
+            .range(numbers)
+            .fold((0, 0), |(held, dirty), (_, page)| {
+                (held + 1, dirty + u64::from(page.dirty))
+            })
     }
 
     /// After a writer put bytes into memory. Says what is to be seen to.
@@ -108,8 +114,13 @@ impl WriteBack {
         self.counts.wrote += 1;
         self.counts.wrote_bytes += end - start;
         let file = self.files.entry(number).or_default();
-        let flying = file.flying(start, end);
-        let flying: u64 = flying.map(|((from, to), _)| to - from).sum();
+        let flying = match file.flights.is_empty() {
+            true => 0,
+            false => {
+                let flying = file.flying(start, end);
+                flying.map(|((from, to), _)| to - from).sum()
+            }
+        };
         self.counts.redirtied_bytes += flying;
         let new = file.dirty.insert(start, end);
         self.counts.rewritten_bytes += end - start - new;
