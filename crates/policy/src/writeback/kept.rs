@@ -139,6 +139,11 @@ impl WriteBack {
         bytes
     }
 
+    /// After [`WriteBack::flush_failed`] of a flush that had been given up: another is on its way.
+    pub fn flush_goes_on(&mut self) {
+        self.flushes.running = true;
+    }
+
     /// Whether a flush is wanted although nobody waits for one.
     #[must_use]
     pub fn wants_flush(&self, now: Duration) -> bool {
@@ -162,7 +167,10 @@ impl WriteBack {
     fn is_pressed(&self) -> bool {
         let limits = self.limits();
         let kept_bytes = self.kept_memory_bytes();
-        let is_tight = self.dirty_memory_bytes() > limits.free_run_bytes;
+        let held_bytes = self.dirty_memory_bytes();
+        // The limit need not be a number of pages.
+        let is_full = held_bytes.saturating_add(self.settings.page_bytes) > limits.hard_bytes;
+        let is_tight = is_full || held_bytes > limits.free_run_bytes;
         let share_bytes = limits.background_bytes / KEPT_DIVISOR;
         let share_bytes = share_bytes - share_bytes % self.settings.page_bytes;
         let spans: usize = self.files.values().map(|file| file.kept.count()).sum();
@@ -314,6 +322,30 @@ mod tests {
         assert!(!policy.wants_flush(at));
         let later = at + policy.settings.expire * 2;
         assert!(policy.wants_flush(later));
+    }
+
+    #[test]
+    fn the_late_failure_of_a_flush_that_was_given_up_is_not_the_end_of_the_next() {
+        let mut policy = policy(100);
+        policy.wrote(FILE, bytes(0, 1000), NOW);
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        write(&mut policy, NOW);
+        policy.flush_begins();
+        policy.flush_failed(false, NOW);
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        write(&mut policy, NOW);
+        policy.flush_begins();
+        // The one before is answered.
+        policy.flush_failed(false, NOW);
+        policy.flush_goes_on();
+        policy.tag(FILE, bytes(0, PAGE), NOW);
+        write(&mut policy, NOW);
+        let later = NOW + policy.settings.expire * 2;
+        assert_eq!(policy.kept_bytes(), 1000);
+        assert!(!policy.wants_flush(later), "one is on its way");
+        assert_eq!(policy.next_at(later), None);
+        policy.flush_succeeded();
+        assert!(policy.wants_flush(later), "it did not cover them");
     }
 
     #[test]
