@@ -5,6 +5,10 @@
 //! brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps at
 //! a time, and one that completes requests inside `submit` does not pump again from there, so
 //! devices that answer at once cannot make it recurse.
+//!
+//! When a merged request fails, its pieces are made again one by one, as the failure may be that of
+//! one of them. They go past the elevator, at once. For it the request has not ended before they
+//! have: a read of these bytes that waits for a write does not pass it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -47,6 +51,22 @@ pub(crate) struct Queue {
     memory_alignment_bytes: usize,
     state: Mutex<State>,
     origin: Instant,
+}
+
+/// A dispatch of which pieces are made again, each by itself. Until the last of them has ended the
+/// elevator holds back what overlaps it.
+struct Unended {
+    queue: Arc<Queue>,
+    id: DispatchId,
+}
+
+impl Drop for Unended {
+    fn drop(&mut self) {
+        self.queue.end(self.id);
+        if !std::thread::panicking() {
+            self.queue.pump();
+        }
+    }
 }
 
 /// Lets others pump when something panics.
@@ -227,8 +247,6 @@ impl Queue {
         fetches: Vec<(Member, Transfer)>,
         outcome: &Outcome,
     ) {
-        let known = lock(&self.state).elevator.complete(id);
-        debug_assert!(known, "{id:?} completed twice");
         let is_write = fetches
             .first()
             .is_some_and(|(_, fetch)| fetch.operation == Operation::Write);
@@ -240,33 +258,65 @@ impl Queue {
         bytes.add(outcome.transferred_bytes as u64);
         let end = offset + outcome.transferred_bytes as u64;
         let alone = fetches.len() == 1;
-        for (member, fetch) in fetches {
+        let fails_alone = |member: &Member, fetch: &Transfer| {
+            // The end of the device is no failure, and nobody asked for a guess.
+            alone
+                || fetch.issuer == Issuer::ReadAhead
+                || end >= self.length_bytes
+                || member.extent.end() <= end
+        };
+        let (ended, again): (Vec<_>, Vec<_>) =
+            { fetches.into_iter() }.partition(|(member, fetch)| fails_alone(member, fetch));
+        if again.is_empty() {
+            self.end(id);
+        }
+        for (member, fetch) in ended {
             let there = end.saturating_sub(member.extent.offset);
             #[allow(clippy::cast_possible_truncation)] // at most the length of memory
             let there = there.min(member.extent.length) as usize;
-            if there as u64 == member.extent.length {
-                (fetch.completion)(there, Ok(()));
-            } else if alone || fetch.issuer == Issuer::ReadAhead || end >= self.length_bytes {
-                // The end of the device is no failure, and nobody asked for a guess.
-                (fetch.completion)(there, outcome.result.clone());
+            let is_whole = there as u64 == member.extent.length;
+            let result = if is_whole {
+                Ok(())
             } else {
-                // What failed may be another's part of the way.
-                CACHE_RETRIES.add(1);
-                self.device.submit(single(fetch));
-            }
+                outcome.result.clone()
+            };
+            (fetch.completion)(there, result);
         }
+        self.again(id, again);
         self.pump();
+    }
+
+    /// Makes pieces of a dispatch again: what failed may be another's part of the way.
+    fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<(Member, Transfer)>) {
+        if pieces.is_empty() {
+            return;
+        }
+        let unended = Arc::new(Unended {
+            queue: self.clone(),
+            id,
+        });
+        for (_, fetch) in pieces {
+            CACHE_RETRIES.add(1);
+            self.device.submit(single(fetch, unended.clone()));
+        }
+    }
+
+    /// A dispatch is over for the elevator.
+    fn end(&self, id: DispatchId) {
+        let known = lock(&self.state).elevator.complete(id);
+        debug_assert!(known, "{id:?} completed twice");
     }
 }
 
-/// A request of its own.
-fn single(fetch: Transfer) -> Request {
+/// A request of its own, of a dispatch that ends with it.
+fn single(fetch: Transfer, unended: Arc<Unended>) -> Request {
     let completion = fetch.completion;
     let (offset, segments, issuer) = (fetch.extent.offset, fetch.segments, fetch.issuer);
     // SAFETY: the memory is valid by the contract of `Queue::submit`.
     let mut request = unsafe {
-        Request::new(fetch.operation, offset, segments, issuer, |outcome| {
+        Request::new(fetch.operation, offset, segments, issuer, move |outcome| {
             completion(outcome.transferred_bytes, outcome.result);
+            drop(unended);
         })
     };
     if fetch.durable {
@@ -321,4 +371,109 @@ fn issuer_of(fetches: &[(Member, Transfer)]) -> Issuer {
             Issuer::Flusher => 3,
         })
         .unwrap_or(Issuer::Reader)
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::collections::VecDeque;
+
+    use pagewell_device::Geometry;
+
+    use super::*;
+
+    /// Keeps requests until the test answers them.
+    #[derive(Default)]
+    struct Slow(Mutex<VecDeque<Request>>);
+
+    #[allow(clippy::expect_used)]
+    impl Slow {
+        fn answer(&self, is_well: bool) {
+            let request = lock(&self.0).pop_front().expect("a request");
+            if is_well {
+                request.succeed();
+            } else {
+                let offset = request.offset();
+                request.fail(0, Error::Abandoned { offset });
+            }
+        }
+
+        fn waiting(&self) -> Vec<(Operation, u64)> {
+            let waiting = lock(&self.0);
+            { waiting.iter() }
+                .map(|request| (request.operation(), request.offset()))
+                .collect()
+        }
+    }
+
+    impl Device for Slow {
+        fn name(&self) -> &'static str {
+            "slow"
+        }
+        fn length_bytes(&self) -> u64 {
+            1 << 20
+        }
+        fn geometry(&self) -> Geometry {
+            Geometry::MEMORY
+        }
+        fn submit(&self, request: Request) {
+            lock(&self.0).push_back(request);
+        }
+    }
+
+    fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> Transfer {
+        let mut buffer = Buffer::new(4096, 1);
+        let (segment, ended) = (buffer.as_segment(), ended.clone());
+        Transfer {
+            extent: Extent {
+                offset,
+                length: 4096,
+            },
+            operation,
+            durable: false,
+            segments: vec![segment],
+            issuer: match operation {
+                Operation::Write => Issuer::Flusher,
+                _ => Issuer::Reader,
+            },
+            completion: Box::new(move |_, _| {
+                drop(buffer);
+                lock(&ended).push(offset);
+            }),
+        }
+    }
+
+    /// A write whose merged request failed is made again by itself, and a read of the same bytes,
+    /// which nobody has in memory any more, still waits for it.
+    #[test]
+    fn no_read_passes_a_piece_that_is_made_again() {
+        let device = Arc::new(Slow::default());
+        let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+        let ended = Arc::new(Mutex::new(Vec::new()));
+        let submit = |transfers: Vec<Transfer>| {
+            let named = transfers.into_iter().map(|one| (queue.name_request(), one));
+            let named = named.collect();
+            // SAFETY: their completions own the memory.
+            unsafe { queue.submit(named) };
+        };
+        let of = |operation, offset| transfer(operation, offset, &ended);
+        submit(vec![of(Operation::Write, 0), of(Operation::Write, 4096)]);
+        assert_eq!(device.waiting(), [(Operation::Write, 0)], "merged");
+        submit(vec![of(Operation::Read, 0)]);
+        device.answer(false);
+        let pieces = [(Operation::Write, 0), (Operation::Write, 4096)];
+        assert_eq!(device.waiting(), pieces, "the read waits");
+        // Nor does one that comes now.
+        submit(vec![of(Operation::Read, 4096)]);
+        device.answer(true);
+        assert_eq!(device.waiting(), pieces[1..]);
+        device.answer(false);
+        assert_eq!(*lock(&ended), [0, 4096], "each ends once");
+        let reads = [(Operation::Read, 0), (Operation::Read, 4096)];
+        assert!(!device.waiting().is_empty());
+        assert!(device.waiting().iter().all(|one| reads.contains(one)));
+        while !device.waiting().is_empty() {
+            device.answer(true);
+        }
+        assert_eq!(lock(&ended).len(), 4);
+    }
 }
