@@ -207,6 +207,7 @@ impl Object {
         valid: Units,
     ) -> Option<SlotIndex> {
         let core = &self.core;
+        let _moving = core.moving();
         // A claim looks for the name under this lock: it comes before, and what it fetches is
         // lost with the old place, or sees that there is no name any more.
         let _claims = core.flights(held.frame);

@@ -7,14 +7,15 @@
 //! **Rule.** Objects that ask for it (their numbers say so) have their pages in a list that is kept
 //! in order. A page is counted before it comes into the table, and taken off after it has left: one
 //! that is there is always in the list, and one that is in the list may just have gone. Counts,
-//! as the name may be given anew before the page that left was taken off.
+//! as the name may be given anew before the page that left was taken off. Of other objects every
+//! place is looked at, while no page changes its own.
 //!
 //! **Weakness.** One lock for all listed pages of a cache, taken for a moment whenever one comes
 //! or goes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use pagewell_policy::eviction::FrameIndex;
 
@@ -27,13 +28,27 @@ pub(crate) const LISTED: u32 = 1 << 23;
 
 /// The list: how often each page is in the table, or about to come or go.
 #[derive(Default)]
-pub(crate) struct Resident(Mutex<BTreeMap<u64, u32>>);
+pub(crate) struct Resident {
+    listed: Mutex<BTreeMap<u64, u32>>,
+    /// Held by who gives the name of a page to another place, all of them together, and alone by
+    /// who looks at every place: else the one may do it just behind the eyes of the other.
+    moves: RwLock<()>,
+}
+
+/// A page changes its place.
+pub(crate) type Moving<'a> = RwLockReadGuard<'a, ()>;
 
 impl Core {
+    /// To be held while a page changes its place: the name is nowhere for a moment.
+    pub(crate) fn moving(&self) -> Moving<'_> {
+        let moves = &self.resident.moves;
+        moves.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// A page is about to come.
     pub(crate) fn list(&self, key: u64) {
         if object_of(key) & LISTED != 0 {
-            *lock(&self.resident.0).entry(key).or_default() += 1;
+            *lock(&self.resident.listed).entry(key).or_default() += 1;
         }
     }
 
@@ -42,7 +57,7 @@ impl Core {
         if object_of(key) & LISTED == 0 {
             return;
         }
-        let mut pages = lock(&self.resident.0);
+        let mut pages = lock(&self.resident.listed);
         if let Some(count) = pages.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
@@ -55,13 +70,15 @@ impl Core {
     pub(crate) fn resident(&self, number: u32, pages: Range<u64>) -> Vec<u64> {
         if number & LISTED != 0 {
             let keys = key_of(number, pages.start)..=key_of(number, pages.end - 1);
-            let listed = lock(&self.resident.0);
+            let listed = lock(&self.resident.listed);
             return listed.range(keys).map(|(key, _)| page_of(*key)).collect();
         }
         if pages.end - pages.start <= u64::from(self.arena.frames()) {
             return pages.collect();
         }
         let mut found = Vec::new();
+        let moves = &self.resident.moves;
+        let _still = moves.write().unwrap_or_else(PoisonError::into_inner);
         for index in 0..self.arena.frames() {
             let slot = self.owner(FrameIndex(index));
             let (key, state) = (self.table.key(slot), self.table.state(slot));
@@ -98,5 +115,41 @@ impl Core {
             }
         }
         (pages, full)
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use pagewell_device::RamDevice;
+
+    use crate::{Cache, CacheOptions, ReadMode, WriteMode};
+
+    /// A page that somebody holds moves at each write. It is in memory all the time.
+    #[test]
+    fn a_page_that_moves_is_always_found() {
+        let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+        let device = cache.open(Arc::new(RamDevice::new("ram", 64 << 20)));
+        let (object, end) = (device.object.clone(), AtomicBool::new(false));
+        device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
+        let missed = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let lent = device.lend(0, 65_536, ReadMode::WAIT).unwrap();
+                    device.write_at(0, &[2; 16], WriteMode::WAIT).unwrap();
+                    drop(lent);
+                }
+                end.store(true, Ordering::Relaxed);
+            });
+            let mut missed = 0;
+            while !end.load(Ordering::Relaxed) {
+                let found = object.core.resident(object.number, 0..1 << 20);
+                missed += usize::from(found.is_empty());
+            }
+            missed
+        });
+        assert_eq!(missed, 0);
     }
 }
