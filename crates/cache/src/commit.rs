@@ -25,7 +25,8 @@
 //! later flush says more. Every commit that needed this flush, or runs meanwhile, is told, and the
 //! loss epoch changes for those who do not commit. What memory still has of those bytes is dirty
 //! again, so that a later commit writes it once more and can say with truth that it is durable;
-//! what it has not stays lost, and commits of it fail, until it is written anew.
+//! what it has not stays lost, and commits of it fail, until it is written anew. A commit that begins
+//! while that is made dirty waits for the end of it: it waits for what is dirty when it begins.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost, counted,
 //! and said on standard error.
@@ -158,10 +159,9 @@ impl Object {
                 break;
             }
             let pause = REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS));
-            let dirty = self.writes.lock();
             // The first is most likely the last: the server has only just come back.
             if attempt > 0 {
-                drop(self.writes.wait(dirty, pause));
+                self.rest(pause);
             }
         }
         drop(committing);
@@ -180,8 +180,7 @@ impl Object {
         patience: Duration,
         result: &mut Result<()>,
     ) -> bool {
-        let losses = self.writes.losses.load(Ordering::Acquire);
-        let replays = self.writes.lock().replays;
+        let (losses, replays) = self.settled(patience);
         let written = self.write_all(extent, patience);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
@@ -192,13 +191,38 @@ impl Object {
         if result.is_ok() && self.writes.losses.load(Ordering::Acquire) != losses {
             *result = Err(self.lost(dirty.loss.clone()));
         }
-        let device = self.name();
-        let replay = self.lost(Some(DeviceError::Replay { device }));
         if dirty.replays != replays && result.is_ok() {
-            *result = Err(replay.clone());
+            let device = self.name();
+            *result = Err(self.lost(Some(DeviceError::Replay { device })));
         }
-        // Other errors are told, whatever came after them.
-        *result == Err(replay)
+        // Other errors are told, whatever came after them. The device that says so may be a part
+        // of this one, with a name of its own.
+        let reason = result.as_ref().err().and_then(Error::loss);
+        matches!(reason, Some(DeviceError::Replay { .. }))
+    }
+
+    /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.
+    pub(crate) fn rest(&self, pause: Duration) {
+        let began = Instant::now();
+        let mut dirty = self.writes.lock();
+        while !dirty.closed {
+            let Some(left) = pause.checked_sub(began.elapsed()) else {
+                return;
+            };
+            dirty = self.writes.wait(dirty, left);
+        }
+    }
+
+    /// How often something was lost until now. Waits while somebody makes dirty again what memory
+    /// still has of it: what is not dirty yet would not be waited for, and not be missed either.
+    fn settled(&self, patience: Duration) -> (u64, u64) {
+        let began = Instant::now();
+        let mut dirty = self.writes.lock();
+        while dirty.recovering > 0 && !dirty.closed && began.elapsed() < patience {
+            dirty = self.writes.wait(dirty, TICK);
+        }
+        let losses = self.writes.losses.load(Ordering::Acquire);
+        (losses, dirty.replays)
     }
 
     /// Waits until all that is dirty now is written.

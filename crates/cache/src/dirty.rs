@@ -98,6 +98,8 @@ pub(crate) struct Dirty {
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
     pub(crate) lost: Spans,
+    /// So many make dirty again what a failed flush has lost.
+    pub(crate) recovering: usize,
     /// Why the last flush that failed did.
     pub(crate) loss: Option<DeviceError>,
     /// How often the device said that it lost what was not flushed.
@@ -136,6 +138,7 @@ impl Writes {
                 replays: 0,
                 next_flush: Arc::default(),
                 lost: Spans::default(),
+                recovering: 0,
                 loss: None,
                 failure: None,
                 closed: false,
@@ -344,9 +347,9 @@ impl Object {
             };
             dirty = self.writes.wait(dirty, left);
         }
-        let is_unsafe = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
+        let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
         let bytes = dirty.policy.forget(FILE);
-        if bytes > 0 || is_unsafe {
+        if bytes > 0 || is_unsettled {
             self.writes.gave_up.store(true, Ordering::Release);
         }
         let postponed = std::mem::take(&mut dirty.postponed);

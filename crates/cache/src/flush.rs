@@ -57,6 +57,15 @@ impl Flushing {
     }
 }
 
+/// Whoever begins a commit waits for the end of this.
+struct Recovering<'a>(&'a Object);
+
+impl Drop for Recovering<'_> {
+    fn drop(&mut self) {
+        self.0.writes.lock().recovering -= 1;
+    }
+}
+
 impl Object {
     /// Flushes, or waits for the flush that covers what was written of the range until now.
     pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
@@ -134,6 +143,9 @@ impl Object {
                     CACHE_FLUSH_ERRORS.add(1);
                     let unflushed = std::mem::take(&mut dirty.unflushed);
                     self.flush_failed(&mut dirty, &unflushed, error);
+                    if dirty.flushing.is_some() {
+                        dirty.policy.flush_goes_on();
+                    }
                 }
             }
         }
@@ -175,14 +187,17 @@ impl Object {
                 // ended since.
                 again.extend(std::mem::take(&mut dirty.unflushed));
                 self.flush_failed(&mut dirty, &again, error.clone());
+                dirty.recovering += usize::from(!self.keeps);
             }
         }
+        let is_lost = answer.is_err() && !self.keeps;
         flushing.flush.end(answer);
         // There may be room.
         dirty.ended += 1;
         dirty.show(self);
         drop(dirty);
-        if !self.keeps {
+        if is_lost {
+            let _recovering = Recovering(self);
             self.write_again(&again);
         }
         self.writes.notify();

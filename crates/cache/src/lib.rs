@@ -55,6 +55,8 @@ mod arena;
 mod cache;
 mod cached;
 mod commit;
+#[cfg(all(test, not(feature = "loom")))]
+mod commit_tests;
 mod core;
 #[cfg(all(test, not(feature = "loom")))]
 mod core_tests;

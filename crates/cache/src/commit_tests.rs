@@ -1,0 +1,124 @@
+//! Tests of commits against what happens beside them.
+
+#![allow(clippy::unwrap_used)] // tests
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
+use rustix::io::Errno;
+
+use crate::sync::lock;
+use crate::{Cache, CacheOptions, CachedDevice, WriteMode};
+
+const PAGE: u64 = 65_536;
+const MIB: u64 = 1 << 20;
+
+fn open(device: Arc<dyn Device>) -> (Cache, CachedDevice) {
+    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = cache.open(device);
+    (cache, device)
+}
+
+/// Writes wait when that is wanted; the first flush fails.
+#[derive(Default)]
+struct Faulty {
+    holds: AtomicBool,
+    held: Mutex<VecDeque<Request>>,
+    failed: AtomicBool,
+}
+
+impl Device for Faulty {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+    fn length_bytes(&self) -> u64 {
+        MIB
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::MEMORY
+    }
+    fn submit(&self, request: Request) {
+        let is_flush = request.operation() == Operation::Flush;
+        if is_flush && !self.failed.swap(true, Ordering::SeqCst) {
+            let (device, offset, errno) = ("faulty".to_owned(), 0, Errno::IO);
+            let error = DeviceError::Failed {
+                device,
+                offset,
+                errno,
+            };
+            return request.fail(0, error);
+        }
+        if request.operation() == Operation::Write && self.holds.load(Ordering::SeqCst) {
+            return lock(&self.held).push_back(request);
+        }
+        request.succeed();
+    }
+}
+
+/// A flush has failed, and one page of two that it has lost is dirty again. A commit that begins
+/// now is good only if the other page is durable too.
+#[test]
+fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
+    let faulty = Arc::new(Faulty::default());
+    let (_cache, device) = open(faulty.clone());
+    let both = vec![1; 2 * 65_536];
+    device.write_at(0, &both, WriteMode::WAIT).unwrap();
+    device.write_out(0, MIB).unwrap();
+    let object = device.object.clone();
+    let second = object.core.page_locks.lock(object.key(1));
+    faulty.holds.store(true, Ordering::SeqCst);
+    let results = std::thread::scope(|scope| {
+        let first = scope.spawn(|| device.commit(0, MIB));
+        while device.loss_epoch() == 0 || !device.has_dirty(0, PAGE) {
+            std::thread::yield_now();
+        }
+        let other = scope.spawn(|| device.commit(0, MIB));
+        // It has written the page that is dirty again, or it waits for the other.
+        for _ in 0..100 {
+            if lock(&faulty.held).is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        drop(second);
+        while !device.has_dirty(PAGE, PAGE) {
+            std::thread::yield_now();
+        }
+        faulty.holds.store(false, Ordering::SeqCst);
+        let held = std::mem::take(&mut *lock(&faulty.held));
+        held.into_iter().for_each(Request::succeed);
+        let other = other.join().unwrap();
+        let is_durable = !device.has_dirty(0, MIB) && !device.has_unflushed(0, MIB);
+        (first.join().unwrap(), other, is_durable)
+    });
+    let (first, other, is_durable) = results;
+    assert!(first.is_err(), "its flush has failed");
+    assert!(other.is_err() || is_durable, "told of what is not durable");
+    device.sync().unwrap();
+}
+
+/// What ends meanwhile does not end a pause.
+#[test]
+fn a_rest_is_as_long_as_it_is_to_be() {
+    let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
+    let (object, end) = (&device.object, AtomicBool::new(false));
+    let pause = Duration::from_millis(30);
+    let rested = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !end.load(Ordering::Relaxed) {
+                object.writes.notify();
+                std::thread::yield_now();
+            }
+        });
+        let began = Instant::now();
+        object.rest(pause);
+        end.store(true, Ordering::Relaxed);
+        began.elapsed()
+    });
+    assert!(rested >= pause);
+    object.drop_dirty();
+    // Given up: there is nothing to wait for.
+    object.rest(Duration::from_secs(3600));
+}
