@@ -14,7 +14,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = Arc::new(FileDevice::open(path.as_ref())?);
     let length = file.length_bytes();
     let cache = Cache::new(CacheOptions {
-        populate: true,
+        populate_bytes: u64::MAX,
         ..CacheOptions::new(256 << 20)
     })?;
     let device = cache.open(file);

@@ -79,8 +79,8 @@ impl Drop for Mapping {
 }
 
 impl Arena {
-    /// Maps `frames` pages. `populate` takes the memory now instead of at first use.
-    pub(crate) fn new(frames: u32, populate: bool) -> Result<Self, Errno> {
+    /// Maps `frames` pages. `populate_bytes` of the memory are taken now instead of at first use.
+    pub(crate) fn new(frames: u32, populate_bytes: u64) -> Result<Self, Errno> {
         let bytes = frames as usize * PAGE_BYTES;
         let (mapping, page_size) = match map_reserved(bytes) {
             Ok(mapping) => (mapping, PageSize::Reserved),
@@ -89,11 +89,14 @@ impl Arena {
         if page_size == PageSize::Ordinary {
             CACHE_HUGE_PAGES_MISSING.add(1);
         }
-        if populate {
+        // Whole pages: more than the mapping has is all of it.
+        let pages = populate_bytes.div_ceil(PAGE_BYTES as u64);
+        let populated_bytes = pages.min(frames.into()) as usize * PAGE_BYTES;
+        if populated_bytes > 0 {
             // SAFETY: inside the mapping. It only takes memory.
             let populated = unsafe {
                 let start = mapping.start.as_ptr().cast();
-                rustix::mm::madvise(start, bytes, Advice::LinuxPopulateWrite)
+                rustix::mm::madvise(start, populated_bytes, Advice::LinuxPopulateWrite)
             };
             match populated {
                 // An older system: memory is taken at first use.
@@ -259,7 +262,7 @@ mod tests {
     #[test]
     fn pages_lie_side_by_side_on_a_huge_page_boundary() {
         for arena in [
-            Arena::new(64, true).unwrap(),
+            Arena::new(64, u64::MAX).unwrap(),
             Arena::new_in_file(64).unwrap(),
         ] {
             let first = arena.address(FrameIndex(0)).as_ptr();

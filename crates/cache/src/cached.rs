@@ -59,7 +59,7 @@ pub struct CachedDevice {
 impl CachedDevice {
     pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>, options: OpenOptions) -> Self {
         // Preparing memory takes it, so that is only done where it was to be taken at once.
-        if core.options.populate {
+        if core.options.populate_bytes >= core.options.size_bytes {
             device.register_memory(&core.arena.memory());
         }
         let object = Object::new(core, device, options);

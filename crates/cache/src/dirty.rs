@@ -380,6 +380,7 @@ pub(crate) fn settings(
     let mut settings = Settings::new(options.write_rule, dirty_bytes_max);
     settings.block_bytes = options.block_bytes;
     settings.page_bytes = PAGE;
+    settings.device_time_max = options.dirty_time_max;
     settings.cluster_bytes_max = cluster_bytes_max;
     settings
 }

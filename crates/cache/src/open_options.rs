@@ -79,6 +79,8 @@ pub struct OpenOptions {
     /// Memory of pages that hold what is not on the device yet, or what has to stay until a flush;
     /// `None`: a fifth of the cache. At most half of it.
     pub dirty_bytes_max: Option<u64>,
+    /// The same in time that the device needs to write that memory, page after page.
+    pub dirty_time_max: Duration,
 }
 
 impl OpenOptions {
@@ -92,6 +94,7 @@ impl OpenOptions {
             read_timeout: options.read_timeout,
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
+            dirty_time_max: options.dirty_time_max,
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pagewell_policy::elevator::READ_DEADLINE;
 pub use pagewell_policy::writeback::Rule as WriteRule;
+use pagewell_policy::writeback::settings::DEVICE_TIME_MAX;
 
 use crate::error::SizeError;
 use crate::{BYTES_MIN, PAGE_BYTES};
@@ -39,8 +40,9 @@ pub enum MappingMode {
 pub struct CacheOptions {
     /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
     pub size_bytes: u64,
-    /// Take all memory at once instead of at first use.
-    pub populate: bool,
+    /// So much memory is taken at once, from the beginning, instead of at first use;
+    /// [`u64::MAX`]: all of it.
+    pub populate_bytes: u64,
     /// Which rule guesses what will be read.
     pub read_ahead: ReadAheadRule,
     /// Order requests by address, with deadlines; off: as they come, one at a time.
@@ -67,12 +69,22 @@ pub struct CacheOptions {
     /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth
     /// of the cache. At most half of it.
     pub dirty_bytes_max: Option<u64>,
+    /// The same in time that a device needs to write that memory, page after page.
+    pub dirty_time_max: Duration,
 }
 
 /// A device that does not answer for this long is taken for dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// The same for writers and commits.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+/// The part of the machine's memory that the cache of a remote export has, and the most.
+const REMOTE_SHARE: u64 = 6;
+const REMOTE_BYTES_MAX: u64 = 16 << 30;
+/// A call costs a server nearly the same for a page and for one block of it. So what would take
+/// longest half full takes a small part of that when it has gathered, if it may.
+const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
+/// What it has from the beginning.
+const REMOTE_POPULATE_BYTES: u64 = 256 << 20;
 /// Large enough for the rate of any device at depth, small enough that a reader who joins a
 /// request does not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -83,7 +95,7 @@ impl CacheOptions {
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
-            populate: false,
+            populate_bytes: 0,
             read_ahead: ReadAheadRule::Adaptive,
             elevator: true,
             merge: true,
@@ -96,6 +108,24 @@ impl CacheOptions {
             write_rule: WriteRule::Delayed,
             write_timeout: WRITE_TIMEOUT,
             dirty_bytes_max: None,
+            dirty_time_max: DEVICE_TIME_MAX,
+        }
+    }
+
+    /// The cache of a mount of a server's export. Of this size, or else of a sixth of the machine's
+    /// memory: it stands for the system's own page cache, which would take all of it, and a
+    /// gigabyte that is written in random order on a machine of 24 is to be gathered before it
+    /// goes. Half of it may be dirty, as far as other devices leave that, and for longer than on a
+    /// device; memory is taken as it is used, but for the first part.
+    #[must_use]
+    pub fn remote(size_bytes: Option<u64>) -> Self {
+        let usual = || (memory_bytes() / REMOTE_SHARE).clamp(BYTES_MIN, REMOTE_BYTES_MAX);
+        let size_bytes = size_bytes.unwrap_or_else(usual);
+        Self {
+            populate_bytes: REMOTE_POPULATE_BYTES,
+            dirty_bytes_max: Some(size_bytes / 2),
+            dirty_time_max: REMOTE_TIME_MAX,
+            ..Self::new(size_bytes)
         }
     }
 

@@ -26,7 +26,8 @@ const MEMORY_SHARE: u64 = 8;
 #[command(next_help_heading = "Options for images")]
 pub(crate) struct EngineArguments {
     /// Memory of the page cache that all images share: 4m or more; takes k, m or g
-    /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory]
+    /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory; 1/6
+    /// of it for mounts of nfs://]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     cache: Option<u64>,
     /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as
@@ -98,10 +99,15 @@ impl EngineArguments {
                 .min(memory_bytes() / MEMORY_SHARE)
                 .max(BYTES_MIN)
         });
+        self.switched(CacheOptions::new(size_bytes))
+    }
+
+    /// Switches off what is to be off.
+    fn switched(&self, usual: CacheOptions) -> CacheOptions {
         let mut options = if self.baseline {
-            CacheOptions::baseline(size_bytes)
+            CacheOptions::baseline(usual.size_bytes)
         } else {
-            CacheOptions::new(size_bytes)
+            usual
         };
         if self.no_readahead {
             options.read_ahead = ReadAheadRule::Off;
@@ -120,7 +126,19 @@ impl Engine {
     pub(crate) fn new(arguments: &EngineArguments, default_bytes: u64) -> anyhow::Result<Self> {
         let mut options = arguments.options(default_bytes);
         // A server will use all of it, and is to find out at the start when it is not there.
-        options.populate = default_bytes == SERVER_CACHE_BYTES;
+        if default_bytes == SERVER_CACHE_BYTES {
+            options.populate_bytes = u64::MAX;
+        }
+        Self::with(arguments, options)
+    }
+
+    /// An engine for a mount of another server's export.
+    pub(crate) fn remote(arguments: &EngineArguments) -> anyhow::Result<Self> {
+        let usual = CacheOptions::remote(arguments.cache);
+        Self::with(arguments, arguments.switched(usual))
+    }
+
+    fn with(arguments: &EngineArguments, options: CacheOptions) -> anyhow::Result<Self> {
         options
             .check()
             .map_err(|error| usage(format!("--cache: {error}")))?;

@@ -228,6 +228,9 @@ struct NfsArguments {
     /// Print each case as fio 2.1.3 would have
     #[arg(long)]
     fio: bool,
+    /// Only random writes of 4 KiB over 1 GiB (or --size) with the cache that a mount has
+    #[arg(long)]
+    random_writes: bool,
     #[command(flatten)]
     manner: Manner,
 }
@@ -240,6 +243,7 @@ impl NfsArguments {
         choice.directory.clone_from(&self.directory);
         choice.file_bytes = self.size;
         choice.fio = self.fio;
+        choice.random_writes = self.random_writes;
         Ok(choice)
     }
 }

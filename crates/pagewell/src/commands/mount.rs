@@ -115,7 +115,10 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
             "--http {http}: only a loopback address, such as 127.0.0.1:20491"
         )));
     }
-    let engine = Engine::new(&arguments.engine, SERVER_CACHE_BYTES)?;
+    let engine = match source {
+        Source::Nfs(_) => Engine::remote(&arguments.engine)?,
+        _ => Engine::new(&arguments.engine, SERVER_CACHE_BYTES)?,
+    };
     let side = if arguments.foreground {
         None
     } else {

@@ -163,7 +163,7 @@ impl Reader {
             return Ok(Self::Direct(buffers.collect()));
         }
         let options = CacheOptions {
-            populate: true,
+            populate_bytes: u64::MAX,
             ..CacheOptions::new(plan.cache_bytes)
         };
         let cache = Cache::new(options)?;

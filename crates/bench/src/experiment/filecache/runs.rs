@@ -123,7 +123,7 @@ impl Pair {
 pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Result<CachedDevice> {
     let options = CacheOptions {
         mapping: mapping.mode(cache_bytes),
-        populate: true,
+        populate_bytes: u64::MAX,
         // Filling is one long stream, and what it has passed is wanted.
         free_behind: false,
         ..CacheOptions::new(cache_bytes)

@@ -4,7 +4,7 @@
 use pagewell_fs::nfs::ReadAhead;
 
 use super::recording::Recording;
-use super::run::{Place, Setting};
+use super::run::{Memory, Place, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Phase, Result};
 
@@ -62,6 +62,7 @@ pub(super) struct Case {
     pub(super) workload: Workload,
     pub(super) configuration: Configuration,
     pub(super) mode: Mode,
+    pub(super) memory: Memory,
     /// Runs of each phase: what is new, and, for reads, the same again.
     pub(super) phases: Vec<(Phase, Vec<Recording>)>,
 }
@@ -76,12 +77,26 @@ pub(super) fn cases() -> Vec<Case> {
                     workload,
                     configuration,
                     mode,
+                    memory: Memory::Whole,
                     phases: phases(workload),
                 });
             }
         }
     }
     cases
+}
+
+/// Random writes of 4 KiB with the cache that a mount has.
+pub(super) fn usual_cases() -> Vec<Case> {
+    let workload = Workload::RANDOM_WRITE_SMALL;
+    let case = |mode| Case {
+        workload,
+        configuration: Configuration::Few,
+        mode,
+        memory: Memory::Usual,
+        phases: phases(workload),
+    };
+    [Mode::Baseline, Mode::Enhanced].map(case).into()
 }
 
 /// Reads in random order warm the cache while they go on.
@@ -97,8 +112,12 @@ fn phases(workload: Workload) -> Vec<(Phase, Vec<Recording>)> {
 impl Case {
     /// For people.
     pub(super) fn name(&self, ours: bool) -> String {
+        let memory = match self.memory {
+            Memory::Whole => "",
+            Memory::Usual => ", the cache of a mount",
+        };
         format!(
-            "{}, {}",
+            "{}, {}{memory}",
             self.workload.name(),
             self.configuration.name(ours)
         )
@@ -111,6 +130,7 @@ impl Case {
             read_ahead: self.configuration.read_ahead(self.mode),
             transfer_bytes: (self.mode == Mode::Baseline).then_some(super::run::REPORT_BLOCK_BYTES),
             round_trip: None,
+            memory: self.memory,
         };
         let recordings = if self.workload.writes {
             vec![place.write(&setting, self.workload)?]

@@ -35,7 +35,7 @@ pub use workload::Workload;
 
 use super::{Error, Experiment, Result, Session, system};
 use case::{Case, Configuration};
-use run::Place;
+use run::{Memory, Place};
 
 /// Fewer runs say nothing about chance.
 const REPEATS_MIN: usize = 3;
@@ -43,6 +43,9 @@ const REPEATS_MIN_QUICK: usize = 2;
 const MIB: u64 = 1 << 20;
 const FILE_BYTES: u64 = 256 * MIB;
 const FILE_BYTES_QUICK: u64 = 32 * MIB;
+/// Random writes with the cache that a mount has.
+const USUAL_FILE_BYTES: u64 = 1 << 30;
+const USUAL_FILE_BYTES_QUICK: u64 = 128 * MIB;
 /// Small random reads with a round trip each take long.
 const PAIR_PART: u64 = 4;
 /// With a long round trip only a large file shows what comes after the beginning.
@@ -66,6 +69,8 @@ pub struct Choice {
     pub file_bytes: Option<u64>,
     /// Print each case as fio 2.1.3 would have.
     pub fio: bool,
+    /// Only random writes of 4 KiB with the cache that a mount has.
+    pub random_writes: bool,
 }
 
 impl Choice {
@@ -82,6 +87,7 @@ impl Choice {
             program: std::env::current_exe()?,
             file_bytes: None,
             fio: false,
+            random_writes: false,
         })
     }
 
@@ -131,6 +137,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         REPEATS_MIN
     };
     let repeats = session.options().repeat.max(least);
+    if choice.random_writes {
+        return usual_memory(session, choice, repeats);
+    }
     session.step("laying files out")?;
     let file_bytes = choice.file_bytes();
     let places: Result<Vec<Place>> = Configuration::ALL
@@ -162,6 +171,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     for (pass, what) in verdicts::of_cases(&cases, &places) {
         session.verdict(pass, what);
     }
+    usual_memory(session, choice, repeats)?;
     session.step("counting calls")?;
     for (pass, what) in verdicts::exact_reads(few)? {
         session.verdict(pass, what);
@@ -171,6 +181,40 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let far = choice.place(threads, file_bytes.max(FAR_BYTES_MIN))?;
     let pair = choice.place(threads, (file_bytes / PAIR_PART).max(MIB))?;
     round_trip::run(session, &far, &pair, repeats.min(REPEATS_MIN))
+}
+
+/// Random writes over a large file, with the cache that a mount has.
+fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Result<()> {
+    let usual = if choice.quick {
+        USUAL_FILE_BYTES_QUICK
+    } else {
+        USUAL_FILE_BYTES
+    };
+    let file_bytes = choice.file_bytes.unwrap_or(usual).max(MIB) / MIB * MIB;
+    session.step("laying a large file out")?;
+    let place = choice.place(Configuration::Few.threads(), file_bytes)?;
+    let mut cases = case::usual_cases();
+    for repeat in 1..=repeats {
+        for case in &mut cases {
+            let mode = case.mode.name();
+            let name = case.name(true);
+            session.step(&format!("{name}, {mode}, {repeat} of {repeats}"))?;
+            case.run(&place)?;
+        }
+    }
+    tell(session, choice, &cases, place.is_ours());
+    let mebibytes = file_bytes >> 20;
+    if !Memory::usual_holds(file_bytes) {
+        session.note(format!(
+            "the cache of a mount of this machine does not hold {mebibytes} MiB of random writes: \
+             not judged"
+        ));
+        return Ok(());
+    }
+    for (pass, what) in verdicts::random_writes(&cases) {
+        session.verdict(pass, format!("{mebibytes} MiB, {what}"));
+    }
+    Ok(())
 }
 
 fn tell(session: &mut Session, choice: &Choice, cases: &[Case], ours: bool) {

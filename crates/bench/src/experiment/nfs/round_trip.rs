@@ -7,7 +7,7 @@ use pagewell_fs::nfs::ReadAhead;
 use super::case::median;
 use super::recording::{Recording, number};
 use super::rows::row;
-use super::run::{Place, REPORT_BLOCK_BYTES, Setting};
+use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::Workload;
 use crate::experiment::grid::grid;
 use crate::experiment::{Mode, Phase, Result, Session};
@@ -47,6 +47,7 @@ impl Line {
                 read_ahead,
                 transfer_bytes,
                 round_trip: Some(round_trip),
+                memory: Memory::Whole,
             },
             runs: Vec::new(),
         }

@@ -16,8 +16,8 @@ use crate::experiment::{Error, Mode, Result};
 
 /// Blocks of the report's client.
 pub(super) const REPORT_BLOCK_BYTES: u32 = 64 << 10;
-/// Memory of the cache for each byte of the file: dirty pages may take half of a cache, and
-/// writing begins at half of that, so that a file that is rewritten gathers whole, and twice.
+/// Memory of the cache for each byte of the file, so that a file that is rewritten gathers whole,
+/// and twice.
 const CACHE_TIMES: u64 = 8;
 const CACHE_BYTES_MORE: u64 = 32 << 20;
 /// At most one part of so many of the machine's memory.
@@ -36,6 +36,39 @@ pub(super) struct Setting {
     pub(super) transfer_bytes: Option<u32>,
     /// A round trip added to every call.
     pub(super) round_trip: Option<Duration>,
+    /// Memory of the cache.
+    pub(super) memory: Memory,
+}
+
+/// Memory of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// So much that the file gathers whole, and twice.
+    Whole,
+    /// What a mount has of which nobody said how large its cache is.
+    Usual,
+}
+
+impl Memory {
+    fn options(self, file_bytes: u64) -> CacheOptions {
+        if self == Self::Usual {
+            let mut options = CacheOptions::remote(None);
+            // As of a mount that is in use: else half of the time is the system's, for zeros.
+            options.populate_bytes = file_bytes + file_bytes / 8 + CACHE_BYTES_MORE;
+            return options;
+        }
+        let wanted = CACHE_TIMES.saturating_mul(file_bytes) + CACHE_BYTES_MORE;
+        let mut options = CacheOptions::new(wanted.min(memory_bytes() / MEMORY_SHARE));
+        options.dirty_bytes_max = Some(options.size_bytes / 2);
+        options
+    }
+
+    /// Whether a file that is written in random order can gather whole in the cache that a mount
+    /// has: a device alone has 5/16 of a cache, and writes what is not whole at 7/8 of that.
+    pub(super) fn usual_holds(file_bytes: u64) -> bool {
+        let size_bytes = CacheOptions::remote(None).size_bytes;
+        file_bytes <= size_bytes / 16 * 5 / 8 * 7
+    }
 }
 
 /// A server with files laid out.
@@ -94,6 +127,7 @@ impl Place {
             read_ahead: ReadAhead::Auto,
             transfer_bytes: None,
             round_trip: None,
+            memory: Memory::Whole,
         };
         for name in [place.names.read.clone(), place.names.rewritten.clone()] {
             let mounted = place.mount(&setting, Workload::LAYOUT)?;
@@ -113,10 +147,7 @@ impl Place {
             url.options.read_bytes = setting.transfer_bytes;
             url.options.write_bytes = setting.transfer_bytes;
         }
-        let wanted = CACHE_TIMES.saturating_mul(self.file_bytes) + CACHE_BYTES_MORE;
-        let mut options = CacheOptions::new(wanted.min(memory_bytes() / MEMORY_SHARE));
-        options.dirty_bytes_max = Some(options.size_bytes / 2);
-        let cache = Cache::new(options)?;
+        let cache = Cache::new(setting.memory.options(self.file_bytes))?;
         let mut device = cache.open_options();
         if setting.mode == Mode::Baseline {
             (device.write_rule, device.block_bytes) = baseline_rule(workload);
@@ -223,6 +254,7 @@ impl Place {
     ) -> Result<()> {
         let plain = Setting {
             round_trip: None,
+            memory: Memory::Whole,
             ..*setting
         };
         let mounted = self.mount(&plain, workload)?;
@@ -290,6 +322,7 @@ impl Drop for Place {
             read_ahead: ReadAhead::Auto,
             transfer_bytes: None,
             round_trip: None,
+            memory: Memory::Whole,
         };
         if let Ok(mounted) = self.mount(&setting, Workload::LAYOUT) {
             let user = credentials();

@@ -4,7 +4,7 @@ use pagewell_fs::nfs::ReadAhead;
 use pagewell_fs::ram::RamFileSystem;
 use pagewell_nfsd::{Config, Export, Server, Squash};
 
-use super::run::{Place, Setting};
+use super::run::{Memory, Place, Setting};
 use super::verdicts::exact_reads;
 use super::workload::Workload;
 use crate::experiment::Mode;
@@ -48,6 +48,7 @@ fn every_workload_runs_in_both_modes_and_random_writes_are_gathered() {
                 read_ahead: ReadAhead::Blocks(8),
                 transfer_bytes: Some(64 << 10),
                 round_trip: None,
+                memory: Memory::Whole,
             };
             let run = if workload.writes {
                 place.write(&setting, workload).unwrap()

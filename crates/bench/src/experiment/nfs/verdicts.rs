@@ -5,7 +5,7 @@ use pagewell_fs::nfs::ReadAhead;
 
 use super::case::{Case, Configuration, median};
 use super::recording::Recording;
-use super::run::{Place, REPORT_BLOCK_BYTES, Setting};
+use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Result};
 use crate::report::rate;
@@ -24,6 +24,7 @@ pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
         read_ahead: ReadAhead::Auto,
         transfer_bytes: Some(REPORT_BLOCK_BYTES),
         round_trip: None,
+        memory: Memory::Whole,
     };
     let mut verdicts = Vec::new();
     let expected = place.file_bytes / u64::from(REPORT_BLOCK_BYTES);
@@ -101,7 +102,7 @@ fn calls_add_up(cases: &[Case]) -> Option<(bool, String)> {
     })
 }
 
-fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
+pub(super) fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
     let of = |mode, configuration| {
         cases.iter().find(move |case| {
             let same = case.workload == Workload::RANDOM_WRITE_SMALL;
