@@ -21,8 +21,16 @@ pub(crate) struct Flight {
     request: AtomicU64,
     /// Somebody waits for what was a guess.
     wanted: AtomicBool,
-    landed: Mutex<Option<Result<(), pagewell_device::Error>>>,
+    landing: Mutex<Landing>,
     arrival: Condvar,
+}
+
+/// The end of a flight, and whether it is waited for.
+#[derive(Default)]
+struct Landing {
+    outcome: Option<Result<(), pagewell_device::Error>>,
+    /// Waking nobody is a system call too; read-ahead would make one for each page.
+    is_awaited: bool,
 }
 
 impl Flight {
@@ -32,7 +40,7 @@ impl Flight {
             ahead,
             request: AtomicU64::new(0),
             wanted: AtomicBool::new(false),
-            landed: Mutex::new(None),
+            landing: Mutex::default(),
             arrival: Condvar::new(),
         }
     }
@@ -62,28 +70,61 @@ impl Flight {
 
     /// Ends it for all who wait.
     pub(crate) fn land(&self, result: Result<(), pagewell_device::Error>) {
-        *lock(&self.landed) = Some(result);
-        self.arrival.notify_all();
+        let mut landing = lock(&self.landing);
+        landing.outcome = Some(result);
+        let is_awaited = landing.is_awaited;
+        drop(landing);
+        if is_awaited {
+            self.arrival.notify_all();
+        }
     }
 
     /// Whether it has ended.
     pub(crate) fn has_landed(&self) -> bool {
-        lock(&self.landed).is_some()
+        lock(&self.landing).outcome.is_some()
     }
 
     /// How it ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Result<(), pagewell_device::Error>> {
-        lock(&self.landed).clone()
+        lock(&self.landing).outcome.clone()
     }
 
     /// Waits for the end; `None` when it has not come by then.
     pub(crate) fn wait(&self, until: Instant) -> Option<Result<(), pagewell_device::Error>> {
-        let mut landed = lock(&self.landed);
-        while landed.is_none() {
+        let mut landing = lock(&self.landing);
+        while landing.outcome.is_none() {
             let left = until.checked_duration_since(Instant::now())?;
-            let waited = self.arrival.wait_timeout(landed, left);
-            landed = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            landing.is_awaited = true;
+            let waited = self.arrival.wait_timeout(landing, left);
+            landing = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
-        landed.clone()
+        landing.outcome.clone()
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn all_who_wait_are_told_and_who_comes_later_need_not_wait() {
+        let flight = Flight::new(1, false);
+        assert_eq!(flight.wait(Instant::now()), None);
+        let until = Instant::now() + Duration::from_secs(60);
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| flight.wait(until))).collect();
+            // One is asleep, as far as can be seen from here.
+            while !lock(&flight.landing).is_awaited {
+                std::thread::yield_now();
+            }
+            flight.land(Ok(()));
+            for thread in waiting {
+                assert_eq!(thread.join().unwrap(), Some(Ok(())));
+            }
+        });
+        assert_eq!(flight.wait(Instant::now()), Some(Ok(())));
+        assert!(flight.has_landed());
     }
 }
