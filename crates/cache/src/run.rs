@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
-use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment};
+use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment, after_burst};
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
@@ -210,8 +210,9 @@ impl Object {
             extent: Extent { offset, length },
             segments,
             issuer,
+            // The queue sends the next request first: the device may have nothing else to do.
             completion: Box::new(move |transferred, result| {
-                this.arrived(group, offset + transferred as u64, result);
+                after_burst(move || this.arrived(group, offset + transferred as u64, result));
             }),
         }
     }

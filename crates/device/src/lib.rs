@@ -25,6 +25,7 @@ mod warning;
 
 pub use buffer::Buffer;
 pub use combined::CombineError;
+pub use completing::after_burst;
 pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;

@@ -12,7 +12,8 @@
 //! - The *reaper* sleeps in the kernel until something is complete. It copies the completions,
 //!   fills the free slots again, and only then calls the requests' completions: so the device has
 //!   work meanwhile, and nothing recurses. What completions submit is handed over a few at a
-//!   time, so that the device has work while the others run.
+//!   time, so that the device has work while the others run; what they put off comes last (see
+//!   `completing.rs`).
 //! - The kernel owns the memory until its completion: a slot gives its transfer back only then.
 //!   A ring that is dropped first waits for all.
 //! - When the kernel does not take requests (no memory), they stay in the submission queue and
@@ -41,7 +42,7 @@ use rustix::io::Errno;
 
 use self::fixed::Fixed;
 use super::transfer::{Call, Progress, Target, Transfer};
-use crate::completing::complete;
+use crate::completing::{Burst, complete};
 use crate::{Memory, Outcome, Request, Segment};
 
 /// The reaper looks after stalled submissions this often, and goes to sleep for good after so
@@ -49,10 +50,11 @@ use crate::{Memory, Outcome, Request, Segment};
 const PATIENCE: Duration = Duration::from_millis(100);
 /// After a system call that failed without a reason to go on at once.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Completions after which the reaper hands over what they have submitted. When the kernel
-/// answers many requests at once, the device would be idle until all completions have run; a
-/// system call for each would cost more than it brings.
-const OFFER_EVERY: usize = 2;
+/// Completions after which the reaper hands over what they have submitted, for the first time.
+/// When the kernel answers many requests at once, the device would be idle until all completions
+/// have run. Then after twice as many each time: the device is busy, and each time is a system
+/// call.
+const OFFER_FIRST: usize = 2;
 /// The mark of the request that only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 
@@ -297,13 +299,24 @@ impl Shared {
                 .collect();
             quiet = answers.is_empty();
             self.take_back(&answers, &mut complete_now);
-            for (count, (request, outcome)) in complete_now.drain(..).enumerate() {
-                complete(request, outcome);
-                if count % OFFER_EVERY == OFFER_EVERY - 1 {
-                    self.offer_unsent();
-                }
+            self.complete_all(&mut complete_now);
+        }
+    }
+
+    /// Runs the completions of a burst, then what they have put off.
+    fn complete_all(&self, complete_now: &mut Vec<(Request, Outcome)>) {
+        let burst = Burst::begin();
+        let (mut portion, mut offer_at) = (OFFER_FIRST, OFFER_FIRST);
+        for (count, (request, outcome)) in (1..).zip(complete_now.drain(..)) {
+            complete(request, outcome);
+            if count == offer_at {
+                self.offer_unsent();
+                portion *= 2;
+                offer_at += portion;
             }
         }
+        self.offer_unsent();
+        drop(burst);
     }
 
     /// Waits for completions, or sleeps when it has been quiet and there is nothing to wait for.

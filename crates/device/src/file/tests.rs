@@ -14,7 +14,7 @@ use rustix::fs::{FileType, Mode};
 
 use super::*;
 use crate::testing::{PATIENCE, pattern, read, request, write};
-use crate::{Buffer, Issuer, Outcome, Segment, read_exact};
+use crate::{Buffer, Issuer, Outcome, Segment, after_burst, read_exact};
 
 const LENGTH: usize = (1 << 20) + 12_345;
 
@@ -232,6 +232,43 @@ fn a_device_dropped_with_requests_in_flight_answers_all() {
             assert!(buffer[..] == bytes[start..start + 65_536]);
         }
     }
+}
+
+/// What completions put off is done when the device is gone, and what it submits too.
+#[test]
+fn work_put_off_is_done_and_may_submit() {
+    let bytes = pattern(1 << 20);
+    for options in kinds() {
+        let file = file_of(&bytes);
+        let device = Arc::new(open(file.path(), &options));
+        let (sender, receiver) = mpsc::channel();
+        for index in 0..32u64 {
+            let (own, sender) = (device.clone(), sender.clone());
+            let put_off = move |_, _| {
+                after_burst(move || {
+                    let (again, later) = request(Operation::Read, index * 4096, aligned());
+                    own.submit(again);
+                    sender.send((index, later)).unwrap();
+                });
+            };
+            let (read, issuer) = (Operation::Read, Issuer::Reader);
+            device.submit(Request::owned(read, 0, aligned(), issuer, put_off));
+        }
+        drop((device, sender));
+        let mut seen = 0;
+        while let Ok((index, later)) = receiver.recv_timeout(PATIENCE) {
+            let (outcome, buffer) = later.recv_timeout(PATIENCE).unwrap();
+            let start = index as usize * 4096;
+            assert_eq!(outcome.result, Ok(()));
+            assert_eq!(buffer[..], bytes[start..start + 4096]);
+            seen += 1;
+        }
+        assert_eq!(seen, 32);
+    }
+}
+
+fn aligned() -> Buffer {
+    Buffer::new(4096, 4096)
 }
 
 #[test]
