@@ -26,6 +26,7 @@ use crate::flight::{Flight, Units};
 use crate::flusher::Flusher;
 use crate::free_list::FreeList;
 use crate::guess::Guesses;
+use crate::lines::extent_of;
 use crate::object::Object;
 use crate::options::{CacheOptions, MappingMode};
 use crate::resident::{LISTED, Resident};
@@ -260,7 +261,7 @@ impl Core {
         flags: u64,
     ) -> Option<Option<Page>> {
         // Only one thread at a time may add a key.
-        let _insertion = lock(&self.insertions[mix(key) as usize % SHARDS]);
+        let _insertion = lock(&self.insertions[mix(extent_of(key).0) as usize % SHARDS]);
         match self.table.try_pin(key)? {
             Pinned::Yes(slot, state) => {
                 let frame = state.frame();
@@ -284,7 +285,7 @@ impl Core {
     /// Runs something while nobody else adds a key.
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     pub(crate) fn with_insertion<T>(&self, key: u64, work: impl FnOnce() -> T) -> T {
-        let _insertion = lock(&self.insertions[mix(key) as usize % SHARDS]);
+        let _insertion = lock(&self.insertions[mix(extent_of(key).0) as usize % SHARDS]);
         work()
     }
 
@@ -307,11 +308,14 @@ impl Core {
         Some(slot)
     }
 
-    /// Evicts a page that stands in the way of a key.
+    /// Evicts the pages that stand in the way of a key.
     pub(crate) fn make_room(&self, key: u64) {
         CACHE_CONFLICTS.add(1);
-        let mut rivals = self.table.rivals(key);
-        rivals.find(|(slot, rival)| self.release(*slot, *rival, 0));
+        let mut lines = self.table.rivals(key).into_iter();
+        lines.any(|line| {
+            line.iter()
+                .all(|(slot, page)| self.release(*slot, *page, 0))
+        });
     }
 
     /// A place has lost its page.

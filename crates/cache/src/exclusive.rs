@@ -222,7 +222,7 @@ impl Object {
         }
         let slot = core.insert(key, frame, flags, valid);
         if slot.is_none() {
-            core.table.rename(held.slot, key);
+            core.table.rename(held.slot);
             core.table.set(held.slot, before.0 & MOVED);
         }
         slot

@@ -73,6 +73,7 @@ mod free_list;
 mod guess;
 mod hit;
 mod lent;
+mod lines;
 mod object;
 mod open_options;
 mod options;
@@ -86,6 +87,8 @@ mod staging;
 mod state;
 mod sync;
 mod table;
+#[cfg(all(test, feature = "loom"))]
+mod table_orders;
 #[cfg(test)]
 mod table_tests;
 mod window;

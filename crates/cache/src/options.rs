@@ -162,10 +162,10 @@ impl CacheOptions {
         if self.size_bytes > memory_bytes {
             return Err(refused("is more than this machine has"));
         }
-        // The highest index means "none" in several lists.
+        // The page table counts twelve slots for each.
         let frames = u32::try_from(self.size_bytes / PAGE_BYTES as u64);
         match frames {
-            Ok(frames) if frames < u32::MAX / 4 => Ok(frames),
+            Ok(frames) if frames < u32::MAX / 16 => Ok(frames),
             _ => Err(refused("is too large")),
         }
     }

@@ -53,6 +53,12 @@ impl State {
         self.0 & flags == flags
     }
 
+    /// Whether it is of a page that can be found.
+    #[inline]
+    pub(crate) fn is_named(self) -> bool {
+        self.0 & (PRESENT | DETACHED) == PRESENT
+    }
+
     /// Where the page is.
     #[allow(clippy::cast_possible_truncation)] // the field has 32 bits
     pub(crate) fn frame(self) -> FrameIndex {

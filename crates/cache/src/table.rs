@@ -2,76 +2,97 @@
 //!
 //! **Problem.** A hit must cost about as much as the memory it touches. A lock, a reference count
 //! on another cache line and a list move each cost as much again, and make threads wait for each
-//! other.
+//! other. And the table itself is memory: where it is larger than the processor's second cache, a
+//! pin takes half as long again.
 //!
-//! **Rule.** Buckets of four slots, one cache line each; a page lives in one of two buckets or
-//! in the neighbour of one. A slot is two words, the key and a [`State`] with frame, flags, heat
-//! and pins in it, so that finding and pinning a page touch one line, and rarely the next, which
-//! processors fetch along with it. The keys of a bucket are compared without a branch for each,
-//! which would be mispredicted about once a lookup:
+//! **Rule.** Pages that lie side by side are mostly in memory together. So seven of them, an
+//! *extent*, have one cache line and one name; which of the seven words is a page's follows from
+//! its number. The word is a [`State`]: frame, flags, heat and pins, so that finding and pinning
+//! a page is one changed word on one line.
 //!
 //! ```text
-//! pin:     key == k?   state += PIN, was it PRESENT?   key still == k?   -> pinned
-//! remove:  state (PRESENT, 0 pins) -> 0   then key -> 0
-//! insert:  key 0 -> k                      then state += PRESENT | frame | 1 pin
+//!           +------+--------+--------+--------+- ... -+--------+
+//!   a line  | name | page 0 | page 1 | page 2 |       | page 6 |     8 words of 8 bytes
+//!           +------+--------+--------+--------+- ... -+--------+
+//!
+//! pin:     name == e?  state += PIN, was it PRESENT?  name still == e?     -> pinned
+//! remove:  state (PRESENT, 0 pins) -> 1 pin   which page is it?   state (1 pin) -> 0
+//! insert:  a line with the name e and this page missing, or with no page at all:
+//!          lock    name = e    state += PRESENT | frame | 1 pin    unlock
 //! ```
 //!
+//! An extent may be in one of sixteen lines: eight pairs of neighbours, which its hash chooses.
+//! Those of one pair belong to extents that lie side by side, as processors fetch lines in pairs. A
+//! line keeps its name when its last page goes, until another extent wants it; so a line without a
+//! name never had one, and a lookup ends there.
+//!
 //! All changes of a state are relative or compare-and-swap: a reader that came too late may add a
-//! pin to a slot that is no longer its page's, sees so and takes it back, and nobody overwrites
-//! that. A pinned slot cannot be removed, so its key cannot change.
+//! pin to a word that is no longer its page's, sees so and takes it back, and nobody overwrites
+//! that. There is no ABA: a name changes only under the line's lock (a bit of the name) and when
+//! no page is PRESENT, PRESENT comes only under that lock, and a pinned page stays PRESENT. So who
+//! has pinned a PRESENT page and then finds its name has that page, whatever came and went
+//! before. Who removes a page pins it while he looks which one it is. Names are compared
+//! whole: two extents cannot be taken for one another.
 //!
 //! A writer of bytes that readers may use sets [`WRITING`] in the same word as the pins: either
 //! his change comes first, and who pins afterwards sees it, takes the pin back and tries again; or
 //! the pin comes first, and the writer sees it. When he sees that he alone holds the page, nobody
 //! else does or will. Where others hold it for long, he gives its name to a copy instead
-//! ([`PageTable::unname`]); the slot stays theirs, without a name, until all pins are gone.
+//! ([`PageTable::unname`]): the word gets [`DETACHED`] and is passed over from then on; it stays
+//! theirs until all pins are gone. The copy has its word in another line of the same name.
 //!
-//! **Constants.** Twice as many slots as pages: with sixteen slots to choose from, an insertion
-//! finds all of them taken so rarely that one of their pages may go for it (counted as a
-//! conflict).
+//! **Constants.** Seven states and a name are a line. Three lines for two pages: where no two
+//! pages lie side by side, each has a line to itself, and sixteen choices are taken so rarely all
+//! (six pages of 4096) that the pages of one of them may go for it (counted as a conflict). That is
+//! 96 bytes for a page of 64 KiB; of a file in order ten are used.
 //!
 //! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
-//! outside. A page can be pinned 32,767 times at most.
+//! outside. A page can be pinned 32,767 times at most; attempts beyond that are refused, and the
+//! field has room for as many again that have not yet stepped back. Where no two pages lie side by
+//! side, the table is four times as large as it would be with a name for each. Who looks for a page
+//! that is not there may look at sixteen lines, but then he goes to a device.
 
 use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
 
+use crate::lines::{EMPTY, LOCKED, Line, Lines, extent_of, key_in};
 use crate::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITING};
 use crate::sync::{AtomicU64, Ordering, relax};
 
-const SLOTS_PER_BUCKET: usize = 4;
-/// For two different choices.
+/// Pairs of lines that an extent may be in.
+const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
+/// So that two extents have something to choose from.
 const PAIRS_MIN: usize = 2;
-/// No page has this name.
-const EMPTY: u64 = 0;
-/// Nor this one: objects are counted from 1.
+/// The key of no page: objects are counted from 1.
 pub(crate) const NAMELESS: u64 = 1;
+/// Spreads extents that lie side by side evenly (2^64 divided by the golden ratio).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-struct Slot {
-    key: AtomicU64,
-    state: AtomicU64,
-}
-
-#[repr(align(64))]
-struct Bucket([Slot; SLOTS_PER_BUCKET]);
-
-/// Which slot of the table.
+/// Which word of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotIndex(pub(crate) u32);
 
+/// Words of a line, the name too: it is none of a slot's, but dividing by eight costs nothing.
+const SLOTS_PER_LINE: usize = 8;
+
 impl SlotIndex {
     #[allow(clippy::cast_possible_truncation)] // a table has at most 2^32 slots
-    fn new(bucket: usize, at: usize) -> Self {
-        Self((bucket * SLOTS_PER_BUCKET + at) as u32)
+    fn new(line: usize, at: usize) -> Self {
+        Self((line * SLOTS_PER_LINE + at) as u32)
     }
 }
 
-/// How a pin of one slot went.
+/// How a pin in one line went.
 enum Attempt {
     Pinned(State),
-    Leaving,
+    /// Not in this line, or about to leave or to come; another may have it.
+    Elsewhere,
+    /// In none.
+    Nowhere,
+    /// The line has become another extent's.
+    Changed,
+    /// Somebody writes to it.
     Writing,
-    Another,
     Refused,
 }
 
@@ -87,108 +108,57 @@ pub(crate) enum Pinned {
 
 /// The page table.
 pub(crate) struct PageTable {
-    buckets: Buckets,
-    /// Buckets and their neighbours.
+    lines: Lines,
+    /// Lines and their neighbours.
     pairs: u64,
-}
-
-/// Buckets in huge pages: a lookup misses the processor's caches for a large table, and should not
-/// miss its address cache too.
-#[cfg(not(feature = "loom"))]
-struct Buckets {
-    mapping: crate::arena::Mapping,
-    count: usize,
-}
-
-#[cfg(not(feature = "loom"))]
-impl Buckets {
-    fn new(count: usize) -> Result<Self, Errno> {
-        let bytes = count * size_of::<Bucket>();
-        let (mapping, _) = crate::arena::map_transparent(bytes)?;
-        Ok(Self { mapping, count })
-    }
-}
-
-#[cfg(not(feature = "loom"))]
-impl std::ops::Deref for Buckets {
-    type Target = [Bucket];
-    fn deref(&self) -> &[Bucket] {
-        let start = self.mapping.start().as_ptr().cast();
-        // SAFETY: mapped with room for them, aligned to more than a bucket, and zeroed, which is
-        // an empty bucket; they are changed through atomics only.
-        unsafe { std::slice::from_raw_parts(start, self.count) }
-    }
-}
-
-#[cfg(feature = "loom")]
-struct Buckets(Box<[Bucket]>);
-
-#[cfg(feature = "loom")]
-impl Buckets {
-    fn new(count: usize) -> Result<Self, Errno> {
-        let slot = || Slot {
-            key: AtomicU64::new(EMPTY),
-            state: AtomicU64::new(0),
-        };
-        let bucket = |_| Bucket(std::array::from_fn(|_| slot()));
-        Ok(Self((0..count).map(bucket).collect()))
-    }
-}
-
-#[cfg(feature = "loom")]
-impl std::ops::Deref for Buckets {
-    type Target = [Bucket];
-    fn deref(&self) -> &[Bucket] {
-        &self.0
-    }
 }
 
 impl PageTable {
     /// A table for `pages` pages.
     pub(crate) fn new(pages: usize) -> Result<Self, Errno> {
-        let pairs = (pages * 2).div_ceil(2 * SLOTS_PER_BUCKET).max(PAIRS_MIN);
+        let pairs = (pages * 3).div_ceil(4).max(PAIRS_MIN);
         Ok(Self {
-            buckets: Buckets::new(2 * pairs)?,
+            lines: Lines::new(2 * pairs)?,
             pairs: pairs as u64,
         })
     }
 
-    /// The buckets of a key: one and its neighbour, another and its neighbour.
-    #[allow(clippy::cast_possible_truncation)] // any bits will do
-    fn choices(&self, key: u64) -> [usize; 4] {
-        let hash = mix(key);
-        // A share of the pairs, as large as each half of the hash is of 2^32.
-        let pair = |half: u64| (half * self.pairs) >> 32;
-        let (first, mut second) = (pair(hash & u64::from(u32::MAX)), pair(hash >> 32));
-        if second == first {
-            // A pair that is met twice would make a slot appear twice.
-            second = first.checked_sub(1).unwrap_or(self.pairs - 1);
-        }
-        let first = (2 * first + (hash & 1)) as usize;
-        let second = 2 * second as usize;
-        [first, first ^ 1, second, second ^ 1]
-    }
-
-    fn slot(&self, index: SlotIndex) -> &Slot {
-        let index = index.0 as usize;
-        &self.buckets[index / SLOTS_PER_BUCKET].0[index % SLOTS_PER_BUCKET]
-    }
-
-    fn candidates(&self, key: u64) -> impl Iterator<Item = (SlotIndex, &Slot)> {
-        self.choices(key).into_iter().flat_map(move |bucket| {
-            let slots = &self.buckets[bucket].0;
-            let slots = slots.iter().enumerate();
-            slots.map(move |(at, slot)| (SlotIndex::new(bucket, at), slot))
-        })
-    }
-
-    /// Which slots of a bucket seem to have a key, a bit each.
+    /// The line that an extent would rather be in.
     #[inline]
-    fn matches(&self, bucket: usize, key: u64) -> u32 {
-        let slots = self.buckets[bucket].0.iter().enumerate();
-        slots.fold(0, |mask, (at, slot)| {
-            mask | u32::from(slot.key.load(Ordering::Relaxed) == key) << at
-        })
+    #[allow(clippy::cast_possible_truncation)] // fewer than lines
+    pub(crate) fn home(&self, extent: u64) -> usize {
+        let spread = (extent >> 1).wrapping_mul(SPREAD) >> 32;
+        // A share of the pairs, as large as the hash is of 2^32.
+        2 * ((spread * self.pairs) >> 32) as usize + (extent & 1) as usize
+    }
+
+    /// The other lines of an extent. One may come twice.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    fn others(&self, extent: u64) -> impl Iterator<Item = usize> + use<> {
+        let (pairs, hash) = (self.pairs, mix(extent >> 1));
+        let (start, step) = (hash as u32, (hash >> 32) as u32);
+        let side = (extent & 1) as usize;
+        let elsewhere = (2..2 * CHOICES).map(move |choice| {
+            let spread = start.wrapping_add(step.wrapping_mul(choice / 2));
+            let pair = (u64::from(spread) * pairs) >> 32;
+            2 * pair as usize + (side ^ (choice & 1) as usize)
+        });
+        std::iter::once(self.home(extent) ^ 1).chain(elsewhere)
+    }
+
+    fn choices(&self, extent: u64) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(self.home(extent)).chain(self.others(extent))
+    }
+
+    fn place(&self, index: SlotIndex) -> (&Line, usize) {
+        let index = index.0 as usize;
+        (&self.lines[index / SLOTS_PER_LINE], index % SLOTS_PER_LINE)
+    }
+
+    #[inline]
+    fn slot(&self, index: SlotIndex) -> &AtomicU64 {
+        let (line, at) = self.place(index);
+        &line.states[at]
     }
 
     /// Finds a page and pins it.
@@ -219,36 +189,60 @@ impl PageTable {
 
     #[inline]
     fn try_pin_with_hint(&self, key: u64, hint: &impl Fn(State)) -> Option<Pinned> {
-        'again: loop {
-            for bucket in self.choices(key) {
-                let mut matches = self.matches(bucket, key);
-                while matches != 0 {
-                    let at = matches.trailing_zeros() as usize;
-                    matches &= matches - 1;
-                    let index = SlotIndex::new(bucket, at);
-                    let slot = self.slot(index);
-                    hint(State(slot.state.load(Ordering::Relaxed)));
-                    match Self::pin_slot(slot, key) {
-                        Attempt::Pinned(state) => return Some(Pinned::Yes(index, state)),
-                        Attempt::Leaving => {}
-                        Attempt::Another => continue 'again,
-                        Attempt::Writing => return None,
-                        Attempt::Refused => return Some(Pinned::Refused),
-                    }
+        let (extent, at) = extent_of(key);
+        loop {
+            let home = self.home(extent);
+            let attempt = match self.try_line(home, extent, at, hint) {
+                // Nearly always it is there.
+                Attempt::Elsewhere => self.try_others(extent, at, hint),
+                attempt => (attempt, home),
+            };
+            match attempt {
+                (Attempt::Pinned(state), index) => {
+                    return Some(Pinned::Yes(SlotIndex::new(index, at), state));
                 }
+                (Attempt::Elsewhere | Attempt::Nowhere, _) => return Some(Pinned::Absent),
+                (Attempt::Changed, _) => {}
+                (Attempt::Writing, _) => return None,
+                (Attempt::Refused, _) => return Some(Pinned::Refused),
             }
-            return Some(Pinned::Absent);
         }
     }
 
+    #[cold]
+    fn try_others(&self, extent: u64, at: usize, hint: &impl Fn(State)) -> (Attempt, usize) {
+        for index in self.others(extent) {
+            match self.try_line(index, extent, at, hint) {
+                Attempt::Elsewhere => {}
+                attempt => return (attempt, index),
+            }
+        }
+        (Attempt::Nowhere, 0)
+    }
+
+    /// Pins a page if it is in this line.
     #[inline]
-    fn pin_slot(slot: &Slot, key: u64) -> Attempt {
-        let before = State(slot.state.fetch_add(PIN, Ordering::AcqRel));
-        let attempt = if !before.has(PRESENT) {
-            // It is leaving, or not quite there; another slot may have it.
-            Attempt::Leaving
-        } else if slot.key.load(Ordering::Acquire) != key {
-            Attempt::Another
+    fn try_line(&self, index: usize, extent: u64, at: usize, hint: &impl Fn(State)) -> Attempt {
+        let line = &self.lines[index];
+        let name = line.name.load(Ordering::Acquire);
+        if name & !LOCKED != extent {
+            return if name == EMPTY {
+                Attempt::Nowhere
+            } else {
+                Attempt::Elsewhere
+            };
+        }
+        let slot = &line.states[at];
+        let seen = State(slot.load(Ordering::Relaxed));
+        if !seen.is_named() {
+            return Attempt::Elsewhere;
+        }
+        hint(seen);
+        let before = State(slot.fetch_add(PIN, Ordering::AcqRel));
+        let attempt = if !before.is_named() {
+            Attempt::Elsewhere
+        } else if line.name() != extent {
+            Attempt::Changed
         } else if before.has(WRITING) {
             Attempt::Writing
         } else if before.pins() >= PINS_MAX {
@@ -256,37 +250,58 @@ impl PageTable {
         } else {
             return Attempt::Pinned(before);
         };
-        slot.state.fetch_sub(PIN, Ordering::Release);
+        slot.fetch_sub(PIN, Ordering::Release);
         attempt
     }
 
     /// One more pin on a page that is pinned.
     pub(crate) fn pin_again(&self, index: SlotIndex) {
-        let before = State(self.slot(index).state.fetch_add(PIN, Ordering::Relaxed));
+        let before = State(self.slot(index).fetch_add(PIN, Ordering::Relaxed));
         debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
     }
 
     /// Takes a pin back.
+    #[inline]
     pub(crate) fn unpin(&self, index: SlotIndex) {
-        let before = State(self.slot(index).state.fetch_sub(PIN, Ordering::Release));
+        let before = State(self.slot(index).fetch_sub(PIN, Ordering::Release));
         debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
     }
 
-    /// Adds a page, pinned once, and says where; `None` when its buckets are full. The caller
+    /// Adds a page, pinned once, and says where; `None` when its lines are taken. The caller
     /// sees to it that nobody else adds the same key and that it is not in the table.
     pub(crate) fn insert(&self, key: u64, frame: FrameIndex, flags: u64) -> Option<SlotIndex> {
-        debug_assert_ne!(key, EMPTY);
-        for (index, slot) in self.candidates(key) {
-            let claimed =
-                slot.key
-                    .compare_exchange(EMPTY, key, Ordering::AcqRel, Ordering::Relaxed);
-            if claimed.is_ok() {
-                let state = State::new(frame, flags).0 + PIN;
-                slot.state.fetch_add(state, Ordering::AcqRel);
-                return Some(index);
-            }
+        let (extent, at) = extent_of(key);
+        let state = State::new(frame, flags).0 + PIN;
+        // Beside its neighbours, else where no page is.
+        let beside = |line: &Line| line.name() == extent && !line.state(at).has(PRESENT);
+        let put = |index: usize| {
+            let is_put = Self::put(&self.lines[index], extent, at, state);
+            is_put.then(|| SlotIndex::new(index, at))
+        };
+        let mut near = self.choices(extent).filter(|&i| beside(&self.lines[i]));
+        let mut free = self.choices(extent).filter(|&i| self.lines[i].is_empty());
+        near.find_map(put).or_else(|| free.find_map(put))
+    }
+
+    /// Adds a page to a line, if the line is its extent's, or can be, and has no such page.
+    fn put(line: &Line, extent: u64, at: usize, state: u64) -> bool {
+        let name = line.lock();
+        let fits = if name == extent {
+            !line.state(at).has(PRESENT)
+        } else {
+            line.is_empty()
+        };
+        if !fits {
+            line.unlock(name);
+            return false;
         }
-        None
+        if name != extent {
+            // Before the page: who pins it must not find the old name.
+            line.name.store(extent | LOCKED, Ordering::Release);
+        }
+        line.states[at].fetch_add(state, Ordering::AcqRel);
+        line.unlock(extent);
+        true
     }
 
     /// Removes the page of a slot if nobody holds it and it has nothing that must be kept: its
@@ -307,60 +322,83 @@ impl PageTable {
         frame: FrameIndex,
         may_go: impl Fn(State) -> bool,
     ) -> Option<(u64, State)> {
-        let slot = self.slot(index);
+        let (line, at) = self.place(index);
+        let slot = &line.states[at];
+        let change = |from: u64, to: u64| {
+            slot.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
         loop {
-            let state = State(slot.state.load(Ordering::Acquire));
+            let state = State(slot.load(Ordering::Acquire));
             let is_free = state.has(PRESENT) && state.pins() == 0 && state.frame() == frame;
             if !is_free || !may_go(state) {
                 return None;
             }
-            let key = slot.key.load(Ordering::Relaxed);
-            let removed =
-                slot.state
-                    .compare_exchange_weak(state.0, 0, Ordering::AcqRel, Ordering::Relaxed);
-            if removed.is_ok() {
-                slot.key.store(EMPTY, Ordering::Release);
+            let pinned = state.0 + PIN;
+            if !change(state.0, pinned) {
+                continue;
+            }
+            let key = key_in(line.name(), at);
+            if change(pinned, 0) {
                 return Some((key, state));
             }
+            // Somebody else has got hold of it.
+            slot.fetch_sub(PIN, Ordering::Release);
+            return None;
         }
     }
 
-    /// The pages that stand in the way of a key whose buckets are full.
-    pub(crate) fn rivals(&self, key: u64) -> impl Iterator<Item = (SlotIndex, FrameIndex)> {
-        self.candidates(key).map(|(index, slot)| {
-            let state = State(slot.state.load(Ordering::Relaxed));
-            (index, state.frame())
-        })
+    /// The pages that stand in the way of a key whose lines are taken: those of one line must all
+    /// go. The fewest first.
+    pub(crate) fn rivals(&self, key: u64) -> Vec<Vec<(SlotIndex, FrameIndex)>> {
+        let (extent, _) = extent_of(key);
+        let pages = |index: usize| {
+            let line = &self.lines[index];
+            let states =
+                (0..line.states.len()).map(|at| (SlotIndex::new(index, at), line.state(at)));
+            let here = states.filter(|(_, state)| state.has(PRESENT));
+            here.map(|(slot, state)| (slot, state.frame())).collect()
+        };
+        let mut rivals: Vec<Vec<_>> = self.choices(extent).map(pages).collect();
+        rivals.sort_by_key(Vec::len);
+        rivals
     }
 
     /// The state of a slot now.
     pub(crate) fn state(&self, index: SlotIndex) -> State {
-        State(self.slot(index).state.load(Ordering::Acquire))
+        State(self.slot(index).load(Ordering::Acquire))
     }
 
-    /// The key of a slot now.
+    /// The key of the page in a slot now: [`NAMELESS`] of one without a name, 0 where there is
+    /// none.
     pub(crate) fn key(&self, index: SlotIndex) -> u64 {
-        self.slot(index).key.load(Ordering::Acquire)
+        let (line, at) = self.place(index);
+        match line.state(at) {
+            state if state.is_named() => key_in(line.name(), at),
+            state if state.has(DETACHED) => NAMELESS,
+            _ => EMPTY,
+        }
     }
 
     /// Sets flags of a pinned page; the state before.
     pub(crate) fn set(&self, index: SlotIndex, flags: u64) -> State {
-        State(self.slot(index).state.fetch_or(flags, Ordering::AcqRel))
+        State(self.slot(index).fetch_or(flags, Ordering::AcqRel))
     }
 
     /// Clears flags of a pinned page; the state before.
     pub(crate) fn clear(&self, index: SlotIndex, flags: u64) -> State {
-        State(self.slot(index).state.fetch_and(!flags, Ordering::AcqRel))
+        State(self.slot(index).fetch_and(!flags, Ordering::AcqRel))
     }
 
     /// Where a page is, without a pin; `None` when it is not in the table. The caller keeps it
     /// from leaving.
     pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
-        let mut slots = self.candidates(key);
-        slots.find_map(|(index, slot)| {
-            let is_same = slot.key.load(Ordering::Acquire) == key;
-            let state = State(slot.state.load(Ordering::Acquire));
-            (is_same && state.has(PRESENT)).then_some((index, state))
+        let (extent, at) = extent_of(key);
+        self.choices(extent).find_map(|index| {
+            let line = &self.lines[index];
+            let is_same = line.name() == extent;
+            let state = line.state(at);
+            (is_same && state.is_named()).then_some((SlotIndex::new(index, at), state))
         })
     }
 
@@ -368,22 +406,17 @@ impl PageTable {
     /// The caller has a pin, and sees to it that nobody adds the same key meanwhile.
     pub(crate) fn unname(&self, index: SlotIndex) {
         debug_assert!(self.state(index).has(PRESENT | WRITING));
-        let slot = self.slot(index);
-        // First the name: who pins after WRITING is gone must not find it.
-        slot.key.store(NAMELESS, Ordering::Release);
-        slot.state.fetch_or(DETACHED, Ordering::AcqRel);
+        self.slot(index).fetch_or(DETACHED, Ordering::AcqRel);
     }
 
     /// Gives the name back, when the copy found no place.
-    pub(crate) fn rename(&self, index: SlotIndex, key: u64) {
-        let slot = self.slot(index);
-        slot.state.fetch_and(!DETACHED, Ordering::AcqRel);
-        slot.key.store(key, Ordering::Release);
+    pub(crate) fn rename(&self, index: SlotIndex) {
+        self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
     }
 
     /// Changes the heat from what it was in `state`; lost when anything changed meanwhile.
     pub(crate) fn heat(&self, index: SlotIndex, state: State, heat: u8) {
-        let slot = &self.slot(index).state;
+        let slot = self.slot(index);
         let changed = state.with_heat(heat).0;
         // A lost hit costs nothing: the next one is counted.
         let _ = slot.compare_exchange(state.0, changed, Ordering::Relaxed, Ordering::Relaxed);

@@ -1,9 +1,22 @@
-//! Tests of the page table: threads against each other, and every order under loom.
+//! Tests of the page table, some with threads against each other.
+
+use crate::lines::{EXTENT_PAGES, extent_of};
+use crate::table::PageTable;
+
+/// Another page that would rather be in the same word than anywhere else.
+pub(crate) fn rival_of(table: &PageTable, key: u64) -> u64 {
+    let home = |key| table.home(extent_of(key).0);
+    let mut others = (1..).map(|extents| key + extents * EXTENT_PAGES);
+    others.find(|other| home(*other) == home(key)).unwrap()
+}
 
 #[cfg(not(feature = "loom"))]
 mod threads {
-    use crate::state::{AHEAD, FULL, PRESENT, State};
-    use crate::table::{PageTable, Pinned, SlotIndex};
+    use super::rival_of;
+    use crate::core::key_of;
+    use crate::lines::EXTENT_PAGES;
+    use crate::state::{AHEAD, DETACHED, FULL, PRESENT, State, WRITING};
+    use crate::table::{NAMELESS, PageTable, Pinned, SlotIndex};
     use pagewell_policy::eviction::FrameIndex;
 
     fn pin(table: &PageTable, key: u64) -> Option<(SlotIndex, State)> {
@@ -28,26 +41,106 @@ mod threads {
         assert!(pin(&table, 7).is_none());
     }
 
-    #[test]
-    fn a_half_full_table_takes_every_key() {
-        let table = PageTable::new(4096).unwrap();
-        let mut refused: u32 = 0;
-        for key in 1..=4096 {
-            match table.insert(key, FrameIndex(u32::try_from(key).unwrap()), 0) {
-                Some(slot) => table.unpin(slot),
+    /// Inserts pages, and says how many found no place; the others are where they should be.
+    fn refused(keys: &[u64]) -> usize {
+        let table = PageTable::new(keys.len()).unwrap();
+        let mut refused = 0;
+        for (frame, key) in (0..).map(FrameIndex).zip(keys) {
+            match table.insert(*key, frame, 0) {
+                Some(slot) => {
+                    assert_eq!(table.key(slot), *key);
+                    table.unpin(slot);
+                }
                 None => refused += 1,
             }
         }
-        assert!(refused <= 2, "{refused}");
-        for key in 1..=4096 {
-            if let Some((slot, state)) = pin(&table, key) {
-                assert_eq!(u64::from(state.frame().0), key);
-                table.unpin(slot);
-            } else {
-                refused -= 1;
+        let mut lost = 0;
+        for (frame, key) in (0..).map(FrameIndex).zip(keys) {
+            match pin(&table, *key) {
+                Some((slot, state)) => {
+                    assert_eq!(state.frame(), frame);
+                    assert_eq!(table.locate(*key).unwrap().0, slot);
+                    table.unpin(slot);
+                }
+                None => lost += 1,
             }
         }
-        assert_eq!(refused, 0, "others are lost");
+        assert_eq!(lost, refused, "others are lost");
+        refused
+    }
+
+    #[test]
+    fn a_table_takes_as_many_pages_as_it_is_for_in_order_or_not() {
+        let in_order: Vec<_> = (1..=4096).map(|page| key_of(3, page)).collect();
+        assert_eq!(refused(&in_order), 0);
+        let every_other: Vec<_> = (1..=4096).map(|page| key_of(3, 2 * page)).collect();
+        assert_eq!(refused(&every_other), 0);
+        for stride in [EXTENT_PAGES, 16, 64, 1 << 14, 832_040 * EXTENT_PAGES] {
+            let apart: Vec<_> = (1..=4096).map(|page| key_of(3, stride * page)).collect();
+            assert!(refused(&apart) <= 8, "{stride}: {}", refused(&apart));
+        }
+        let objects: Vec<_> = (1..=4096).map(|object| key_of(object, 0)).collect();
+        assert_eq!(refused(&objects), 0);
+    }
+
+    #[test]
+    fn an_extent_keeps_its_line_until_another_wants_it() {
+        let table = PageTable::new(8).unwrap();
+        let (key, frame) = (key_of(1, 0), FrameIndex(3));
+        let other = rival_of(&table, key);
+        let slot = table.insert(key, frame, FULL).unwrap();
+        let away = table.insert(other, FrameIndex(4), FULL).unwrap();
+        assert_ne!(slot, away, "the line has a page");
+        table.unpin(slot);
+        assert_eq!(table.remove(slot, frame).unwrap().0, key);
+        assert_eq!(table.key(slot), 0);
+        assert!(pin(&table, key).is_none() && table.locate(key).is_none());
+        assert_eq!(pin(&table, other).unwrap().0, away, "it stays where it is");
+        let third = rival_of(&table, other);
+        assert_eq!(table.insert(third, frame, FULL), Some(slot));
+        assert_eq!(pin(&table, third).unwrap().0, slot);
+        assert!(pin(&table, key).is_none());
+    }
+
+    #[test]
+    fn a_page_without_a_name_keeps_its_word_and_its_copy_has_another() {
+        let table = PageTable::new(8).unwrap();
+        let key = key_of(1, 5);
+        let old = table.insert(key, FrameIndex(1), FULL | WRITING).unwrap();
+        table.unname(old);
+        assert_eq!(table.key(old), NAMELESS);
+        assert!(table.locate(key).is_none());
+        table.rename(old);
+        assert_eq!((table.key(old), table.locate(key).unwrap().0), (key, old));
+        table.unname(old);
+        let new = table.insert(key, FrameIndex(2), FULL).unwrap();
+        assert_ne!(old, new);
+        assert_eq!(pin(&table, key).unwrap().0, new);
+        assert!(!table.remove_detached(old, FrameIndex(1)), "held");
+        table.unpin(old);
+        assert!(
+            table.remove(old, FrameIndex(1)).is_none(),
+            "not by its name"
+        );
+        assert!(table.remove_detached(old, FrameIndex(1)));
+        assert!(!table.state(old).has(PRESENT) && !table.state(old).has(DETACHED));
+        assert_eq!(table.locate(key).unwrap().0, new);
+        // The others of the extent go on in the first line.
+        let beside = table.insert(key - 1, FrameIndex(3), FULL).unwrap();
+        assert_eq!(beside.0, old.0 - 1);
+    }
+
+    #[test]
+    fn rivals_are_told_line_by_line_the_fewest_first() {
+        let table = PageTable::new(2).unwrap();
+        let mut pages = 0;
+        for key in (1..40).map(|page| key_of(1, page)) {
+            pages += usize::from(table.insert(key, FrameIndex(7), 0).is_some());
+        }
+        let rivals = table.rivals(key_of(2, 0));
+        assert!(rivals.windows(2).all(|pair| pair[0].len() <= pair[1].len()));
+        assert!(rivals.iter().flatten().all(|(_, frame)| frame.0 == 7));
+        assert!(pages >= rivals[rivals.len() - 1].len() && !rivals[0].is_empty());
     }
 
     #[test]
@@ -67,17 +160,20 @@ mod threads {
     }
 
     /// Readers check that a pinned page keeps its name while others remove and insert pages in
-    /// the same few slots.
+    /// the same few lines.
     #[test]
     fn a_pinned_page_is_the_one_that_was_asked_for() {
         let table = PageTable::new(4).unwrap();
         let frame_of = |key: u64| FrameIndex(u32::try_from(key).unwrap() * 10);
+        // Four pages of one extent each time, which take the lines from each other.
+        let key_of = |index: u64| 1 + index % 4 + index / 4 % 32 * EXTENT_PAGES;
         std::thread::scope(|scope| {
             for lane in 0..2u64 {
                 let table = &table;
                 scope.spawn(move || {
                     for round in 0..200_000u64 {
-                        let key = 1 + lane * 4 + round % 4;
+                        // No key of the other's.
+                        let key = key_of(round / 4 * 8 + lane * 4 + round % 4);
                         if let Some(slot) = table.insert(key, frame_of(key), 0) {
                             table.unpin(slot);
                             while table.remove(slot, frame_of(key)).is_none() {
@@ -88,7 +184,7 @@ mod threads {
                 });
                 scope.spawn(move || {
                     for round in 0..400_000u64 {
-                        let key = 1 + round % 8;
+                        let key = key_of(round);
                         if let Some((slot, state)) = pin(table, key) {
                             assert_eq!(state.frame(), frame_of(key));
                             assert_eq!(table.key(slot), key);
@@ -98,201 +194,8 @@ mod threads {
                 });
             }
         });
-    }
-}
-
-#[cfg(feature = "loom")]
-mod orders {
-    use crate::state::{DIRTY, FULL, PRESENT, WRITING};
-    use crate::table::{PageTable, Pinned};
-    use loom::cell::UnsafeCell;
-    use loom::sync::Arc;
-    use pagewell_policy::eviction::FrameIndex;
-
-    /// One reader, and one who removes the page and puts another into the same slot.
-    #[test]
-    fn a_pin_is_of_the_page_that_was_asked_for_or_of_none() {
-        loom::model(|| {
-            let table = Arc::new(PageTable::new(2).unwrap());
-            let slot = table.insert(1, FrameIndex(10), 0).unwrap();
-            table.unpin(slot);
-            let other = table.clone();
-            let thread = loom::thread::spawn(move || {
-                if other.remove(slot, FrameIndex(10)).is_some() {
-                    let slot = other.insert(2, FrameIndex(20), 0).unwrap();
-                    other.unpin(slot);
-                }
-            });
-            if let Pinned::Yes(slot, state) = table.pin(1) {
-                assert_eq!(state.frame(), FrameIndex(10));
-                assert!(table.remove(slot, FrameIndex(10)).is_none(), "pinned");
-                assert_eq!(table.key(slot), 1);
-                table.unpin(slot);
-            }
-            thread.join().unwrap();
-            let found = [1, 2].map(|key| match table.pin(key) {
-                Pinned::Yes(slot, state) => {
-                    assert_eq!(u64::from(state.frame().0), key * 10);
-                    assert_eq!(state.pins(), 0);
-                    table.unpin(slot);
-                    assert!(table.state(slot).has(PRESENT));
-                    true
-                }
-                _ => false,
-            });
-            assert_ne!(found[0], found[1]);
-        });
-    }
-
-    /// One reader, and one who removes the page and puts the same one elsewhere.
-    #[test]
-    fn a_page_that_went_and_came_again_is_found_where_it_is_or_not_at_all() {
-        loom::model(|| {
-            let table = Arc::new(PageTable::new(2).unwrap());
-            let slot = table.insert(1, FrameIndex(10), 0).unwrap();
-            table.unpin(slot);
-            let other = table.clone();
-            let thread = loom::thread::spawn(move || {
-                if other.remove(slot, FrameIndex(10)).is_none() {
-                    return false;
-                }
-                let slot = other.insert(1, FrameIndex(11), 0).unwrap();
-                other.unpin(slot);
-                true
-            });
-            let mut seen = None;
-            if let Pinned::Yes(slot, state) = table.pin(1) {
-                seen = Some(state.frame().0);
-                assert!(table.remove(slot, state.frame()).is_none(), "pinned");
-                assert_eq!(table.state(slot).frame(), state.frame());
-                table.unpin(slot);
-            }
-            let has_moved = thread.join().unwrap();
-            assert!(has_moved || seen == Some(10), "{seen:?}");
-            assert!(matches!(seen, None | Some(10 | 11)), "{seen:?}");
-            let Pinned::Yes(slot, state) = table.pin(1) else {
-                panic!("lost");
-            };
-            assert_eq!(state.frame().0, 10 + u32::from(has_moved));
-            assert_eq!(state.pins(), 0);
-            table.unpin(slot);
-        });
-    }
-
-    /// Bytes of frames 10 and 20, which loom watches: who reads while another writes, fails.
-    struct Frames([UnsafeCell<u32>; 2]);
-
-    // SAFETY: loom sees every access.
-    unsafe impl Sync for Frames {}
-    // SAFETY: as above.
-    unsafe impl Send for Frames {}
-
-    impl Frames {
-        fn of(&self, frame: FrameIndex) -> &UnsafeCell<u32> {
-            &self.0[frame.0 as usize / 10 - 1]
+        for key in (0..128).map(key_of) {
+            assert!(pin(&table, key).is_none(), "{key}");
         }
-
-        fn read(&self, frame: FrameIndex) -> u32 {
-            // SAFETY: the test is that nobody writes meanwhile.
-            self.of(frame).with(|bytes| unsafe { *bytes })
-        }
-
-        fn write(&self, frame: FrameIndex, value: u32) {
-            // SAFETY: the test is that nobody else is there.
-            self.of(frame).with_mut(|bytes| unsafe { *bytes = value });
-        }
-    }
-
-    fn frames() -> Frames {
-        Frames([UnsafeCell::new(1), UnsafeCell::new(0)])
-    }
-
-    /// Of no object: only its place in the table matters.
-    const KEY: u64 = 7;
-
-    /// A writer who is alone writes in place; where a reader holds the page he gives its name to
-    /// a copy. The reader's bytes do not change while he holds them.
-    #[test]
-    fn a_held_page_does_not_change() {
-        let mut orders = loom::model::Builder::new();
-        // All orders of so many steps, with a loop that waits in them, are too many.
-        orders.preemption_bound = Some(5);
-        orders.check(|| {
-            let table = Arc::new(PageTable::new(2).unwrap());
-            let bytes = Arc::new(frames());
-            let slot = table.insert(KEY, FrameIndex(10), FULL).unwrap();
-            table.unpin(slot);
-            let (other, others) = (table.clone(), bytes.clone());
-            let reader = loom::thread::spawn(move || {
-                let Pinned::Yes(slot, state) = other.pin(KEY) else {
-                    // Between the names: the real one looks again under the lock of insertions.
-                    return;
-                };
-                let first = others.read(state.frame());
-                let second = others.read(state.frame());
-                assert_eq!(first, second);
-                other.unpin(slot);
-            });
-            let Pinned::Yes(slot, _) = table.pin(KEY) else {
-                panic!("nobody removes it");
-            };
-            table.set(slot, WRITING);
-            if table.state(slot).pins() == 1 {
-                bytes.write(FrameIndex(10), 2);
-                table.clear(slot, WRITING);
-                table.unpin(slot);
-            } else {
-                bytes.write(FrameIndex(20), bytes.read(FrameIndex(10)));
-                table.unname(slot);
-                let new = table.insert(KEY, FrameIndex(20), FULL | WRITING).unwrap();
-                table.clear(slot, WRITING);
-                table.unpin(slot);
-                bytes.write(FrameIndex(20), 2);
-                table.clear(new, WRITING);
-                table.unpin(new);
-                if table.remove_detached(slot, FrameIndex(10)) {
-                    // Free: it may be another's at once.
-                    bytes.write(FrameIndex(10), 9);
-                }
-                assert!(table.remove(slot, FrameIndex(10)).is_none());
-            }
-            reader.join().unwrap();
-            let Pinned::Yes(slot, state) = table.pin(KEY) else {
-                panic!("it has a name");
-            };
-            assert_eq!(bytes.read(state.frame()), 2);
-            assert_eq!(state.pins(), 0);
-            table.unpin(slot);
-        });
-    }
-
-    /// A dirty page stays, whoever wants its place.
-    #[test]
-    fn a_dirty_page_is_not_removed() {
-        loom::model(|| {
-            let table = Arc::new(PageTable::new(2).unwrap());
-            let slot = table.insert(1, FrameIndex(10), 0).unwrap();
-            let other = table.clone();
-            let thread = loom::thread::spawn(move || other.remove(slot, FrameIndex(10)).is_some());
-            table.set(slot, DIRTY);
-            table.unpin(slot);
-            assert!(!thread.join().unwrap());
-            table.clear(slot, DIRTY);
-            assert!(table.remove(slot, FrameIndex(10)).is_some());
-        });
-    }
-
-    /// Two who remove: one succeeds.
-    #[test]
-    fn a_page_is_removed_once() {
-        loom::model(|| {
-            let table = Arc::new(PageTable::new(2).unwrap());
-            let slot = table.insert(1, FrameIndex(10), 0).unwrap();
-            table.unpin(slot);
-            let other = table.clone();
-            let thread = loom::thread::spawn(move || other.remove(slot, FrameIndex(10)).is_some());
-            let here = table.remove(slot, FrameIndex(10)).is_some();
-            assert_ne!(here, thread.join().unwrap());
-        });
     }
 }
