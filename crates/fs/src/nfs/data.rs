@@ -310,13 +310,13 @@ impl Shared {
     }
 
     /// Has data transferred on behalf of the caller from here on.
-    fn act_for(&self, call: &Call<'_>, user: &mut Option<User>) {
-        let is_same = |user: &User| user.credentials == *call.credentials;
+    fn act_for(&self, call: &Call<'_>, user: &mut Option<Arc<User>>) {
+        let is_same = |user: &Arc<User>| user.credentials == *call.credentials;
         if !user.as_ref().is_some_and(is_same) {
-            *user = Some(User {
+            *user = Some(Arc::new(User {
                 credentials: *call.credentials,
                 encoded: self.calls.credential(call.credentials),
-            });
+            }));
         }
     }
 

@@ -12,8 +12,9 @@ use super::node::Node;
 use super::regions::{Region, Regions};
 use crate::FileId;
 
-/// Objects of one mount that may be forgotten.
-pub(super) const NODES_MAX: usize = 1_000_000;
+/// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names they take
+/// less than the 64 MiB that a mount may have beside its cache.
+pub(super) const NODES_MAX: usize = 40_000;
 
 /// See the module's text.
 pub(super) struct Files {
@@ -149,6 +150,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nfs::names::{NAMES_MAX, Remembered};
+    use crate::nfs::node::Granted;
+
+    /// A map's place for an entry, with one free place for each that is taken at most.
+    fn place_bytes<K, V>() -> usize {
+        2 * (size_of::<(K, V)>() + 1)
+    }
+
+    #[test]
+    fn what_is_known_fits_into_memory() {
+        // One user of each, the counts of an Arc, and what an allocation costs.
+        let node = size_of::<Node>() + size_of::<Granted>() + 48;
+        let node = node + place_bytes::<FileId, Arc<Node>>();
+        // A name of usual length.
+        let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
+        let total = NODES_MAX * node + NAMES_MAX * name;
+        assert!(total < 56 << 20, "{node} {name} {total}");
+    }
 
     fn id(number: u32) -> FileId {
         FileId::new(&number.to_ne_bytes()).unwrap()

@@ -22,8 +22,8 @@ use super::generations::Generations;
 use super::node::Node;
 use crate::FileId;
 
-/// Names of one mount.
-pub(super) const NAMES_MAX: usize = 1_000_000;
+/// Names of one mount: see [`super::files::NODES_MAX`].
+pub(super) const NAMES_MAX: usize = 80_000;
 
 /// What a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Stamp {
 }
 
 #[derive(Debug)]
-struct Remembered {
+pub(super) struct Remembered {
     changes: u64,
     meaning: Meaning,
 }

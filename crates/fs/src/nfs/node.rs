@@ -8,7 +8,7 @@
 //! was set, what was on its way then is thrown away, whatever it says.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use pagewell_sunrpc::client::EncodedCredential;
@@ -68,7 +68,7 @@ pub(super) enum Taken {
 
 /// What one user may do.
 #[derive(Clone, Copy, Debug)]
-struct Granted {
+pub(super) struct Granted {
     credentials: Credentials,
     asked: Access,
     granted: Access,
@@ -127,15 +127,15 @@ pub(super) struct State {
     /// An error of a write that nobody was told of.
     pub(super) failure: Option<Error>,
     /// On whose behalf data is read and written.
-    pub(super) reader: Option<User>,
-    pub(super) writer: Option<User>,
+    pub(super) reader: Option<Arc<User>>,
+    pub(super) writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.
     link: Option<(Timestamp, Box<[u8]>)>,
     pub(super) opens: u32,
     /// Its last name is gone: what cannot be written any more is nobody's loss.
     pub(super) is_removed: bool,
-    pub(super) silly: Option<Silly>,
+    pub(super) silly: Option<Box<Silly>>,
     pub(super) listing: Option<Box<Listing>>,
     pub(super) cookie_verifier: [u8; 8],
 }
@@ -402,6 +402,8 @@ impl State {
         if self.access.len() == ACCESS_MAX {
             self.access.remove(0);
         }
+        // Of most objects one user wants something.
+        self.access.reserve_exact(1);
         self.access.push(Granted {
             credentials: *credentials,
             asked,

@@ -97,7 +97,7 @@ impl Shared {
             };
             let mut state = target.lock();
             if state.opens > 0 {
-                state.silly = Some(silly);
+                state.silly = Some(Box::new(silly));
             } else {
                 // The last who had it open has gone meanwhile, and found nothing to remove.
                 drop(state);
