@@ -25,8 +25,9 @@
 //! later flush says more. Every commit that needed this flush, or runs meanwhile, is told, and the
 //! loss epoch changes for those who do not commit. What memory still has of those bytes is dirty
 //! again, so that a later commit writes it once more and can say with truth that it is durable;
-//! what it has not stays lost, and commits of it fail, until it is written anew. A commit that begins
-//! while that is made dirty waits for the end of it: it waits for what is dirty when it begins.
+//! what it has not stays lost, and commits of it fail, until it is written anew. A commit that
+//! begins while that is made dirty waits for the end of it: it is about what is dirty when it
+//! begins.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost, counted,
 //! and said on standard error.

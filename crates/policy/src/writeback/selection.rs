@@ -1,9 +1,10 @@
 //! What to write next.
 //!
-//! In this order: blocks that the report's rules want at once; tagged bytes, the tags taking turns;
-//! pages that are due (dirty for 30 s, to be retried, or behind a sequential writer); whole pages,
-//! while dirty memory is above the background limit; any page, when all but an eighth of the limit is
-//! dirty, until that is half way back to the background limit. After four of the longest writes of tagged
+//! In this order: blocks that the report's rules want at once; tagged bytes, the tags taking
+//! turns; pages that are due (dirty for 30 s, to be retried, or behind a sequential writer); whole
+//! pages, while dirty memory is above the background limit; any page, when all but an eighth of the
+//! limit is dirty, until that is half way back to the background limit.
+//! After four of the longest writes of tagged
 //! bytes the others have one, so that endless commits starve nobody.
 //!
 //! Files take turns. A file keeps its turn for a chunk: half a second of bandwidth, at most 1/8 of
