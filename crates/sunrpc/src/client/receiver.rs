@@ -101,13 +101,15 @@ impl<'a> Receiver<'a> {
     /// Receives until the connection is over.
     pub(super) fn run(&mut self) -> End {
         loop {
-            if let Err(end) = self.receive_record() {
-                return end;
+            match self.receive_record() {
+                Ok(is_reply) => self.good_replies |= is_reply,
+                Err(end) => return end,
             }
         }
     }
 
-    fn receive_record(&mut self) -> Result<(), End> {
+    /// True when the record was the reply to a call, and made sense.
+    fn receive_record(&mut self) -> Result<bool, End> {
         self.fill_to(MARKER_BYTES)?;
         let marker = Marker::parse(self.peek());
         if marker.length > self.origin.shared.options.reply_bytes_max {
@@ -123,23 +125,21 @@ impl<'a> Receiver<'a> {
         self.fill_to(RECORD_BYTES_MIN)?;
         let xid = u32::from_be_bytes(self.peek());
         let Some(call) = self.begin_reply(xid)? else {
-            return self.skip(marker.length);
+            self.skip(marker.length)?;
+            return Ok(false);
         };
         if let Some(sink) = call.outgoing.sink() {
-            self.receive_to_sink(&call, sink, marker.length)
+            self.receive_to_sink(&call, sink, marker.length)?;
         } else if marker.length <= BUFFER_BYTES {
             self.fill_to(marker.length)?;
             let record = self.start..self.start + marker.length;
             self.start = record.end;
             self.end_reply(&call, &self.buffer[record])?;
-            self.good_replies = true;
-            Ok(())
         } else {
             let record = self.receive_long(marker.length)?;
             self.end_reply(&call, &record)?;
-            self.good_replies = true;
-            Ok(())
         }
+        Ok(true)
     }
 
     /// Finds the call of a reply. `None`: the reply is of no interest.
@@ -211,9 +211,7 @@ impl<'a> Receiver<'a> {
                 Located::More => {}
                 Located::Absent => {
                     let record = self.receive_long(length)?;
-                    self.end_reply(call, &record)?;
-                    self.good_replies = true;
-                    return Ok(());
+                    return self.end_reply(call, &record);
                 }
                 Located::Data(data) => break (record[data.results..data.start].to_vec(), data),
                 Located::Malformed(reason) => return Err(End::garbage_for(call.xid, reason)),
@@ -233,7 +231,6 @@ impl<'a> Receiver<'a> {
         self.receive_data(sink, located.length)?;
         self.skip(length - located.start - located.length)?;
         self.complete(call, &head, located.length);
-        self.good_replies = true;
         Ok(())
     }
 
@@ -289,8 +286,9 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// A record in more than one fragment, which is rare: it is put together first.
-    fn receive_fragments(&mut self) -> Result<(), End> {
+    /// A record in more than one fragment, which is rare: it is put together first. True as for
+    /// [`Receiver::receive_record`].
+    fn receive_fragments(&mut self) -> Result<bool, End> {
         let mut assembly = Assembly::new(self.origin.shared.options.reply_bytes_max);
         let record = loop {
             if self.start == self.end {
@@ -313,14 +311,13 @@ impl<'a> Receiver<'a> {
             return Err(End::garbage("a record too short for a reply"));
         };
         let Some(call) = self.begin_reply(xid)? else {
-            return Ok(());
+            return Ok(false);
         };
-        self.good_replies = true;
         let Some(sink) = call.outgoing.sink() else {
-            return self.end_reply(&call, record);
+            return self.end_reply(&call, record).map(|()| true);
         };
         match locate(sink, record) {
-            Located::Absent => self.end_reply(&call, record),
+            Located::Absent => self.end_reply(&call, record).map(|()| true),
             Located::Data(data) if data.length <= sink.len() => {
                 let Some(bytes) = record.get(data.start..data.start + data.length) else {
                     return Err(End::garbage_for(xid, "data longer than its record"));
@@ -329,7 +326,7 @@ impl<'a> Receiver<'a> {
                 unsafe { sink.put(0, bytes) };
                 names::COPIED_BYTES.add(bytes.len() as u64);
                 self.complete(&call, &record[data.results..data.start], data.length);
-                Ok(())
+                Ok(true)
             }
             Located::Data(_) => Err(End::garbage_for(xid, "more data than was asked for")),
             Located::More => Err(End::garbage_for(xid, "a reply that ends early")),
@@ -423,3 +420,7 @@ fn receive(
         }
     }
 }
+
+#[cfg(test)]
+#[path = "receiver_tests.rs"]
+mod receiver_tests;
