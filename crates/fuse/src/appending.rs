@@ -79,6 +79,7 @@ pub(crate) fn appends(flags: OpenFlags, write_flags: WriteFlags) -> bool {
 impl Front {
     /// From here on the kernel is told to give up what it keeps.
     pub(crate) fn notify_through(self: &Arc<Self>, notifier: Notifier) -> std::io::Result<()> {
+        let _ = self.notifier.set(notifier.clone());
         let front = Arc::clone(self);
         let thread = std::thread::Builder::new().name("fuse-forget".to_owned());
         thread.spawn(move || {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use fuser::Request;
+use fuser::{Notifier, Request};
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
@@ -48,6 +48,7 @@ pub(crate) struct Front {
     pub(crate) written: Mutex<HashMap<FileId, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
     device: OnceLock<OwnedFd>,
+    pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
     pub(crate) root_file_id: OnceLock<u64>,
 }
@@ -90,6 +91,7 @@ impl Front {
             written: Mutex::default(),
             forgetting: Forgetting::default(),
             device: OnceLock::new(),
+            notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
         }
     }

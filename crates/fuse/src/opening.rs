@@ -40,6 +40,7 @@ impl Front {
             },
             move |front, reply, opened| match opened {
                 Ok((id, credentials, opened)) => {
+                    front.forget_attributes(node);
                     let register = |file: BorrowedFd<'_>| reply.open_backing(file);
                     let told = front.keep(node.0, id, credentials, modes, opened, register);
                     match told.backing {
@@ -52,6 +53,19 @@ impl Front {
                 Err(error) => reply.error(errno(&error)),
             },
         );
+    }
+
+    /// Before an open is answered: what the kernel keeps of the file's attributes may be older than
+    /// what the open has found out, so it is to ask for them when it wants them next. Then it also
+    /// drops the pages of a file that has changed.
+    fn forget_attributes(&self, node: INodeNo) {
+        if self.is_private() || self.coherence.attributes.is_zero() {
+            return;
+        }
+        if let Some(notifier) = self.notifier.get() {
+            // An offset below zero means no pages, whose locks would have to be waited for.
+            let _ = notifier.inval_inode(node, -1, 0);
+        }
     }
 
     /// Answers a request to create a file and open it.

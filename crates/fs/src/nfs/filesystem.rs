@@ -11,6 +11,9 @@ use crate::{
 
 /// How long a front may believe a name.
 const NAMES_FOR: Duration = Duration::from_secs(1);
+/// How long it may believe attributes. The kernel looks at them before each read(2), also of pages
+/// that it has: to answer each of these looks costs more than the reads do.
+const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
 
 impl FileSystem for NfsFileSystem {
     fn describe(&self) -> String {
@@ -182,10 +185,11 @@ impl FileSystem for NfsFileSystem {
     }
 
     fn coherence(&self) -> Coherence {
-        // A front that kept attributes would not see what an open has found out.
+        let ages = &self.shared.options.ages;
+        // What an open has found out is not kept from programs: a front forgets at each open.
         Coherence {
-            attributes: Duration::ZERO,
-            names: NAMES_FOR.min(self.shared.options.ages.directory_min),
+            attributes: ATTRIBUTES_FOR.min(ages.file_min).min(ages.directory_min),
+            names: NAMES_FOR.min(ages.directory_min),
             missing_names: Duration::ZERO,
         }
     }
