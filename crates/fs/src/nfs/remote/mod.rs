@@ -181,19 +181,13 @@ fn tail(segment: &Segment, skipped: usize) -> LentSlice {
     LentSlice::new(start, segment.len() - skipped)
 }
 
-/// Cuts `length` bytes from `offset` into pieces of at most `most`, which end at multiples of it
-/// where `aligned`.
-fn pieces(offset: u64, length: usize, most: u32, aligned: bool) -> Vec<usize> {
-    let mut lengths = Vec::with_capacity(length / most as usize + 2);
-    let (mut at, mut left) = (offset, length);
-    while left > 0 {
-        let inside = if aligned { at % u64::from(most) } else { 0 };
-        #[allow(clippy::cast_possible_truncation)] // at most `most`
-        let piece = left.min((u64::from(most) - inside) as usize);
-        lengths.push(piece);
-        at += piece as u64;
-        left -= piece;
-    }
+/// Cuts `length` bytes into pieces of at most `most`. Where they begin does not matter: aligned to
+/// multiples of `most`, a request of that length would cost two calls nearly always, as windows of
+/// read-ahead end anywhere.
+fn pieces(length: usize, most: u32) -> Vec<usize> {
+    let most = most as usize;
+    let mut lengths = vec![most; length / most];
+    lengths.extend(Some(length % most).filter(|rest| *rest > 0));
     lengths
 }
 
@@ -203,10 +197,9 @@ mod tests {
 
     #[test]
     fn pieces_are_as_long_as_one_call_takes() {
-        assert_eq!(pieces(0, 300, 100, true), [100, 100, 100]);
-        assert_eq!(pieces(50, 300, 100, true), [50, 100, 100, 50]);
-        assert_eq!(pieces(50, 300, 100, false), [100, 100, 100]);
-        assert_eq!(pieces(7, 1, 100, true), [1]);
-        assert!(pieces(7, 0, 100, true).is_empty());
+        assert_eq!(pieces(300, 100), [100, 100, 100]);
+        assert_eq!(pieces(301, 100), [100, 100, 100, 1]);
+        assert_eq!(pieces(1, 100), [1]);
+        assert!(pieces(0, 100).is_empty());
     }
 }

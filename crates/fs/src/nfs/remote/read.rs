@@ -42,7 +42,7 @@ impl Remote {
         let known = node.lock().length.at_server().saturating_sub(offset);
         let length = request.len();
         let inside = usize::try_from(known).unwrap_or(usize::MAX).min(length);
-        let mut lengths = pieces(offset, inside, self.read_bytes, true);
+        let mut lengths = pieces(inside, self.read_bytes);
         if inside < length {
             lengths.push(length - inside);
         }

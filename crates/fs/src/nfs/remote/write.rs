@@ -35,7 +35,7 @@ impl Remote {
             let error = Error::Io("no file has these bytes".to_owned());
             return request.fail(0, self.failed(address, &error));
         };
-        let lengths = pieces(offset, request.len(), self.write_bytes, false);
+        let lengths = pieces(request.len(), self.write_bytes);
         let mut at = offset;
         let requests = if lengths.len() > 1 {
             request.split(&lengths)
