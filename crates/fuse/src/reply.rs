@@ -7,7 +7,6 @@
 
 use std::cell::Cell;
 use std::io::IoSlice;
-use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fuser::{Errno, ReplyData};
@@ -110,10 +109,11 @@ impl Data {
             ([], _) => reply.data(&self.bytes),
             ([page], _) => reply.data(page),
             (pages, Some(device)) => {
-                // Dropped, it would answer a second time. What it holds is one count of the
-                // connection, which lasts as long as the mount.
-                let _answered = ManuallyDrop::new(reply);
                 send_pages(device, unique, pages, length);
+                // `fuser` answers once more, with an error. The kernel, which waits for no answer
+                // of that number and never gives it to another request, refuses it (ENOENT). A
+                // reply that is not dropped would keep the device open after the mount has ended.
+                drop(reply);
             }
             (pages, None) => reply.data(&pages.concat_bytes()),
         }
