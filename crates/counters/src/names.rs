@@ -377,6 +377,8 @@ register! { COUNTERS, Counter:
         "Descriptors closed in mounts, as far as the kernel told.";
     FUSE_READS = "pagewell_fuse_reads_total", "Reads that mounts were asked for.";
     FUSE_READ_BYTES = "pagewell_fuse_read_bytes_total", "Bytes that mounts answered reads with.";
+    FUSE_READS_HELD = "pagewell_fuse_reads_held_total",
+        "Reads of mounts that waited until the data of others was sent.";
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";
     FUSE_APPENDS_MOVED = "pagewell_fuse_appends_moved_total",
         "Appends in mounts to files that had become longer than the kernel knew.";

@@ -8,8 +8,8 @@
 //! Rule: of the R readers at most R - 1 wait at a time. The last one hands what would wait to
 //! workers, which are started as they are needed, up to a bound; what is too much for them waits
 //! in a queue. Each entry is one waiting program or one request of the kernel's read-ahead, both
-//! of which the kernel bounds. Only the data of writes is worth counting: when the queue holds
-//! [`QUEUED_BYTES_MAX`] of it the last reader waits after all.
+//! of which the kernel bounds. Only the data of writes is worth counting: when the queue and the
+//! workers hold [`QUEUED_BYTES_MAX`] of it the last reader waits after all.
 //!
 //! Weakness: then nothing is received until one of those writes is done.
 
@@ -20,8 +20,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
 
-/// Data of writes that may wait in the queue.
-const QUEUED_BYTES_MAX: usize = 64 << 20;
+/// Data of writes that may be in the queue and with workers.
+const QUEUED_BYTES_MAX: usize = 16 << 20;
 
 /// Something to be done by a worker.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
@@ -114,13 +114,13 @@ impl Dispatch {
         let mut queue = self.lock();
         loop {
             if let Some((bytes, job)) = queue.jobs.pop_front() {
-                queue.bytes -= bytes;
                 drop(queue);
                 // A defect costs the request, not the worker of all that come later.
                 if catch_unwind(AssertUnwindSafe(job)).is_err() {
                     names::PANICS.add(1);
                 }
                 queue = self.lock();
+                queue.bytes -= bytes;
             } else if queue.stopping {
                 return;
             } else {

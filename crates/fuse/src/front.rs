@@ -25,6 +25,7 @@ use crate::nodes::Nodes;
 use crate::passing::Passing;
 use crate::pushing::Pushing;
 use crate::reply::{Data, Refuse};
+use crate::room::Rooms;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
@@ -47,6 +48,7 @@ pub(crate) struct Front {
     /// Verifiers under which files were written that no commit has covered yet, by node.
     pub(crate) written: Mutex<HashMap<FileId, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
+    rooms: Arc<Rooms>,
     device: OnceLock<OwnedFd>,
     pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
@@ -90,6 +92,7 @@ impl Front {
             blocked: Arc::default(),
             written: Mutex::default(),
             forgetting: Forgetting::default(),
+            rooms: Arc::default(),
             device: OnceLock::new(),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
@@ -308,8 +311,8 @@ impl Front {
         offset: u64,
         size: u32,
     ) -> Result<Data> {
-        let mut data = Data::default();
         let wanted = size as usize;
+        let mut data = Data::in_room(may_block.then(|| self.rooms.take(wanted)));
         while data.len() < wanted {
             let at = offset + data.len() as u64;
             let rest = u32::try_from(wanted - data.len()).unwrap_or(size);

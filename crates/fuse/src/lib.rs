@@ -16,7 +16,7 @@
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing` and `listing` (what each does), `nodes` and
 //! `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (who waits),
-//! `caller`, `passing`, `pushing`, `reply`.
+//! `caller`, `passing`, `pushing`, `reply`, `room`, `spare`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -50,7 +50,9 @@ mod opening;
 mod passing;
 mod pushing;
 mod reply;
+mod room;
 mod service;
+mod spare;
 mod unmount;
 mod writing;
 

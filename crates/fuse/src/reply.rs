@@ -5,13 +5,15 @@
 //! header of 16 bytes and the pages where they are, in one vectored write, from which the kernel
 //! copies. Bytes that are in one piece take the way of `fuser`.
 
-use std::cell::Cell;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use fuser::{Errno, ReplyData};
 use pagewell_counters::names;
 use pagewell_fs::{PageSlice, Payload, Result};
+
+use crate::room::Room;
+use crate::spare;
 
 /// An answer that can be a refusal.
 pub(crate) trait Refuse: Send + 'static {
@@ -45,20 +47,24 @@ refuse!(
 /// Most pieces of one vectored write (`IOV_MAX`), less the header.
 const PIECES_MAX: usize = 1023;
 
-thread_local! {
-    /// Memory for bytes that are read for an answer, kept for the next one.
-    static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-}
-
 /// What a read found.
 #[derive(Default)]
 pub(crate) struct Data {
     pages: Vec<PageSlice>,
     /// Used instead of the pages once it holds anything.
     bytes: Vec<u8>,
+    /// Given back when the answer is sent.
+    room: Option<Room>,
 }
 
 impl Data {
+    /// Nothing yet, for which there is room.
+    pub(crate) fn in_room(room: Option<Room>) -> Self {
+        let mut data = Self::default();
+        data.room = room;
+        data
+    }
+
     pub(crate) fn len(&self) -> usize {
         let pages: usize = self.pages.iter().map(|page| page.len()).sum();
         pages + self.bytes.len()
@@ -74,10 +80,13 @@ impl Data {
                 self.pages.extend(pages);
                 Ok(self.len() - before)
             }
+            Payload::Bytes(bytes) if self.len() == 0 => {
+                self.bytes = bytes;
+                Ok(self.bytes.len())
+            }
             payload => {
                 if self.bytes.is_empty() {
-                    self.bytes = SPARE.take();
-                    self.bytes.clear();
+                    self.bytes = spare::take();
                     for page in self.pages.drain(..) {
                         self.bytes.extend_from_slice(&page);
                     }
@@ -122,9 +131,8 @@ impl Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
-        if self.bytes.capacity() > 0 {
-            SPARE.set(std::mem::take(&mut self.bytes));
-        }
+        drop(self.room.take());
+        spare::give_back(std::mem::take(&mut self.bytes));
     }
 }
 
@@ -185,6 +193,15 @@ mod tests {
         data.add(Payload::Bytes(b"de".to_vec()), true).unwrap();
         data.add(Payload::Pages(vec![page(b"fg")]), true).unwrap();
         assert_eq!((data.pages.len(), &data.bytes[..]), (0, &b"abcdefg"[..]));
+        let owned = vec![7; 100];
+        let place = owned.as_ptr();
+        let mut data = Data::default();
+        data.add(Payload::Bytes(owned), true).unwrap();
+        assert_eq!(
+            (data.bytes.as_ptr(), data.len()),
+            (place, 100),
+            "not copied"
+        );
         let many = vec![page(b"x"); PIECES_MAX + 1];
         let mut data = Data::default();
         data.add(Payload::Pages(many), true).unwrap();

@@ -17,6 +17,7 @@ use crate::attributes::errno;
 use crate::blocked::Ticket;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
+use crate::spare::Copied;
 
 /// Where the kernel wants bytes to go.
 #[derive(Clone, Copy)]
@@ -69,7 +70,7 @@ impl Front {
         if let Some(_here) = self.dispatch.here() {
             return finish(self, ticket, write(self, true, data));
         }
-        let (front, data) = (Arc::clone(self), data.to_vec());
+        let (front, data) = (Arc::clone(self), Copied::of(data));
         names::COPIED_BYTES.add(data.len() as u64);
         let bytes = data.len();
         let job = move || finish(&front, ticket, write(&front, true, &data));

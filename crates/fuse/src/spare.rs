@@ -1,0 +1,86 @@
+//! Memory for data on its way, kept for the next that comes.
+//!
+//! Problem: the data of an answer, or of a write that is handed to a worker, takes up to 1 MiB,
+//! which one thread takes and another gives back. The C library keeps what is given back for the
+//! thread that took it, so in the end each of many threads has as much as all of them need at one
+//! time.
+//!
+//! Rule: what is given back goes to whoever needs some next, up to [`PIECES_MAX`] pieces.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+/// Most pieces that are kept, and most bytes of one.
+const PIECES_MAX: usize = 16;
+const PIECE_BYTES_MAX: usize = 1 << 20;
+
+fn lock() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Memory with nothing in it.
+pub(crate) fn take() -> Vec<u8> {
+    let mut piece = lock().pop().unwrap_or_default();
+    piece.clear();
+    piece
+}
+
+/// Keeps memory for the next who asks.
+pub(crate) fn give_back(piece: Vec<u8>) {
+    if (1..=PIECE_BYTES_MAX).contains(&piece.capacity()) {
+        let mut spare = lock();
+        if spare.len() < PIECES_MAX {
+            spare.push(piece);
+        }
+    }
+}
+
+/// A copy of data, which gives its memory back.
+pub(crate) struct Copied(Vec<u8>);
+
+impl Copied {
+    pub(crate) fn of(data: &[u8]) -> Self {
+        let mut piece = take();
+        // No more than that: what has grown generously would be too large to be kept.
+        piece.reserve_exact(data.len());
+        piece.extend_from_slice(data);
+        Self(piece)
+    }
+}
+
+impl std::ops::Deref for Copied {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Copied {
+    fn drop(&mut self) {
+        give_back(std::mem::take(&mut self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_small_pieces_are_kept_and_nothing_of_what_was_in_them() {
+        for _ in 0..3 {
+            let copies: Vec<Copied> = (0..2 * PIECES_MAX).map(|_| Copied::of(&[7; 100])).collect();
+            assert!(copies.iter().all(|copy| **copy == [7; 100]));
+            drop(copies);
+            assert!(lock().len() <= PIECES_MAX);
+            assert!(take().is_empty());
+        }
+        give_back(vec![1; PIECE_BYTES_MAX + 1]);
+        drop(Copied::of(&vec![1; PIECE_BYTES_MAX]));
+        assert!(
+            lock()
+                .iter()
+                .all(|piece| piece.capacity() <= PIECE_BYTES_MAX)
+        );
+    }
+}

@@ -1,0 +1,59 @@
+# Memory of mounts: resident never more than the cache and 64 MiB, however many read and write.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../fuse.sh"
+need_fuse
+
+CACHE_MEBIBYTES=64
+FILES=24
+# All together many times the cache. They have no bytes on the disk.
+FILE_MEBIBYTES=64
+
+# holds WHAT: the most that was resident at any time.
+holds() {
+    local most
+    most=$(awk '/^VmHWM:/ { print int($2 / 1024) }' "/proc/$MOUNTER/status")
+    echo "$1: $most MiB resident at most, the cache has $CACHE_MEBIBYTES"
+    [ "$most" -ge 8 ] || fail "$1: nothing was measured"
+    [ "$most" -le $((CACHE_MEBIBYTES + 64)) ] || fail "$1: $most MiB"
+}
+
+# each_number COMMAND: runs it for each of $FILES numbers at the same time.
+each_number() {
+    local number process processes=()
+    for number in $(seq "$FILES"); do
+        "$@" "$number" &
+        processes+=($!)
+    done
+    for process in "${processes[@]}"; do wait "$process" || fail "$* failed"; done
+}
+
+read_file() { [ "$(cat "$MOUNT/file-$1" | wc -c)" = $((FILE_MEBIBYTES << 20)) ]; }
+read_part() {
+    dd if="$MOUNT/image" bs=1M skip=$((($1 - 1) * FILE_MEBIBYTES)) count="$FILE_MEBIBYTES" \
+        of=/dev/null status=none
+}
+write_file() { dd if=/dev/zero of="$MOUNT/new-$1" bs=1M count=24 status=none; }
+
+mkdir "$SCRATCH/served"
+for number in $(seq "$FILES"); do truncate -s "${FILE_MEBIBYTES}M" "$SCRATCH/served/file-$number"; done
+truncate -s "$((FILES * FILE_MEBIBYTES))M" "$SCRATCH/image"
+serve --squash none "dir:$SCRATCH/served"
+
+for source in "nfs://127.0.0.1:$PORT/" "nfs://127.0.0.1:$PORT/?delay=20"; do
+    mounted --cache "${CACHE_MEBIBYTES}m" "$source"
+    read_file 1
+    holds "$source, one reader"
+    each_number read_file
+    holds "$source, $FILES readers"
+    unmounted
+done
+mounted --cache "${CACHE_MEBIBYTES}m" "nfs://127.0.0.1:$PORT/"
+each_number write_file
+holds "$FILES writers"
+unmounted
+stop_server
+
+mounted --cache "${CACHE_MEBIBYTES}m" "image:$SCRATCH/image"
+each_number read_part
+holds 'an image'
+unmounted
