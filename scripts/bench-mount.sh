@@ -8,7 +8,11 @@
 #
 # Needs root: it empties the kernel's caches before each cold run, and nfs-ganesha opens files by
 # handle. Cold means a new mount and empty caches, warm the second time on the same mount. The
-# server of the export keeps its files in memory: what is measured there is the client.
+# server of the export keeps its files in memory: what is measured there is the client, and the
+# processors that it has to share with the server. "rtt" is the same through a relay that keeps all
+# bytes for half a round trip of 1 ms on each way, for both. "cat" is `pagewell cat`, without a mount.
+# The last lines say what processor time each side took: both together cannot be faster than that,
+# divided by the number of processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 script=scripts/bench-mount.sh
@@ -36,10 +40,12 @@ done
 [ -c /dev/fuse ] || die '/dev/fuse is missing'
 if [ -z "${BENCH_MOUNT_INSIDE-}" ]; then
     cargo build --release -q -p pagewell
+    cargo build --release -q -p pagewell-sunrpc --example delay_relay
     BENCH_MOUNT_INSIDE=yes exec unshare -n -m "$script" "${options[@]}"
 fi
 prepare_network || die 'the network of its own cannot be set up'
 pagewell=${CARGO_TARGET_DIR:-target}/release/pagewell
+delay_relay=${CARGO_TARGET_DIR:-target}/release/examples/delay_relay
 
 work=$(mktemp -d "${BENCH_DIRECTORY:-/var/tmp}/pagewell-mount.XXXXXX")
 place=$work/mnt
@@ -125,13 +131,44 @@ for round in $(seq "$repeat"); do
 done
 
 start_ganesha "$work/shared" "$work"
-host=127.0.0.1:$ganesha_port
-for round in $(seq "$repeat"); do
-    timed nfs-big.nfs-cat nfs-cat \
-        "nfs://127.0.0.1/shared/big?nfsport=$ganesha_port&mountport=$ganesha_mount_port&version=3"
-    mount_with pagewell "nfs://$host/shared?mountport=$ganesha_mount_port"
-    timed nfs-big.pagewell cat "$place/big"
+"$delay_relay" "127.0.0.1:$ganesha_port" 1 >"$work/relay" &
+started+=($!)
+wait_until 5 $! grep -q '^listening ' "$work/relay" || die 'the relay does not start'
+far_port=$(sed -n 's/^listening //p' "$work/relay")
+
+# spent PROCESS: processor time so far, in milliseconds.
+spent() { awk -v tick="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print ($12 + $13) * 1000 / tick }' "/proc/$1/stat"; }
+# accounted NAME PROCESS COMMAND...: adds the processor time that PROCESS spends meanwhile to NAME.
+accounted() {
+    local name=$1 process=$2 before
+    before=$(spent "$process")
+    shift 2
+    "$@"
+    awk -v b="$before" -v e="$(spent "$process")" 'BEGIN { print e - b }' >>"$work/runs.$name"
+}
+# one_round CASE PORT: how each reads the file of the export.
+one_round() {
+    local name=$1 port=$2 source
+    source="nfs://127.0.0.1:$port/shared?mountport=$ganesha_mount_port"
+    accounted "cpu-$name-cold-server.nfs-cat" "$ganesha_process" timed "$name-cold.nfs-cat" nfs-cat \
+        "nfs://127.0.0.1/shared/big?nfsport=$port&mountport=$ganesha_mount_port&version=3"
+    accounted "cpu-$name-cat-server.pagewell" "$ganesha_process" \
+        timed "$name-cat.pagewell" "$pagewell" cat "$source::/big"
+    mount_with pagewell "$source"
+    accounted "cpu-$name-cold-server.pagewell" "$ganesha_process" \
+        accounted "cpu-$name-cold-mount.pagewell" "$mounter" \
+        timed "$name-cold.pagewell" cat "$place/big"
+    timed "$name-warm.pagewell" cat "$place/big"
     unmount_with pagewell
+}
+for round in $(seq "$repeat"); do
+    say "round $round of $repeat: nfs"
+    one_round nfs-big "$ganesha_port"
+    one_round nfs-big-rtt "$far_port"
+done
+# nfs-cat keeps nothing: the second time it reads is like the first.
+for name in nfs-big nfs-big-rtt; do
+    for phase in warm cat; do cp "$work/runs.$name-cold.nfs-cat" "$work/runs.$name-$phase.nfs-cat"; done
 done
 
 # The median of all, and the ratio of the medians.
@@ -150,5 +187,19 @@ compare iso-big-cold fuseiso 3
 compare iso-big-warm fuseiso 3
 compare iso-small-cold fuseiso 5
 compare iso-small-warm fuseiso 5
-compare nfs-big nfs-cat 2
+for name in nfs-big nfs-big-rtt; do
+    for phase in cold warm cat; do compare "$name-$phase" nfs-cat 2; done
+done
+per_gibibyte() { # NAME
+    awk -v m="$(median "$1")" -v mebibytes="$mebibytes" \
+        'BEGIN { printf "%.0f ms", m * 1024 / mebibytes }'
+}
+printf '\nprocessor time for each GiB, %s processors:\n' "$(nproc)"
+for name in nfs-big nfs-big-rtt; do
+    printf '%-12s server for nfs-cat %s, for pagewell cat %s, for the mount %s; the mount itself %s\n' \
+        "$name" "$(per_gibibyte "cpu-$name-cold-server.nfs-cat")" \
+        "$(per_gibibyte "cpu-$name-cat-server.pagewell")" \
+        "$(per_gibibyte "cpu-$name-cold-server.pagewell")" \
+        "$(per_gibibyte "cpu-$name-cold-mount.pagewell")"
+done
 exit "$failed"
