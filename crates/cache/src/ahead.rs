@@ -38,6 +38,8 @@ impl Object {
             budget_bytes: self.core.ahead_budget_bytes(),
             now: self.origin.elapsed(),
             bound,
+            // Where one head serves one request at a time, waiting is not for the way.
+            latency: self.queue.least_latency().filter(|_| !self.rotational),
         };
         let plan = lock(&self.streams).access(&access);
         self.run_plan(plan);

@@ -47,8 +47,10 @@ pub(crate) struct Object {
     pub(crate) stepwise: bool,
     /// Bytes of a step: what a reader has fetched at a time.
     pub(crate) step_bytes: u64,
-    /// A second miss in a page fetches the rest of it.
+    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
+    /// byte.
     pub(crate) widens: bool,
+    pub(crate) rotational: bool,
     pub(crate) streams: Mutex<Box<dyn ReadAhead>>,
     pub(crate) wants_hits: bool,
     /// Most memory of pages with something dirty, if no other device has any.
@@ -131,6 +133,7 @@ impl Object {
                 CHUNK_BYTES
             },
             stepwise: streams.wants_hits() || !options.page_chunk,
+            rotational: geometry.rotational,
             widens: !geometry.rotational && options.page_chunk && options.merge,
             streams: Mutex::new(streams),
             dirty_bytes_max,
@@ -186,6 +189,12 @@ impl Object {
     pub(crate) fn all_units(&self, page: u64) -> Units {
         let rest = self.length_bytes.saturating_sub(page * PAGE).min(PAGE);
         mask(rest.div_ceil(self.unit_bytes))
+    }
+
+    /// Whether a page is the first of a file.
+    pub(crate) fn begins_file(&self, page: u64) -> bool {
+        let alignment = self.settings.file_alignment_bytes;
+        alignment.is_some_and(|alignment| (page * PAGE).is_multiple_of(alignment))
     }
 
     /// A page was evicted before anybody read what read-ahead had fetched.

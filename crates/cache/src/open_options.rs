@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use pagewell_device::Geometry;
-use pagewell_policy::elevator::{Order, Settings};
+use pagewell_policy::elevator::{Depth, Order, Settings};
 use pagewell_policy::readahead::{self, ReadAhead};
 
 use crate::PAGE_BYTES;
@@ -15,10 +15,25 @@ use crate::options::{CacheOptions, ReadAheadRule, WriteRule};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
-/// Where doubling ends: 20 ms at 100 MB/s, which most servers are near enough for.
-const REMOTE_DISTANCE_BYTES_MIN: u64 = 2 << 20;
+/// What every stream may come to: 40 ms at 100 MB/s, and four requests of 1 MiB, so that a server
+/// whose threads are held up for a moment has others.
+const REMOTE_DISTANCE_BYTES_MIN: u64 = 4 << 20;
 /// Where growth ends: 50 ms at 1.3 GB/s.
 const REMOTE_DISTANCE_BYTES_MAX: u64 = 64 << 20;
+
+/// Longer blocks than this are no blocks of anybody.
+const BLOCK_BYTES_MAX: u64 = 1 << 30;
+/// Requests of read-ahead at a time at a server, which has no head: it may take all but what
+/// is kept for those who wait.
+const REMOTE_READ_AHEAD_DEPTH: Depth = Depth {
+    minimum: 4,
+    maximum: 48,
+};
+/// Requests of those who wait, that read-ahead never stands before.
+const REMOTE_READ_DEPTH: Depth = Depth {
+    minimum: 16,
+    maximum: 64,
+};
 
 /// What is read ahead of the readers of one device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +42,10 @@ pub enum DeviceReadAhead {
     Rule(ReadAheadRule),
     /// Streams found from offsets, windows that adapt between these bounds.
     Windows(ReadAheadWindows),
-    /// Always so many blocks from where a stream is, as clients of NFS do. None: nothing.
+    /// Always so many blocks behind the one that a stream is in, as clients of NFS do, once it has
+    /// read a quarter as much. None: nothing.
     Blocks {
-        /// Bytes of a block, at least 4 KiB.
+        /// Bytes of a block. Counted are whole pages of the cache.
         block_bytes: u64,
         /// Blocks.
         count: u32,
@@ -45,8 +61,8 @@ pub struct ReadAheadWindows {
     pub distance_bytes_min: u64,
     /// Where growth of the distance ends. The cache has a budget, too.
     pub distance_bytes_max: u64,
-    /// How much to ask for at a time, at least, by a stream that has grown.
-    pub batch_bytes_min: u64,
+    /// How much to ask for at a time by a stream that has grown, in whole pages of the cache.
+    pub block_bytes: u64,
 }
 
 impl ReadAheadWindows {
@@ -57,7 +73,7 @@ impl ReadAheadWindows {
             streams_max: REMOTE_STREAMS_MAX,
             distance_bytes_min: REMOTE_DISTANCE_BYTES_MIN,
             distance_bytes_max: REMOTE_DISTANCE_BYTES_MAX,
-            batch_bytes_min: request_bytes.max(PAGE_BYTES as u64),
+            block_bytes: request_bytes,
         }
     }
 }
@@ -81,6 +97,9 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
+    /// Files lie at multiples of so many bytes, and only there; `None`: nobody knows. A read of the
+    /// first byte of one brings its first page and is taken for the beginning of a stream.
+    pub file_alignment_bytes: Option<u64>,
 }
 
 impl OpenOptions {
@@ -95,6 +114,7 @@ impl OpenOptions {
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
+            file_alignment_bytes: None,
         }
     }
 
@@ -108,6 +128,7 @@ impl OpenOptions {
         let adaptive = |mut settings: readahead::Settings| -> Box<dyn ReadAhead> {
             settings.page_bytes = PAGE_BYTES as u64;
             settings.unit_bytes = unit_bytes;
+            settings.file_alignment_bytes = self.file_alignment_bytes;
             Box::new(readahead::Adaptive::new(settings))
         };
         match self.read_ahead {
@@ -126,16 +147,20 @@ impl OpenOptions {
                 streams_max: windows.streams_max,
                 distance_bytes_min: windows.distance_bytes_min,
                 distance_bytes_max: windows.distance_bytes_max,
-                batch_bytes_min: windows.batch_bytes_min,
+                batch_bytes_min: windows.block_bytes.max(PAGE_BYTES as u64),
+                block_bytes: Some(windows.block_bytes),
                 ..readahead::Settings::flash(length_bytes)
             }),
             DeviceReadAhead::Blocks { block_bytes, count } => {
-                let distance = block_bytes.saturating_mul(u64::from(count));
+                let block = block_bytes.clamp(1, BLOCK_BYTES_MAX);
+                let block = block.next_multiple_of(PAGE_BYTES as u64);
+                let distance = block.saturating_mul(u64::from(count));
                 adaptive(readahead::Settings {
                     streams_max: REMOTE_STREAMS_MAX,
                     distance_bytes_min: distance,
                     distance_bytes_max: distance,
-                    batch_bytes_min: block_bytes,
+                    batch_bytes_min: block,
+                    block_bytes: Some(block),
                     ..readahead::Settings::flash(length_bytes)
                 })
             }
@@ -157,6 +182,10 @@ impl OpenOptions {
         } else {
             Settings::flash(request_bytes_max)
         };
+        if !matches!(self.read_ahead, DeviceReadAhead::Rule(_)) {
+            settings.synchronous_read_depth = REMOTE_READ_DEPTH;
+            settings.asynchronous_read_depth = REMOTE_READ_AHEAD_DEPTH;
+        }
         // The rules of the report count requests.
         settings.merge = options.merge && self.write_rule == WriteRule::Delayed;
         settings.read_deadline = options.read_deadline;

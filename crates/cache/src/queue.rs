@@ -11,8 +11,9 @@
 //! have: a read of these bytes that waits for a write does not pass it.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MERGED_REQUESTS,
@@ -22,6 +23,7 @@ use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Outcome, Request
 use pagewell_policy::elevator::{
     Class, Dispatch, DispatchId, Elevator, Extent, Member, Reason, RequestId, Settings,
 };
+use pagewell_policy::readahead::LeastLatency;
 
 use crate::sync::lock;
 
@@ -50,6 +52,8 @@ pub(crate) struct Queue {
     length_bytes: u64,
     memory_alignment_bytes: usize,
     state: Mutex<State>,
+    /// [`State::latency`] in nanoseconds; 0 before it is known.
+    least_latency: AtomicU64,
     origin: Instant,
 }
 
@@ -84,6 +88,8 @@ struct State {
     elevator: Elevator,
     waiting: HashMap<RequestId, Transfer>,
     next: u64,
+    /// How long reads took at the device.
+    latency: LeastLatency,
     /// Somebody is sending requests; what comes meanwhile is theirs to send.
     pumping: bool,
 }
@@ -98,8 +104,10 @@ impl Queue {
                 elevator: Elevator::new(settings),
                 waiting: HashMap::new(),
                 next: 0,
+                latency: LeastLatency::default(),
                 pumping: false,
             }),
+            least_latency: AtomicU64::new(0),
             origin: Instant::now(),
         }
     }
@@ -112,6 +120,12 @@ impl Queue {
     /// Addresses of memory are multiples of this.
     pub(crate) fn memory_alignment_bytes(&self) -> usize {
         self.memory_alignment_bytes
+    }
+
+    /// The least time that the device took for a read lately.
+    pub(crate) fn least_latency(&self) -> Option<Duration> {
+        let nanoseconds = self.least_latency.load(Ordering::Relaxed);
+        (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds))
     }
 
     /// A name for a request to come.
@@ -180,9 +194,11 @@ impl Queue {
     fn next_requests(self: &Arc<Self>) -> Option<Vec<Request>> {
         let mut state = lock(&self.state);
         let mut requests = Vec::new();
-        while let Some(dispatch) = state.elevator.dispatch(self.origin.elapsed()) {
+        let mut now = self.origin.elapsed();
+        while let Some(dispatch) = state.elevator.dispatch(now) {
             count(&dispatch);
-            requests.push(self.request(&mut state.waiting, dispatch));
+            requests.push(self.request(&mut state.waiting, dispatch, now));
+            now = self.origin.elapsed();
         }
         state.pumping = !requests.is_empty();
         state.pumping.then_some(requests)
@@ -193,6 +209,7 @@ impl Queue {
         self: &Arc<Self>,
         waiting: &mut HashMap<RequestId, Transfer>,
         dispatch: Dispatch,
+        sent: Duration,
     ) -> Request {
         let mut segments = Vec::new();
         let mut gaps = Vec::new();
@@ -231,7 +248,7 @@ impl Queue {
         let mut request = unsafe {
             Request::new(operation, offset, segments, issuer, move |outcome| {
                 drop(gaps);
-                this.complete(id, offset, fetches, &outcome);
+                this.complete((id, sent), offset, fetches, &outcome);
             })
         };
         if durable {
@@ -242,7 +259,7 @@ impl Queue {
 
     fn complete(
         self: &Arc<Self>,
-        id: DispatchId,
+        (id, sent): (DispatchId, Duration),
         offset: u64,
         fetches: Vec<(Member, Transfer)>,
         outcome: &Outcome,
@@ -250,6 +267,17 @@ impl Queue {
         let is_write = fetches
             .first()
             .is_some_and(|(_, fetch)| fetch.operation == Operation::Write);
+        let mut state = lock(&self.state);
+        let known = state.elevator.complete(id);
+        debug_assert!(known, "{id:?} completed twice");
+        if !is_write && outcome.transferred_bytes > 0 {
+            let now = self.origin.elapsed();
+            state.latency.note(now.saturating_sub(sent), now);
+            let least = state.latency.least().unwrap_or_default().as_nanos();
+            let least = u64::try_from(least).unwrap_or(u64::MAX);
+            self.least_latency.store(least, Ordering::Relaxed);
+        }
+        drop(state);
         let bytes = if is_write {
             &CACHE_WRITE_OUT_BYTES
         } else {

@@ -44,7 +44,8 @@ pub(crate) struct Claims {
 
 impl Object {
     /// Finds out, for the wanted units of a page, which are on their way and which are ours.
-    /// With `widen`, a page that is met again is fetched to its ends.
+    /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file when
+    /// its first byte is wanted: most who begin there go on, and then it is one request, not two.
     pub(crate) fn claim(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -75,7 +76,8 @@ impl Object {
             }
         }
         missing &= !flying;
-        if missing != 0 && widen && (valid | flying) != 0 {
+        let is_begun = missing & 1 != 0 && self.begins_file(wanted.page);
+        if missing != 0 && widen && (is_begun || (valid | flying) != 0) {
             missing = self.all_units(wanted.page) & !valid & !flying;
         }
         let longest = self.request_bytes_max / self.unit_bytes;

@@ -71,6 +71,7 @@ fn measure(name: &str, policy: &mut dyn ReadAhead, pattern: Pattern, accesses: u
             budget_bytes: u64::MAX,
             now: Duration::from_micros(number * 10),
             bound: None,
+            latency: None,
         }));
         marker = plan.marker.or(marker);
         black_box(&plan);

@@ -81,6 +81,7 @@ fn feed(policy: &mut dyn ReadAhead, length: u64, input: &[u8]) {
             budget_bytes,
             now,
             bound: (size % 3 == 0).then(|| offset.saturating_add(budget_bytes)),
+            latency: (size % 5 > 1).then(|| Duration::from_micros(size % 60_000)),
         });
         last = offset.saturating_add(size);
         marker = plan.marker.unwrap_or(marker);

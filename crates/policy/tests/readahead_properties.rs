@@ -88,6 +88,7 @@ fn check(policy: &mut dyn ReadAhead, length: u64, events: &[Event]) -> Result<()
             budget_bytes,
             now,
             bound: (offset % 3 == 0).then(|| end.saturating_add(budget_bytes % MIB)),
+            latency: (offset % 5 > 1).then(|| Duration::from_micros(length_bytes % 60_000)),
         };
         let plan = policy.access(&told);
         prop_assert!(bytes_of(&plan) <= budget_bytes, "{plan:?} {told:?}");

@@ -102,6 +102,7 @@ impl Reader {
                 budget_bytes,
                 now,
                 bound: None,
+                latency: None,
             });
             self.check(&plan, until, policy.settings(), budget_bytes, seed);
         }
@@ -178,6 +179,7 @@ fn run(seed: u64) -> u64 {
                 budget_bytes,
                 now,
                 bound: None,
+                latency: None,
             });
             assert_eq!(
                 plan,

@@ -19,7 +19,7 @@ use super::files::{Files, NODES_MAX};
 use super::later::Later;
 use super::names::{NAMES_MAX, Names};
 use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
-use super::regions::{FILE_BYTES_MAX, SLOTS_MAX};
+use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
 use super::remote::{Remote, RemoteDevice};
 use super::shared::Shared;
 use super::url::Url;
@@ -219,6 +219,7 @@ fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32
         ReadAhead::Auto => DeviceReadAhead::Windows(ReadAheadWindows::remote(block_bytes)),
         ReadAhead::Blocks(count) => DeviceReadAhead::Blocks { block_bytes, count },
     };
+    options.file_alignment_bytes = Some(1 << SLOT_BITS);
     // How long to wait is decided by the calls.
     options.read_timeout = Duration::MAX;
     options.write_timeout = Duration::MAX;

@@ -11,7 +11,7 @@
 //!             belongs to a stream? ──yes──> it moves on: window, marker, release (stream, stride)
 //!   access ──┤
 //!             no ──> next to a recent read? ──yes──> a new stream, and its first window
-//!                      no ──> at offset 0? ──yes──> a new stream, and a small window
+//!                      no ──> where a file begins? ──yes──> a new stream, and a small window
 //!                               no ──> a stride has the majority? ──yes──> a new strided stream
 //!                                        no ──> remembered (recent), nothing else
 //! ```
@@ -23,8 +23,8 @@
 //!   after a skip: it takes over the distance. The old place stays until it is needed.
 //! - A marker that belongs to no stream was set by one that lost its place: its page is in memory,
 //!   so the stream begins again there.
-//! - A place is given away when its stream was silent for 1 s. Without one no stream
-//!   begins: more live streams than places would only throw each other out.
+//! - A place is given away when its stream has come to the end of its file, or was silent for 1 s.
+//!   Without one no stream begins: more live streams than places would only throw each other out.
 //! - Backward streams are forward streams in a mirrored file: offset `x` is `mirror - x`, where the
 //!   mirror is the length rounded up to a page, so that pages stay pages.
 //!
@@ -41,6 +41,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use super::far::Learnt;
 use super::recent::{Found, Recent, RecentReads};
 use super::settings::{Settings, down, up};
 use super::stream::{Relation, Step, Stream, Touch};
@@ -58,6 +59,11 @@ enum Place {
 }
 
 impl Place {
+    /// The reader has come to the end of its file.
+    fn is_done(&self) -> bool {
+        matches!(self, Self::Forward(stream) if stream.is_done())
+    }
+
     fn last_used(&self) -> Duration {
         match self {
             Self::Forward(stream) | Self::Backward(stream) => stream.last_used,
@@ -75,6 +81,7 @@ pub struct Adaptive {
     places: Vec<Place>,
     recent: RecentReads,
     vote: Vote,
+    learnt: Learnt,
     counts: Counts,
     /// When the last access was told.
     told: Duration,
@@ -95,6 +102,7 @@ impl Adaptive {
             places: Vec::new(),
             recent: RecentReads::default(),
             vote: Vote::default(),
+            learnt: Learnt::default(),
             counts: Counts::default(),
             told: Duration::ZERO,
         }
@@ -142,7 +150,11 @@ impl Adaptive {
         let (settings, mirrored) = (self.settings, self.mirrored);
         match self.places.get_mut(index) {
             Some(Place::Forward(stream)) => {
-                forward_plan(stream.touch(touch, &settings, &mut self.counts))
+                let step = stream.touch(touch, &settings, &mut self.counts);
+                if let Some(latency) = touch.latency {
+                    self.learnt.learn(stream.needed, latency);
+                }
+                forward_plan(step)
             }
             Some(Place::Backward(stream)) => {
                 let step = stream.touch(&back, &mirrored, &mut self.counts);
@@ -182,8 +194,8 @@ impl Adaptive {
                 self.counts.random += 1;
                 return Plan::default();
             }
-            Found::New if touch.offset == 0 => {
-                let place = self.forward(0, 0, touch, None);
+            Found::New if self.settings.begins(touch.offset) && !is_whole(touch) => {
+                let place = self.forward(touch.offset, touch.offset, touch, None);
                 return self.settle(place, None, touch);
             }
             Found::New | Found::Descent => {}
@@ -224,7 +236,7 @@ impl Adaptive {
     fn forward(&self, start: u64, position: u64, touch: &Touch, skipped: Option<usize>) -> Place {
         let request = touch.end - touch.offset;
         let request = request.max(touch.offset.saturating_sub(start));
-        let mut stream = Stream::new(start, position, request, &self.settings);
+        let mut stream = Stream::new(start, position, request, touch.learnt, &self.settings);
         if let Some(Place::Forward(old)) = skipped.and_then(|index| self.places.get(index)) {
             stream.inherit(old);
         }
@@ -240,7 +252,7 @@ impl Adaptive {
             ..*touch
         };
         let start = self.mirror(&whole).offset;
-        let stream = Stream::new(start, start, end - offset, &self.mirrored);
+        let stream = Stream::new(start, start, end - offset, touch.learnt, &self.mirrored);
         self.settle(Place::Backward(stream), None, &whole)
     }
 
@@ -251,7 +263,9 @@ impl Adaptive {
             (true, false) => {
                 let position = self.mirrored.length_bytes - touch.end;
                 let request = touch.end - touch.offset;
-                Place::Backward(Stream::new(position, position, request, &self.mirrored))
+                let learnt = touch.learnt;
+                let stream = Stream::new(position, position, request, learnt, &self.mirrored);
+                Place::Backward(stream)
             }
             (false, _) => Place::Strided(Stride::new(touch.offset, delta, length)),
         };
@@ -293,11 +307,15 @@ impl Adaptive {
         self.go_on(index, Relation::Inside(0), touch)
     }
 
-    /// A free place, or that of a doubtful stride (the beginnings of streams at equal
-    /// distances look like one), or the one that has been silent longest, and long enough.
+    /// A free place, or that of a stream at its end, or that of a doubtful stride (the beginnings
+    /// of streams at equal distances look like one), or the one that has been silent longest, and
+    /// long enough.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
+        }
+        if let Some(index) = self.places.iter().position(Place::is_done) {
+            return Some(index);
         }
         let doubtful =
             |place: &Place| matches!(place, Place::Strided(stride) if stride.is_doubtful());
@@ -323,6 +341,11 @@ impl Adaptive {
         let ways = ways.filter_map(|place| Some((way(place)?, place)));
         ways.min_by_key(|(way, _)| *way).map(|(_, place)| place)
     }
+}
+
+/// Whether the file ends with this read.
+fn is_whole(touch: &Touch) -> bool {
+    touch.bound.is_some_and(|bound| bound <= touch.end)
 }
 
 fn forward_plan(step: Step) -> Plan {
@@ -385,6 +408,8 @@ impl ReadAhead for Adaptive {
             now: access.now,
             previous: std::mem::replace(&mut self.told, access.now),
             bound: access.bound,
+            latency: access.latency,
+            learnt: access.latency.map_or(0, |latency| self.learnt.at(latency)),
         };
         let plan = match self.find(&touch) {
             Some((index, relation)) => match self.places.get(index) {
@@ -436,6 +461,9 @@ impl ReadAhead for Adaptive {
             }
         };
         self.counts.shrunk += u64::from(shrunk);
+        if shrunk || matches!(feedback, Feedback::Refused { .. }) {
+            self.learnt.halve();
+        }
     }
 
     fn counts(&self) -> Counts {

@@ -176,6 +176,7 @@ mod tests {
             budget_bytes,
             now,
             bound: None,
+            latency: None,
         })
     }
 
@@ -265,6 +266,7 @@ mod tests {
             budget_bytes,
             now: Duration::ZERO,
             bound: None,
+            latency: None,
         };
         assert!(hsfs.clone().access(&access(4095)).fetch.is_empty());
         let plan = hsfs.access(&access(2 * PAGE_BYTES + 1));

@@ -4,7 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 mod adaptive;
+mod far;
 pub mod hsfs;
+mod latency;
 mod none;
 mod recent;
 pub mod settings;
@@ -13,6 +15,7 @@ mod stride;
 
 pub use adaptive::Adaptive;
 pub use hsfs::Hsfs;
+pub use latency::LeastLatency;
 pub use none::NoReadAhead;
 pub use settings::Settings;
 
@@ -46,6 +49,9 @@ pub struct Access {
     /// Where what the reader is in ends, when that is known: the end of a file on a device of many
     /// files. Nothing past it is asked for until a reader has crossed it.
     pub bound: Option<u64>,
+    /// The least time that the device took to answer a read lately, where many can be on their way
+    /// at a time. `None`: not known, or more requests at a time would gain nothing.
+    pub latency: Option<Duration>,
 }
 
 /// What became of bytes that a plan asked for.
@@ -132,6 +138,9 @@ pub struct Counts {
     pub budget_cuts: u64,
     /// Distances grown because read-ahead was late.
     pub grown: u64,
+    /// Distances grown at once to what a far device needs; among `grown`, but for streams that
+    /// began with what others had learnt.
+    pub far: u64,
     /// Distances shrunk because of waste.
     pub shrunk: u64,
     /// Plans cut at the bound of what the reader is in.

@@ -52,6 +52,7 @@ mod tests {
                 budget_bytes: u64::MAX,
                 now: Duration::from_millis(step),
                 bound: None,
+                latency: None,
             };
             assert_eq!(none.access(&access), Plan::default());
         }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  request      distance_bytes_min                              distance_bytes_max
-//!     |  x4, x2, x2 ... |  + 1/8 for each batch that came too late      |
+//!     |  x4, x2, x2 ... |  + 1/8 each time that it was too short,       |
+//!     |                 |  at once to what a far device needs           |
 //!     v                 v                                               v
 //!  ---+-----------------+-----------------------------------------------+--> distance
 //! ```
@@ -11,7 +12,9 @@
 //!   costs little, a long one is at full speed after eight steps.
 //! - Above that it grows only when read-ahead was late, so a slow reader never takes memory that
 //!   a fast one needs. 64 MiB cover 64 ms at 1 GiB/s.
-//! - A batch is half a distance: one half is being read while the other half is on its way.
+//! - A batch is half a distance: one half is being read while the other half is on its way. Where
+//!   longer requests than a block gain nothing (a server), a batch is a block, and nearly all of
+//!   the distance is on its way.
 //! - Flash: 512 KiB is where requests cost nothing any more. Rotating media: between two streams
 //!   lies a seek. A DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row to spend 0.8 of its time on
 //!   data, a disk (200 MB/s, 12 ms with rotation) 9.6 MB; 4 MiB, with several requests of a stream
@@ -51,6 +54,11 @@ pub const IDLE_FORGET: Duration = Duration::from_secs(2);
 
 /// A stream begins with this many times its request.
 pub(super) const START_REQUESTS: u64 = 4;
+/// The same where a device is far, of what the stream has read and of what comes while one answer
+/// is waited for: eight times as much in each round trip.
+pub(super) const FAR_TIMES: u64 = 8;
+/// The same of what a stream has read that has gone on, where others needed it.
+pub(super) const LEARNT_TIMES: u64 = 32;
 /// Late growth is one part in this many.
 pub(super) const LATE_GROWTH_DIVISOR: u64 = 8;
 /// A distance shrinks when more than one byte in this many was wasted.
@@ -91,6 +99,12 @@ pub struct Settings {
     pub distance_bytes_max: u64,
     /// How much to ask for at a time, at least, by a stream that has grown to its distance.
     pub batch_bytes_min: u64,
+    /// Windows go on by blocks of so many bytes, and the distance counts from the end of the block
+    /// that the reader is in. Without it, by half distances.
+    pub block_bytes: Option<u64>,
+    /// Files begin at multiples of so many bytes; without it, only the first byte is known to be a
+    /// beginning.
+    pub file_alignment_bytes: Option<u64>,
     /// Streams of this file.
     pub streams_max: usize,
     /// How far ahead of a stream an access may be and still belong to it.
@@ -114,6 +128,8 @@ impl Settings {
             distance_bytes_min: DISTANCE_BYTES_MIN,
             distance_bytes_max: DISTANCE_BYTES_MAX,
             batch_bytes_min: BATCH_BYTES_MIN,
+            block_bytes: None,
+            file_alignment_bytes: None,
             streams_max: STREAMS_MAX,
             reorder_bytes: REORDER_BYTES,
             back_seek_bytes: BACK_SEEK_BYTES,
@@ -139,13 +155,24 @@ impl Settings {
         self.unit_bytes = power(self.unit_bytes).min(self.page_bytes);
         // The last partial page of 2^64 bytes could not be rounded up.
         self.length_bytes = self.length_bytes.min(down(u64::MAX, self.page_bytes));
-        let most = self.distance_bytes_max;
-        self.distance_bytes_max = most.clamp(2 * self.page_bytes, DISTANCE_BYTES_LIMIT);
-        let least = self.distance_bytes_min;
-        self.distance_bytes_min = least.clamp(2 * self.page_bytes, self.distance_bytes_max);
+        let block = |bytes: u64| up(bytes.clamp(1, PAGE_BYTES_LIMIT), self.page_bytes);
+        self.block_bytes = self.block_bytes.map(block);
+        // Without blocks, windows have two halves.
+        let pages = if self.block_bytes.is_some() { 1 } else { 2 };
+        let most = up(self.distance_bytes_max, self.page_bytes);
+        self.distance_bytes_max = most.clamp(pages * self.page_bytes, DISTANCE_BYTES_LIMIT);
+        let least = up(self.distance_bytes_min, self.page_bytes);
+        self.distance_bytes_min = least.clamp(pages * self.page_bytes, self.distance_bytes_max);
         self.batch_bytes_min = self.batch_bytes_min.min(self.distance_bytes_max / 2);
+        self.file_alignment_bytes = self.file_alignment_bytes.filter(|bytes| *bytes > 0);
         self.streams_max = self.streams_max.clamp(1, STREAMS_LIMIT);
         self
+    }
+
+    /// Whether a file begins at `offset`.
+    pub(super) fn begins(&self, offset: u64) -> bool {
+        let at = |alignment| offset.is_multiple_of(alignment);
+        offset == 0 || self.file_alignment_bytes.is_some_and(at)
     }
 
     /// The distance of a stream that has done its doubling.
@@ -179,6 +206,8 @@ mod tests {
                     distance_bytes_min: value,
                     distance_bytes_max: value,
                     batch_bytes_min: value,
+                    block_bytes: (value % 2 == 0).then_some(value),
+                    file_alignment_bytes: Some(value),
                     streams_max: usize::try_from(value).unwrap(),
                     reorder_bytes: value,
                     back_seek_bytes: value,

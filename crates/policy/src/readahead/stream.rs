@@ -19,8 +19,12 @@
 //! moves on. So each half is fetched while the other half is read.
 //!
 //! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
-//!   1/8, and only when a byte of the last batch was touched before it had come, at most once for
-//!   each batch: a reader that waits for every page of a batch was late once, not 32 times.
+//!   1/8, and only when a byte was touched before it had come. What was on its way already when the
+//!   distance grew does not count: a reader that waits for every page of it was late once, not 32
+//!   times. Where the device is far, it grows at once to what is needed (`far.rs`).
+//! - Where windows go by blocks (`block_bytes`), the next block is asked for when the reader enters
+//!   one, so that exactly a distance lies between the end of that one and the window's. There the
+//!   distance of a stream that has not grown yet is four times what the stream has read.
 //! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
 //!   refused memory. Then only being late lets it grow again.
 //! - A miss inside the window means the rest of it is gone (evicted or refused): the window begins
@@ -50,9 +54,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::settings::{
-    HOLE_DIVISOR, LATE_GROWTH_DIVISOR, START_REQUESTS, Settings, WASTE_DIVISOR, down, up,
-};
+mod distance;
+
+use super::far::Pace;
+use super::settings::{FAR_TIMES, HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
 use super::{AccessKind, Counts};
 
 /// A part of a file and how it was found, in the space of the stream.
@@ -67,6 +72,10 @@ pub(super) struct Touch {
     pub(super) previous: Duration,
     /// End of the file, if it is known.
     pub(super) bound: Option<u64>,
+    /// Of the device.
+    pub(super) latency: Option<Duration>,
+    /// The distance that streams of this device have needed.
+    pub(super) learnt: u64,
 }
 
 /// What a stream wants after a touch.
@@ -100,7 +109,15 @@ pub(super) struct Stream {
     step_position: u64,
     released: u64,
     doubling: bool,
-    late_counted: bool,
+    /// What was on its way when the distance grew last ends here: that it is late says nothing.
+    late_until: u64,
+    /// When its first read was told.
+    began: Option<Duration>,
+    pace: Option<Pace>,
+    /// The longest distance that the device's latency asked for.
+    pub(super) needed: u64,
+    /// The distance was once too long for the memory there is.
+    squeezed: bool,
     pressed: bool,
     useful: u64,
     wasted: u64,
@@ -117,9 +134,21 @@ const UNBOUND_PAGES: u64 = 4;
 
 impl Stream {
     /// A stream that began at `start`, is now at `position`, and reads `request` bytes at a time.
-    pub(super) fn new(start: u64, position: u64, request: u64, settings: &Settings) -> Self {
+    pub(super) fn new(
+        start: u64,
+        position: u64,
+        request: u64,
+        learnt: u64,
+        settings: &Settings,
+    ) -> Self {
         let grown = settings.distance_bytes_grown();
         let first = request.saturating_mul(START_REQUESTS).min(grown);
+        let far = request.saturating_mul(FAR_TIMES).min(learnt);
+        let first = if learnt > grown {
+            first.max(far)
+        } else {
+            first
+        };
         let first = first.max(request.saturating_mul(START_REQUESTS / 2));
         let distance = up(first, settings.page_bytes);
         Self {
@@ -132,7 +161,11 @@ impl Stream {
             step_position: start,
             released: up(start, settings.page_bytes),
             doubling: true,
-            late_counted: false,
+            late_until: 0,
+            began: None,
+            pace: None,
+            needed: 0,
+            squeezed: false,
             pressed: false,
             useful: 0,
             wasted: 0,
@@ -145,6 +178,13 @@ impl Stream {
     pub(super) fn follow(&mut self, seen: Duration, bound: Option<u64>) {
         self.last_used = seen;
         self.bound = bound;
+        self.began = Some(seen);
+        self.pace = Some(Pace::new(self.start, seen));
+    }
+
+    /// Whether the reader has reached the end of its file.
+    pub(super) fn is_done(&self) -> bool {
+        self.bound.is_some_and(|bound| self.position >= bound)
     }
 
     /// Goes on as fast as `other` did.
@@ -187,14 +227,21 @@ impl Stream {
             return Step::default();
         }
         self.cross(straight, touch, settings, counts);
+        self.began.get_or_insert(touch.now);
+        self.pace.get_or_insert(Pace::new(self.position, touch.now));
         self.position = touch.end;
         let missed = touch.kind == AccessKind::Miss;
         let late = (missed && !self.pressed) || touch.kind == AccessKind::Late;
         self.pressed &= missed;
-        let first_late = late && !self.late_counted && self.has_asked();
+        let first_late = late && touch.offset >= self.late_until && self.has_asked();
         if first_late {
-            self.late_counted = true;
             self.grow(settings, counts);
+        }
+        if first_late || (touch.end < self.late_until && touch.kind != AccessKind::Hit) {
+            self.grow_far(touch, settings, counts);
+        }
+        if first_late {
+            self.pace = Some(Pace::new(touch.offset, touch.now));
         }
         if missed && touch.offset <= self.window_end && touch.end < self.window_end {
             self.window_end = up(touch.end, settings.unit_bytes);
@@ -214,7 +261,11 @@ impl Stream {
         if !(missed || marked || first_late || passed) || touch.kind == AccessKind::Hit {
             return Step::default();
         }
-        self.step(touch, settings, counts)
+        let step = self.step(touch, settings, counts);
+        if first_late {
+            self.late_until = self.window_end;
+        }
+        step
     }
 
     /// Takes the bound of the file that the reader is in now. A touch without one was a hit in
@@ -250,27 +301,24 @@ impl Stream {
         self.step_position > self.start
     }
 
-    /// Grows the distance because read-ahead was late.
-    fn grow(&mut self, settings: &Settings, counts: &mut Counts) {
-        let grown = settings.distance_bytes_grown();
-        if self.distance >= grown {
-            let more = self.distance / LATE_GROWTH_DIVISOR;
-            self.distance = self
-                .distance
-                .saturating_add(more)
-                .min(settings.distance_bytes_max);
-        } else if !self.doubling {
-            self.distance = self.distance.saturating_mul(2).min(grown);
-        } else {
-            return;
-        }
-        counts.grown += 1;
-    }
-
     /// Where the reader has to be for the next batch to be due.
     fn due(&self, settings: &Settings) -> u64 {
-        let due = self.window_end.saturating_sub(self.distance / 2);
-        down(due, settings.page_bytes)
+        let ahead = if settings.block_bytes.is_some() {
+            self.distance
+        } else {
+            self.distance / 2
+        };
+        down(self.window_end.saturating_sub(ahead), settings.page_bytes)
+    }
+
+    /// Where the window of a reader at the position ends.
+    fn target(&self, is_proven: bool, settings: &Settings) -> u64 {
+        let from = match settings.block_bytes {
+            // The first window is no longer than it must be: there may be no second.
+            Some(block) if is_proven => self.position.div_ceil(block).saturating_mul(block),
+            _ => self.position,
+        };
+        up(from.saturating_add(self.distance), settings.page_bytes)
     }
 
     fn step(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Step {
@@ -290,13 +338,12 @@ impl Stream {
         if due >= untouched && due < self.window_end {
             return self.rearm(due);
         }
-        if self.doubling && self.has_asked() {
-            let grown = settings.distance_bytes_grown();
-            let doubled = self.distance.saturating_mul(2).min(grown);
-            self.distance = self.distance.max(doubled);
-            self.doubling = self.distance < grown;
+        // The parts of its first read prove nothing.
+        let is_proven = self.has_asked() && self.began < Some(touch.now);
+        if self.doubling && is_proven {
+            self.double(touch.learnt, settings, counts);
         }
-        let target = up(self.position.saturating_add(self.distance), page);
+        let target = self.target(is_proven, settings);
         let wanted = target.min(last).saturating_sub(self.window_end);
         counts.bounded += u64::from(last < target.min(settings.length_bytes));
         let allowed = wanted.min(touch.budget_bytes);
@@ -322,7 +369,6 @@ impl Stream {
         }
         let fetch = self.window_end..end;
         self.window_end = end;
-        self.late_counted = false;
         let release = self.release(touch.offset, settings);
         self.step_position = self.position;
         let marker = self.due(settings).max(untouched);
@@ -367,48 +413,5 @@ impl Stream {
         (self.start..self.window_end)
             .contains(&offset)
             .then(|| offset.abs_diff(self.position))
-    }
-
-    /// Counts bytes that were read.
-    pub(super) fn useful(&mut self, bytes: u64) {
-        self.useful = self.useful.saturating_add(bytes);
-        self.fade();
-    }
-
-    /// Counts bytes that were evicted unread. True if the distance shrank.
-    pub(super) fn wasted(&mut self, bytes: u64, settings: &Settings) -> bool {
-        self.pressed = true;
-        self.wasted = self.wasted.saturating_add(bytes);
-        let judged = self.wasted.saturating_add(self.useful);
-        if judged < self.distance / 2 || self.wasted <= judged / WASTE_DIVISOR {
-            self.fade();
-            return false;
-        }
-        (self.useful, self.wasted) = (0, 0);
-        self.shrink(settings);
-        true
-    }
-
-    /// There was no memory from `offset` on.
-    pub(super) fn refused(&mut self, offset: u64, settings: &Settings) {
-        self.window_end = self.window_end.min(offset.max(self.position));
-        if self.marker.is_some_and(|marker| marker >= self.window_end) {
-            self.marker = None;
-        }
-        self.pressed = true;
-        self.shrink(settings);
-    }
-
-    fn shrink(&mut self, settings: &Settings) {
-        self.distance = (self.distance / 2).max(settings.page_bytes);
-        self.doubling = false;
-    }
-
-    /// What is recent: as much as two distances.
-    fn fade(&mut self) {
-        if self.useful.saturating_add(self.wasted) > self.distance.saturating_mul(2) {
-            self.useful /= 2;
-            self.wasted /= 2;
-        }
     }
 }

@@ -25,6 +25,7 @@ pub fn access(offset: u64, length: u64, kind: AccessKind, milliseconds: u64) -> 
         budget_bytes: u64::MAX,
         now: Duration::from_millis(milliseconds),
         bound: None,
+        latency: None,
     }
 }
 
@@ -33,14 +34,27 @@ pub fn bytes_of(plan: &Plan) -> u64 {
     plan.fetch.iter().map(|range| range.end - range.start).sum()
 }
 
-/// One request at a time, each with a latency, a seek if it does not go on, and a rate.
+/// What a device takes for a request: a latency, a seek if it does not go on, and its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
     pub latency: Duration,
     pub seek: Duration,
     pub bytes_per_second: u64,
-    /// Requests at the same time, each at the full rate.
+    /// Requests at the same time, each at the full rate. Without a limit (0) only the bytes of
+    /// requests follow each other and their latencies overlap, as on the way to a server.
     pub depth: usize,
+}
+
+impl Device {
+    /// A server at the end of a way.
+    pub fn far(latency: Duration, bytes_per_second: u64) -> Self {
+        Self {
+            latency,
+            seek: Duration::ZERO,
+            bytes_per_second,
+            depth: 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +89,8 @@ pub struct Model {
     unread_bytes: u64,
     device: Device,
     busy: Vec<Duration>,
+    /// The least time of a request, on a device that is far.
+    least: Option<(Duration, Duration)>,
     head: u64,
     units: HashMap<u64, Unit>,
     order: BTreeMap<u64, u64>,
@@ -93,7 +109,8 @@ impl Model {
             unread_bytes_max: capacity / 2,
             unread_bytes: 0,
             device,
-            busy: vec![Duration::ZERO; device.depth],
+            busy: vec![Duration::ZERO; device.depth.max(1)],
+            least: None,
             head: 0,
             units: HashMap::new(),
             order: BTreeMap::new(),
@@ -167,6 +184,7 @@ impl Model {
                 budget_bytes,
                 now,
                 bound: self.bound,
+                latency: self.latency(now),
             };
             let plan = self.policy.access(&told);
             self.carry_out(plan, now);
@@ -175,6 +193,12 @@ impl Model {
             self.mark_read(unit);
         }
         ready
+    }
+
+    /// The least time of an answer, once there was one.
+    fn latency(&self, now: Duration) -> Option<Duration> {
+        let known = self.least.filter(|(_, came)| *came <= now);
+        known.map(|(least, _)| least)
     }
 
     /// What was read ahead and not yet used may be half of the cache.
@@ -251,7 +275,13 @@ impl Model {
             self.device.seek
         };
         self.head = units.last().copied().unwrap_or(0) + 1;
-        let mut ready = now.max(self.busy[server]) + self.device.latency + seek;
+        let far = self.device.depth == 0;
+        let latency = self.device.latency;
+        let mut ready = now.max(self.busy[server]) + latency + seek;
+        if far {
+            // What was sent before is still on its way; the first bytes are sent when it is out.
+            ready = (now + latency).max(self.busy[server]);
+        }
         for number in units {
             let nanoseconds = UNIT * 1_000_000_000 / self.device.bytes_per_second;
             ready += Duration::from_nanos(nanoseconds);
@@ -266,6 +296,11 @@ impl Model {
             );
         }
         self.busy[server] = ready;
+        let took = ready - now;
+        if far && self.least.is_none_or(|(least, _)| took < least) {
+            let came = self.least.map_or(ready, |(_, came)| came);
+            self.least = Some((took, came));
+        }
         ready
     }
 

@@ -1,0 +1,116 @@
+//! The distance of a stream: what lets it grow, and what makes it shrink.
+//!
+//! The rules are those of the module above and of [`super::super::far`].
+
+use super::super::Counts;
+use super::super::settings::{
+    FAR_TIMES, LATE_GROWTH_DIVISOR, LEARNT_TIMES, START_REQUESTS, Settings, WASTE_DIVISOR, up,
+};
+use super::{Stream, Touch};
+
+impl Stream {
+    /// Grows the distance because read-ahead was late.
+    pub(super) fn grow(&mut self, settings: &Settings, counts: &mut Counts) {
+        let grown = settings.distance_bytes_grown();
+        if self.distance >= grown {
+            let more = self.distance / LATE_GROWTH_DIVISOR;
+            self.distance = self
+                .distance
+                .saturating_add(more)
+                .min(settings.distance_bytes_max);
+        } else if !self.doubling {
+            self.distance = self.distance.saturating_mul(2).min(grown);
+        } else {
+            return;
+        }
+        counts.grown += 1;
+    }
+
+    /// Grows the distance to what the latency of the device asks for.
+    pub(super) fn grow_far(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
+        let (Some(pace), Some(latency)) = (&self.pace, touch.latency) else {
+            return;
+        };
+        let needed = pace.needed(touch.offset, touch.now, latency);
+        let needed = needed.filter(|_| !self.squeezed).unwrap_or(0);
+        if self.widen(needed, FAR_TIMES, settings) {
+            self.needed = self.needed.max(self.distance);
+            counts.far += 1;
+        }
+    }
+
+    /// Takes the distance to what a far device needs, as far as the stream is proven.
+    fn widen(&mut self, needed: u64, times: u64, settings: &Settings) -> bool {
+        let allowed = needed.min(self.read_times(times));
+        let distance = up(allowed, settings.page_bytes).min(settings.distance_bytes_max);
+        let is_longer = distance > self.distance;
+        self.distance = self.distance.max(distance);
+        is_longer
+    }
+
+    /// So many times what the stream has read.
+    fn read_times(&self, times: u64) -> u64 {
+        (self.position - self.start.min(self.position)).saturating_mul(times)
+    }
+
+    /// The distance of a stream that has not come to what is usual, or to what others have learnt.
+    pub(super) fn double(&mut self, learnt: u64, settings: &Settings, counts: &mut Counts) {
+        let grown = settings.distance_bytes_grown();
+        let longer = if settings.block_bytes.is_some() {
+            // There are many steps to a distance.
+            up(self.read_times(START_REQUESTS), settings.page_bytes)
+        } else {
+            self.distance.saturating_mul(2)
+        };
+        self.distance = self.distance.max(longer.min(grown));
+        let learnt = learnt.min(settings.distance_bytes_max);
+        if learnt > grown {
+            counts.far += u64::from(self.widen(learnt, LEARNT_TIMES, settings));
+        }
+        self.doubling = self.distance < grown.max(learnt);
+    }
+
+    /// Counts bytes that were read.
+    pub(in super::super) fn useful(&mut self, bytes: u64) {
+        self.useful = self.useful.saturating_add(bytes);
+        self.fade();
+    }
+
+    /// Counts bytes that were evicted unread. True if the distance shrank.
+    pub(in super::super) fn wasted(&mut self, bytes: u64, settings: &Settings) -> bool {
+        self.pressed = true;
+        self.wasted = self.wasted.saturating_add(bytes);
+        let judged = self.wasted.saturating_add(self.useful);
+        if judged < self.distance / 2 || self.wasted <= judged / WASTE_DIVISOR {
+            self.fade();
+            return false;
+        }
+        (self.useful, self.wasted) = (0, 0);
+        self.shrink(settings);
+        true
+    }
+
+    /// There was no memory from `offset` on.
+    pub(in super::super) fn refused(&mut self, offset: u64, settings: &Settings) {
+        self.window_end = self.window_end.min(offset.max(self.position));
+        if self.marker.is_some_and(|marker| marker >= self.window_end) {
+            self.marker = None;
+        }
+        self.pressed = true;
+        self.shrink(settings);
+    }
+
+    pub(super) fn shrink(&mut self, settings: &Settings) {
+        self.distance = up(self.distance / 2, settings.page_bytes);
+        self.doubling = false;
+        self.squeezed = true;
+    }
+
+    /// What is recent: as much as two distances.
+    fn fade(&mut self) {
+        if self.useful.saturating_add(self.wasted) > self.distance.saturating_mul(2) {
+            self.useful /= 2;
+            self.wasted /= 2;
+        }
+    }
+}

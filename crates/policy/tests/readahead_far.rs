@@ -1,0 +1,150 @@
+//! Adaptive windows beside fixed ones on devices that are far, in virtual time: exact counts.
+
+#![allow(clippy::unwrap_used)]
+
+mod readahead_support;
+
+use std::time::Duration;
+
+use pagewell_policy::readahead::{Adaptive, Counts, Settings};
+use readahead_support::{Device, KIB, MIB, Model, Random, Seen};
+
+const LENGTH: u64 = 1 << 56;
+const READ: u64 = 128 * KIB;
+const BLOCK: u64 = MIB;
+/// In blocks.
+const FIXED: [u64; 4] = [1, 4, 16, 64];
+const CAPACITY: u64 = 1 << 30;
+/// What a reader of 3 GB/s does with a read.
+const THINK: Duration = Duration::from_micros(44);
+/// Files begin at multiples of this.
+const REGION: u64 = 1 << 40;
+
+/// As clients of NFS are set up.
+fn auto() -> Settings {
+    Settings {
+        streams_max: 64,
+        distance_bytes_min: 4 * MIB,
+        distance_bytes_max: 64 * MIB,
+        batch_bytes_min: BLOCK,
+        block_bytes: Some(BLOCK),
+        file_alignment_bytes: Some(REGION),
+        ..Settings::flash(LENGTH)
+    }
+}
+
+fn fixed(count: u64) -> Settings {
+    Settings {
+        distance_bytes_min: count * BLOCK,
+        distance_bytes_max: count * BLOCK,
+        ..auto()
+    }
+}
+
+fn model(settings: Settings, capacity: u64, device: Device) -> Model {
+    Model::new(Box::new(Adaptive::new(settings)), LENGTH, capacity, device)
+}
+
+/// Reads the beginning of a file, and says when it was done.
+fn read_file(model: &mut Model, number: u64, size: u64, bytes: u64, begin: Duration) -> Duration {
+    let mut now = begin;
+    model.bound = Some(number * REGION + size);
+    for at in (0..bytes).step_by(usize::try_from(READ).unwrap()) {
+        now = model.read(number * REGION + at, READ.min(bytes - at), now) + THINK;
+    }
+    now
+}
+
+fn whole_file(settings: Settings, device: Device, bytes: u64) -> (Duration, Seen, Counts) {
+    let mut model = model(settings, CAPACITY, device);
+    let time = read_file(&mut model, 0, bytes, bytes, Duration::ZERO);
+    (time, model.seen, model.counts())
+}
+
+/// From the first byte to the last, whatever the latency, the bandwidth and the length.
+#[test]
+fn it_is_as_fast_as_the_best_fixed_window() {
+    for rate in [20_000_000, 100_000_000, 1_000_000_000, 10_000_000_000] {
+        for microseconds in [100, 1000, 10_000, 50_000, 200_000] {
+            let device = Device::far(Duration::from_micros(microseconds), rate);
+            for bytes in [MIB, 3 * MIB + 5000, 8 * MIB, 64 * MIB, 256 * MIB] {
+                let all = FIXED.map(|count| whole_file(fixed(count), device, bytes).0);
+                let best = all.into_iter().min().unwrap();
+                let (time, seen, counts) = whole_file(auto(), device, bytes);
+                let context = format!("{device:?}, {bytes}: {time:?} {all:?} {seen:?} {counts:?}");
+                // What a tenth of a read takes to be used is all that may be lost.
+                assert!(time <= best + THINK / 10, "{context}");
+                assert_eq!(seen.demand_requests, 1, "{context}");
+                assert_eq!(seen.ahead_bytes, (bytes - READ).next_multiple_of(4096));
+            }
+        }
+    }
+}
+
+/// Four round trips and the bytes; a window that grows by eighths needs more than twenty.
+#[test]
+fn a_far_file_takes_few_round_trips() {
+    let latency = Duration::from_millis(50);
+    let device = Device::far(latency, 10_000_000_000);
+    let (time, _, counts) = whole_file(auto(), device, 64 * MIB);
+    let used = THINK * u32::try_from(64 * MIB / READ).unwrap();
+    assert!(time < latency * 4 + used, "{time:?} {counts:?}");
+    // The next one begins with what this one has learnt.
+    let mut model = model(auto(), CAPACITY, device);
+    let first = read_file(&mut model, 0, 16 * MIB, 16 * MIB, Duration::ZERO);
+    let second = read_file(&mut model, 1, 16 * MIB, 16 * MIB, first) - first;
+    assert!(second + latency / 2 < first, "{first:?} {second:?}");
+}
+
+/// Who reads a little gets little, also where all others have needed much.
+#[test]
+fn nothing_is_fetched_for_readers_of_beginnings() {
+    let device = Device::far(Duration::from_millis(50), 1_000_000_000);
+    let mut model = model(auto(), CAPACITY, device);
+    let mut now = read_file(&mut model, 0, 256 * MIB, 256 * MIB, Duration::ZERO);
+    let before = model.seen.ahead_bytes;
+    for number in 1..=100 {
+        now = read_file(&mut model, number, 256 * MIB, READ, now);
+    }
+    let each = (model.seen.ahead_bytes - before) / 100;
+    assert!(each <= 8 * READ, "{each}");
+}
+
+/// A way of 100 MB/s and 1 ms holds 100 KB. Being late there says nothing about the window: what is
+/// usual, an eighth for each of two times, and the rest of a block.
+#[test]
+fn a_narrow_way_gets_no_long_window_at_once() {
+    let device = Device::far(Duration::from_millis(1), 100_000_000);
+    let mut model = model(auto(), CAPACITY, device);
+    read_file(&mut model, 0, 1 << 30, 8 * MIB, Duration::ZERO);
+    let ahead = model.seen.ahead_bytes - 8 * MIB;
+    assert!(ahead <= 6 * MIB, "{ahead} {:?}", model.counts());
+}
+
+#[test]
+fn random_readers_cause_no_read_ahead_far_away_either() {
+    let device = Device::far(Duration::from_millis(10), 1_000_000_000);
+    let mut model = model(auto(), CAPACITY, device);
+    let now = read_file(&mut model, 0, 64 * MIB, 64 * MIB, Duration::ZERO);
+    let (planned, demanded) = (model.counts().planned_bytes, model.seen.demand_requests);
+    let mut random = Random(11);
+    let mut at = now;
+    for _ in 0..2000 {
+        let offset = REGION + MIB + random.below(1 << 18) * 4 * KIB * 3;
+        at = model.read(offset, 4 * KIB, at) + THINK;
+    }
+    assert_eq!(model.counts().planned_bytes, planned);
+    assert!(model.seen.demand_requests - demanded <= 2000);
+}
+
+/// A cache too small for what is needed: less is asked for, and the reader goes on.
+#[test]
+fn little_memory_means_short_windows() {
+    let device = Device::far(Duration::from_millis(50), 1_000_000_000);
+    let mut model = model(auto(), 16 * MIB, device);
+    read_file(&mut model, 0, 128 * MIB, 128 * MIB, Duration::ZERO);
+    let (seen, counts) = (model.seen, model.counts());
+    assert!(counts.budget_cuts > 0, "{counts:?}");
+    assert!(seen.ahead_bytes <= 130 * MIB, "{seen:?} {counts:?}");
+    assert!(seen.wasted_bytes <= 2 * MIB, "{seen:?} {counts:?}");
+}
