@@ -6,8 +6,8 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Adaptive, Counts, Settings};
-use readahead_support::{Device, KIB, MIB, Model, Random, Seen};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Counts, ReadAhead, Settings};
+use readahead_support::{Device, KIB, MIB, Model, Random, Seen, access};
 
 const LENGTH: u64 = 1 << 56;
 const READ: u64 = 128 * KIB;
@@ -147,4 +147,57 @@ fn little_memory_means_short_windows() {
     assert!(counts.budget_cuts > 0, "{counts:?}");
     assert!(seen.ahead_bytes <= 130 * MIB, "{seen:?} {counts:?}");
     assert!(seen.wasted_bytes <= 2 * MIB, "{seen:?} {counts:?}");
+}
+
+/// A fixed read-ahead of eight blocks is eight blocks behind the one that is read, not one more or
+/// less, and one is one.
+#[test]
+fn blocks_are_counted_from_the_one_that_is_read() {
+    for (count, block) in [(1, 64 * KIB), (8, 64 * KIB), (8, MIB), (3, 192 * KIB)] {
+        let mut policy = Adaptive::new(Settings {
+            distance_bytes_min: count * block,
+            distance_bytes_max: count * block,
+            batch_bytes_min: block,
+            block_bytes: Some(block),
+            ..Settings::flash(LENGTH)
+        });
+        let mut plan = policy.access(&access(0, 4 * KIB, AccessKind::Miss, 1));
+        let mut marks = 0;
+        for step in 2..200 {
+            let marker = plan.marker.unwrap();
+            plan = policy.access(&access(marker, 4 * KIB, AccessKind::Marker, step));
+            if step > 100 {
+                marks += 1;
+                let inside = marker / block;
+                let fetch = (inside + count) * block..(inside + count + 1) * block;
+                assert_eq!(plan.fetch, [fetch], "{count} x {block}");
+                assert_eq!(plan.marker, Some((inside + 1) * block));
+            }
+        }
+        assert!(marks > 90);
+    }
+}
+
+/// More files than places, one after the other: each that has been read gives its place away.
+#[test]
+fn a_file_that_was_read_gives_its_place_away() {
+    let mut policy = Adaptive::new(auto());
+    for number in 0..200 {
+        let begin = number * REGION;
+        let told = |offset, kind| Access {
+            bound: Some(begin + MIB / 2),
+            ..access(offset, READ, kind, number)
+        };
+        let plan = policy.access(&told(begin, AccessKind::Miss));
+        assert!(!plan.fetch.is_empty(), "file {number}");
+        policy.access(&told(begin + MIB / 2 - READ, AccessKind::Late));
+        // There is nothing to read ahead of who takes a file in one read.
+        let begin = (1000 + number) * REGION;
+        let small = Access {
+            bound: Some(begin + READ),
+            ..access(begin, READ, AccessKind::Miss, number)
+        };
+        assert_eq!(policy.access(&small).fetch, []);
+    }
+    assert_eq!(policy.counts().crowded, 0);
 }

@@ -194,7 +194,12 @@ impl Adaptive {
                 self.counts.random += 1;
                 return Plan::default();
             }
-            Found::New if self.settings.begins(touch.offset) && !is_whole(touch) => {
+            // The beginnings of files that are read whole are no stride.
+            Found::New if self.settings.begins(touch.offset) && is_whole(touch) => {
+                self.counts.random += 1;
+                return Plan::default();
+            }
+            Found::New if self.settings.begins(touch.offset) => {
                 let place = self.forward(touch.offset, touch.offset, touch, None);
                 return self.settle(place, None, touch);
             }
