@@ -46,8 +46,8 @@ const FILE_BYTES_QUICK: u64 = 32 * MIB;
 /// Random writes with the cache that a mount has.
 const USUAL_FILE_BYTES: u64 = 1 << 30;
 const USUAL_FILE_BYTES_QUICK: u64 = 128 * MIB;
-/// Small random reads with a round trip each take long.
-const PAIR_PART: u64 = 4;
+/// Enough for read-ahead of 1 and of 8 blocks.
+const PAIR_BYTES_MAX: u64 = 32 * MIB;
 /// With a long round trip only a large file shows what comes after the beginning.
 const FAR_BYTES_MIN: u64 = 64 * MIB;
 /// Files at the server beside each other, and what a file system needs.
@@ -179,8 +179,8 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     drop(places);
     let threads = Configuration::Many.threads();
     let far = choice.place(threads, file_bytes.max(FAR_BYTES_MIN))?;
-    let pair = choice.place(threads, (file_bytes / PAIR_PART).max(MIB))?;
-    round_trip::run(session, &far, &pair, repeats.min(REPEATS_MIN))
+    let pair = choice.place(threads, file_bytes.min(PAIR_BYTES_MAX))?;
+    round_trip::run(session, &far, &pair)
 }
 
 /// Random writes over a large file, with the cache that a mount has.

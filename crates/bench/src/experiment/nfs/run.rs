@@ -167,21 +167,37 @@ impl Place {
         let user = credentials();
         let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
         let passes: Result<Vec<Recording>> = (0..passes)
-            .map(|pass| self.read_all(&mounted, &file, workload, pass))
+            .map(|pass| self.read_blocks(&mounted, &file, workload, self.order(workload, pass)))
             .collect();
         let passes = passes?;
         file.close()?;
         Ok(passes)
     }
 
-    fn read_all(
+    /// Reads so many blocks of the file, from an empty cache.
+    pub(super) fn read_some(
+        &self,
+        setting: &Setting,
+        workload: Workload,
+        count: usize,
+    ) -> Result<Recording> {
+        let mounted = self.mount(setting, workload)?;
+        let user = credentials();
+        let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
+        let mut order = self.order(workload, 0);
+        order.truncate(count);
+        let recording = self.read_blocks(&mounted, &file, workload, order)?;
+        file.close()?;
+        Ok(recording)
+    }
+
+    fn read_blocks(
         &self,
         mounted: &NfsFileSystem,
         file: &OpenedFile<'_>,
         workload: Workload,
-        pass: u64,
+        order: Vec<u32>,
     ) -> Result<Recording> {
-        let order = self.order(workload, pass);
         let mut block = vec![0; workload.block_bytes as usize];
         let beginning = self.begin(mounted);
         let mut watch = Stopwatch::start(order.len(), workload.block_bytes);

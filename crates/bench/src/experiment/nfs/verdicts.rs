@@ -31,15 +31,12 @@ pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
     for workload in [Workload::ALL[0], Workload::READ_LARGE] {
         let runs = place.read(&setting, workload, 2)?;
         let reads: Vec<u64> = runs.iter().map(|run| run.calls.reads).collect();
-        // A read of less than a block fetches no more, until it is seen that others follow.
-        let small = workload.block_bytes < REPORT_BLOCK_BYTES;
-        let more = if small { " and a small one first" } else { "" };
         let (name, mebibytes) = (workload.name(), place.file_bytes >> 20);
         verdicts.push((
-            reads == [expected + u64::from(small), 0],
+            reads == [expected, 0],
             format!(
-                "{name}, rsize 64k: {mebibytes} MiB are exactly {expected} READs{more}, and none \
-                 the second time: {reads:?}"
+                "{name}, rsize 64k: {mebibytes} MiB are exactly {expected} READs, and none the \
+                 second time: {reads:?}"
             ),
         ));
     }
