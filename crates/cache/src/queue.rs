@@ -267,17 +267,9 @@ impl Queue {
         let is_write = fetches
             .first()
             .is_some_and(|(_, fetch)| fetch.operation == Operation::Write);
-        let mut state = lock(&self.state);
-        let known = state.elevator.complete(id);
-        debug_assert!(known, "{id:?} completed twice");
         if !is_write && outcome.transferred_bytes > 0 {
-            let now = self.origin.elapsed();
-            state.latency.note(now.saturating_sub(sent), now);
-            let least = state.latency.least().unwrap_or_default().as_nanos();
-            let least = u64::try_from(least).unwrap_or(u64::MAX);
-            self.least_latency.store(least, Ordering::Relaxed);
+            self.note_latency(sent);
         }
-        drop(state);
         let bytes = if is_write {
             &CACHE_WRITE_OUT_BYTES
         } else {
@@ -312,6 +304,16 @@ impl Queue {
         }
         self.again(id, again);
         self.pump();
+    }
+
+    /// A read that was sent then has been answered.
+    fn note_latency(&self, sent: Duration) {
+        let mut state = lock(&self.state);
+        let now = self.origin.elapsed();
+        state.latency.note(now.saturating_sub(sent), now);
+        let least = state.latency.least().unwrap_or_default().as_nanos();
+        let least = u64::try_from(least).unwrap_or(u64::MAX);
+        self.least_latency.store(least, Ordering::Relaxed);
     }
 
     /// Makes pieces of a dispatch again: what failed may be another's part of the way.
