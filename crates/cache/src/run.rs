@@ -44,8 +44,9 @@ pub(crate) struct Claims {
 
 impl Object {
     /// Finds out, for the wanted units of a page, which are on their way and which are ours.
-    /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file when
-    /// its first byte is wanted: most who begin there go on, and then it is one request, not two.
+    /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file
+    /// when its first byte is wanted: most who begin there go on, and then it is one request, not
+    /// two.
     pub(crate) fn claim(
         self: &Arc<Self>,
         wanted: &Wanted,

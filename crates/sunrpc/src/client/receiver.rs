@@ -422,5 +422,4 @@ fn receive(
 }
 
 #[cfg(test)]
-#[path = "receiver_tests.rs"]
-mod receiver_tests;
+mod tests;

@@ -1,0 +1,103 @@
+//! The queue beside devices that answer late, or badly.
+
+use std::collections::VecDeque;
+
+use pagewell_device::Geometry;
+
+use super::*;
+
+/// Keeps requests until the test answers them.
+#[derive(Default)]
+struct Slow(Mutex<VecDeque<Request>>);
+
+#[allow(clippy::expect_used)]
+impl Slow {
+    fn answer(&self, is_well: bool) {
+        let request = lock(&self.0).pop_front().expect("a request");
+        if is_well {
+            request.succeed();
+        } else {
+            let offset = request.offset();
+            request.fail(0, Error::Abandoned { offset });
+        }
+    }
+
+    fn waiting(&self) -> Vec<(Operation, u64)> {
+        let waiting = lock(&self.0);
+        { waiting.iter() }
+            .map(|request| (request.operation(), request.offset()))
+            .collect()
+    }
+}
+
+impl Device for Slow {
+    fn name(&self) -> &'static str {
+        "slow"
+    }
+    fn length_bytes(&self) -> u64 {
+        1 << 20
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::MEMORY
+    }
+    fn submit(&self, request: Request) {
+        lock(&self.0).push_back(request);
+    }
+}
+
+fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> Transfer {
+    let mut buffer = Buffer::new(4096, 1);
+    let (segment, ended) = (buffer.as_segment(), ended.clone());
+    Transfer {
+        extent: Extent {
+            offset,
+            length: 4096,
+        },
+        operation,
+        durable: false,
+        segments: vec![segment],
+        issuer: match operation {
+            Operation::Write => Issuer::Flusher,
+            _ => Issuer::Reader,
+        },
+        completion: Box::new(move |_, _| {
+            drop(buffer);
+            lock(&ended).push(offset);
+        }),
+    }
+}
+
+/// A write whose merged request failed is made again by itself, and a read of the same bytes,
+/// which nobody has in memory any more, still waits for it.
+#[test]
+fn no_read_passes_a_piece_that_is_made_again() {
+    let device = Arc::new(Slow::default());
+    let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let submit = |transfers: Vec<Transfer>| {
+        let named = transfers.into_iter().map(|one| (queue.name_request(), one));
+        let named = named.collect();
+        // SAFETY: their completions own the memory.
+        unsafe { queue.submit(named) };
+    };
+    let of = |operation, offset| transfer(operation, offset, &ended);
+    submit(vec![of(Operation::Write, 0), of(Operation::Write, 4096)]);
+    assert_eq!(device.waiting(), [(Operation::Write, 0)], "merged");
+    submit(vec![of(Operation::Read, 0)]);
+    device.answer(false);
+    let pieces = [(Operation::Write, 0), (Operation::Write, 4096)];
+    assert_eq!(device.waiting(), pieces, "the read waits");
+    // Nor does one that comes now.
+    submit(vec![of(Operation::Read, 4096)]);
+    device.answer(true);
+    assert_eq!(device.waiting(), pieces[1..]);
+    device.answer(false);
+    assert_eq!(*lock(&ended), [0, 4096], "each ends once");
+    let reads = [(Operation::Read, 0), (Operation::Read, 4096)];
+    assert!(!device.waiting().is_empty());
+    assert!(device.waiting().iter().all(|one| reads.contains(one)));
+    while !device.waiting().is_empty() {
+        device.answer(true);
+    }
+    assert_eq!(lock(&ended).len(), 4);
+}
