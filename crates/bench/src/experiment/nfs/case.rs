@@ -114,7 +114,7 @@ impl Case {
     pub(super) fn name(&self, ours: bool) -> String {
         let memory = match self.memory {
             Memory::Whole => "",
-            Memory::Usual => ", the cache of a mount",
+            Memory::Usual => ", the cache of a mount in use",
         };
         format!(
             "{}, {}{memory}",

@@ -109,7 +109,12 @@ impl Line {
             .map(|(one, two)| of(one) / of(two).max(1e-9))
             .collect();
         ratios.sort_by(f64::total_cmp);
-        ratios.get(ratios.len() / 2).copied().unwrap_or(0.0)
+        let middle = ratios.len() / 2;
+        match ratios.get(middle) {
+            None => 0.0,
+            Some(ratio) if ratios.len() % 2 == 1 => *ratio,
+            Some(ratio) => f64::midpoint(ratios[middle - 1], *ratio),
+        }
     }
 }
 
@@ -161,7 +166,7 @@ pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result
             &line.runs,
         ));
     }
-    for (pass, what) in verdicts(&pairs, &grid) {
+    for (pass, what) in verdicts(&pairs, &grid, place.file_bytes) {
         session.verdict(pass, what);
     }
     Ok(())
@@ -214,7 +219,7 @@ fn text<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
     grid(&titles, 1, &cells.collect::<Vec<_>>())
 }
 
-fn verdicts(pairs: &[Line], grid: &[Line]) -> Vec<(bool, String)> {
+fn verdicts(pairs: &[Line], grid: &[Line], file_bytes: u64) -> Vec<(bool, String)> {
     let mut verdicts = Vec::new();
     if let [one, eight, random_one, random_eight] = pairs {
         let ratio = eight.beside(one, Recording::kilobytes_per_second);
@@ -227,23 +232,24 @@ fn verdicts(pairs: &[Line], grid: &[Line]) -> Vec<(bool, String)> {
                 rate(ratio)
             ),
         ));
-        verdicts.push(random(random_one, random_eight));
+        verdicts.push(random(random_one, random_eight, file_bytes));
     }
     let latencies = grid.chunks(FIXED.len() + 1);
     verdicts.extend(latencies.filter_map(whole_file));
     verdicts
 }
 
-fn random(one: &Line, eight: &Line) -> (bool, String) {
+fn random(one: &Line, eight: &Line, file_bytes: u64) -> (bool, String) {
     let calls = eight.beside(one, |run| number(run.calls.requests)) - 1.0;
     let rates = eight.beside(one, Recording::kilobytes_per_second) - 1.0;
     let most = RANDOM_DIFFERENCE_MAX;
     (
         calls.abs() <= most && rates.abs() <= most,
         format!(
-            "{}: read-ahead 8 instead of 1 changes calls and rate by at most {} %: {:.1} % and \
-             {:.1} % (middle of {} runs side by side)",
+            "{}, {RANDOM_READS} of {} blocks: read-ahead 8 instead of 1 changes calls and rate by at \
+             most {} %: {:.1} % and {:.1} % (middle of {} runs side by side)",
             one.workload.name(),
+            file_bytes / u64::from(one.workload.block_bytes),
             most * 100.0,
             calls * 100.0,
             rates * 100.0,
@@ -256,9 +262,10 @@ fn random(one: &Line, eight: &Line) -> (bool, String) {
 fn whole_file(lines: &[Line]) -> Option<(bool, String)> {
     let auto = |line: &&Line| line.setting.read_ahead == ReadAhead::Auto;
     let fixed = lines.iter().filter(|line| !auto(line));
-    let best = fixed.max_by(|a, b| a.rate().total_cmp(&b.rate()))?;
     let auto = lines.iter().find(auto)?;
-    let ratio = auto.beside(best, Recording::kilobytes_per_second);
+    let beside = |fixed| auto.beside(fixed, Recording::kilobytes_per_second);
+    let best = fixed.min_by(|a, b| beside(a).total_cmp(&beside(b)))?;
+    let ratio = beside(best);
     let steady = auto.beside(best, Recording::steady_kilobytes_per_second);
     Some((
         ratio >= 1.0 - NOISE,
