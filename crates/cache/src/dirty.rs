@@ -307,11 +307,9 @@ impl Object {
             if dirty.policy.is_dirty(FILE, whole) {
                 continue;
             }
-            // With the flag it stays where it is: it is detached under this lock only.
-            let place = self.core.table.locate(self.key(page));
-            if let Some((slot, _)) = place.filter(|(_, state)| state.has(DIRTY)) {
-                self.core.table.clear(slot, DIRTY);
-            }
+            // With the flag it stays where it is: it is detached under this lock only. It may be
+            // without it, or gone: what was written was discarded meanwhile.
+            self.core.table.clear_of(self.key(page), DIRTY);
         }
     }
 

@@ -95,9 +95,10 @@ impl Core {
     pub(crate) fn clean_all(&self, number: u32) {
         for index in 0..self.arena.frames() {
             let slot = self.owner(FrameIndex(index));
-            // A page with the flag stays where it is.
-            if self.table.state(slot).has(DIRTY) && object_of(self.table.key(slot)) == number {
-                self.table.clear(slot, DIRTY);
+            // A page with the flag stays where it is; what is not its own may be another's by now.
+            let key = self.table.key(slot);
+            if self.table.state(slot).has(DIRTY) && object_of(key) == number {
+                self.table.clear_of(key, DIRTY);
             }
         }
     }

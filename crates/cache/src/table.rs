@@ -390,16 +390,42 @@ impl PageTable {
         State(self.slot(index).fetch_and(!flags, Ordering::AcqRel))
     }
 
-    /// Where a page is, without a pin; `None` when it is not in the table. The caller keeps it
-    /// from leaving.
+    /// Where a page is, without a pin; `None` when it is not in the table. Absent pages are asked
+    /// for too: a line keeps the name of an extent that has left it, and may become another's at
+    /// any time. So the name is looked at once more behind the state, as it is for a pin. The
+    /// answer holds for as long as the caller keeps the page from leaving.
     pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
         let (extent, at) = extent_of(key);
         self.choices(extent).find_map(|index| {
             let line = &self.lines[index];
             let is_same = line.name() == extent;
             let state = line.state(at);
-            (is_same && state.is_named()).then_some((SlotIndex::new(index, at), state))
+            let is_here = is_same && state.is_named() && line.name() == extent;
+            is_here.then_some((SlotIndex::new(index, at), state))
         })
+    }
+
+    /// Takes a flag from a page, if it is in the table and has it. The page is pinned for a moment,
+    /// whoever writes to it: whatever becomes of its line, no other page loses the flag. The caller
+    /// keeps a page that has the flag from leaving, and others from setting it.
+    pub(crate) fn clear_of(&self, key: u64, flag: u64) {
+        let (extent, at) = extent_of(key);
+        for index in self.choices(extent) {
+            let line = &self.lines[index];
+            if line.name() != extent || !line.state(at).has(PRESENT | flag) {
+                continue;
+            }
+            let slot = &line.states[at];
+            let before = State(slot.fetch_add(PIN, Ordering::AcqRel));
+            let is_it = before.is_named() && line.name() == extent;
+            if is_it {
+                slot.fetch_and(!flag, Ordering::AcqRel);
+            }
+            slot.fetch_sub(PIN, Ordering::Release);
+            if is_it {
+                return;
+            }
+        }
     }
 
     /// Takes the name away from a page that is being written; it stays for those who hold it.

@@ -275,6 +275,64 @@ fn a_held_page_does_not_change() {
     });
 }
 
+/// An extent's line has lost its last page and still has its name, when another extent's page comes
+/// into it and becomes dirty. Who looks for the page that is gone does not find that one, nor does
+/// he take its flag.
+#[test]
+fn a_page_that_is_gone_is_not_mistaken_for_the_one_in_its_line() {
+    let rival = std::sync::OnceLock::new();
+    loom::model(move || {
+        let table = Arc::new(PageTable::new(2).unwrap());
+        let second = *rival.get_or_init(|| rival_of(&table, 1));
+        let slot = table.insert(1, FrameIndex(10), 0).unwrap();
+        table.unpin(slot);
+        assert!(table.remove(slot, FrameIndex(10)).is_some());
+        let other = table.clone();
+        // Not the other way round: loom remembers the last access to a word only, and who inserts
+        // a page looks at it first, which hides that somebody else has.
+        let thread = loom::thread::spawn(move || {
+            assert_eq!(other.locate(1), None);
+            other.clear_of(1, DIRTY);
+        });
+        assert_eq!(table.insert(second, FrameIndex(20), DIRTY), Some(slot));
+        table.unpin(slot);
+        thread.join().unwrap();
+        let state = table.state(slot);
+        assert!(state.has(DIRTY) && state.pins() == 0, "{state:?}");
+        table.clear_of(second, DIRTY);
+        assert!(!table.state(slot).has(DIRTY));
+    });
+}
+
+/// Who takes the flag from a page pins it for a moment: readers, and who removes the page, go on.
+#[test]
+fn a_page_whose_flag_is_taken_can_be_read_and_removed() {
+    loom::model(|| {
+        let table = Arc::new(PageTable::new(2).unwrap());
+        let slot = table.insert(1, FrameIndex(10), DIRTY).unwrap();
+        table.unpin(slot);
+        let other = table.clone();
+        let thread = loom::thread::spawn(move || {
+            if let Pinned::Yes(slot, state) = other.pin(1) {
+                assert_eq!(state.frame(), FrameIndex(10));
+                other.unpin(slot);
+            }
+            other.remove(slot, FrameIndex(10)).is_some()
+        });
+        table.clear_of(1, DIRTY);
+        if thread.join().unwrap() {
+            assert_eq!(table.locate(1), None);
+        } else {
+            let (found, state) = table.locate(1).unwrap();
+            assert_eq!(
+                (found, state.0),
+                (slot, crate::state::State::new(FrameIndex(10), 0).0)
+            );
+        }
+        assert_eq!(table.state(slot).pins(), 0);
+    });
+}
+
 /// A dirty page stays, whoever wants its place.
 #[test]
 fn a_dirty_page_is_not_removed() {
