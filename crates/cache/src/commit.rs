@@ -214,13 +214,21 @@ impl Object {
         }
     }
 
-    /// How often something was lost until now. Waits while somebody makes dirty again what memory
-    /// still has of it: what is not dirty yet would not be waited for, and not be missed either.
-    fn settled(&self, patience: Duration) -> (u64, u64) {
+    /// How often something was lost until now. Makes dirty again what memory still has of it, or
+    /// waits for who does: what is not dirty yet would not be waited for, and not be missed either.
+    fn settled(self: &Arc<Self>, patience: Duration) -> (u64, u64) {
         let began = Instant::now();
         let mut dirty = self.writes.lock();
-        while dirty.recovering > 0 && !dirty.closed && began.elapsed() < patience {
-            dirty = self.writes.wait(dirty, TICK);
+        while !dirty.closed && began.elapsed() < patience {
+            if !dirty.unrecovered.is_empty() {
+                drop(dirty);
+                self.settle_flush();
+                dirty = self.writes.lock();
+            } else if dirty.recovering > 0 {
+                dirty = self.writes.wait(dirty, TICK);
+            } else {
+                break;
+            }
         }
         let losses = self.writes.losses.load(Ordering::Acquire);
         (losses, dirty.replays)

@@ -98,6 +98,8 @@ pub(crate) struct Dirty {
     pub(crate) next_flush: Arc<Flush>,
     /// What was unflushed when a flush failed, and has not been written since.
     pub(crate) lost: Spans,
+    /// What of that nobody has yet begun to make dirty again.
+    pub(crate) unrecovered: Spans,
     /// So many make dirty again what a failed flush has lost.
     pub(crate) recovering: usize,
     /// Why the last flush that failed did.
@@ -138,6 +140,7 @@ impl Writes {
                 replays: 0,
                 next_flush: Arc::default(),
                 lost: Spans::default(),
+                unrecovered: Spans::default(),
                 recovering: 0,
                 loss: None,
                 failure: None,
@@ -355,6 +358,7 @@ impl Object {
             dirty.policy.finished(one.write.id, false, self.now());
         }
         dirty.unflushed = Spans::default();
+        dirty.unrecovered = Spans::default();
         dirty.stuck = dirty.driving;
         if !dirty.stuck {
             self.core.clean_all(self.number);

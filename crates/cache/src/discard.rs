@@ -67,6 +67,7 @@ impl Object {
             let mut dirty = self.writes.lock();
             dirty.unflushed.take(extent);
             dirty.lost.take(extent);
+            dirty.unrecovered.take(extent);
         }
         let pages = extent.offset / PAGE..extent.end().div_ceil(PAGE);
         for page in self.core.resident(self.number, pages) {

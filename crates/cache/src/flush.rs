@@ -137,18 +137,13 @@ impl Object {
         let is_waited_for = dirty.committers > 0;
         match dirty.flushing.as_mut() {
             Some(flushing) if flushing.number == number => flushing.answer = Some(answer),
-            // It was given up. Then what was written meanwhile is not known either.
             _ => {
                 if let Err(error) = answer {
-                    CACHE_FLUSH_ERRORS.add(1);
-                    let unflushed = std::mem::take(&mut dirty.unflushed);
-                    self.flush_failed(&mut dirty, &unflushed, error);
-                    if dirty.flushing.is_some() {
-                        dirty.policy.flush_goes_on();
-                    }
+                    self.failed_late(&mut dirty, error);
                 }
             }
         }
+        let is_waited_for = is_waited_for && dirty.unrecovered.is_empty();
         drop(dirty);
         self.writes.notify();
         if !is_waited_for {
@@ -156,9 +151,42 @@ impl Object {
         }
     }
 
-    /// Ends a flush that was answered, or that was not in time: everybody learns how it went.
-    fn settle_flush(self: &Arc<Self>) {
+    /// A flush that was given up has failed. Then what was written meanwhile is not known either;
+    /// and the device tells of an error once, so a flush that is on its way may be good though what
+    /// it was to cover is lost.
+    fn failed_late(&self, dirty: &mut Dirty, error: DeviceError) {
+        CACHE_FLUSH_ERRORS.add(1);
+        let mut spans = std::mem::take(&mut dirty.unflushed);
+        let is_flushing = dirty.flushing.is_some();
+        if let Some(flushing) = &dirty.flushing {
+            spans.extend(flushing.spans.clone());
+        }
+        self.flush_failed(dirty, spans, error);
+        if is_flushing {
+            dirty.policy.flush_goes_on();
+        }
+    }
+
+    /// Ends a flush that was answered, or that was not in time: everybody learns how it went. What
+    /// failed flushes have lost is made dirty again.
+    pub(crate) fn settle_flush(self: &Arc<Self>) {
         let mut dirty = self.writes.lock();
+        let has_ended = self.end_flush(&mut dirty);
+        let again = std::mem::take(&mut dirty.unrecovered);
+        let is_lost = !again.is_empty();
+        dirty.recovering += usize::from(is_lost);
+        drop(dirty);
+        if is_lost {
+            let _recovering = Recovering(self);
+            self.write_again(&again);
+        }
+        if has_ended || is_lost {
+            self.writes.notify();
+        }
+    }
+
+    /// Ends the flush on its way if that is over; whether it is.
+    fn end_flush(&self, dirty: &mut Dirty) -> bool {
         let limit = self.settings.write_timeout;
         let answer = dirty.flushing.as_mut().and_then(|flushing| {
             let late = || flushing.since.elapsed() >= limit;
@@ -168,43 +196,37 @@ impl Object {
                 .or_else(|| late().then(|| Err(self.no_answer(0, limit))))
         });
         let Some(answer) = answer else {
-            return;
+            return false;
         };
         let Some(flushing) = dirty.flushing.take() else {
-            return;
+            return false;
         };
-        let mut again = Spans::default();
         match &answer {
             Ok(()) => {
                 for (_, extent) in dirty.policy.flush_succeeded() {
-                    self.mark_clean(&dirty, extent);
+                    self.mark_clean(dirty, extent);
                 }
             }
             Err(error) => {
                 CACHE_FLUSH_ERRORS.add(1);
-                again = flushing.spans;
+                let mut spans = flushing.spans;
                 // A device tells of an error once: it may have been one of a write that has
                 // ended since.
-                again.extend(std::mem::take(&mut dirty.unflushed));
-                self.flush_failed(&mut dirty, &again, error.clone());
-                dirty.recovering += usize::from(!self.keeps);
+                spans.extend(std::mem::take(&mut dirty.unflushed));
+                self.flush_failed(dirty, spans, error.clone());
             }
         }
-        let is_lost = answer.is_err() && !self.keeps;
         flushing.flush.end(answer);
         // There may be room.
         dirty.ended += 1;
         dirty.show(self);
-        drop(dirty);
-        if is_lost {
-            let _recovering = Recovering(self);
-            self.write_again(&again);
-        }
-        self.writes.notify();
+        true
     }
 
-    /// A flush that had to cover these bytes has failed.
-    fn flush_failed(&self, dirty: &mut Dirty, spans: &Spans, error: DeviceError) {
+    /// A flush that had to cover these bytes has failed. A device may say so at any time, and who
+    /// makes them dirty again takes locks that others hold while they wait for it: it is left to
+    /// who settles flushes.
+    fn flush_failed(&self, dirty: &mut Dirty, spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
             let bytes = dirty.policy.flush_failed(is_replay, self.now());
@@ -216,6 +238,7 @@ impl Object {
             }
         } else {
             dirty.lost.extend(spans.clone());
+            dirty.unrecovered.extend(spans);
         }
         dirty.loss = Some(error);
         self.writes.losses.fetch_add(1, Ordering::AcqRel);
@@ -243,3 +266,6 @@ impl Object {
         }
     }
 }
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests;

@@ -1,0 +1,155 @@
+//! Flushes that are given up and fail later.
+
+#![allow(clippy::unwrap_used)] // tests
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use pagewell_device::{Device, Geometry, Operation};
+use rustix::io::Errno;
+
+use super::*;
+use crate::sync::lock;
+use crate::{Cache, CacheOptions, CachedDevice, WriteMode};
+
+const MIB: u64 = 1 << 20;
+
+/// Its flushes wait for the test; the others of its requests are done at once.
+#[derive(Default)]
+struct Hanging(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    flushes: VecDeque<Request>,
+    writes: usize,
+    answers: bool,
+}
+
+impl Device for Hanging {
+    fn name(&self) -> &'static str {
+        "hanging"
+    }
+    fn length_bytes(&self) -> u64 {
+        MIB
+    }
+    fn geometry(&self) -> Geometry {
+        Geometry::MEMORY
+    }
+    fn submit(&self, request: Request) {
+        let mut state = lock(&self.0);
+        state.writes += usize::from(request.operation() == Operation::Write);
+        if request.operation() == Operation::Flush && !state.answers {
+            return state.flushes.push_back(request);
+        }
+        drop(state);
+        request.succeed();
+    }
+}
+
+impl Hanging {
+    fn writes(&self) -> usize {
+        lock(&self.0).writes
+    }
+
+    fn flush(&self) -> Request {
+        lock(&self.0).flushes.pop_front().unwrap()
+    }
+
+    /// What hangs is answered, and what comes.
+    fn go_on(&self) {
+        let mut state = lock(&self.0);
+        state.answers = true;
+        let flushes = std::mem::take(&mut state.flushes);
+        drop(state);
+        flushes.into_iter().for_each(Request::succeed);
+    }
+}
+
+/// A page was written, and its flush given up; it was written again. That flush hangs still.
+fn with_a_flush_that_was_given_up() -> (Cache, CachedDevice, Arc<Hanging>, Request) {
+    let hanging = Arc::new(Hanging::default());
+    let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
+    let device = cache.open(hanging.clone());
+    device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
+    device.write_out(0, MIB).unwrap();
+    let object = &device.object;
+    object.start_flush(object.writes.lock());
+    let given_up = hanging.flush();
+    let no_answer = object.no_answer(0, Duration::from_secs(30));
+    let mut dirty = object.writes.lock();
+    dirty.flushing.as_mut().unwrap().answer = Some(Err(no_answer));
+    drop(dirty);
+    object.settle_flush();
+    while hanging.writes() < 2 {
+        // Another thread may have settled it, and be about to make the page dirty.
+        std::thread::yield_now();
+        device.write_out(0, MIB).unwrap();
+    }
+    assert!(device.has_unflushed(0, MIB) && !device.has_dirty(0, MIB));
+    (cache, device, hanging, given_up)
+}
+
+fn fail(flush: Request) {
+    let (device, offset, errno) = ("hanging".to_owned(), 0, Errno::IO);
+    let error = DeviceError::Failed {
+        device,
+        offset,
+        errno,
+    };
+    flush.fail(0, error);
+}
+
+/// The device has told of the loss with the old flush, and the new one is good; a commit that
+/// began between the two is not, unless the page is written once more.
+#[test]
+fn a_flush_that_fails_after_it_was_given_up_is_not_made_good_by_the_next() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    device.object.start_flush(device.object.writes.lock());
+    let next = hanging.flush();
+    fail(given_up);
+    let committed = std::thread::scope(|scope| {
+        let commit = scope.spawn(|| device.commit(0, MIB));
+        while device.object.writes.lock().committers == 0 && !commit.is_finished() {
+            std::thread::yield_now();
+        }
+        next.succeed();
+        hanging.go_on();
+        commit.join().unwrap()
+    });
+    assert!(committed.is_err() || hanging.writes() > 2, "told of a loss");
+    device.sync().unwrap();
+    assert_eq!(hanging.writes(), 3);
+    assert!(!device.has_dirty(0, MIB) && !device.has_unflushed(0, MIB));
+}
+
+/// Memory has the bytes: nothing is lost that could not be written again.
+#[test]
+fn what_a_late_failure_may_have_lost_is_written_again() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    let losses = device.loss_epoch();
+    fail(given_up);
+    assert_eq!(device.loss_epoch(), losses + 1);
+    hanging.go_on();
+    device.sync().unwrap();
+    assert_eq!(hanging.writes(), 3);
+    assert_eq!(device.loss_epoch(), losses + 1);
+    assert!(!device.has_dirty(0, MIB) && !device.has_unflushed(0, MIB));
+}
+
+/// What was discarded is not written again: another may have changed it since.
+#[test]
+fn what_is_discarded_after_a_late_failure_is_not_written_again() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    let mut dirty = device.object.writes.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.object.flush_failed(&mut dirty, spans, error);
+    drop(dirty);
+    device.discard(0, MIB);
+    let dirty = device.object.writes.lock();
+    assert!(dirty.unrecovered.is_empty() && dirty.lost.is_empty());
+    drop(dirty);
+    drop(given_up);
+    hanging.go_on();
+    device.sync().unwrap();
+}
