@@ -11,6 +11,7 @@
 //! have: a read of these bytes that waits for a write does not pass it.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -345,8 +346,13 @@ fn single(fetch: Transfer, unended: Arc<Unended>) -> Request {
     // SAFETY: the memory is valid by the contract of `Queue::submit`.
     let mut request = unsafe {
         Request::new(fetch.operation, offset, segments, issuer, move |outcome| {
-            completion(outcome.transferred_bytes, outcome.result);
+            // Before the panic of who was told goes on: others wait for the end of the dispatch.
+            let told = || completion(outcome.transferred_bytes, outcome.result);
+            let told = catch_unwind(AssertUnwindSafe(told));
             drop(unended);
+            if let Err(panic) = told {
+                resume_unwind(panic);
+            }
         })
     };
     if fetch.durable {

@@ -101,3 +101,34 @@ fn no_read_passes_a_piece_that_is_made_again() {
     }
     assert_eq!(lock(&ended).len(), 4);
 }
+
+/// Who is told of the last piece panics: what waited for it goes on all the same.
+#[test]
+fn a_panic_of_who_is_told_of_a_piece_stops_nobody_else() {
+    let device = Arc::new(Slow::default());
+    let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+    let ended = Arc::new(Mutex::new(Vec::new()));
+    let submit = |transfers: Vec<Transfer>| {
+        let named = transfers.into_iter().map(|one| (queue.name_request(), one));
+        let named = named.collect();
+        // SAFETY: their completions own the memory.
+        unsafe { queue.submit(named) };
+    };
+    let of = |operation, offset| transfer(operation, offset, &ended);
+    let mut last = of(Operation::Write, 4096);
+    let completion = last.completion;
+    last.completion = Box::new(move |bytes, result| {
+        completion(bytes, result);
+        panic!("the test wants it");
+    });
+    submit(vec![of(Operation::Write, 0), last]);
+    submit(vec![of(Operation::Read, 0)]);
+    device.answer(false);
+    device.answer(true);
+    assert_eq!(device.waiting(), [(Operation::Write, 4096)]);
+    let answered = catch_unwind(AssertUnwindSafe(|| device.answer(true)));
+    assert!(answered.is_err(), "the panic is the device's to see");
+    assert_eq!(device.waiting(), [(Operation::Read, 0)]);
+    device.answer(true);
+    assert_eq!(*lock(&ended), [0, 4096, 0]);
+}
