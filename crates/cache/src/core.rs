@@ -299,11 +299,12 @@ impl Core {
     ) -> Option<SlotIndex> {
         self.valid[frame.0 as usize].store(valid, Ordering::Release);
         self.list(key);
-        let Some(slot) = self.table.insert(key, frame, flags) else {
+        // Who looks at every place finds what is there: the place knows its page first.
+        let own = |slot: SlotIndex| self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
+        let Some(slot) = self.table.insert_with(key, frame, flags, own) else {
             self.unlist(key);
             return None;
         };
-        self.owners[frame.0 as usize].store(slot.0, Ordering::Release);
         self.guesses.learn(key, frame);
         Some(slot)
     }

@@ -267,16 +267,29 @@ impl PageTable {
         debug_assert!(before.pins() > 0 && before.has(PRESENT), "{before:?}");
     }
 
-    /// Adds a page, pinned once, and says where; `None` when its lines are taken. The caller
-    /// sees to it that nobody else adds the same key and that it is not in the table.
+    #[cfg(test)]
     pub(crate) fn insert(&self, key: u64, frame: FrameIndex, flags: u64) -> Option<SlotIndex> {
+        self.insert_with(key, frame, flags, |_| {})
+    }
+
+    /// Adds a page, pinned once, and says where; `None` when its lines are taken. `note` learns
+    /// where before anybody can find the page. The caller sees to it that nobody else adds the
+    /// same key and that it is not in the table.
+    pub(crate) fn insert_with(
+        &self,
+        key: u64,
+        frame: FrameIndex,
+        flags: u64,
+        note: impl Fn(SlotIndex),
+    ) -> Option<SlotIndex> {
         let (extent, at) = extent_of(key);
         let state = State::new(frame, flags).0 + PIN;
         // Beside its neighbours, else where no page is.
         let beside = |line: &Line| line.name() == extent && !line.state(at).has(PRESENT);
         let put = |index: usize| {
-            let is_put = Self::put(&self.lines[index], extent, at, state);
-            is_put.then(|| SlotIndex::new(index, at))
+            let slot = SlotIndex::new(index, at);
+            let is_put = Self::put(&self.lines[index], extent, at, state, || note(slot));
+            is_put.then_some(slot)
         };
         let mut near = self.choices(extent).filter(|&i| beside(&self.lines[i]));
         let mut free = self.choices(extent).filter(|&i| self.lines[i].is_empty());
@@ -284,7 +297,7 @@ impl PageTable {
     }
 
     /// Adds a page to a line, if the line is its extent's, or can be, and has no such page.
-    fn put(line: &Line, extent: u64, at: usize, state: u64) -> bool {
+    fn put(line: &Line, extent: u64, at: usize, state: u64, note: impl Fn()) -> bool {
         let name = line.lock();
         let fits = if name == extent {
             !line.state(at).has(PRESENT)
@@ -299,6 +312,7 @@ impl PageTable {
             // Before the page: who pins it must not find the old name.
             line.name.store(extent | LOCKED, Ordering::Release);
         }
+        note();
         line.states[at].fetch_add(state, Ordering::AcqRel);
         line.unlock(extent);
         true

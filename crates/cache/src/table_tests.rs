@@ -27,6 +27,19 @@ mod threads {
     }
 
     #[test]
+    fn where_a_page_comes_is_known_before_it_can_be_found() {
+        let table = PageTable::new(8).unwrap();
+        for key in [7, 8, key_of(9, 7)] {
+            let told = std::cell::Cell::new(None);
+            let slot = table.insert_with(key, FrameIndex(3), FULL, |slot| {
+                assert!(!table.state(slot).has(PRESENT));
+                told.set(Some(slot));
+            });
+            assert!(slot.is_some() && slot == told.get());
+        }
+    }
+
+    #[test]
     fn a_page_is_found_until_it_is_removed_and_not_removed_while_pinned() {
         let table = PageTable::new(8).unwrap();
         let slot = table.insert(7, FrameIndex(3), FULL).unwrap();
