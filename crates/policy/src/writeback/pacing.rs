@@ -26,10 +26,11 @@
 //! in *memory that became clean*: one small range frees a page. At first steps are shorter, 25 ms
 //! and then as long as all before, and the average is that of all, the guess counting as one: a
 //! fast device is known for one before much was written that would better have waited. A step in
-//! which the device had
-//! too little to do may raise the estimate, but not lower it. The hard limit rises at once, and
-//! falls by 1/32 per step, never below what is dirty: nobody is stopped because the device became
-//! slow. All other limits follow at once. While more is dirty than the hard limit should be,
+//! which the device had too little to do may raise the estimate, but not lower it: it had enough
+//! when no more could be given to it, or more was to be written, or more than the background limit
+//! was under write-out. How much is dirty says nothing, as pages with gaps stay while there is room.
+//! The hard limit rises at once, and falls by 1/32 per step, never below what is dirty: nobody is
+//! stopped because the device became slow. All other limits follow at once. While more is dirty than the hard limit should be,
 //! writers go at a quarter of the bandwidth, and one whose clock is more than a pause ahead is
 //! refused, so that what is too much is gone after some seconds.
 //!
@@ -286,12 +287,14 @@ impl Pacing {
         self.busy_since = flying.then_some(now);
     }
 
-    /// A write made memory clean; `flying` says whether the device has still something to do.
+    /// A write made memory clean; `flying` says whether the device has still something to do, and
+    /// `pressed` whether it had as much as it can.
     pub(super) fn cleaned(
         &mut self,
         bytes: u64,
         dirty_bytes: u64,
         flying: bool,
+        pressed: bool,
         now: Duration,
     ) -> Measured {
         let mut measured = Measured::default();
@@ -299,7 +302,7 @@ impl Pacing {
         self.busy_since = flying.then_some(now);
         self.step_busy = self.step_busy.saturating_add(busy);
         self.step_bytes = self.step_bytes.saturating_add(bytes);
-        self.step_pressed |= dirty_bytes > self.limits().background_bytes;
+        self.step_pressed |= pressed;
         if self.step_busy < STEP.min(self.measured) {
             return measured;
         }
@@ -352,10 +355,24 @@ impl WriteBack {
             return;
         }
         let dirty_bytes = self.dirty_memory_bytes();
-        let measured = self.pacing.cleaned(gained, dirty_bytes, flying, now);
+        let pressed = self.is_device_full();
+        let measured = self
+            .pacing
+            .cleaned(gained, dirty_bytes, flying, pressed, now);
         self.counts.bandwidth_steps += measured.steps;
         self.counts.bandwidth_steps_idle += measured.idle;
         self.counts.limit_rises += measured.rises;
         self.counts.limit_falls += measured.falls;
+    }
+
+    /// Whether the device has as much to do as it can, or would have if more was handed out.
+    fn is_device_full(&self) -> bool {
+        let index = &self.index;
+        let pages = index.held_pages - index.kept_pages;
+        let busy_pages = pages.saturating_sub(index.unwritten_pages);
+        let busy_bytes = busy_pages.saturating_mul(index.page_bytes);
+        self.flight_stopped
+            || self.has_background_work()
+            || busy_bytes > self.pacing.limits().background_bytes
     }
 }

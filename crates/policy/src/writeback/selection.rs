@@ -112,12 +112,17 @@ impl WriteBack {
     pub(super) fn has_work(&self) -> bool {
         !self.due_blocks.is_empty()
             || !self.index.due_files.is_empty()
-            || self.background_files(false).is_some()
+            || self.has_background_work()
             || self
                 .tags
                 .waiting
                 .iter()
                 .any(|&tag| self.tagged(tag).is_some())
+    }
+
+    /// Whether pages are to be written because so much memory is dirty.
+    pub(super) fn has_background_work(&self) -> bool {
+        self.background_files(false).is_some()
     }
 
     /// The files with pages that are written because so much memory is dirty, and whether it has to

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod fuzz;
+mod gathered;
 mod model;
 mod random;
 mod reasons;
