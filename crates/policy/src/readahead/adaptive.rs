@@ -151,8 +151,10 @@ impl Adaptive {
         match self.places.get_mut(index) {
             Some(Place::Forward(stream)) => {
                 let step = stream.touch(touch, &settings, &mut self.counts);
-                if let Some(latency) = touch.latency {
-                    self.learnt.learn(stream.needed, latency);
+                // At no other time: neither is the latency of later ones that of this, nor is to
+                // be learnt again what waste or refused memory has halved.
+                if let (Some(bytes), Some(latency)) = (step.needed, touch.latency) {
+                    self.learnt.learn(bytes, latency);
                 }
                 forward_plan(step)
             }
@@ -484,3 +486,6 @@ impl Adaptive {
         self.owner(offset)
     }
 }
+
+#[cfg(test)]
+mod tests;

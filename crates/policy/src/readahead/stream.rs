@@ -84,6 +84,8 @@ pub(super) struct Step {
     pub(super) fetch: Option<Range<u64>>,
     pub(super) marker: Option<u64>,
     pub(super) release: Option<Range<u64>>,
+    /// The distance has just been taken to this, which the latency of the device asks for.
+    pub(super) needed: Option<u64>,
 }
 
 /// How a touch lies to a stream; the smaller, the nearer.
@@ -114,8 +116,6 @@ pub(super) struct Stream {
     /// When its first read was told.
     began: Option<Duration>,
     pace: Option<Pace>,
-    /// The longest distance that the device's latency asked for.
-    pub(super) needed: u64,
     /// The distance was once too long for the memory there is.
     squeezed: bool,
     pressed: bool,
@@ -164,7 +164,6 @@ impl Stream {
             late_until: 0,
             began: None,
             pace: None,
-            needed: 0,
             squeezed: false,
             pressed: false,
             useful: 0,
@@ -237,9 +236,10 @@ impl Stream {
         if first_late {
             self.grow(settings, counts);
         }
-        if first_late || (touch.end < self.late_until && touch.kind != AccessKind::Hit) {
-            self.grow_far(touch, settings, counts);
-        }
+        let judges = first_late || (touch.end < self.late_until && touch.kind != AccessKind::Hit);
+        let needed = judges
+            .then(|| self.grow_far(touch, settings, counts))
+            .flatten();
         if first_late {
             self.pace = Some(Pace::new(touch.offset, touch.now));
         }
@@ -258,14 +258,14 @@ impl Stream {
         }
         let marked = touch.kind == AccessKind::Marker;
         let passed = self.marker.is_none_or(|marker| touch.end > marker);
-        if !(missed || marked || first_late || passed) || touch.kind == AccessKind::Hit {
-            return Step::default();
+        let mut step = Step::default();
+        if (missed || marked || first_late || passed) && touch.kind != AccessKind::Hit {
+            step = self.step(touch, settings, counts);
+            if first_late {
+                self.late_until = self.window_end;
+            }
         }
-        let step = self.step(touch, settings, counts);
-        if first_late {
-            self.late_until = self.window_end;
-        }
-        step
+        Step { needed, ..step }
     }
 
     /// Takes the bound of the file that the reader is in now. A touch without one was a hit in
@@ -378,6 +378,7 @@ impl Stream {
             fetch: Some(fetch),
             marker: self.marker,
             release,
+            needed: None,
         }
     }
 

@@ -26,17 +26,24 @@ impl Stream {
         counts.grown += 1;
     }
 
-    /// Grows the distance to what the latency of the device asks for.
-    pub(super) fn grow_far(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
-        let (Some(pace), Some(latency)) = (&self.pace, touch.latency) else {
-            return;
-        };
-        let needed = pace.needed(touch.offset, touch.now, latency);
-        let needed = needed.filter(|_| !self.squeezed).unwrap_or(0);
-        if self.widen(needed, FAR_TIMES, settings) {
-            self.needed = self.needed.max(self.distance);
-            counts.far += 1;
+    /// Grows the distance to what the latency of the device asks for, and says to which. `None`:
+    /// it is so long already.
+    pub(super) fn grow_far(
+        &mut self,
+        touch: &Touch,
+        settings: &Settings,
+        counts: &mut Counts,
+    ) -> Option<u64> {
+        let needed = self
+            .pace
+            .as_ref()?
+            .needed(touch.offset, touch.now, touch.latency?);
+        let needed = needed.filter(|_| !self.squeezed)?;
+        if !self.widen(needed, FAR_TIMES, settings) {
+            return None;
         }
+        counts.far += 1;
+        Some(self.distance)
     }
 
     /// Takes the distance to what a far device needs, as far as the stream is proven.
