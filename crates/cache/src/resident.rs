@@ -122,32 +122,49 @@ impl Core {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use std::sync::Arc;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicU32, Ordering};
 
     use pagewell_device::RamDevice;
 
     use crate::{Cache, CacheOptions, ReadMode, WriteMode};
+
+    const MOVES: u32 = 2000;
+    /// Who looks keeps those who move from it: not more often for each move, so that they come to
+    /// it.
+    const LOOKS: u32 = 500;
 
     /// A page that somebody holds moves at each write. It is in memory all the time.
     #[test]
     fn a_page_that_moves_is_always_found() {
         let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
         let device = cache.open(Arc::new(RamDevice::new("ram", 64 << 20)));
-        let (object, end) = (device.object.clone(), AtomicBool::new(false));
+        let object = device.object.clone();
+        let (begun, ended) = (AtomicU32::new(0), AtomicU32::new(0));
         device.write_at(0, &[1; 65_536], WriteMode::WAIT).unwrap();
         let missed = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for _ in 0..2000 {
+            let mover = scope.spawn(|| {
+                for moves in 1..=MOVES {
                     let lent = device.lend(0, 65_536, ReadMode::WAIT).unwrap();
+                    begun.store(moves, Ordering::Release);
                     device.write_at(0, &[2; 16], WriteMode::WAIT).unwrap();
+                    ended.store(moves, Ordering::Release);
                     drop(lent);
                 }
-                end.store(true, Ordering::Relaxed);
             });
-            let mut missed = 0;
-            while !end.load(Ordering::Relaxed) {
-                let found = object.core.resident(object.number, 0..1 << 20);
-                missed += usize::from(found.is_empty());
+            let (mut missed, mut seen) = (0, 0);
+            while seen < MOVES && !mover.is_finished() {
+                let moves = begun.load(Ordering::Acquire);
+                if moves == seen {
+                    std::thread::yield_now();
+                    continue;
+                }
+                seen = moves;
+                let mut looks = 0;
+                while looks < LOOKS && ended.load(Ordering::Acquire) < seen {
+                    looks += 1;
+                    let found = object.core.resident(object.number, 0..1 << 20);
+                    missed += usize::from(found.is_empty());
+                }
             }
             missed
         });
