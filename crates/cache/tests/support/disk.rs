@@ -42,7 +42,7 @@ struct Server {
     /// When the oldest write came that no flush covers.
     oldest: Option<u64>,
     replays: u64,
-    /// Before the next flushes it is started again, so many of them.
+    /// Before the next flushes that cover something it is started again, so many of them.
     restarts: u32,
 }
 
@@ -89,7 +89,7 @@ impl Disk {
         state.bytes = server.durable.clone();
     }
 
-    /// It is started again before each of the next flushes, so many of them.
+    /// It is started again before each of the next flushes that cover something, so many of them.
     pub fn restart_at_flushes(&self, count: u32) {
         let mut state = self.state.lock().unwrap();
         state.server.as_mut().unwrap().restarts = count;
@@ -293,7 +293,7 @@ fn serve(state: &mut State, request: &Request, range: Range<usize>, fails: bool)
     } else if request.operation() == Operation::Write {
         server.oldest.get_or_insert(server.starts);
     }
-    if is_flush && server.restarts > 0 {
+    if is_flush && server.restarts > 0 && server.oldest.is_some() {
         server.restarts -= 1;
         server.starts += 1;
         state.bytes.clone_from(&server.durable);
