@@ -27,10 +27,10 @@
 //! - Less than half the time of an answer is too short to judge by.
 //! - A window is never longer than eight times what the stream has read: who reads a little wastes
 //!   little.
-//! - The device keeps what its streams needed, with the latency at which they needed it. A stream that begins on a device known to be far
-//!   begins with eight times its request instead of four, and when it goes on it may go to 32 times
-//!   what it has read without having been late. Waste and refused memory halve what was learnt, and
-//!   a stream that has met them grows by eighths only.
+//! - The device keeps what its streams needed, with the latency at which they needed it. A stream
+//!   that begins on a device known to be far begins with eight times its request instead of four,
+//!   and when it goes on it may go to 32 times what it has read without having been late. Waste and
+//!   refused memory halve what was learnt, and a stream that has met them grows by eighths only.
 //!
 //! # Weaknesses
 //!

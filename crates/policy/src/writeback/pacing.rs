@@ -28,11 +28,12 @@
 //! fast device is known for one before much was written that would better have waited. A step in
 //! which the device had too little to do may raise the estimate, but not lower it: it had enough
 //! when no more could be given to it, or more was to be written, or more than the background limit
-//! was under write-out. How much is dirty says nothing, as pages with gaps stay while there is room.
-//! The hard limit rises at once, and falls by 1/32 per step, never below what is dirty: nobody is
-//! stopped because the device became slow. All other limits follow at once. While more is dirty than the hard limit should be,
-//! writers go at a quarter of the bandwidth, and one whose clock is more than a pause ahead is
-//! refused, so that what is too much is gone after some seconds.
+//! was under write-out. How much is dirty says nothing, as pages with gaps stay while there is
+//! room. The hard limit rises at once, and falls by 1/32 per step, never below what is dirty:
+//! nobody is stopped because the device became slow. All other limits follow at once. While more is
+//! dirty than the hard limit should be, writers go at a quarter of the bandwidth, and one whose
+//! clock is more than a pause ahead is refused, so that what is too much is gone after some
+//! seconds.
 //!
 //! Known weaknesses: several writers of one file share its rate; a file is taken for one that is
 //! being written for a second after its last new page; a device that alternates between fast
