@@ -6,21 +6,24 @@
 //! start + frame x page size. Huge pages make it a few hundred entries of the processor's address
 //! cache instead of hundreds of thousands.
 //!
-//! Reserved huge pages (hugetlbfs) are tried first, then transparent ones; which came is counted
-//! and can be asked for. The `window` mapping is the other way on purpose: memory in a file that
-//! reads must map piece by piece ([`crate::window`]), the baseline that shows the difference.
+//! Reserved huge pages (hugetlbfs) are tried first where somebody asked for the size, then
+//! transparent ones; which came is counted and can be asked for. The `window` mapping is the other
+//! way on purpose: memory in a file that reads must map piece by piece ([`crate::window`]), the
+//! baseline that shows the difference.
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use pagewell_counters::names::{CACHE_ARENA_BYTES, CACHE_ARENA_PAGES, CACHE_HUGE_PAGES_MISSING};
+use pagewell_counters::names::{
+    CACHE_ARENA_BYTES, CACHE_ARENA_PAGES, CACHE_HUGE_PAGES_MISSING, CACHE_POPULATE_FAILED,
+};
 use pagewell_policy::eviction::FrameIndex;
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::PAGE_BYTES;
+use crate::{CacheOptions, PAGE_BYTES};
 
 /// Where the processor sees a stream, it goes on by itself.
 #[cfg(target_arch = "x86_64")]
@@ -79,12 +82,17 @@ impl Drop for Mapping {
 }
 
 impl Arena {
-    /// Maps `frames` pages. `populate_bytes` of the memory are taken now instead of at first use.
-    pub(crate) fn new(frames: u32, populate_bytes: u64) -> Result<Self, Errno> {
+    /// Maps `frames` pages, in huge pages that were set aside only where the size was asked for.
+    /// `populate_bytes` of the memory are taken now instead of at first use, as far as there is;
+    /// [`u64::MAX`]: all of it, or there is no arena.
+    pub(crate) fn new(frames: u32, options: &CacheOptions) -> Result<Self, Errno> {
+        let populate_bytes = options.populate_bytes;
+        let reserved = options.size_bytes_min.is_none();
         let bytes = frames as usize * PAGE_BYTES;
-        let (mapping, page_size) = match map_reserved(bytes) {
-            Ok(mapping) => (mapping, PageSize::Reserved),
-            Err(_) => map_transparent(bytes)?,
+        let set_aside = reserved.then(|| map_reserved(bytes).ok()).flatten();
+        let (mapping, page_size) = match set_aside {
+            Some(mapping) => (mapping, PageSize::Reserved),
+            None => map_transparent(bytes)?,
         };
         if page_size == PageSize::Ordinary {
             CACHE_HUGE_PAGES_MISSING.add(1);
@@ -92,18 +100,8 @@ impl Arena {
         // Whole pages: more than the mapping has is all of it.
         let pages = populate_bytes.div_ceil(PAGE_BYTES as u64);
         let populated_bytes = pages.min(frames.into()) as usize * PAGE_BYTES;
-        if populated_bytes > 0 {
-            // SAFETY: inside the mapping. It only takes memory.
-            let populated = unsafe {
-                let start = mapping.start.as_ptr().cast();
-                rustix::mm::madvise(start, populated_bytes, Advice::LinuxPopulateWrite)
-            };
-            match populated {
-                // An older system: memory is taken at first use.
-                Ok(()) | Err(Errno::INVAL) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
+        let populated = populate(&mapping, populated_bytes);
+        check_populated(populated, populate_bytes == u64::MAX)?;
         count(i64::from(frames));
         Ok(Self {
             mapping: Arc::new(mapping),
@@ -194,6 +192,31 @@ impl Drop for Arena {
     }
 }
 
+/// Takes the first bytes of the memory.
+fn populate(mapping: &Mapping, bytes: usize) -> Result<(), Errno> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: inside the mapping. It only takes memory.
+    unsafe {
+        let start = mapping.start.as_ptr().cast();
+        rustix::mm::madvise(start, bytes, Advice::LinuxPopulateWrite)
+    }
+}
+
+/// Whether the arena can be used although memory could not be taken.
+fn check_populated(populated: Result<(), Errno>, is_needed: bool) -> Result<(), Errno> {
+    match populated {
+        // An older system: memory is taken at first use.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(errno) if is_needed => Err(errno),
+        Err(_) => {
+            CACHE_POPULATE_FAILED.add(1);
+            Ok(())
+        }
+    }
+}
+
 /// Counts pages of memory that were taken, or given back.
 fn count(pages: i64) {
     CACHE_ARENA_BYTES.add(pages * PAGE_BYTES as i64);
@@ -259,10 +282,19 @@ fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
 mod tests {
     use super::*;
 
+    fn options(populate_bytes: u64, size_bytes_min: Option<u64>) -> CacheOptions {
+        CacheOptions {
+            size_bytes_min,
+            populate_bytes,
+            ..CacheOptions::new(64 * PAGE_BYTES as u64)
+        }
+    }
+
     #[test]
     fn pages_lie_side_by_side_on_a_huge_page_boundary() {
         for arena in [
-            Arena::new(64, u64::MAX).unwrap(),
+            Arena::new(64, &options(u64::MAX, None)).unwrap(),
+            Arena::new(64, &options(0, Some(1 << 20))).unwrap(),
             Arena::new_in_file(64).unwrap(),
         ] {
             let first = arena.address(FrameIndex(0)).as_ptr();
@@ -278,5 +310,21 @@ mod tests {
             }
             assert_eq!(arena.memory().length(), 64 * PAGE_BYTES);
         }
+    }
+
+    #[test]
+    fn huge_pages_that_were_set_aside_are_for_those_who_ask() {
+        let arena = Arena::new(64, &options(0, Some(1 << 20))).unwrap();
+        assert_ne!(arena.page_size(), PageSize::Reserved);
+    }
+
+    #[test]
+    fn only_all_of_the_memory_has_to_be_there_at_once() {
+        let before = CACHE_POPULATE_FAILED.get();
+        assert_eq!(check_populated(Err(Errno::NOMEM), false), Ok(()));
+        assert!(CACHE_POPULATE_FAILED.get() > before);
+        let needed = check_populated(Err(Errno::NOMEM), true);
+        assert_eq!(needed, Err(Errno::NOMEM));
+        assert_eq!(check_populated(Err(Errno::INVAL), true), Ok(()));
     }
 }

@@ -19,7 +19,7 @@ impl Cache {
     /// Takes the memory, or refuses with the numbers.
     pub fn new(options: CacheOptions) -> Result<Self, CreateError> {
         Ok(Self {
-            core: Arc::new(Core::new(options)?),
+            core: Arc::new(options.make(Core::new)?),
         })
     }
 

@@ -104,7 +104,7 @@ impl Core {
     pub(crate) fn new(options: CacheOptions) -> Result<Self, CreateError> {
         let frames = options.frames()?;
         let (arena, windows) = match options.mapping {
-            MappingMode::Direct => (Arena::new(frames, options.populate_bytes)?, None),
+            MappingMode::Direct => (Arena::new(frames, &options)?, None),
             MappingMode::Window { slots } => {
                 let arena = Arena::new_in_file(frames)?;
                 (arena, Some(Windows::new(slots)?))

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use pagewell_counters::names::CACHE_HALVED;
 use pagewell_policy::elevator::READ_DEADLINE;
 pub use pagewell_policy::writeback::Rule as WriteRule;
 use pagewell_policy::writeback::settings::DEVICE_TIME_MAX;
 
-use crate::error::SizeError;
+use rustix::io::Errno;
+
+use crate::error::{CreateError, SizeError};
+use crate::memory::memory_bytes;
 use crate::{BYTES_MIN, PAGE_BYTES};
 
 /// Which rule guesses what will be read.
@@ -40,8 +44,11 @@ pub enum MappingMode {
 pub struct CacheOptions {
     /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
     pub size_bytes: u64,
-    /// So much memory is taken at once, from the beginning, instead of at first use;
-    /// [`u64::MAX`]: all of it.
+    /// Nobody asked for the size: where the system has no memory for it, half of it will do, and
+    /// so on down to this; and huge pages that were set aside are left to those who ask for them.
+    pub size_bytes_min: Option<u64>,
+    /// So much memory is taken at once, from the beginning, instead of at first use, as far as
+    /// there is; [`u64::MAX`]: all of it, or there is no cache.
     pub populate_bytes: u64,
     /// Which rule guesses what will be read.
     pub read_ahead: ReadAheadRule,
@@ -95,6 +102,7 @@ impl CacheOptions {
     pub fn new(size_bytes: u64) -> Self {
         Self {
             size_bytes,
+            size_bytes_min: None,
             populate_bytes: 0,
             read_ahead: ReadAheadRule::Adaptive,
             elevator: true,
@@ -112,16 +120,19 @@ impl CacheOptions {
         }
     }
 
-    /// The cache of a mount of a server's export. Of this size, or else of a sixth of the machine's
-    /// memory: it stands for the system's own page cache, which would take all of it, and a
-    /// gigabyte that is written in random order on a machine of 24 is to be gathered before it
-    /// goes. Half of it may be dirty, as far as other devices leave that, and for longer than on a
-    /// device; memory is taken as it is used, but for the first part.
+    /// The cache of a mount of a server's export. Of this size, or else of a sixth of [the
+    /// memory](crate::memory_bytes), and less where there is not so much: it stands for the
+    /// system's own page cache, which would take all of it, and a gigabyte that is written in
+    /// random order on a machine of 24 is to be gathered before it goes. Half of it may be dirty,
+    /// as far as other devices leave that, and for longer than on a device; memory is taken as it
+    /// is used, but for the first part.
     #[must_use]
     pub fn remote(size_bytes: Option<u64>) -> Self {
         let usual = || (memory_bytes() / REMOTE_SHARE).clamp(BYTES_MIN, REMOTE_BYTES_MAX);
+        let size_bytes_min = size_bytes.is_none().then_some(BYTES_MIN);
         let size_bytes = size_bytes.unwrap_or_else(usual);
         Self {
+            size_bytes_min,
             populate_bytes: REMOTE_POPULATE_BYTES,
             dirty_bytes_max: Some(size_bytes / 2),
             dirty_time_max: REMOTE_TIME_MAX,
@@ -145,6 +156,25 @@ impl CacheOptions {
     /// Whether a cache of this size can be had on this machine; takes no memory.
     pub fn check(&self) -> Result<(), SizeError> {
         self.frames().map(|_| ())
+    }
+
+    /// Makes something of this size; when there is no memory for it and nobody asked for the size,
+    /// of half of it, and so on.
+    pub(crate) fn make<T>(
+        mut self,
+        make: impl Fn(Self) -> Result<T, CreateError>,
+    ) -> Result<T, CreateError> {
+        loop {
+            let made = make(self);
+            let half = self.size_bytes / 2;
+            let is_enough = self.size_bytes_min.is_some_and(|least| half >= least);
+            if !is_enough || !matches!(made, Err(CreateError::Memory(Errno::NOMEM))) {
+                return made;
+            }
+            CACHE_HALVED.add(1);
+            self.size_bytes = half;
+            self.dirty_bytes_max = self.dirty_bytes_max.map(|bytes| bytes.min(half / 2));
+        }
     }
 
     /// Pages, when the size can be had on this machine.
@@ -171,15 +201,6 @@ impl CacheOptions {
     }
 }
 
-/// Memory of the machine, in bytes; everything when it cannot be told.
-fn memory_bytes() -> u64 {
-    let information = rustix::system::sysinfo();
-    // The types differ between architectures.
-    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-    let bytes = (information.totalram as u64).saturating_mul(u64::from(information.mem_unit));
-    if bytes == 0 { u64::MAX } else { bytes }
-}
-
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
@@ -192,5 +213,41 @@ mod tests {
         let large = CacheOptions::new(1 << 60).frames().unwrap_err().to_string();
         assert!(large.contains("more than this machine has"), "{large}");
         assert_eq!(CacheOptions::new(8 << 20).frames().unwrap(), 128);
+    }
+
+    /// Says no to what is larger, and which sizes were tried.
+    fn tried(options: CacheOptions, room_bytes: u64) -> (Option<CacheOptions>, Vec<u64>) {
+        let sizes = std::cell::RefCell::new(Vec::new());
+        let made = options.make(|options| {
+            sizes.borrow_mut().push(options.size_bytes);
+            match options.size_bytes <= room_bytes {
+                true => Ok(options),
+                false => Err(CreateError::Memory(Errno::NOMEM)),
+            }
+        });
+        (made.ok(), sizes.into_inner())
+    }
+
+    #[test]
+    fn a_size_that_nobody_asked_for_is_halved_until_there_is_memory() {
+        let usual = CacheOptions {
+            size_bytes: 64 << 20,
+            dirty_bytes_max: Some(32 << 20),
+            ..CacheOptions::remote(None)
+        };
+        let (made, sizes) = tried(usual, 20 << 20);
+        let made = made.unwrap();
+        assert_eq!(sizes, [64 << 20, 32 << 20, 16 << 20]);
+        assert_eq!(made.dirty_bytes_max, Some(8 << 20));
+        let (made, sizes) = tried(usual, 0);
+        assert_eq!((made, sizes.last()), (None, Some(&BYTES_MIN)));
+        // One that was asked for is not.
+        let asked = CacheOptions::remote(Some(64 << 20));
+        assert_eq!(tried(asked, 20 << 20), (None, vec![64 << 20]));
+        assert_eq!(tried(CacheOptions::new(64 << 20), 0).1.len(), 1);
+        // Nor is what fails for another reason tried again.
+        let errno = CreateError::Memory(Errno::PERM);
+        let refused: Result<(), _> = usual.make(|_| Err(errno.clone()));
+        assert_eq!(refused, Err(errno));
     }
 }

@@ -112,6 +112,10 @@ register! { COUNTERS, Counter:
         "Reads copied because too many pages were lent.";
     CACHE_HUGE_PAGES_MISSING = "pagewell_cache_huge_pages_missing_total",
         "Caches whose memory is in ordinary pages because the system has no huge ones.";
+    CACHE_HALVED = "pagewell_cache_halved_total",
+        "Halvings of the usual size of a cache because there was no memory for it.";
+    CACHE_POPULATE_FAILED = "pagewell_cache_populate_failed_total",
+        "Caches whose first part of memory could not be taken at the start.";
     CACHE_WINDOW_HITS = "pagewell_cache_window_hits_total",
         "Reads that found their window mapped.";
     CACHE_WINDOW_MAPS = "pagewell_cache_window_maps_total", "Windows mapped.";

@@ -7,7 +7,7 @@ use std::cell::{OnceCell, RefCell};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, ReadAheadRule, WriteRule};
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, ReadAheadRule, WriteRule, memory_bytes};
 use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
@@ -105,7 +105,10 @@ impl EngineArguments {
     /// Switches off what is to be off.
     fn switched(&self, usual: CacheOptions) -> CacheOptions {
         let mut options = if self.baseline {
-            CacheOptions::baseline(usual.size_bytes)
+            CacheOptions {
+                size_bytes_min: usual.size_bytes_min,
+                ..CacheOptions::baseline(usual.size_bytes)
+            }
         } else {
             usual
         };
@@ -190,14 +193,6 @@ impl Engine {
         notes.extend(self.notes.borrow().iter().cloned());
         notes
     }
-}
-
-/// Memory of the machine, in bytes.
-fn memory_bytes() -> u64 {
-    let information = rustix::system::sysinfo();
-    // The types differ between architectures.
-    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-    (information.totalram as u64).saturating_mul(u64::from(information.mem_unit))
 }
 
 #[cfg(test)]
