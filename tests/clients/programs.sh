@@ -103,7 +103,8 @@ use_fsx() {
 # use_fio DIRECTORY: two writers at random places, who read back what they wrote.
 use_fio() {
     fio --name=verify --directory="$1" --size=16m --numjobs=2 --rw=randwrite --bs=4k-128k \
-        --verify=crc32c --do_verify=1 --verify_fatal=1 --ioengine=psync --fallocate=none \
+        --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 \
+        --ioengine=psync --fallocate=none \
         >"$SCRATCH/fio.log" 2>&1 || { cat "$SCRATCH/fio.log"; fail 'fio'; }
     rm -f "$1"/verify.*
 }
