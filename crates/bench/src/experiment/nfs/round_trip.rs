@@ -246,8 +246,8 @@ fn random(one: &Line, eight: &Line, file_bytes: u64) -> (bool, String) {
     (
         calls.abs() <= most && rates.abs() <= most,
         format!(
-            "{}, {RANDOM_READS} of {} blocks: read-ahead 8 instead of 1 changes calls and rate by at \
-             most {} %: {:.1} % and {:.1} % (middle of {} runs side by side)",
+            "{}, {RANDOM_READS} of {} blocks: read-ahead 8 instead of 1 changes calls and rate by \
+             at most {} %: {:.1} % and {:.1} % (middle of {} runs side by side)",
             one.workload.name(),
             file_bytes / u64::from(one.workload.block_bytes),
             most * 100.0,
