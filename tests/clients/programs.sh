@@ -199,3 +199,44 @@ use_two() {
         sleep 0.1
     done
 }
+
+# sees_own_writes MOUNT: what fstat(2) says after a write is the time of that write, whatever else
+# was told of the file in between.
+sees_own_writes() {
+    python3 - "$1" <<'PROGRAM'
+import os, sys, time
+
+mount = sys.argv[1]
+path = os.path.join(mount, "written")
+# What files are stamped with.
+COARSE = 5
+
+def list_all():
+    with os.scandir(mount) as entries:
+        for entry in entries:
+            entry.stat()
+
+between = {
+    "stat": lambda descriptor, number: os.stat(path),
+    "listing": lambda descriptor, number: list_all(),
+    "chmod": lambda descriptor, number: os.fchmod(descriptor, 0o640 + number % 2),
+    "link": lambda descriptor, number: os.link(path, f"{path}-{number}"),
+}
+descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+for name, look in between.items():
+    for number in range(3):
+        # What is known is older than what is written now.
+        time.sleep(1.3)
+        begun = time.clock_gettime_ns(COARSE)
+        os.write(descriptor, b"something")
+        look(descriptor, number)
+        modified = os.fstat(descriptor).st_mtime_ns
+        ended = time.time_ns()
+        if not begun <= modified <= ended:
+            sys.exit(f"write, {name}, fstat: {(begun - modified) / 1e9} s old")
+os.close(descriptor)
+for name in os.listdir(mount):
+    if name.startswith("written"):
+        os.unlink(os.path.join(mount, name))
+PROGRAM
+}

@@ -121,6 +121,7 @@ mod tests {
             accessed: Timestamp::default(),
             modified: Timestamp::default(),
             changed: Timestamp::default(),
+            may_be_kept: true,
         }
     }
 

@@ -120,10 +120,9 @@ impl Front {
             Ok(page) => page,
             Err(error) => return reply.error(errno(&error)),
         };
-        let ttl = self.coherence.attributes.min(self.coherence.names);
         let mut fitted = 0;
         for named in &page.entries {
-            if self.add_entry(&mut reply, named, &ttl) {
+            if self.add_entry(&mut reply, named) {
                 break;
             }
             fitted += 1;
@@ -134,7 +133,7 @@ impl Front {
     }
 
     /// Adds an entry; true when it did not fit.
-    fn add_entry(&self, reply: &mut ReplyDirectoryPlus, named: &Named, ttl: &Duration) -> bool {
+    fn add_entry(&self, reply: &mut ReplyDirectoryPlus, named: &Named) -> bool {
         // The kernel does not count what it is told of these two.
         let is_dot = named.name == b"." || named.name == b"..";
         let (entry, is_counted) = match &named.entry {
@@ -158,11 +157,13 @@ impl Front {
         };
         let attributes = to_kernel(&entry.attributes, node);
         let told = if is_counted { node } else { 0 };
+        // One time for both.
+        let keep_for = self.keep_for(&entry.attributes).min(self.coherence.names);
         let is_full = reply.add(
             INodeNo(told),
             named.cookie,
             name_of(named),
-            ttl,
+            &keep_for,
             &attributes,
             Generation(0),
         );
@@ -214,6 +215,7 @@ pub(crate) fn unknown(number: u64) -> fuser::FileAttr {
             accessed: pagewell_fs::Timestamp::default(),
             modified: pagewell_fs::Timestamp::default(),
             changed: pagewell_fs::Timestamp::default(),
+            may_be_kept: true,
         },
         number,
     )

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 use fuser::{Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs, Request};
 use pagewell_fs::{
@@ -20,12 +21,21 @@ const STATISTICS_BLOCK_BYTES: u32 = 4096;
 type Remove = fn(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> Result<Change>;
 
 impl Front {
+    /// How long the kernel may keep attributes: not at all when they lack something.
+    pub(crate) fn keep_for(&self, attributes: &Attributes) -> Duration {
+        if attributes.may_be_kept {
+            self.coherence.attributes
+        } else {
+            Duration::ZERO
+        }
+    }
+
     pub(crate) fn reply_entry(&self, reply: ReplyEntry, entry: Result<Entry>) {
         match entry {
             Ok(entry) => {
                 let node = self.nodes.remember(&*self.filesystem, &entry);
                 reply.entry_with_ttls(
-                    &self.coherence.attributes,
+                    &self.keep_for(&entry.attributes),
                     &self.coherence.names,
                     &to_kernel(&entry.attributes, node),
                     Generation(0),
@@ -43,8 +53,8 @@ impl Front {
     ) {
         match attributes {
             Ok(attributes) => {
-                let attributes = to_kernel(&attributes, node);
-                reply.attr(&self.coherence.attributes, &attributes);
+                let keep_for = self.keep_for(&attributes);
+                reply.attr(&keep_for, &to_kernel(&attributes, node));
             }
             Err(error) => reply.error(errno(&error)),
         }

@@ -92,7 +92,8 @@ impl Front {
                     let register = |file: BorrowedFd<'_>| reply.open_backing(file);
                     let modes = Modes::of(flags);
                     let told = front.keep(node, entry.id, credentials, modes, opened, register);
-                    let ttl = front.coherence.attributes.min(front.coherence.names);
+                    let keep_for = front.keep_for(&entry.attributes);
+                    let ttl = keep_for.min(front.coherence.names);
                     let attributes = to_kernel(&entry.attributes, node);
                     let (handle, flags) = (told.handle, told.flags);
                     let zero = Generation(0);

@@ -8,6 +8,7 @@ mkdir "$SCRATCH/served"
 serve --squash none "dir:$SCRATCH/served"
 mount_source one "nfs://127.0.0.1:$PORT/"
 mount_source two "nfs://127.0.0.1:$PORT/"
+sees_own_writes "$SCRATCH/one" || fail 'a program does not see its own writes'
 use_two "$SCRATCH/one" "$SCRATCH/two" "$SCRATCH/served"
 unmount_source one
 unmount_source two

@@ -136,6 +136,7 @@ impl Status {
             accessed: self.accessed(),
             modified: self.modified(),
             changed: self.changed(),
+            may_be_kept: true,
         })
     }
 }

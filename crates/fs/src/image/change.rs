@@ -142,6 +142,7 @@ mod tests {
             accessed: times.accessed,
             modified: times.modified,
             changed: times.changed,
+            may_be_kept: true,
         }
     }
 

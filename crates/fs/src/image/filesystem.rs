@@ -47,6 +47,7 @@ impl ImageFileSystem {
             accessed: times.accessed,
             modified: times.modified,
             changed: times.changed,
+            may_be_kept: true,
         };
         match object {
             Object::File => file,
@@ -62,6 +63,7 @@ impl ImageFileSystem {
                 accessed: origin.accessed,
                 modified: origin.modified,
                 changed: origin.changed,
+                may_be_kept: true,
                 ..file
             },
         }

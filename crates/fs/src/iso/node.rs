@@ -285,6 +285,7 @@ pub(super) fn attributes(
         accessed: times.accessed.unwrap_or(modified),
         modified,
         changed: times.attributes.or(times.created).unwrap_or(modified),
+        may_be_kept: true,
     }
 }
 

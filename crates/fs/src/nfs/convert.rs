@@ -110,6 +110,7 @@ pub(super) fn attributes(from: &nfs3::FileAttributes, filesystem_id: u64) -> Att
         accessed: timestamp(from.accessed),
         modified: timestamp(from.modified),
         changed: timestamp(from.changed),
+        may_be_kept: true,
     }
 }
 

@@ -318,9 +318,14 @@ impl State {
         }
     }
 
-    /// What is known of it, believed or not.
+    /// What is known of it, believed or not. It lacks the times of writes that the server has not
+    /// answered: then, and when it is not believed, nobody is to keep it.
     pub(super) fn known(&self) -> Option<Attributes> {
-        let (mut attributes, _) = self.believed?;
+        let (mut attributes, until) = self.believed?;
+        let lacks_writes =
+            self.length.is_dirty() || self.uncommitted.is_some_and(|one| one.differs);
+        attributes.may_be_kept =
+            !lacks_writes && !self.consistency.is_changing() && Instant::now() < until;
         attributes.size = self.length.get();
         if self.silly.is_some() {
             // The name that it has is one that nobody gave it.
@@ -457,6 +462,31 @@ mod tests {
         assert_eq!(node.look(&told(&moments, later, 500)), Taken::Right);
         let size = node.lock().believed().map(|known| known.size);
         assert_eq!(size, Some(500), "somebody has made it longer");
+    }
+
+    #[test]
+    fn what_lacks_a_write_is_not_to_be_kept() {
+        let (moments, node) = (Moments::new(), node());
+        let may_be_kept = || node.lock().known().unwrap().may_be_kept;
+        let look = || node.look(&told(&moments, moments.now(), 10));
+        assert_eq!(look(), Taken::Right);
+        assert!(may_be_kept());
+        // Written, and not sent.
+        node.lock().length.wrote(20);
+        assert!(!may_be_kept());
+        assert_eq!(look(), Taken::Right);
+        assert!(!may_be_kept(), "what the server says is of before");
+        // Sent, and not answered.
+        let writes = node.lock().length.writes();
+        node.lock().length.cleaned(writes);
+        assert!(may_be_kept());
+        node.begin_change();
+        assert!(!may_be_kept());
+        let sent = moments.now();
+        node.end_change(None, Some(&told(&moments, sent, 20)), moments.now());
+        assert!(may_be_kept());
+        node.lock().doubt();
+        assert!(!may_be_kept());
     }
 
     #[test]

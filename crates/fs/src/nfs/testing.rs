@@ -18,5 +18,6 @@ pub(crate) fn attributes(file_type: FileType) -> Attributes {
         accessed: Timestamp::default(),
         modified: Timestamp::default(),
         changed: Timestamp::default(),
+        may_be_kept: true,
     }
 }

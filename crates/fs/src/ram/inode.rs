@@ -153,6 +153,7 @@ impl State {
             accessed: metadata.accessed,
             modified: metadata.modified,
             changed: metadata.changed,
+            may_be_kept: true,
         }
     }
 

@@ -58,6 +58,7 @@ impl Million {
             accessed: time,
             modified: time,
             changed: time,
+            may_be_kept: true,
         }
     }
 

@@ -35,6 +35,7 @@ impl Graph {
             accessed: Timestamp::default(),
             modified: Timestamp::default(),
             changed: Timestamp::default(),
+            may_be_kept: true,
         }
     }
 
