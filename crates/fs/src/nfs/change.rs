@@ -36,7 +36,8 @@ impl Shared {
         let mut change = self.ask_to_set(call, &node, attributes, guard)?;
         if let Some(size) = attributes.size {
             self.cut_off(&node, size);
-            change.after = node.lock().known();
+            // What was not told is not known now either, but for the length.
+            change.after = change.after.and_then(|_| node.lock().known());
         }
         Ok(change)
     }

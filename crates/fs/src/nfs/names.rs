@@ -181,7 +181,7 @@ mod tests {
         names.learn(&directory, b"b", Meaning::Nothing, then);
         assert_eq!(names.find(directory.epoch(), b"b"), None, "it may be there");
         names.learn(&directory, b"b", Meaning::Nothing, begun);
-        let (_, ended) = directory.end_change(None, None, now);
+        let (_, _, ended) = directory.end_change(None, None, now);
         assert!(ended.ends_alone(begun));
         names.learn(&directory, b"b", Meaning::Nothing, begun);
         names.enter(&directory, b"b", Some(object(2)), Some(ended));
@@ -194,17 +194,17 @@ mod tests {
         let (mut names, now) = (Names::new(100), Moments::new().now());
         let remove = directory.begin_change();
         let create = directory.begin_change();
-        let (_, created) = directory.end_change(None, None, now);
+        let (_, _, created) = directory.end_change(None, None, now);
         // As far as this one knows.
         let since = created.ends_alone(create).then_some(created);
         names.enter(&directory, b"a", Some(object(1)), since);
-        let (_, removed) = directory.end_change(None, None, now);
+        let (_, _, removed) = directory.end_change(None, None, now);
         let since = removed.ends_alone(remove).then_some(removed);
         names.enter(&directory, b"a", Some(Meaning::Nothing), since);
         assert_eq!(names.find(directory.epoch(), b"a"), None);
         // Another one begins before it was entered.
         let begun = directory.begin_change();
-        let (_, ended) = directory.end_change(None, None, now);
+        let (_, _, ended) = directory.end_change(None, None, now);
         let other = directory.begin_change();
         names.enter(&directory, b"a", Some(object(1)), Some(ended));
         assert!(ended.ends_alone(begun) && !ended.ends_alone(other));

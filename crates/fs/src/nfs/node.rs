@@ -213,21 +213,23 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered now, with these states as far as they were told.
+    /// It was answered now, with these states as far as they were told. Besides the attributes after
+    /// it, if the answer has told them and nothing newer is known.
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
         told: Option<&Told>,
         now: Moment,
-    ) -> (Taken, Stamp) {
+    ) -> (Taken, Option<Attributes>, Stamp) {
         let mut state = self.lock();
         state.own_changes += 1;
+        let mut is_true = false;
         if let Some(told) = told {
             if state.is_another(told) {
                 state.consistency.end(None, None);
-                return (Taken::Another, state.stamp());
+                return (Taken::Another, None, state.stamp());
             }
-            state.take(told);
+            is_true = state.take(told) && told.sent > state.untold_at;
         } else {
             state.untold_at = now;
             state.doubt();
@@ -235,7 +237,8 @@ impl Node {
         let after = told.map(|told| told.attributes.wcc());
         let verdict = state.consistency.end(before, after);
         state.judge(verdict);
-        (Taken::Right, state.stamp())
+        let after = state.known().filter(|_| is_true);
+        (Taken::Right, after, state.stamp())
     }
 
     /// A name of it was made, moved or removed by us.
@@ -513,5 +516,34 @@ mod tests {
             node.end_change(None, Some(&told), moments.now());
         }
         assert!(node.lock().believed().is_none(), "which was the last?");
+    }
+
+    #[test]
+    fn what_was_not_told_is_not_after_a_change() {
+        let (moments, node) = (Moments::new(), node());
+        let sent = moments.now();
+        assert_eq!(node.look(&told(&moments, sent, 10)), Taken::Right);
+        let end = |told: Option<&Told>| {
+            node.begin_change();
+            let (_, after, _) = node.end_change(None, told, moments.now());
+            after.map(|after| after.mode)
+        };
+        let late = moments.now();
+        assert_eq!(end(None), None, "what is known is of before");
+        let mut answer = told(&moments, late, 10);
+        answer.attributes.mode = 0o600;
+        assert_eq!(
+            end(Some(&answer)),
+            None,
+            "of before or after what was not told"
+        );
+        let sent = moments.now();
+        let mut answer = told(&moments, sent, 10);
+        answer.attributes.mode = 0o400;
+        assert_eq!(end(Some(&answer)), Some(0o400));
+        // Sent before that was answered, in the same tick: it is not taken.
+        let mut answer = Told { sent, ..answer };
+        answer.attributes.mode = 0o600;
+        assert_eq!(end(Some(&answer)), None);
     }
 }

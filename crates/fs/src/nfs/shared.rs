@@ -217,11 +217,10 @@ impl Shared {
     ) -> (Change, Stamp) {
         let told = wcc.after.map(|after| self.calls.told(&after, sent));
         let before = wcc.before.map(convert::wcc);
-        let (taken, stamp) = node.end_change(before, told.as_ref(), self.calls.now());
+        let (taken, after, stamp) = node.end_change(before, told.as_ref(), self.calls.now());
         if taken == Taken::Another {
             self.files.forget(node);
         }
-        let after = node.lock().known();
         (Change { before, after }, stamp)
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use pagewell_cache::CacheOptions;
-use pagewell_fs::{Error, FileSystem};
+use pagewell_fs::{CreateMode, Error, FileSystem, SetAttributes};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -194,6 +194,35 @@ fn what_is_written_is_there() {
         mount.close(&id).unwrap();
         assert!(Mount::new(&server, "").read(&id).unwrap() == expected);
     }
+}
+
+#[test]
+fn a_mode_that_was_set_is_not_told_as_it_was_before() {
+    let (server, _) = server();
+    let silencer = Silencer::new(&server);
+    let mount = silencer.mount("");
+    let id = mount.create("file");
+    let mode = |mode, size| SetAttributes {
+        mode: Some(mode),
+        size,
+        ..SetAttributes::default()
+    };
+    for (number, size) in [(0o600, None), (0o440, Some(10)), (0o640, None)] {
+        let wanted = mode(number, size);
+        assert_ne!(mount.attributes(&id).mode, number);
+        let set = mount
+            .filesystem
+            .set_attributes(&mount.call(), &id, &wanted, None);
+        let after = set.unwrap().after;
+        assert!(after.is_none_or(|after| after.mode == number), "{after:?}");
+        assert_eq!(mount.attributes(&id).mode, number);
+    }
+    let create = CreateMode::Guarded(mode(0o604, None));
+    let root = mount.root();
+    let made = mount
+        .filesystem
+        .create(&mount.call(), &root, b"new", &create);
+    assert_eq!(made.unwrap().entry.attributes.mode, 0o604);
 }
 
 #[test]
