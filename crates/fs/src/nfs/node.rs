@@ -299,8 +299,8 @@ impl State {
                 }
                 return false;
             }
-        } else if told.attributes.file_type.is_directory() && !self.consistency.is_changing() {
-            self.consistency = Consistency::new(Missing::Theirs);
+        } else if told.attributes.file_type.is_directory() {
+            self.consistency.is_of_a_directory();
         }
         let is_of_now = told.sent > self.untold_at;
         let until = if is_of_now {
@@ -465,6 +465,27 @@ mod tests {
         assert_eq!(node.look(&told(&moments, later, 500)), Taken::Right);
         let size = node.lock().believed().map(|known| known.size);
         assert_eq!(size, Some(500), "somebody has made it longer");
+    }
+
+    #[test]
+    fn a_directory_is_known_as_one_from_a_change_on() {
+        let (moments, node) = (Moments::new(), node());
+        node.begin_change();
+        let sent = moments.now();
+        let mut answer = told(&moments, sent, 10);
+        answer.attributes.file_type = FileType::Directory;
+        node.end_change(None, Some(&answer), moments.now());
+        let changes = node.lock().changes;
+        // Without the state of before somebody else may have made a name.
+        node.begin_change();
+        let sent = moments.now();
+        let answer = Told {
+            sent,
+            answered: moments.now(),
+            ..answer
+        };
+        node.end_change(None, Some(&answer), moments.now());
+        assert_eq!(node.lock().changes, changes + 1);
     }
 
     #[test]

@@ -86,6 +86,11 @@ impl Consistency {
         }
     }
 
+    /// It is a directory's, as is known now: also while calls are on their way.
+    pub(super) fn is_of_a_directory(&mut self) {
+        self.missing = Missing::Theirs;
+    }
+
     /// Whether calls of ours that change it are on their way.
     pub(super) fn is_changing(&self) -> bool {
         self.in_flight > 0
