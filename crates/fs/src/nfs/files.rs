@@ -12,9 +12,10 @@ use super::node::Node;
 use super::regions::{Region, Regions};
 use crate::FileId;
 
-/// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names they take
-/// less than the 64 MiB that a mount may have beside its cache.
-pub(super) const NODES_MAX: usize = 40_000;
+/// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
+/// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
+/// beside its cache.
+pub(super) const NODES_MAX: usize = 34_000;
 
 /// See the module's text.
 pub(super) struct Files {
@@ -165,7 +166,7 @@ mod tests {
         let node = node + place_bytes::<FileId, Arc<Node>>();
         // A name of usual length.
         let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
-        let total = NODES_MAX * node + NAMES_MAX * name;
+        let total = NODES_MAX * node + NAMES_MAX * name + crate::nfs::pages::BYTES_MAX;
         assert!(total < 56 << 20, "{node} {name} {total}");
     }
 

@@ -10,7 +10,7 @@
 //!
 //! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
 //!
-//! Few directories have listings kept, and of a large one only the last pages.
+//! How much is kept, [`super::pages`] says.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,85 +27,16 @@ use pagewell_sunrpc::xdr::Decode;
 use super::convert;
 use super::names::{Meaning, Stamp};
 use super::node::{Moment, Node};
+use super::pages::{Listed, Page, Spot};
 use super::shared::Shared;
 use crate::{Access, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
 
-/// Entries kept of one directory.
-const ENTRIES_MAX: usize = 32_768;
 /// Pages that one call may ask for: of a directory with millions of names, and not without end.
 const PAGES_MAX: usize = 1 << 16;
-/// Directories with listings.
-const LISTINGS_MAX: usize = 16;
 /// Largest page that is asked for, in bytes.
 const PAGE_BYTES_MAX: u32 = 1 << 20;
 /// A listing that goes on within this time shows attributes of its page.
 const ONE_LOOK: Duration = Duration::from_secs(1);
-
-/// One entry of a page.
-#[derive(Debug)]
-struct Listed {
-    name: Box<[u8]>,
-    file_id: u64,
-    cookie: u64,
-    id: Option<FileId>,
-}
-
-/// What one READDIR brought.
-#[derive(Debug)]
-struct Page {
-    /// The cookie that it was asked for with.
-    after: u64,
-    /// The cookie of its last entry, also when that cannot be shown.
-    next: u64,
-    entries: Vec<Listed>,
-    is_last: bool,
-    has_attributes: bool,
-    came: Instant,
-    /// Of the directory, when it was asked for.
-    stamp: Stamp,
-}
-
-/// Pages of one directory.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    pages: Vec<Arc<Page>>,
-}
-
-/// Where a listing goes on.
-struct Spot {
-    page: Arc<Page>,
-    index: usize,
-}
-
-impl Listing {
-    /// Where the entry after `cookie` is.
-    fn find(&self, cookie: u64) -> Option<Spot> {
-        self.pages.iter().rev().find_map(|page| {
-            let index = if page.after == cookie {
-                0
-            } else {
-                1 + page
-                    .entries
-                    .iter()
-                    .position(|entry| entry.cookie == cookie)?
-            };
-            // After the last entry of a page the next page goes on.
-            (index < page.entries.len() || page.is_last).then(|| Spot {
-                page: page.clone(),
-                index,
-            })
-        })
-    }
-
-    fn push(&mut self, page: Arc<Page>) {
-        self.pages.retain(|other| other.after != page.after);
-        self.pages.push(page);
-        let entries = |pages: &[Arc<Page>]| pages.iter().map(|page| page.entries.len()).sum();
-        while self.pages.len() > 1 && ENTRIES_MAX < entries(&self.pages) {
-            self.pages.remove(0);
-        }
-    }
-}
 
 /// An answer of READDIR or READDIRPLUS, without the record that it was in.
 struct Answer {
@@ -183,7 +114,7 @@ impl Shared {
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
-            let entry = listed.id.and_then(|id| {
+            let entry = listed.id().and_then(|id| {
                 let attributes = self.files.node(&id).lock().known()?;
                 Some(Entry { id, attributes })
             });
@@ -240,7 +171,7 @@ impl Shared {
                 entries.push(listed);
             }
         }
-        let page = Arc::new(Page {
+        let page = self.listed.page(Page {
             after: cookie,
             next,
             entries,
@@ -248,8 +179,9 @@ impl Shared {
             has_attributes,
             came: Instant::now(),
             stamp: before,
+            counted: None,
         });
-        self.keep(node, &page, answer.verifier);
+        self.listed.keep(node, &page, answer.verifier);
         Ok(page)
     }
 
@@ -261,7 +193,7 @@ impl Shared {
         attributes: Option<&FileAttributes>,
         (sent, before): (Moment, Stamp),
     ) {
-        let (Some(id), Some(attributes)) = (listed.id, attributes) else {
+        let (Some(id), Some(attributes)) = (listed.id(), attributes) else {
             return;
         };
         let node = self.files.node(&id);
@@ -269,35 +201,6 @@ impl Shared {
         if is_right && !matches!(&*listed.name, b"." | b"..") {
             let meaning = Meaning::Object(id);
             self.names().learn(directory, &listed.name, meaning, before);
-        }
-    }
-
-    fn keep(&self, node: &Arc<Node>, page: &Arc<Page>, verifier: Verifier) {
-        let mut state = node.lock();
-        state.cookie_verifier = verifier;
-        let is_first = state.listing.is_none();
-        if page.after == 0 {
-            state.listing = None;
-        }
-        state.listing.get_or_insert_default().push(page.clone());
-        drop(state);
-        if is_first {
-            let mut listed = self
-                .listed
-                .lock()
-                .unwrap_or_else(std::sync::PoisonError::into_inner);
-            listed.push_back(Arc::downgrade(node));
-            let oldest = if listed.len() > LISTINGS_MAX {
-                listed.pop_front()
-            } else {
-                None
-            };
-            drop(listed);
-            if let Some(oldest) = oldest.and_then(|oldest| oldest.upgrade())
-                && oldest.number != node.number
-            {
-                oldest.lock().listing = None;
-            }
         }
     }
 
@@ -359,12 +262,8 @@ fn goes_back(after: u64, cookies: impl Iterator<Item = u64>) -> bool {
 fn with_attributes(page: &ReaddirPlusOk<'_>) -> Answer {
     let listed = page.entries.iter().map(|entry| {
         let id = entry.handle.and_then(|handle| convert::id(handle).ok());
-        let listed = Listed {
-            name: entry.name.into(),
-            file_id: entry.file_id,
-            cookie: entry.cookie,
-            id: id.filter(|_| entry.attributes.is_some()),
-        };
+        let id = id.filter(|_| entry.attributes.is_some());
+        let listed = Listed::new(entry.name, entry.file_id, entry.cookie, id);
         (listed, entry.attributes)
     });
     Answer {
@@ -377,12 +276,7 @@ fn with_attributes(page: &ReaddirPlusOk<'_>) -> Answer {
 
 fn without_attributes(page: &ReaddirOk<'_>) -> Answer {
     let listed = page.entries.iter().map(|entry| {
-        let listed = Listed {
-            name: entry.name.into(),
-            file_id: entry.file_id,
-            cookie: entry.cookie,
-            id: None,
-        };
+        let listed = Listed::new(entry.name, entry.file_id, entry.cookie, None);
         (listed, None)
     });
     Answer {
@@ -397,44 +291,6 @@ fn without_attributes(page: &ReaddirOk<'_>) -> Answer {
 mod tests {
     use super::*;
 
-    fn page(after: u64, cookies: std::ops::Range<u64>, is_last: bool) -> Arc<Page> {
-        let listed = |cookie| Listed {
-            name: Box::from(&b"x"[..]),
-            file_id: cookie,
-            cookie,
-            id: None,
-        };
-        Arc::new(Page {
-            after,
-            next: cookies.end - 1,
-            entries: cookies.map(listed).collect(),
-            is_last,
-            has_attributes: false,
-            came: Instant::now(),
-            stamp: Node::new(FileId::new(b"directory").unwrap(), 1).stamp(),
-        })
-    }
-
-    #[test]
-    fn a_listing_goes_on_where_a_page_has_its_entry() {
-        let mut listing = Listing::default();
-        listing.push(page(0, 1..5, false));
-        listing.push(page(4, 5..9, true));
-        let found = |cookie| {
-            listing
-                .find(cookie)
-                .map(|spot| (spot.page.after, spot.index))
-        };
-        assert_eq!(found(0), Some((0, 0)));
-        assert_eq!(found(2), Some((0, 2)));
-        assert_eq!(found(4), Some((4, 0)));
-        assert_eq!(found(8), Some((4, 4)));
-        assert_eq!(found(99), None);
-        let mut unfinished = Listing::default();
-        unfinished.push(page(0, 1..5, false));
-        assert!(unfinished.find(4).is_none());
-    }
-
     #[test]
     fn a_page_that_leads_back_is_known() {
         for (after, cookies) in [(0, vec![]), (4, vec![5, 9, 2]), (4, vec![5, 5, 5, 6])] {
@@ -443,20 +299,5 @@ mod tests {
         for cookies in [vec![4], vec![5, 4], vec![5, 0], vec![5, 6, 5]] {
             assert!(goes_back(4, cookies.into_iter()));
         }
-    }
-
-    #[test]
-    fn of_a_large_directory_the_last_pages_are_kept() {
-        let mut listing = Listing::default();
-        for number in 0..100 {
-            listing.push(page(
-                number * 1000,
-                number * 1000 + 1..number * 1000 + 1001,
-                false,
-            ));
-        }
-        let kept: usize = listing.pages.iter().map(|page| page.entries.len()).sum();
-        assert!(kept <= ENTRIES_MAX, "{kept}");
-        assert!(listing.find(98_500).is_some() && listing.find(5).is_none());
     }
 }

@@ -43,6 +43,7 @@ mod naming;
 mod node;
 mod opening;
 mod options;
+mod pages;
 mod regions;
 mod remote;
 mod repeat;

@@ -19,6 +19,7 @@ use super::files::{Files, NODES_MAX};
 use super::later::Later;
 use super::names::{NAMES_MAX, Names};
 use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
+use super::pages::Listings;
 use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
 use super::remote::{Remote, RemoteDevice};
 use super::shared::Shared;
@@ -157,7 +158,7 @@ impl NfsFileSystem {
                 opens: AtomicUsize::new(0),
                 lacks_plus: AtomicBool::new(false),
                 lacks_exclusive: AtomicBool::new(false),
-                listed: Mutex::default(),
+                listed: Listings::default(),
             }),
             mounted,
         }

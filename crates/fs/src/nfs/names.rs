@@ -23,7 +23,7 @@ use super::node::Node;
 use crate::FileId;
 
 /// Names of one mount: see [`super::files::NODES_MAX`].
-pub(super) const NAMES_MAX: usize = 80_000;
+pub(super) const NAMES_MAX: usize = 72_000;
 
 /// What a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

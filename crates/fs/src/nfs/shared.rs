@@ -15,6 +15,7 @@ use super::files::Files;
 use super::names::{Names, Stamp};
 use super::node::{Moment, Node, Taken};
 use super::options::NfsOptions;
+use super::pages::Listings;
 use super::remote::Remote;
 use crate::bytes::Bytes;
 use crate::{Access, Attributes, Call, Change, Entry, Error, FileId, FileType, Limits, Result};
@@ -40,8 +41,7 @@ pub(super) struct Shared {
     pub(super) lacks_plus: AtomicBool,
     /// The server has no CREATE with a verifier.
     pub(super) lacks_exclusive: AtomicBool,
-    /// Directories whose listing is kept, the oldest first.
-    pub(super) listed: Mutex<std::collections::VecDeque<std::sync::Weak<Node>>>,
+    pub(super) listed: Listings,
 }
 
 impl Shared {
