@@ -26,6 +26,7 @@ test  genisoimage         genisoimage
 test  libarchive-tools    bsdtar
 test  strace              strace
 test  fuse3               fusermount3
+test  python3             python3
 test  sqlite3             sqlite3
 test  git                 git
 test  nfs-ganesha         ganesha.nfsd

@@ -70,8 +70,9 @@ pub struct Attributes {
     pub modified: Timestamp,
     /// Last change of data or attributes.
     pub changed: Timestamp,
-    /// Whether a front may keep them as long as [`crate::Coherence`] says. It may not where a source
-    /// knows that they lack a change, as of data that was written and is not at a server yet.
+    /// Whether a front may keep them as long as [`crate::Coherence`] says. It may not where a
+    /// source knows that they lack a change, as of data that was written and is not at a server
+    /// yet.
     pub may_be_kept: bool,
 }
 

@@ -213,8 +213,8 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered now, with these states as far as they were told. Besides the attributes after
-    /// it, if the answer has told them and nothing newer is known.
+    /// It was answered now, with these states as far as they were told. Besides the attributes
+    /// after it, if the answer has told them and nothing newer is known.
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
