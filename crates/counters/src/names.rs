@@ -384,6 +384,8 @@ register! { COUNTERS, Counter:
     FUSE_READS_HELD = "pagewell_fuse_reads_held_total",
         "Reads of mounts that waited until the data of others was sent.";
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";
+    FUSE_WRITES_OVERDUE = "pagewell_fuse_writes_overdue_total",
+        "Writes that mounts held beyond their bound, since the storage did not answer.";
     FUSE_APPENDS_MOVED = "pagewell_fuse_appends_moved_total",
         "Appends in mounts to files that had become longer than the kernel knew.";
     FUSE_WRITTEN_BYTES = "pagewell_fuse_written_bytes_total", "Bytes written in mounts.";

@@ -8,7 +8,8 @@
 //! every [`PERIOD`], for as long as anything has been there for so long, and asks `/proc` whether
 //! the caller is being killed: a SIGKILL is pending (Linux turns every signal that ends a program
 //! into one), or it is ending because of a signal. Its request is answered "interrupted". What
-//! was asked of the storage goes on; its result goes to nobody.
+//! was asked of the storage goes on; its result goes to nobody. Reads and writes that still wait
+//! for their turn are not done.
 //!
 //! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that
 //! changes names may happen although its program, which is dead, was told that it did not.
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use fuser::Errno;
 use pagewell_counters::names;
 
+use crate::dispatch::Wanted;
 use crate::reply::Refuse;
 
 /// How long a request waits at least before its caller is looked at, and between two looks.
@@ -68,6 +70,11 @@ fn take<R>(reply: &Mutex<Option<R>>) -> Option<R> {
     reply.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
+fn is_there<R>(reply: &Mutex<Option<R>>) -> bool {
+    let reply = reply.lock().unwrap_or_else(PoisonError::into_inner);
+    reply.is_some()
+}
+
 /// The right to answer a request that waits.
 pub(crate) struct Ticket<R: Refuse> {
     register: Arc<Blocked>,
@@ -79,6 +86,17 @@ impl<R: Refuse> Ticket<R> {
     /// The reply, unless the caller was let go.
     pub(crate) fn finish(self) -> Option<R> {
         take(&self.reply)
+    }
+
+    /// Tells at any time whether the caller still waits.
+    pub(crate) fn wanted(&self) -> Wanted {
+        let reply = Arc::clone(&self.reply);
+        Box::new(move || is_there(&reply))
+    }
+
+    /// Whether the caller still waits.
+    pub(crate) fn is_wanted(&self) -> bool {
+        is_there(&self.reply)
     }
 }
 
@@ -93,12 +111,15 @@ impl Blocked {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts the thread that looks.
-    pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
+    /// Starts the thread that looks. It calls `let_go` when it has let go of anybody.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        let_go: impl Fn() + Send + 'static,
+    ) -> std::io::Result<()> {
         let register = Arc::clone(self);
         std::thread::Builder::new()
             .name("fuse-interrupts".to_owned())
-            .spawn(move || register.watch())
+            .spawn(move || register.watch(let_go))
             .map(drop)
     }
 
@@ -128,7 +149,7 @@ impl Blocked {
         }
     }
 
-    fn watch(&self) {
+    fn watch(&self, let_go: impl Fn()) {
         let mut state = self.lock();
         while !state.stopping {
             if state.waiting.is_empty() {
@@ -149,10 +170,15 @@ impl Blocked {
                 .map(|waiting| (waiting.thread, Arc::clone(&waiting.reply)))
                 .collect();
             drop(state);
+            let mut interrupted = 0;
             for (thread, reply) in long {
                 if is_being_killed(thread) && reply.interrupt() {
-                    names::FUSE_INTERRUPTED.add(1);
+                    interrupted += 1;
                 }
+            }
+            if interrupted > 0 {
+                names::FUSE_INTERRUPTED.add(interrupted);
+                let_go();
             }
             state = self.lock();
         }
@@ -232,7 +258,8 @@ mod tests {
     #[test]
     fn whoever_is_killed_is_let_go_and_the_answer_goes_nowhere() {
         let register = Arc::new(Blocked::default());
-        register.start().unwrap();
+        let (freed, was_freed) = channel();
+        register.start(move || freed.send(()).unwrap()).unwrap();
         let (said, told) = channel();
         // A process that ended by a signal and was not waited for is still in /proc.
         let mut child = std::process::Command::new("sleep")
@@ -240,9 +267,13 @@ mod tests {
             .spawn()
             .unwrap();
         let ticket = register.enter(child.id(), Told(said.clone()));
+        let wanted = ticket.wanted();
+        assert!(wanted() && ticket.is_wanted());
         let other = register.enter(std::process::id(), Told(said));
         child.kill().unwrap();
         assert_eq!(told.recv(), Ok(true));
+        was_freed.recv().unwrap();
+        assert!(!wanted() && !ticket.is_wanted());
         assert!(ticket.finish().is_none());
         assert!(other.finish().is_some());
         assert!(register.lock().waiting.is_empty());

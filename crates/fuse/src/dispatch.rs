@@ -8,48 +8,143 @@
 //! Rule: of the R readers at most R - 1 wait at a time. The last one hands what would wait to
 //! workers, which are started as they are needed, up to a bound; what is too much for them waits
 //! in a queue. Each entry is one waiting program or one request of the kernel's read-ahead, both
-//! of which the kernel bounds. Only the data of writes is worth counting: when the queue and the
-//! workers hold [`QUEUED_BYTES_MAX`] of it the last reader waits after all.
+//! of which the kernel bounds.
 //!
-//! Weakness: then nothing is received until one of those writes is done.
+//! ```text
+//!  reader --+-- one of R - 1: waits here
+//!           +-- the last: queue --+-- no data --------------------------> worker
+//!                                 +-- read, once there is room ---------> worker
+//!                                 +-- write, at most 16 MiB at a time --> worker
+//! ```
+//!
+//! No worker sleeps for want of memory: a read that finds no room ([`crate::room`]), and a write
+//! while workers hold [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no memory
+//! passes them. What a killed program still has there is dropped with its data.
+//!
+//! The data of writes in the queue and with workers is at most [`HELD_BYTES_MAX`] (16 MiB) as long
+//! as storage answers: for more the last reader waits until some of it is done. When none of it was
+//! done for [`PATIENCE`] (1 s), receiving goes before memory: the reader takes what comes, up to
+//! [`OVERDUE_BYTES_MAX`] (256 MiB), and counts it. So 256 programs in a write of 1 MiB to a server
+//! that is silent leave a mount that answers, and each of them can be killed.
+//!
+//! Weakness: beyond that nothing is received until a write is done or the program of one is killed.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-/// Data of writes that may be in the queue and with workers.
-const QUEUED_BYTES_MAX: usize = 16 << 20;
+use crate::room::{READ_BYTES_MAX, Room, Rooms};
 
-/// Something to be done by a worker.
-pub(crate) type Job = Box<dyn FnOnce() + Send>;
+/// Data of writes that may be in the queue and with workers while storage answers.
+const HELD_BYTES_MAX: usize = 16 << 20;
+/// The same when storage does not answer.
+const OVERDUE_BYTES_MAX: usize = 256 << 20;
+/// How long no write is done until storage counts as not answering.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Something to be done by a worker, with the room that it needs.
+pub(crate) type Work = Box<dyn FnOnce(Option<Room>) + Send>;
+
+/// Whether anybody still wants it done.
+pub(crate) type Wanted = Box<dyn Fn() -> bool + Send>;
+
+/// What memory something takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Memory {
+    None,
+    /// It is a read of so much.
+    Room(usize),
+    /// It is a write, and holds so much data.
+    Data(usize),
+}
+
+impl Memory {
+    fn data(self) -> usize {
+        match self {
+            Memory::Data(bytes) => bytes,
+            Memory::None | Memory::Room(_) => 0,
+        }
+    }
+}
+
+struct Job {
+    memory: Memory,
+    wanted: Option<Wanted>,
+    work: Work,
+}
 
 /// See the top of the file.
 pub(crate) struct Dispatch {
     readers: usize,
     waiting_readers: AtomicUsize,
     workers_max: usize,
+    pub(crate) rooms: Arc<Rooms>,
     queue: Mutex<Queue>,
     ready: Condvar,
+    /// Data was let go.
+    let_go: Condvar,
 }
 
-#[derive(Default)]
 struct Queue {
-    jobs: VecDeque<(usize, Job)>,
+    jobs: VecDeque<Job>,
+    /// Data of writes here and with workers, and only with workers.
     bytes: usize,
+    working_bytes: usize,
+    /// When data was let go last, or began to be held.
+    moved: Instant,
     workers: usize,
     idle: usize,
     stopping: bool,
 }
 
+impl Queue {
+    /// What workers could begin now. Neither reads nor writes overtake their own kind.
+    fn startable(&self, mut room: usize) -> Startable {
+        let mut found = Startable::default();
+        let (mut room_is_there, mut data_may_go, mut working) = (true, true, self.working_bytes);
+        for (index, job) in self.jobs.iter().enumerate() {
+            found.last = match job.memory {
+                Memory::None => true,
+                Memory::Room(bytes) => {
+                    let bytes = bytes.min(READ_BYTES_MAX);
+                    room_is_there &= bytes <= room;
+                    room = room.saturating_sub(bytes);
+                    room_is_there
+                }
+                Memory::Data(bytes) => {
+                    data_may_go &= working == 0 || working + bytes <= HELD_BYTES_MAX;
+                    working += bytes;
+                    data_may_go
+                }
+            };
+            if found.last {
+                found.count += 1;
+                found.first = found.first.or(Some(index));
+            }
+        }
+        found
+    }
+}
+
+/// Which of the jobs can begin.
+#[derive(Default)]
+struct Startable {
+    count: usize,
+    first: Option<usize>,
+    /// The last one is among them.
+    last: bool,
+}
+
 /// A reader that may wait; until it is dropped.
-pub(crate) struct Here<'a>(&'a AtomicUsize);
+pub(crate) struct Here<'a>(&'a Dispatch);
 
 impl Drop for Here<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.waiting_readers.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -59,8 +154,18 @@ impl Dispatch {
             readers,
             waiting_readers: AtomicUsize::new(0),
             workers_max: workers_max.max(1),
-            queue: Mutex::default(),
+            rooms: Arc::default(),
+            queue: Mutex::new(Queue {
+                jobs: VecDeque::new(),
+                bytes: 0,
+                working_bytes: 0,
+                moved: Instant::now(),
+                workers: 0,
+                idle: 0,
+                stopping: false,
+            }),
             ready: Condvar::new(),
+            let_go: Condvar::new(),
         }
     }
 
@@ -71,25 +176,78 @@ impl Dispatch {
     /// Whether the reader that asks may wait.
     pub(crate) fn here(&self) -> Option<Here<'_>> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
-        let here = Here(&self.waiting_readers);
+        let here = Here(self);
         (before + 1 < self.readers).then_some(here)
     }
 
-    /// Has `job`, which holds `bytes` of data, done by a worker.
-    pub(crate) fn hand_over(self: &Arc<Self>, bytes: usize, job: Job) {
+    /// Whether the reader that asks may wait for a read, and the room for it.
+    pub(crate) fn here_in_room(&self, bytes: usize) -> Option<(Here<'_>, Room)> {
+        let here = self.here()?;
+        let queue = self.lock();
+        let is_read = |job: &Job| matches!(job.memory, Memory::Room(_));
+        // Those that came before go first.
+        if queue.jobs.iter().any(is_read) {
+            return None;
+        }
+        self.rooms.take(bytes).map(|room| (here, room))
+    }
+
+    /// Room was given back by a reader: workers may have waited for it.
+    pub(crate) fn room_is_back(&self) {
+        let queue = self.lock();
+        if queue.idle > 0 && !queue.jobs.is_empty() {
+            self.ready.notify_one();
+        }
+    }
+
+    /// Waits until `bytes` more may be held; see the top of the file.
+    fn hold<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, bytes: usize) -> MutexGuard<'a, Queue> {
+        if queue.bytes == 0 {
+            queue.moved = Instant::now();
+        }
+        while queue.bytes > 0 && queue.bytes + bytes > HELD_BYTES_MAX && !queue.stopping {
+            let rest = PATIENCE.saturating_sub(queue.moved.elapsed());
+            if !rest.is_zero() {
+                let waited = self.let_go.wait_timeout(queue, rest);
+                queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            } else if queue.bytes + bytes <= OVERDUE_BYTES_MAX {
+                names::FUSE_WRITES_OVERDUE.add(1);
+                break;
+            } else {
+                let waited = self.let_go.wait(queue);
+                queue = waited.unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        queue
+    }
+
+    /// Has `work` done by a worker, unless nobody wants it any more when its turn comes.
+    pub(crate) fn hand_over(self: &Arc<Self>, memory: Memory, wanted: Option<Wanted>, work: Work) {
         let mut queue = self.lock();
-        if queue.bytes + bytes > QUEUED_BYTES_MAX || queue.stopping {
+        if memory.data() > 0 {
+            queue = self.hold(queue, memory.data());
+        }
+        if queue.stopping {
             drop(queue);
-            return job();
+            return work(None);
         }
         names::FUSE_HANDED_OVER.add(1);
-        queue.bytes += bytes;
-        queue.jobs.push_back((bytes, job));
-        if queue.idle >= queue.jobs.len() {
-            drop(queue);
-            return self.ready.notify_one();
+        queue.bytes += memory.data();
+        queue.jobs.push_back(Job {
+            memory,
+            wanted,
+            work,
+        });
+        let startable = queue.startable(self.rooms.free());
+        if matches!(memory, Memory::Room(_)) && !startable.last {
+            names::FUSE_READS_HELD.add(1);
         }
-        if queue.workers < self.workers_max {
+        if queue.idle > 0 {
+            self.ready.notify_one();
+        }
+        // Somebody must be there when room is.
+        let is_needed = queue.idle < startable.count || queue.workers == 0;
+        if is_needed && queue.workers < self.workers_max {
             let dispatch = Arc::clone(self);
             let started = std::thread::Builder::new()
                 .name("fuse-worker".to_owned())
@@ -99,10 +257,10 @@ impl Dispatch {
                 // Without any worker nobody would ever do it.
                 Err(_) if queue.workers == 0 => {
                     let job = queue.jobs.pop_back();
-                    queue.bytes -= bytes;
+                    queue.bytes -= memory.data();
                     drop(queue);
-                    if let Some((_, job)) = job {
-                        job();
+                    if let Some(job) = job {
+                        (job.work)(None);
                     }
                 }
                 Err(_) => {}
@@ -113,14 +271,16 @@ impl Dispatch {
     fn work(&self) {
         let mut queue = self.lock();
         loop {
-            if let Some((bytes, job)) = queue.jobs.pop_front() {
+            if let Some((job, room)) = self.next(&mut queue) {
+                let data = job.memory.data();
                 drop(queue);
                 // A defect costs the request, not the worker of all that come later.
-                if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| (job.work)(room))).is_err() {
                     names::PANICS.add(1);
                 }
                 queue = self.lock();
-                queue.bytes -= bytes;
+                queue.working_bytes -= data;
+                self.let_go(&mut queue, data);
             } else if queue.stopping {
                 return;
             } else {
@@ -134,60 +294,54 @@ impl Dispatch {
         }
     }
 
+    /// The next job that may begin, with its room.
+    fn next(&self, queue: &mut Queue) -> Option<(Job, Option<Room>)> {
+        let index = queue.startable(self.rooms.free()).first?;
+        let room = match queue.jobs[index].memory {
+            Memory::Room(bytes) => Some(self.rooms.take(bytes)?),
+            Memory::None | Memory::Data(_) => None,
+        };
+        let job = queue.jobs.remove(index)?;
+        queue.working_bytes += job.memory.data();
+        // What ended may have made way for more than one.
+        if queue.idle > 0 && !queue.jobs.is_empty() {
+            self.ready.notify_one();
+        }
+        Some((job, room))
+    }
+
+    fn let_go(&self, queue: &mut Queue, bytes: usize) {
+        if bytes > 0 {
+            queue.bytes -= bytes;
+            queue.moved = Instant::now();
+            self.let_go.notify_all();
+        }
+    }
+
+    /// Drops what waits in the queue for nobody.
+    pub(crate) fn drop_unwanted(&self) {
+        let mut queue = self.lock();
+        let jobs = std::mem::take(&mut queue.jobs);
+        let is_wanted = |job: &Job| job.wanted.as_ref().is_none_or(|wanted| wanted());
+        let (wanted, unwanted): (VecDeque<Job>, VecDeque<Job>) =
+            jobs.into_iter().partition(is_wanted);
+        queue.jobs = wanted;
+        queue.bytes -= unwanted.iter().map(|job| job.memory.data()).sum::<usize>();
+        if !unwanted.is_empty() {
+            self.let_go.notify_all();
+            self.ready.notify_all();
+        }
+        drop(queue);
+        drop(unwanted);
+    }
+
     /// Nothing more will come: the workers end when they are done.
     pub(crate) fn stop(&self) {
         self.lock().stopping = true;
         self.ready.notify_all();
+        self.let_go.notify_all();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn the_last_reader_never_waits() {
-        let dispatch = Dispatch::new(3, 1);
-        let (one, two) = (dispatch.here(), dispatch.here());
-        assert!(one.is_some() && two.is_some());
-        assert!(dispatch.here().is_none());
-        drop(one);
-        assert!(dispatch.here().is_some());
-        drop(two);
-    }
-
-    #[test]
-    fn handed_over_jobs_are_done_also_when_workers_are_few() {
-        let dispatch = Arc::new(Dispatch::new(1, 2));
-        let (done, results) = channel();
-        let (open, gate) = channel::<()>();
-        let gate = Arc::new(Mutex::new(gate));
-        for number in 0..2 {
-            let (done, gate) = (done.clone(), Arc::clone(&gate));
-            let job = move || {
-                let _ = gate.lock().unwrap().recv();
-                done.send(number).unwrap();
-            };
-            dispatch.hand_over(1, Box::new(job));
-        }
-        // Both workers wait; what comes now stays in the queue.
-        for number in 2..10 {
-            let done = done.clone();
-            dispatch.hand_over(1 << 20, Box::new(move || done.send(number).unwrap()));
-        }
-        // What the queue cannot hold is done here.
-        let (other, here) = (done.clone(), std::thread::current().id());
-        let job = move || {
-            assert_eq!(std::thread::current().id(), here);
-            other.send(99).unwrap();
-        };
-        dispatch.hand_over(QUEUED_BYTES_MAX, Box::new(job));
-        assert_eq!(results.recv(), Ok(99));
-        drop(open);
-        let mut numbers: Vec<i32> = (0..10).map(|_| results.recv().unwrap()).collect();
-        numbers.sort_unstable();
-        assert_eq!(numbers, (0..10).collect::<Vec<_>>());
-        dispatch.stop();
-    }
-}
+mod tests;

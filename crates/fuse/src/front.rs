@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use fuser::{Notifier, Request};
+use fuser::{Notifier, ReplyData, Request};
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
@@ -18,14 +18,14 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use crate::appending::Forgetting;
 use crate::blocked::Blocked;
 use crate::caller::Caller;
-use crate::dispatch::Dispatch;
+use crate::dispatch::{Dispatch, Memory};
 use crate::handles::{Handles, OpenFile};
 use crate::listing::Sizes;
 use crate::nodes::Nodes;
 use crate::passing::Passing;
 use crate::pushing::Pushing;
 use crate::reply::{Data, Refuse};
-use crate::room::Rooms;
+use crate::room::Room;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
@@ -48,7 +48,6 @@ pub(crate) struct Front {
     /// Verifiers under which files were written that no commit has covered yet, by node.
     pub(crate) written: Mutex<HashMap<FileId, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
-    rooms: Arc<Rooms>,
     device: OnceLock<OwnedFd>,
     pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
@@ -92,7 +91,6 @@ impl Front {
             blocked: Arc::default(),
             written: Mutex::default(),
             forgetting: Forgetting::default(),
-            rooms: Arc::default(),
             device: OnceLock::new(),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
@@ -163,9 +161,45 @@ impl Front {
             Some(_here) => job(self),
             None => {
                 let front = Arc::clone(self);
-                self.dispatch.hand_over(0, Box::new(move || job(&front)));
+                self.dispatch
+                    .hand_over(Memory::None, None, Box::new(move |_| job(&front)));
             }
         }
+    }
+
+    /// As [`Front::answer`], for reads: who waits has room for `bytes`, and a read whose caller was
+    /// let go before its turn is not done.
+    pub(crate) fn answer_read(
+        self: &Arc<Self>,
+        request: &Request,
+        reply: ReplyData,
+        bytes: usize,
+        read: impl Fn(&Self, bool, Option<Room>) -> Result<Data> + Send + 'static,
+        finish: impl FnOnce(&Self, ReplyData, Result<Data>) + Send + 'static,
+    ) {
+        match guarded(|| read(self, false, None)) {
+            Err(Error::WouldBlock) => {}
+            answer => return finish(self, reply, answer),
+        }
+        let ticket = self.blocked.enter(request.pid(), reply);
+        let wanted = ticket.wanted();
+        let job = move |front: &Self, room| {
+            if !ticket.is_wanted() {
+                return;
+            }
+            let answer = guarded(|| read(front, true, room));
+            if let Some(reply) = ticket.finish() {
+                finish(front, reply, answer);
+            }
+        };
+        if let Some((_here, room)) = self.dispatch.here_in_room(bytes) {
+            job(self, Some(room));
+            return self.dispatch.room_is_back();
+        }
+        let front = Arc::clone(self);
+        let job = Box::new(move |room| job(&front, room));
+        let dispatch = &self.dispatch;
+        dispatch.hand_over(Memory::Room(bytes), Some(wanted), job);
     }
 
     pub(crate) fn attributes(
@@ -310,9 +344,10 @@ impl Front {
         id: &FileId,
         offset: u64,
         size: u32,
+        room: Option<Room>,
     ) -> Result<Data> {
         let wanted = size as usize;
-        let mut data = Data::in_room(may_block.then(|| self.rooms.take(wanted)));
+        let mut data = Data::in_room(room);
         while data.len() < wanted {
             let at = offset + data.len() as u64;
             let rest = u32::try_from(wanted - data.len()).unwrap_or(size);

@@ -209,7 +209,9 @@ pub fn mount(
             opens_are_free: AtomicBool::new(false),
         },
     };
-    front.blocked.start().map_err(failed)?;
+    let dispatch = Arc::clone(&front.dispatch);
+    let let_go = move || dispatch.drop_unwanted();
+    front.blocked.start(let_go).map_err(failed)?;
     let config = options.for_kernel(read_only);
     let session = Session::new(service, &place, &config).map_err(failed)?;
     let device = session.as_fd().try_clone_to_owned().map_err(failed)?;

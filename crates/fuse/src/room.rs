@@ -6,15 +6,14 @@
 //! than the rest of the program.
 //!
 //! Rule: who is to wait for the source takes room for what was asked for, and keeps it until the
-//! answer is sent; whoever finds none waits for that. Read-ahead goes on meanwhile, so
-//! [`READ_BYTES_MAX`] need only be what programs can take, not what a long way holds. Answers that
-//! are in memory need no room: each of the few threads that receive holds one of them.
+//! answer is sent; what finds none waits in the queue of [`crate::dispatch`], and no thread with
+//! it. Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not
+//! what a long way holds. Answers that are in memory need no room: each of the few threads that
+//! receive holds one of them.
 //!
 //! Weakness: programs that read a little wait behind those that read a lot.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-use pagewell_counters::names;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Data of reads that are waited for.
 pub(crate) const READ_BYTES_MAX: usize = 16 << 20;
@@ -23,7 +22,6 @@ pub(crate) const READ_BYTES_MAX: usize = 16 << 20;
 #[derive(Default)]
 pub(crate) struct Rooms {
     taken: Mutex<usize>,
-    freed: Condvar,
 }
 
 /// Room for so many bytes, until it is dropped.
@@ -37,31 +35,30 @@ impl Rooms {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room for `bytes`; more than there ever is counts as all of it.
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Room {
+    /// How much may be taken now.
+    pub(crate) fn free(&self) -> usize {
+        READ_BYTES_MAX - *self.lock()
+    }
+
+    /// Room for `bytes`, if it is there; more than there ever is counts as all of it.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
         let bytes = bytes.min(READ_BYTES_MAX);
         let mut taken = self.lock();
         if *taken + bytes > READ_BYTES_MAX {
-            names::FUSE_READS_HELD.add(1);
-        }
-        while *taken + bytes > READ_BYTES_MAX {
-            let wait = self.freed.wait(taken);
-            taken = wait.unwrap_or_else(PoisonError::into_inner);
+            return None;
         }
         *taken += bytes;
         drop(taken);
-        Room {
+        Some(Room {
             rooms: Arc::clone(self),
             bytes,
-        }
+        })
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
         *self.rooms.lock() -= self.bytes;
-        // Who waits may want more than this, and the next less.
-        self.rooms.freed.notify_all();
     }
 }
 
@@ -79,7 +76,10 @@ mod tests {
                 let (rooms, held) = (Arc::clone(&rooms), Arc::clone(&held));
                 std::thread::spawn(move || {
                     for _ in 0..50 {
-                        let room = rooms.take(1 << 20);
+                        let Some(room) = rooms.take(1 << 20) else {
+                            std::thread::yield_now();
+                            continue;
+                        };
                         let now = held.fetch_add(room.bytes, Ordering::SeqCst) + room.bytes;
                         assert!(now <= READ_BYTES_MAX, "{now}");
                         std::thread::yield_now();
@@ -92,9 +92,10 @@ mod tests {
             thread.join().unwrap();
         }
         // More than there is can be had, alone.
-        let all = rooms.take(usize::MAX);
-        assert_eq!(*rooms.lock(), READ_BYTES_MAX);
+        let all = rooms.take(usize::MAX).unwrap();
+        assert_eq!(rooms.free(), 0);
+        assert!(rooms.take(1).is_none());
         drop(all);
-        assert_eq!(*rooms.lock(), 0);
+        assert_eq!(rooms.free(), READ_BYTES_MAX);
     }
 }

@@ -17,6 +17,7 @@ use pagewell_fs::{Entry, Error, SetAttributes};
 
 use crate::appending::appends;
 use crate::attributes::{errno, set_time};
+use crate::dispatch::Memory;
 use crate::front::Front;
 use crate::mount::Negotiation;
 use crate::naming::{reply_done, with_mode};
@@ -290,15 +291,16 @@ impl Filesystem for Service {
         names::FUSE_READS.add(1);
         let unique = request.unique().0;
         let file = self.front.handles.get(handle.0);
-        self.front.answer(
+        self.front.answer_read(
             request,
             reply,
-            move |front, _, may_block| {
+            size as usize,
+            move |front, may_block, room| {
                 let id = match &file {
                     Some(file) => file.id,
                     None => front.id(node.0)?,
                 };
-                front.read(file.as_deref(), may_block, &id, offset, size)
+                front.read(file.as_deref(), may_block, &id, offset, size, room)
             },
             move |front, reply, data| match data {
                 Ok(data) => {
@@ -373,8 +375,8 @@ impl Filesystem for Service {
         match self.front.dispatch.here() {
             Some(_here) => drop(file),
             None => {
-                let job = Box::new(move || drop(file));
-                self.front.dispatch.hand_over(0, job);
+                let job = Box::new(move |_| drop(file));
+                self.front.dispatch.hand_over(Memory::None, None, job);
             }
         }
         reply.ok();

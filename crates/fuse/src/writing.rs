@@ -15,6 +15,7 @@ use pagewell_fs::{Error, FileId, Result, Stability};
 
 use crate::attributes::errno;
 use crate::blocked::Ticket;
+use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
 use crate::spare::Copied;
@@ -72,9 +73,13 @@ impl Front {
         }
         let (front, data) = (Arc::clone(self), Copied::of(data));
         names::COPIED_BYTES.add(data.len() as u64);
-        let bytes = data.len();
-        let job = move || finish(&front, ticket, write(&front, true, &data));
-        self.dispatch.hand_over(bytes, Box::new(job));
+        let (held, wanted) = (Memory::Data(data.len()), ticket.wanted());
+        let job = move |_| {
+            if ticket.is_wanted() {
+                finish(&front, ticket, write(&front, true, &data));
+            }
+        };
+        self.dispatch.hand_over(held, Some(wanted), Box::new(job));
     }
 
     fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
