@@ -87,6 +87,8 @@ pub struct Counts {
     pub behind_spared_pages: u64,
     /// Pages that a stream had passed before they were full.
     pub behind_skipped_pages: u64,
+    /// Pages that were looked at to find what lies behind a sequential writer.
+    pub behind_looked_pages: u64,
     /// Times that the memory of recent writes overflowed, so that write-behind rested.
     pub recent_overflows: u64,
     /// Measurements of the bandwidth.

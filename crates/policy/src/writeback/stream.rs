@@ -18,7 +18,9 @@
 //! ```
 //!
 //! A page that is not full when the stream is 16 MiB further, or is not fresh, is left to the
-//! other reasons, and what was gathered before it too when it is less than a write.
+//! other reasons, and what was gathered before it too when it is less than a write. So are all
+//! pages behind one that goes much further than it writes, unseen: writes in random order look
+//! like streams that jump, and each jump would be a walk over what others have written.
 //!
 //! Known weaknesses: eight streams a file; a call that overlaps dirty bytes spoils all pages it
 //! touches; of more than 1024 files written within one interval the write-behind rests.
@@ -39,6 +41,8 @@ const REORDER_BYTES: u64 = 16 << 20;
 const IDLE_FORGET: Duration = Duration::from_secs(5);
 /// Calls after the first that prove a stream.
 const PROOF_CALLS: u32 = 2;
+/// How much further than a call writes a stream may go.
+const JUMP_BYTES: u64 = 1 << 20;
 /// What is written behind a stream at a time, at least.
 pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
 /// Files whose writers are remembered.
@@ -68,6 +72,8 @@ pub(super) struct Step {
     pub(super) sequential: bool,
     pub(super) spared: u64,
     pub(super) skipped: u64,
+    /// Pages that were looked at.
+    pub(super) looked: u64,
 }
 
 /// How a file was written lately.
@@ -113,6 +119,7 @@ impl Habit {
             ..Step::default()
         };
         if stream.calls >= PROOF_CALLS {
+            stream.jump(end - start, index, &mut step);
             stream.check(behind_bytes, file, index, &mut step);
         }
         step
@@ -151,8 +158,21 @@ impl Stream {
         self.pushed = true;
     }
 
+    /// Leaves what is behind it when it went much further than it wrote.
+    fn jump(&mut self, written_bytes: u64, index: &Index, step: &mut Step) {
+        let last = self.end.saturating_sub(REORDER_BYTES) / index.page_bytes;
+        let most = written_bytes.saturating_add(JUMP_BYTES) / index.page_bytes;
+        let passed = last.saturating_sub(self.checked);
+        if passed > most {
+            step.skipped += passed;
+            self.checked = last;
+            self.behind = last;
+        }
+    }
+
     fn check(&mut self, behind_bytes: u64, file: &File, index: &Index, step: &mut Step) {
         loop {
+            step.looked += 1;
             let (start, end) = index.span(self.checked);
             if end > self.end || start == end {
                 return;

@@ -191,6 +191,7 @@ impl WriteBack {
         self.counts.streams += u64::from(!step.sequential);
         self.counts.behind_spared_pages += step.spared;
         self.counts.behind_skipped_pages += step.skipped;
+        self.counts.behind_looked_pages += step.looked;
         for page in step.due.into_iter().flatten() {
             self.index.make_due(number, file, page, Due::Behind);
         }

@@ -112,6 +112,26 @@ fn a_hole_is_left_behind_after_a_while() {
 }
 
 #[test]
+fn writes_in_random_order_are_not_followed_over_what_others_wrote() {
+    let mut policy = delayed();
+    let mut order: Vec<u64> = (0..256 * MIB / 4096).collect();
+    let mut state = 1_u64;
+    for last in (1..order.len()).rev() {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        order.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    for block in &order {
+        policy.wrote(FILE, extent(block * 4096, 4096), seconds(1));
+    }
+    let blocks = order.len() as u64;
+    let counts = policy.counts();
+    assert!(counts.sequential > blocks / 10, "{counts:?}");
+    assert!(counts.behind_looked_pages < counts.sequential, "{counts:?}");
+}
+
+#[test]
 fn many_files_make_write_behind_rest_and_not_wrong() {
     let mut policy = delayed();
     copy(&mut policy, 0, 4 * MIB, PAGE, seconds(1));
