@@ -55,7 +55,7 @@ impl Error {
 /// Why a cache cannot have the size that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a cache of {} {reason} (at least {}, this machine has {})",
+    "a cache of {} {reason} (at least {}, at most {})",
     Mebibytes(*wanted_bytes),
     Mebibytes(*minimum_bytes),
     Mebibytes(*memory_bytes)

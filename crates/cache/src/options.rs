@@ -190,7 +190,7 @@ impl CacheOptions {
             return Err(refused("is too small"));
         }
         if self.size_bytes > memory_bytes {
-            return Err(refused("is more than this machine has"));
+            return Err(refused("is more memory than this process may have"));
         }
         // The page table counts twelve slots for each.
         let frames = u32::try_from(self.size_bytes / PAGE_BYTES as u64);
@@ -211,7 +211,10 @@ mod tests {
         let text = small.to_string();
         assert!(text.contains("1 MiB") && text.contains("4 MiB"), "{text}");
         let large = CacheOptions::new(1 << 60).frames().unwrap_err().to_string();
-        assert!(large.contains("more than this machine has"), "{large}");
+        assert!(
+            large.contains("more memory than this process may have"),
+            "{large}"
+        );
         assert_eq!(CacheOptions::new(8 << 20).frames().unwrap(), 128);
     }
 
