@@ -195,11 +195,13 @@ impl Queue {
     fn next_requests(self: &Arc<Self>) -> Option<Vec<Request>> {
         let mut state = lock(&self.state);
         let mut requests = Vec::new();
-        let mut now = self.origin.elapsed();
-        while let Some(dispatch) = state.elevator.dispatch(now) {
+        loop {
+            let now = self.origin.elapsed();
+            let Some(dispatch) = state.elevator.dispatch(now) else {
+                break;
+            };
             count(&dispatch);
             requests.push(self.request(&mut state.waiting, dispatch, now));
-            now = self.origin.elapsed();
         }
         state.pumping = !requests.is_empty();
         state.pumping.then_some(requests)
@@ -286,8 +288,9 @@ impl Queue {
                 || end >= self.length_bytes
                 || member.extent.end() <= end
         };
-        let (ended, again): (Vec<_>, Vec<_>) =
-            { fetches.into_iter() }.partition(|(member, fetch)| fails_alone(member, fetch));
+        let (ended, again): (Vec<_>, Vec<_>) = fetches
+            .into_iter()
+            .partition(|(member, fetch)| fails_alone(member, fetch));
         if again.is_empty() {
             self.end(id);
         }

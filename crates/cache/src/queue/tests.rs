@@ -24,7 +24,8 @@ impl Slow {
 
     fn waiting(&self) -> Vec<(Operation, u64)> {
         let waiting = lock(&self.0);
-        { waiting.iter() }
+        waiting
+            .iter()
             .map(|request| (request.operation(), request.offset()))
             .collect()
     }
@@ -67,28 +68,37 @@ fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> 
     }
 }
 
+fn slow() -> (Arc<Slow>, Arc<Queue>) {
+    let device = Arc::new(Slow::default());
+    let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+    (device, queue)
+}
+
+fn submit(queue: &Arc<Queue>, transfers: Vec<Transfer>) {
+    let named = transfers.into_iter().map(|one| (queue.name_request(), one));
+    let named = named.collect();
+    // SAFETY: their completions own the memory.
+    unsafe { queue.submit(named) };
+}
+
 /// A write whose merged request failed is made again by itself, and a read of the same bytes,
 /// which nobody has in memory any more, still waits for it.
 #[test]
 fn no_read_passes_a_piece_that_is_made_again() {
-    let device = Arc::new(Slow::default());
-    let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+    let (device, queue) = slow();
     let ended = Arc::new(Mutex::new(Vec::new()));
-    let submit = |transfers: Vec<Transfer>| {
-        let named = transfers.into_iter().map(|one| (queue.name_request(), one));
-        let named = named.collect();
-        // SAFETY: their completions own the memory.
-        unsafe { queue.submit(named) };
-    };
     let of = |operation, offset| transfer(operation, offset, &ended);
-    submit(vec![of(Operation::Write, 0), of(Operation::Write, 4096)]);
+    submit(
+        &queue,
+        vec![of(Operation::Write, 0), of(Operation::Write, 4096)],
+    );
     assert_eq!(device.waiting(), [(Operation::Write, 0)], "merged");
-    submit(vec![of(Operation::Read, 0)]);
+    submit(&queue, vec![of(Operation::Read, 0)]);
     device.answer(false);
     let pieces = [(Operation::Write, 0), (Operation::Write, 4096)];
     assert_eq!(device.waiting(), pieces, "the read waits");
     // Nor does one that comes now.
-    submit(vec![of(Operation::Read, 4096)]);
+    submit(&queue, vec![of(Operation::Read, 4096)]);
     device.answer(true);
     assert_eq!(device.waiting(), pieces[1..]);
     device.answer(false);
@@ -105,15 +115,8 @@ fn no_read_passes_a_piece_that_is_made_again() {
 /// Who is told of the last piece panics: what waited for it goes on all the same.
 #[test]
 fn a_panic_of_who_is_told_of_a_piece_stops_nobody_else() {
-    let device = Arc::new(Slow::default());
-    let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+    let (device, queue) = slow();
     let ended = Arc::new(Mutex::new(Vec::new()));
-    let submit = |transfers: Vec<Transfer>| {
-        let named = transfers.into_iter().map(|one| (queue.name_request(), one));
-        let named = named.collect();
-        // SAFETY: their completions own the memory.
-        unsafe { queue.submit(named) };
-    };
     let of = |operation, offset| transfer(operation, offset, &ended);
     let mut last = of(Operation::Write, 4096);
     let completion = last.completion;
@@ -121,8 +124,8 @@ fn a_panic_of_who_is_told_of_a_piece_stops_nobody_else() {
         completion(bytes, result);
         panic!("the test wants it");
     });
-    submit(vec![of(Operation::Write, 0), last]);
-    submit(vec![of(Operation::Read, 0)]);
+    submit(&queue, vec![of(Operation::Write, 0), last]);
+    submit(&queue, vec![of(Operation::Read, 0)]);
     device.answer(false);
     device.answer(true);
     assert_eq!(device.waiting(), [(Operation::Write, 4096)]);
