@@ -244,26 +244,34 @@ impl Object {
         self.writes.losses.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes dirty again, of what a failed flush has lost, what memory still has.
+    /// Makes dirty again, of what a failed flush has lost, what memory still has. What was written
+    /// anew or discarded meanwhile is lost no more: of that, memory has other bytes.
     fn write_again(&self, spans: &Spans) {
         for extent in spans.extents() {
             let (mut at, end) = (extent.offset, extent.end().min(self.length_bytes));
             while at < end {
                 let (page, start) = (at / PAGE, at % PAGE);
                 let length = (PAGE - start).min(end - at);
-                let key = self.key(page);
-                let _page = self.core.page_locks.lock(key);
-                if let Some(found) = self.core.find(key) {
-                    let units = self.units(start, length);
-                    if self.core.valid(found.frame) & units == units {
-                        let offset = at;
-                        self.note_written(found.slot, Extent { offset, length }, [None, None]);
-                    }
-                    self.core.table.unpin(found.slot);
-                }
+                self.write_page_again(page, Extent { offset: at, length });
                 at += length;
             }
         }
+    }
+
+    fn write_page_again(&self, page: u64, part: Extent) {
+        let key = self.key(page);
+        let _page = self.core.page_locks.lock(key);
+        let Some(found) = self.core.find(key) else {
+            return;
+        };
+        let lost = self.writes.lock().lost.within(part);
+        for extent in lost {
+            let units = self.units(extent.offset - page * PAGE, extent.length);
+            if self.core.valid(found.frame) & units == units {
+                self.note_written(found.slot, extent, [None, None]);
+            }
+        }
+        self.core.table.unpin(found.slot);
     }
 }
 

@@ -70,6 +70,22 @@ impl Spans {
         })
     }
 
+    /// The parts of a range that are in it, ascending.
+    pub(crate) fn within(&self, extent: Extent) -> Vec<Extent> {
+        let (start, end) = (extent.offset, extent.end());
+        let before = self.0.range(..start).next_back();
+        let from = before.map_or(start, |(low, _)| *low);
+        let spans = self.0.range(from..end);
+        let parts = spans.map(|(low, high)| ((*low).max(start), (*high).min(end)));
+        parts
+            .filter(|(low, high)| low < high)
+            .map(|(low, high)| Extent {
+                offset: low,
+                length: high - low,
+            })
+            .collect()
+    }
+
     /// Whether a byte of a range is in it.
     pub(crate) fn overlaps(&self, extent: Extent) -> bool {
         let before = self.0.range(..extent.end()).next_back();
@@ -97,6 +113,10 @@ mod tests {
             let range = usize::try_from(offset).unwrap()..usize::try_from(offset + length).unwrap();
             let expected = model[range.clone()].contains(&true);
             assert_eq!(spans.overlaps(extent), expected);
+            let within = spans.within(extent);
+            let bytes = within.iter().flat_map(|part| part.offset..part.end());
+            let in_model = (offset..offset + length).filter(|at| model[*at as usize]);
+            assert!(bytes.eq(in_model));
             if random >> 40 & 1 == 0 {
                 spans.insert(extent);
                 model[range].fill(true);

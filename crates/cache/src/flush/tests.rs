@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::*;
 use crate::sync::lock;
-use crate::{Cache, CacheOptions, CachedDevice, WriteMode};
+use crate::{Cache, CacheOptions, CachedDevice, ReadMode, WriteMode};
 
 const MIB: u64 = 1 << 20;
 
@@ -152,4 +152,24 @@ fn what_is_discarded_after_a_late_failure_is_not_written_again() {
     drop(given_up);
     hanging.go_on();
     device.sync().unwrap();
+}
+
+/// As above, but some of it is discarded when somebody has begun to make dirty what was lost, and
+/// what the device has is in memory again.
+#[test]
+fn what_is_discarded_while_the_lost_is_written_again_is_not() {
+    let (_cache, device, hanging, given_up) = with_a_flush_that_was_given_up();
+    let mut dirty = device.object.writes.lock();
+    let spans = std::mem::take(&mut dirty.unflushed);
+    let error = DeviceError::Abandoned { offset: 0 };
+    device.object.flush_failed(&mut dirty, spans, error);
+    let again = std::mem::take(&mut dirty.unrecovered);
+    drop(dirty);
+    device.discard(4096, 8192);
+    device.read_at(0, &mut [0; 65_536], ReadMode::WAIT).unwrap();
+    device.object.write_again(&again);
+    assert!(device.has_dirty(0, 4096) && device.has_dirty(12_288, MIB));
+    assert!(!device.has_dirty(4096, 8192));
+    drop(given_up);
+    hanging.go_on();
 }
