@@ -69,6 +69,8 @@ enum WriteRuleArgument {
     Sync,
     /// The same, and every block is read again
     BugReplica,
+    /// Before a block has a second range of dirty bytes, as FreeBSD's NFS client did
+    OneRange,
 }
 
 impl From<WriteRuleArgument> for WriteRule {
@@ -79,6 +81,7 @@ impl From<WriteRuleArgument> for WriteRule {
             WriteRuleArgument::Nocluster => Self::NoCluster,
             WriteRuleArgument::Sync => Self::Sync,
             WriteRuleArgument::BugReplica => Self::BugReplica,
+            WriteRuleArgument::OneRange => Self::OneRange,
         }
     }
 }
@@ -247,6 +250,7 @@ mod tests {
             ("nocluster", WriteRule::NoCluster),
             ("sync", WriteRule::Sync),
             ("bug-replica", WriteRule::BugReplica),
+            ("one-range", WriteRule::OneRange),
         ] {
             let options = arguments(&["--cache", "8m", "--write-rule", name]).options(1);
             let all = CacheOptions::new(8 << 20);
@@ -258,7 +262,7 @@ mod tests {
     fn impossible_caches_are_usage_errors_with_the_numbers() {
         for (size, parts) in [
             ("1m", ["1 MiB", "4 MiB"]),
-            ("1000000g", ["1024000000 MiB", "this machine has"]),
+            ("1000000g", ["1024000000 MiB", "this process may have"]),
         ] {
             let error = Engine::new(&arguments(&["--cache", size]), 1)
                 .err()

@@ -174,7 +174,8 @@ struct SeekReadWriteArguments {
     /// Bytes written [default: 8192]
     #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
     write_size: Option<u64>,
-    /// Only this rule, delayed, block-end, nocluster, sync or bug-replica; can be repeated
+    /// Only this rule, one of delayed, block-end, nocluster, sync, bug-replica and one-range; can
+    /// be repeated
     #[arg(long = "rule", value_name = "RULE", value_parser = parse_write_rule)]
     rules: Vec<WriteRule>,
     /// Where scratch files are made; by default TMPDIR

@@ -104,7 +104,7 @@ fn impossible_caches_and_models_are_usage_errors() {
             (["--cache", "1m"], ["1 MiB", "4 MiB"]),
             (
                 ["--cache", "1000000g"],
-                ["1024000000 MiB", "this machine has"],
+                ["1024000000 MiB", "this process may have"],
             ),
             (["--cache", "much"], ["much", "a size is a number"]),
             (["--device-model", "tape"], ["tape", "hdd-7200"]),

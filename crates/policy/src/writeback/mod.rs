@@ -87,16 +87,21 @@ pub enum Rule {
     Sync,
     /// The same, and the block is read again each time, as a `sync` mount of FreeBSD 3 did.
     BugReplica,
+    /// The rule of FreeBSD's NFS client: a block knows one range of dirty bytes. A call that
+    /// neither overlaps nor touches that range waits until it is written; one that reaches the
+    /// end of a block makes the block due at once.
+    OneRange,
 }
 
 impl Rule {
     /// All, the default first.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Delayed,
         Self::BlockEnd,
         Self::NoCluster,
         Self::Sync,
         Self::BugReplica,
+        Self::OneRange,
     ];
 
     /// Its name on the command line.
@@ -108,6 +113,7 @@ impl Rule {
             Self::NoCluster => "nocluster",
             Self::Sync => "sync",
             Self::BugReplica => "bug-replica",
+            Self::OneRange => "one-range",
         }
     }
 
@@ -125,7 +131,7 @@ impl Rule {
 
     /// Whether blocks are written one by one, and writers wait for them.
     fn by_block(self) -> bool {
-        matches!(self, Self::BlockEnd | Self::NoCluster)
+        matches!(self, Self::BlockEnd | Self::NoCluster | Self::OneRange)
     }
 
     /// Whether a call is written before it returns.
@@ -168,8 +174,9 @@ pub enum Urgency {
 
 /// A run of bytes to write.
 ///
-/// Under [`Rule::BlockEnd`] and [`Rule::NoCluster`] it lies in one block and goes from its first
-/// dirty byte to its last; what lies between may be clean, and has to be in memory.
+/// Under the rules that write by block ([`Rule::BlockEnd`] and the like) it lies in one block and
+/// goes from its first dirty byte to its last; what lies between may be clean, and has to be in
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
     /// To be given to [`WriteBack::finished`].

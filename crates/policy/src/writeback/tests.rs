@@ -82,3 +82,37 @@ fn bytes_under_write_out_may_become_dirty_again() {
     assert_eq!(policy.tag_state(second), TagState::Written);
     assert_eq!(policy.counts().redirtied_bytes, 100);
 }
+
+#[test]
+fn one_range_is_written_before_another_begins_and_after_a_failure_in_its_time() {
+    let mut policy = WriteBack::new(Settings::new(Rule::OneRange, 1 << 30));
+    let now = seconds(1);
+    for bytes in [extent(100, 100), extent(200, 50), extent(50, 100)] {
+        assert_eq!(
+            policy.admit(FILE, bytes, now),
+            Admission::Granted,
+            "touches"
+        );
+        assert_eq!(policy.wrote(FILE, bytes, now), Urgency::Later);
+    }
+    let other = extent(400, 10);
+    assert_eq!(policy.admit(FILE, other, now), Admission::Busy);
+    assert_eq!(policy.admit(FILE, other, now), Admission::Busy);
+    let writes = drain(&mut policy, now);
+    assert_eq!(writes.len(), 1);
+    assert_eq!(writes[0].extent, extent(50, 200));
+    policy.finished(writes[0].id, false, now);
+    assert_eq!(policy.admit(FILE, other, now), Admission::Busy);
+    assert_eq!(policy.next(now), None, "it waits for its next try");
+    let later = seconds(3);
+    let writes = drain(&mut policy, later);
+    assert_eq!(writes.len(), 1);
+    policy.finished(writes[0].id, true, later);
+    assert_eq!(policy.admit(FILE, other, later), Admission::Granted);
+    // The end of the block is reached.
+    let end = extent(410, 8192 - 410);
+    policy.wrote(FILE, other, later);
+    assert_eq!(policy.admit(FILE, end, later), Admission::Granted);
+    assert_eq!(policy.wrote(FILE, end, later), Urgency::Now);
+    assert_eq!(drain(&mut policy, later)[0].extent, extent(400, 8192 - 400));
+}

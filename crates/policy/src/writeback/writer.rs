@@ -31,7 +31,7 @@ impl WriteBack {
     ) -> Admission {
         let now = self.advance(now);
         let (start, end) = (extent.offset, extent.end());
-        if self.is_busy(number, start, end) {
+        if self.is_busy(number, start, end) || self.has_other_range(number, start, end) {
             self.counts.busy += 1;
             return Admission::Busy;
         }
@@ -85,6 +85,34 @@ impl WriteBack {
             .checked_next_multiple_of(block_bytes)
             .unwrap_or(u64::MAX);
         file.is_flying(start, end) || file.due_blocks.range(start..end).next().is_some()
+    }
+
+    /// Whether a block at an end of these bytes knows another range of dirty bytes, which then has
+    /// to go. Blocks between the ends are written whole, and so touch any range.
+    fn has_other_range(&mut self, number: FileNumber, start: u64, end: u64) -> bool {
+        if self.settings.rule != Rule::OneRange || start >= end {
+            return false;
+        }
+        let Some(file) = self.files.get_mut(&number) else {
+            return false;
+        };
+        let block_bytes = self.settings.block_bytes;
+        let mut found = false;
+        for byte in [start, end - 1] {
+            let block = byte & !(block_bytes - 1);
+            let hull = file.hull(block, block.saturating_add(block_bytes));
+            if hull.is_none_or(|(first, last)| start <= last && first <= end) {
+                continue;
+            }
+            found = true;
+            // After a failure it goes when its time has come: a writer who asks does not hurry it.
+            let page = file.pages.get(&(block / self.settings.page_bytes));
+            let waits = page.is_some_and(|page| page.waiting);
+            if !waits && file.due_blocks.insert(block) {
+                self.due_blocks.push_back((number, block));
+            }
+        }
+        found
     }
 
     /// How many pages of a range are held, and how many are dirty.

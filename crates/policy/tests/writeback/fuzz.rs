@@ -132,7 +132,7 @@ fn any_events() {
         .for_each(|input: &Vec<u8>| {
             let (choice, events) = input.split_at(input.len().min(2));
             let (rule, kind) = match choice {
-                [rule, kind] => (Rule::ALL[usize::from(*rule) % 5], *kind),
+                [rule, kind] => (Rule::ALL[usize::from(*rule) % Rule::ALL.len()], *kind),
                 _ => (Rule::Delayed, 0),
             };
             let usual = Settings::new(rule, 64 << 20);

@@ -118,7 +118,10 @@ impl Model {
     }
 
     fn by_block(&self) -> bool {
-        matches!(self.settings.rule, Rule::BlockEnd | Rule::NoCluster)
+        matches!(
+            self.settings.rule,
+            Rule::BlockEnd | Rule::NoCluster | Rule::OneRange
+        )
     }
 
     fn write(&mut self, file: usize, start: u64, length: u64) {

@@ -137,8 +137,8 @@ fn delayed() {
 }
 
 #[test]
-fn block_end_and_no_cluster() {
-    for rule in [Rule::BlockEnd, Rule::NoCluster] {
+fn those_that_write_by_block() {
+    for rule in [Rule::BlockEnd, Rule::NoCluster, Rule::OneRange] {
         let sum = run_all(rule);
         met_by_all(&sum);
         assert!(sum.busy > 0 && sum.block_writes > 0, "{sum:?}");

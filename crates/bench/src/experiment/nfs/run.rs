@@ -130,7 +130,7 @@ impl Place {
             memory: Memory::Whole,
         };
         for name in [place.names.read.clone(), place.names.rewritten.clone()] {
-            let mounted = place.mount(&setting, Workload::LAYOUT)?;
+            let mounted = place.mount(&setting)?;
             let user = credentials();
             let file = OpenedFile::create(&mounted, &user, &name)?;
             let recording = place.write_all(&mounted, file, Workload::LAYOUT, LAYOUT_SEED)?;
@@ -139,7 +139,7 @@ impl Place {
         Ok(place)
     }
 
-    fn mount(&self, setting: &Setting, workload: Workload) -> Result<NfsFileSystem> {
+    fn mount(&self, setting: &Setting) -> Result<NfsFileSystem> {
         let mut url = Url::parse(&self.url).map_err(|error| Error::Wrong(error.to_string()))?;
         url.options.read_ahead = setting.read_ahead;
         url.options.delay = setting.round_trip.or(url.options.delay);
@@ -150,7 +150,8 @@ impl Place {
         let cache = Cache::new(setting.memory.options(self.file_bytes))?;
         let mut device = cache.open_options();
         if setting.mode == Mode::Baseline {
-            (device.write_rule, device.block_bytes) = baseline_rule(workload);
+            device.write_rule = WriteRule::OneRange;
+            device.block_bytes = REPORT_BLOCK_BYTES.into();
         }
         NfsFileSystem::mount_with(&url, &cache, device)
             .map_err(|error| Error::Wrong(error.to_string()))
@@ -163,7 +164,7 @@ impl Place {
         workload: Workload,
         passes: u64,
     ) -> Result<Vec<Recording>> {
-        let mounted = self.mount(setting, workload)?;
+        let mounted = self.mount(setting)?;
         let user = credentials();
         let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
         let passes: Result<Vec<Recording>> = (0..passes)
@@ -181,7 +182,7 @@ impl Place {
         workload: Workload,
         count: usize,
     ) -> Result<Recording> {
-        let mounted = self.mount(setting, workload)?;
+        let mounted = self.mount(setting)?;
         let user = credentials();
         let file = OpenedFile::open(&mounted, &user, &self.names.read, false)?;
         let mut order = self.order(workload, 0);
@@ -218,7 +219,7 @@ impl Place {
         static NEXT_SEED: AtomicU64 = AtomicU64::new(LAYOUT_SEED + 1);
         let seed = NEXT_SEED.fetch_add(1, Ordering::Relaxed);
         let user = credentials();
-        let mounted = self.mount(setting, workload)?;
+        let mounted = self.mount(setting)?;
         let name = if workload.random {
             &self.names.rewritten
         } else {
@@ -273,7 +274,7 @@ impl Place {
             memory: Memory::Whole,
             ..*setting
         };
-        let mounted = self.mount(&plain, workload)?;
+        let mounted = self.mount(&plain)?;
         let file = OpenedFile::open(&mounted, user, name, false)?;
         let blocks = self.order(Workload::RANDOM_READ_SMALL, seed);
         let mut block = vec![0; Workload::RANDOM_READ_SMALL.block_bytes as usize];
@@ -340,23 +341,12 @@ impl Drop for Place {
             round_trip: None,
             memory: Memory::Whole,
         };
-        if let Ok(mounted) = self.mount(&setting, Workload::LAYOUT) {
+        if let Ok(mounted) = self.mount(&setting) {
             let user = credentials();
             for name in [&self.names.read, &self.names.rewritten, &self.names.written] {
                 remove(&mounted, &user, name);
             }
         }
-    }
-}
-
-/// When the report's client wrote, and in which blocks: full ones at once. A block of it knew one
-/// range of dirty bytes, so that a change elsewhere in the block wrote the first: in random order,
-/// nearly each write by itself.
-fn baseline_rule(workload: Workload) -> (WriteRule, u64) {
-    if workload.random && workload.block_bytes < REPORT_BLOCK_BYTES {
-        (WriteRule::NoCluster, workload.block_bytes.into())
-    } else {
-        (WriteRule::BlockEnd, REPORT_BLOCK_BYTES.into())
     }
 }
 
