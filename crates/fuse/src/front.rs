@@ -46,7 +46,7 @@ pub(crate) struct Front {
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) blocked: Arc<Blocked>,
     /// Verifiers under which files were written that no commit has covered yet, by node.
-    pub(crate) written: Mutex<HashMap<FileId, [u8; 8]>>,
+    pub(crate) written: Mutex<HashMap<u64, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
     device: OnceLock<OwnedFd>,
     pub(crate) notifier: OnceLock<Notifier>,

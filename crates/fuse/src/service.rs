@@ -396,7 +396,7 @@ impl Filesystem for Service {
             reply,
             move |front, _, may_block| {
                 let id = front.id(node.0)?;
-                front.commit(file.as_deref(), may_block, &id, data_only)
+                front.commit(file.as_deref(), may_block, (node.0, &id), data_only)
             },
             |_, reply, result| reply_done(reply, result),
         );

@@ -5,6 +5,8 @@
 //!
 //! Rule: the verifier of a file's first write since its last commit is remembered. A commit that
 //! comes under another one is an error, once, as local file systems tell of a failed write-back.
+//! The file is the kernel's node: that stays the same while the kernel knows it, and the source's
+//! identifier of it need not.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -54,7 +56,7 @@ impl Front {
                 } else {
                     place.offset
                 };
-                let count = front.write(file, may_block, &id, offset, data)?;
+                let count = front.write(file, may_block, (place.node, &id), offset, data)?;
                 Ok(Done { count, offset })
             })
         };
@@ -94,7 +96,7 @@ impl Front {
         }
     }
 
-    fn written(&self) -> MutexGuard<'_, HashMap<FileId, [u8; 8]>> {
+    fn written(&self) -> MutexGuard<'_, HashMap<u64, [u8; 8]>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +105,7 @@ impl Front {
         &self,
         file: Option<&OpenFile>,
         may_block: bool,
-        id: &FileId,
+        (node, id): (u64, &FileId),
         offset: u64,
         data: &[u8],
     ) -> Result<u32> {
@@ -123,7 +125,7 @@ impl Front {
                 Ok(written) => {
                     done += written.count as usize;
                     if written.committed == Stability::Unstable {
-                        self.note_written(id, written.verifier);
+                        self.note_written(node, written.verifier);
                     }
                 }
                 Err(error) if done == 0 => return Err(error),
@@ -134,9 +136,9 @@ impl Front {
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
     }
 
-    fn note_written(&self, id: &FileId, verifier: [u8; 8]) {
+    fn note_written(&self, node: u64, verifier: [u8; 8]) {
         let mut written = self.written();
-        written.entry(*id).or_insert(verifier);
+        written.entry(node).or_insert(verifier);
     }
 
     /// Brings a file to the device. What was lost since it was written is an error, once.
@@ -144,10 +146,10 @@ impl Front {
         &self,
         file: Option<&OpenFile>,
         may_block: bool,
-        id: &FileId,
+        (node, id): (u64, &FileId),
         data_only: bool,
     ) -> Result<()> {
-        let before = self.written().get(id).copied();
+        let before = self.written().get(&node).copied();
         let any = |_: &OpenFile| true;
         let committed = Self::ask_open(file, may_block, any, |call| {
             self.filesystem.commit(call, id, 0, 0)
@@ -158,8 +160,8 @@ impl Front {
             })?;
         }
         let mut written = self.written();
-        if before.is_some() && written.get(id).copied() == before {
-            written.remove(id);
+        if before.is_some() && written.get(&node).copied() == before {
+            written.remove(&node);
         }
         match before {
             Some(before) if before != committed.verifier => {
@@ -171,11 +173,118 @@ impl Front {
 
     /// The kernel does not know an object any more.
     pub(crate) fn forget(&self, node: u64, lookups: u64) {
-        let id = self.nodes.id(node);
-        if self.nodes.forget(node, lookups)
-            && let Some(id) = id
-        {
-            self.written().remove(&id);
+        if self.nodes.forget(node, lookups) {
+            self.written().remove(&node);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch::Dispatch;
+    use pagewell_fs::dir::{Directory, Options};
+    use pagewell_fs::{Call, Coherence, CreateMode, Credentials, Entry, FileSystem, SetAttributes};
+
+    struct Mounted {
+        front: Front,
+        user: Credentials,
+    }
+
+    impl Mounted {
+        /// A directory whose identifiers tell where an object was found.
+        fn new(place: &std::path::Path) -> Self {
+            let options = Options {
+                force_trails: true,
+                ..Options::default()
+            };
+            let files = Arc::new(Directory::open(place, options).unwrap());
+            Self {
+                front: Front::new(files, Coherence::NONE, Dispatch::new(1, 1)),
+                user: Credentials::new(
+                    rustix::process::geteuid().as_raw(),
+                    rustix::process::getegid().as_raw(),
+                    &[],
+                ),
+            }
+        }
+
+        fn call(&self) -> Call<'_> {
+            Call {
+                credentials: &self.user,
+                may_block: true,
+            }
+        }
+
+        fn files(&self) -> &dyn FileSystem {
+            &*self.front.filesystem
+        }
+
+        fn told(&self, entry: &Entry) -> u64 {
+            self.front.nodes.remember(self.files(), entry)
+        }
+
+        /// A file in the root that the kernel knows.
+        fn create(&self, name: &[u8]) -> u64 {
+            let attributes = SetAttributes {
+                mode: Some(0o644),
+                ..SetAttributes::default()
+            };
+            let mode = CreateMode::Guarded(attributes);
+            let root = self.files().root();
+            let created = self.files().create(&self.call(), &root, name, &mode);
+            self.told(&created.unwrap().entry)
+        }
+
+        /// The kernel looks the file up again, and the source does not remember how it called it
+        /// before: the same object has another identifier.
+        fn look_up_anew(&self, name: &[u8]) -> u64 {
+            let (files, call) = (self.files(), self.call());
+            let found = files.lookup(&call, &files.root(), name).unwrap();
+            let id = FileId::new(&[found.id.as_bytes(), &[7]].concat()).unwrap();
+            self.told(&Entry { id, ..found })
+        }
+
+        fn write(&self, node: u64) {
+            let id = self.front.id(node).unwrap();
+            let written = self.front.write(None, true, (node, &id), 0, b"bytes");
+            assert_eq!(written, Ok(5));
+        }
+
+        fn commit(&self, node: u64) -> Result<()> {
+            let id = self.front.id(node).unwrap();
+            self.front.commit(None, true, (node, &id), true)
+        }
+    }
+
+    #[test]
+    fn what_was_lost_is_told_also_of_a_file_that_is_called_otherwise_since() {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = Mounted::new(place.path());
+        let node = mounted.create(b"file");
+        mounted.write(node);
+        // As if the source had lost all since.
+        mounted
+            .front
+            .written()
+            .values_mut()
+            .for_each(|one| one[0] ^= 1);
+        assert_eq!(mounted.look_up_anew(b"file"), node);
+        let lost = mounted.commit(node).unwrap_err().to_string();
+        assert!(lost.contains("lost"), "{lost}");
+        mounted.commit(node).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_a_file_that_the_kernel_forgot() {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = Mounted::new(place.path());
+        let node = mounted.create(b"file");
+        mounted.write(node);
+        assert_eq!(mounted.front.written().len(), 1);
+        mounted.look_up_anew(b"file");
+        mounted.front.forget(node, 2);
+        assert_eq!(mounted.front.nodes.id(node), None);
+        assert_eq!(mounted.front.written().len(), 0);
     }
 }
