@@ -41,6 +41,8 @@ use run::{Memory, Place};
 const REPEATS_MIN: usize = 3;
 const REPEATS_MIN_QUICK: usize = 2;
 const MIB: u64 = 1 << 20;
+/// Largest file: the order of its blocks is kept in memory.
+pub const FILE_BYTES_MAX: u64 = 1 << 40;
 const FILE_BYTES: u64 = 256 * MIB;
 const FILE_BYTES_QUICK: u64 = 32 * MIB;
 /// Random writes with the cache that a mount has.
@@ -65,7 +67,7 @@ pub struct Choice {
     pub directory: Option<PathBuf>,
     /// The program whose `serve` is our own server.
     pub program: PathBuf,
-    /// Bytes of each file; enough for a fair run when not given.
+    /// Bytes of each file, at most [`FILE_BYTES_MAX`]; enough for a fair run when not given.
     pub file_bytes: Option<u64>,
     /// Print each case as fio 2.1.3 would have.
     pub fio: bool,
@@ -97,8 +99,13 @@ impl Choice {
         } else {
             FILE_BYTES
         };
-        // Whole megabytes: every block divides them.
-        (self.file_bytes.unwrap_or(usual) / MIB).max(1) * MIB
+        self.whole(usual)
+    }
+
+    /// Bytes of a file, in whole megabytes: every block divides them.
+    fn whole(&self, usual: u64) -> u64 {
+        let bytes = self.file_bytes.unwrap_or(usual);
+        bytes.clamp(MIB, FILE_BYTES_MAX) / MIB * MIB
     }
 
     fn place(&self, threads: u32, file_bytes: u64) -> Result<Place> {
@@ -190,7 +197,7 @@ fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Resul
     } else {
         USUAL_FILE_BYTES
     };
-    let file_bytes = choice.file_bytes.unwrap_or(usual).max(MIB) / MIB * MIB;
+    let file_bytes = choice.whole(usual);
     session.step("laying a large file out")?;
     let place = choice.place(Configuration::Few.threads(), file_bytes)?;
     let mut cases = case::usual_cases();

@@ -1,6 +1,7 @@
 //! The project's own server in a process of its own, so that what it costs can be told from what
 //! the client costs.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,13 +16,49 @@ use crate::measure::ProcessSample;
 /// A server that was asked to stop has so long.
 const STOP_TIME: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Where in its directory it says what went wrong.
+const MESSAGES: &str = "messages";
+
+/// Where a server keeps what only this run needs, such as a key of file handles that nobody has any
+/// more afterwards. Removed when dropped.
+#[derive(Debug)]
+struct State(PathBuf);
+
+impl State {
+    fn new() -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pagewell-bench-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).map_err(|error| system(&path.display().to_string(), error))?;
+        Ok(Self(path))
+    }
+
+    fn messages(&self) -> Result<File> {
+        let path = self.0.join(MESSAGES);
+        File::create(&path).map_err(|error| system(&path.display().to_string(), error))
+    }
+
+    /// The last line that the server said, which is why it ended.
+    fn reason(&self) -> String {
+        let said = std::fs::read(self.0.join(MESSAGES)).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said);
+        let last = said.lines().rev().find(|line| !line.trim().is_empty());
+        last.map_or(String::new(), |line| format!(": {}", line.trim()))
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
 
 /// A running server; stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
-    /// Where it keeps what only this run needs.
-    state: PathBuf,
+    state: State,
     /// What it exports.
     pub(super) url: String,
 }
@@ -29,21 +66,18 @@ pub(super) struct Server {
 impl Server {
     /// Starts `program serve` with so many threads for one source.
     pub(super) fn start(program: &Path, threads: u32, source: &str) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pagewell-bench-{}-{number}", std::process::id());
-        let state = std::env::temp_dir().join(name);
+        let state = State::new()?;
         let mut command = Command::new(program);
         command
             .arg("serve")
             .args(["--listen", "127.0.0.1:0", "--squash", "none"])
             .args(["--threads", &threads.to_string()])
             .arg("--state-dir")
-            .arg(&state)
+            .arg(&state.0)
             .arg(source)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null());
+            .stderr(state.messages()?);
         let child = command
             .spawn()
             .map_err(|error| system(&program.display().to_string(), error))?;
@@ -60,12 +94,13 @@ impl Server {
         }
         let url = line.strip_prefix("ready ").map(str::trim);
         let url = url.filter(|url| url.starts_with("nfs://"));
-        let url = url.ok_or_else(|| {
-            Error::Wrong(format!(
-                "{} serve {source} did not start",
-                program.display()
-            ))
-        })?;
+        let Some(url) = url else {
+            // What it says last it says before it ends.
+            server.stop();
+            let (program, reason) = (program.display(), server.state.reason());
+            let what = format!("{program} serve {source} did not start{reason}");
+            return Err(Error::Wrong(what));
+        };
         url.clone_into(&mut server.url);
         Ok(server)
     }
@@ -96,8 +131,6 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        // A key of file handles that nobody has any more.
-        let _ = std::fs::remove_dir_all(&self.state);
     }
 }
 
@@ -109,6 +142,12 @@ mod tests {
     fn a_program_that_is_no_server_is_told() {
         let error = Server::start(Path::new("/bin/echo"), 1, "ram:1m").unwrap_err();
         assert!(error.to_string().contains("did not start"), "{error}");
+        // It knows no such option, and says so last.
+        let error = Server::start(Path::new("/bin/ls"), 1, "ram:1m").unwrap_err();
+        assert!(
+            error.to_string().ends_with("for more information."),
+            "{error}"
+        );
         let error = Server::start(Path::new("/nowhere/at all"), 1, "ram:1m").unwrap_err();
         assert!(error.to_string().contains("/nowhere/at all"), "{error}");
     }

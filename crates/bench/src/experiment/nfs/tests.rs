@@ -7,6 +7,7 @@ use pagewell_nfsd::{Config, Export, Server, Squash};
 use super::run::{Memory, Place, Setting};
 use super::verdicts::exact_reads;
 use super::workload::Workload;
+use super::{Choice, FILE_BYTES_MAX, FILE_BYTES_QUICK};
 use crate::experiment::Mode;
 
 const FILE_BYTES: u64 = 2 << 20;
@@ -36,6 +37,22 @@ fn counts_of_calls_are_arithmetic() {
     }
     drop(place);
     server.stop().unwrap();
+}
+
+#[test]
+fn files_are_whole_megabytes_of_a_size_that_can_be() {
+    let of = |file_bytes| {
+        let choice = Choice {
+            file_bytes,
+            ..Choice::everything(true).unwrap()
+        };
+        assert_eq!(choice.file_bytes(), choice.whole(FILE_BYTES_QUICK));
+        choice.file_bytes()
+    };
+    assert_eq!(of(None), FILE_BYTES_QUICK);
+    assert_eq!(of(Some(1)), 1 << 20);
+    assert_eq!(of(Some((5 << 20) - 1)), 4 << 20);
+    assert_eq!(of(Some(i64::MAX as u64)), FILE_BYTES_MAX);
 }
 
 #[test]
