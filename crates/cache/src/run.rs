@@ -286,7 +286,7 @@ impl Run {
             bytes.fetch_sub(self.length, Ordering::Relaxed);
         }
         self.flight.land(outcome);
-        if self.fill.is_some() {
+        if self.fill.is_some() || object.writes_span_clean_bytes() {
             object.filled();
         }
     }

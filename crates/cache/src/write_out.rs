@@ -30,7 +30,7 @@ use pagewell_counters::names::{
 };
 use pagewell_device::{Error as DeviceError, Issuer, Operation};
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::Write;
+use pagewell_policy::writeback::{Rule, Write};
 
 use crate::PAGE_BYTES;
 use crate::dirty::Dirty;
@@ -368,7 +368,13 @@ impl Object {
         self.go_on(dirty, is_due);
     }
 
-    /// A fill has landed.
+    /// Whether a write may have to wait for units without a dirty byte: under the rules of the
+    /// report it goes from the first dirty byte of a block to the last.
+    pub(crate) fn writes_span_clean_bytes(&self) -> bool {
+        self.settings.write_rule != Rule::Delayed && self.writes.has_started()
+    }
+
+    /// Something that a write may have waited for has landed.
     pub(crate) fn filled(self: &Arc<Self>) {
         let dirty = self.writes.lock();
         let is_due = !dirty.postponed.is_empty();
