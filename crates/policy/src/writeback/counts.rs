@@ -77,7 +77,8 @@ pub struct Counts {
     pub discarded_bytes: u64,
     /// Bytes that were written and dirty again, as a flush failed.
     pub replayed_bytes: u64,
-    /// Writes that were handed out and not sent, as bytes of them had been discarded.
+    /// Writes whose bytes are dirty again though they did not fail: not sent, as bytes of them had
+    /// been discarded, or sent while a flush failed.
     pub put_back: u64,
     /// Write streams begun.
     pub streams: u64,

@@ -52,8 +52,9 @@ impl WriteBack {
         self.flying.get(&id).is_some_and(|flying| flying.cut)
     }
 
-    /// A write that [`WriteBack::next`] handed out will not go to the device: what was not
-    /// discarded of it is dirty again, may be handed out at once, and tags wait for it as before.
+    /// A write that [`WriteBack::next`] handed out will not go to the device, or did and may have
+    /// been lost there: what was not discarded of it is dirty again, may be handed out at once, and
+    /// tags wait for it as before.
     pub fn put_back(&mut self, id: WriteId, now: Duration) {
         let now = self.advance(now);
         let Some(flying) = self.flying.remove(&id) else {

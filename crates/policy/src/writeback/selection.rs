@@ -90,8 +90,8 @@ impl WriteBack {
     }
 
     /// When [`WriteBack::next`] may have something, or a flush is wanted, without any other event.
-    /// `None` when nothing is
-    /// dirty, or only the end of a write can change that.
+    /// `None` when nothing is dirty or kept, or only the end of a write or of a flush can change
+    /// that.
     #[must_use]
     pub fn next_at(&self, now: Duration) -> Option<Duration> {
         let now = self.now.max(now);
