@@ -87,6 +87,7 @@ mod mirror;
 mod mount_commands;
 mod open;
 mod progress;
+mod result_file;
 mod signals;
 mod size;
 mod source;

@@ -17,6 +17,7 @@ use pagewell_bench::measure::Environment;
 use pagewell_cache::WriteRule;
 
 use crate::failure::Outcome;
+use crate::result_file::ResultFile;
 use crate::size;
 use crate::values::parse_count;
 
@@ -221,7 +222,7 @@ struct NfsArguments {
     #[arg(value_name = "URL")]
     url: Option<String>,
     /// Bytes of each file [default: 256m, 32m with --quick]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
     size: Option<u64>,
     /// Let the own server export this directory instead of memory
     #[arg(long, value_name = "PATH", conflicts_with = "url")]
@@ -284,6 +285,15 @@ fn parse_block_bytes(text: &str) -> Result<u64, String> {
     Err("1 byte to 1m".to_owned())
 }
 
+/// Bytes of a file of `bench nfs`.
+fn parse_file_bytes(text: &str) -> Result<u64, String> {
+    let bytes = size::parse(text)?;
+    if (1 << 20..=nfs::FILE_BYTES_MAX).contains(&bytes) {
+        return Ok(bytes);
+    }
+    Err(format!("1m to {}g", nfs::FILE_BYTES_MAX >> 30))
+}
+
 fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
     WriteRule::parse(text).ok_or_else(|| {
         let names: Vec<_> = WriteRule::ALL.iter().map(|rule| rule.name()).collect();
@@ -319,6 +329,10 @@ pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
 
 fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Outcome> {
     let environment = Environment::here();
+    let to_output = manner.json.as_deref() == Some(Path::new("-"));
+    let json = manner.json.as_deref().filter(|_| !to_output);
+    let json = json.map(ResultFile::open).transpose()?;
+    let html = manner.html.as_deref().map(ResultFile::open).transpose()?;
     let mut session = Session::new(Options {
         quick: manner.quick,
         repeat: manner.repeat as usize,
@@ -327,23 +341,18 @@ fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Ou
     });
     run(&mut session);
     session.finish();
-    let to_output = manner.json.as_deref() == Some(Path::new("-"));
+    let value = format!("{:#}\n", document(&environment, &session));
+    // What one of them cannot take, the others have.
+    let written = json.map_or(Ok(()), |file| file.write(&value));
+    let shown = html.map_or(Ok(()), |file| file.write(&page(&environment, &session)));
     let mut out = std::io::stdout().lock();
-    if let Some(path) = &manner.json {
-        let value = format!("{:#}\n", document(&environment, &session));
-        if to_output {
-            out.write_all(value.as_bytes())?;
-        } else {
-            write(path, &value)?;
-        }
-    }
-    if let Some(path) = &manner.html {
-        write(path, &page(&environment, &session))?;
-    }
-    if !to_output {
+    if to_output {
+        out.write_all(value.as_bytes())?;
+    } else {
         out.write_all(text(&session).as_bytes())?;
     }
     out.flush()?;
+    written.and(shown)?;
     Ok(Outcome::from_failures(u64::from(!session.is_good())))
 }
 
@@ -355,11 +364,10 @@ fn compare(before: &Path, after: &Path) -> anyhow::Result<Outcome> {
 
 fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
     let text = fs::read(path).with_context(|| path.display().to_string())?;
-    serde_json::from_slice(&text).with_context(|| path.display().to_string())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| path.display().to_string())
+    serde_json::from_slice(&text).with_context(|| {
+        let path = path.display();
+        format!("{path}: is not what pagewell bench --json writes")
+    })
 }
 
 #[cfg(test)]
@@ -423,6 +431,48 @@ mod tests {
         for wrong in ["--blocks 0", "--write-size 2m", "--rule never", "tape"] {
             let line = format!("bench seekreadwrite {wrong}");
             assert!(Line::try_parse_from(line.split(' ')).is_err(), "{wrong}");
+        }
+    }
+
+    fn manner(json: &Path) -> Manner {
+        use clap::Parser;
+        let line = ["bench", "hsfs", "--json", json.to_str().unwrap()];
+        Line::try_parse_from(line).unwrap().bench.manner
+    }
+
+    #[test]
+    fn a_result_that_cannot_be_written_is_not_measured() {
+        let place = tempfile::tempdir().unwrap();
+        let nowhere = place.path().join("missing/result.json");
+        let error = measure(&manner(&nowhere), |_| panic!("measured")).unwrap_err();
+        assert!(format!("{error:#}").contains("missing/result.json"));
+    }
+
+    #[test]
+    fn a_result_takes_the_place_of_another_when_it_is_there() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("result.json");
+        fs::write(&path, "x".repeat(100_000)).unwrap();
+        measure(&manner(&path), |_| {
+            assert_eq!(fs::metadata(&path).unwrap().len(), 100_000);
+        })
+        .unwrap();
+        assert!(read(&path).unwrap().is_object());
+        fs::write(&path, "").unwrap();
+        let error = format!("{:#}", read(&path).unwrap_err());
+        assert!(error.contains("bench --json"), "{error}");
+    }
+
+    #[test]
+    fn files_are_not_larger_than_can_be_laid_out() {
+        for (text, is_right) in [
+            ("1m", true),
+            ("1024g", true),
+            ("1k", false),
+            ("1025g", false),
+            ("6148914691236517205", false),
+        ] {
+            assert_eq!(parse_file_bytes(text).is_ok(), is_right, "{text}");
         }
     }
 
