@@ -89,13 +89,46 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
 /// there is nowhere left to say so.
 pub(crate) fn report(text: &str) {
     use std::io::Write;
+    let text = without_numbers(text);
     let line = format!("pagewell: {}\n", escape::text(text.as_bytes()));
     let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
+/// The text without the numbers of errors that the standard library puts behind what the system
+/// says in words.
+fn without_numbers(text: &str) -> String {
+    const MARK: &str = " (os error ";
+    let mut words = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(MARK) {
+        words += before;
+        let end = after.trim_start_matches(|digit: char| digit.is_ascii_digit());
+        rest = match end.strip_prefix(')') {
+            Some(behind) => behind,
+            None => {
+                words += MARK;
+                after
+            }
+        };
+    }
+    words + rest
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_need_no_numbers() {
+        let missing = std::io::Error::from_raw_os_error(2).to_string();
+        assert!(missing.contains("(os error 2)"));
+        let line = format!("a: {missing} and b: {missing}, no more");
+        let words = "a: No such file or directory and b: No such file or directory, no more";
+        assert_eq!(without_numbers(&line), words);
+        for plain in ["", "(os error 2)", "a (os error 2", "a (os error y) b"] {
+            assert_eq!(without_numbers(plain), plain);
+        }
+    }
 
     #[test]
     fn usage_is_found_below_context() {

@@ -13,6 +13,7 @@ use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::source::{OpenError, SourceKind, recognise, recognise_device};
 
 use crate::engine::Engine;
+use crate::failure::usage;
 use crate::identity::FileIdentity;
 use crate::source::{SUPPORTED, Source};
 use crate::storage::Storage;
@@ -79,6 +80,7 @@ pub(crate) fn source(
 ) -> anyhow::Result<Opened> {
     match source {
         Source::Path(path) => {
+            refuse_a_place_inside(path, shown, purpose)?;
             let storage = || Storage::Path(path.clone());
             match recognise(path)? {
                 SourceKind::Directory => directory(path, purpose),
@@ -101,6 +103,18 @@ pub(crate) fn source(
             Ok(Opened::new(NfsFileSystem::mount(&url, engine.cache()?)?))
         }
     }
+}
+
+/// What is served and mounted are whole sources; `::` in the name of one is most likely meant as in
+/// a LOCATION.
+fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::Result<()> {
+    let is_whole = matches!(purpose, Purpose::Serve { .. } | Purpose::Mount { .. });
+    if is_whole && shown.contains("::") && path.symlink_metadata().is_err() {
+        return Err(usage(format!(
+            "{shown}: only a whole source can be served or mounted, not a place inside one"
+        )));
+    }
+    Ok(())
 }
 
 fn unsupported(shown: &str, what: &str) -> anyhow::Error {
@@ -195,5 +209,30 @@ fn by_content(
         SourceKind::Iso => iso(storage, engine),
         SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
         SourceKind::Directory | SourceKind::Other => image(storage, shown, purpose, engine),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_sources_are_served_and_places_inside_them_are_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let odd = directory.path().join("a::b");
+        std::fs::write(&odd, "").unwrap();
+        let try_for = |path: &Path, purpose| {
+            refuse_a_place_inside(path, &path.display().to_string(), purpose)
+        };
+        let inside = Path::new("/nowhere/a.iso::/boot");
+        for purpose in [
+            Purpose::Serve { read_only: false },
+            Purpose::Mount { read_only: true },
+        ] {
+            let error = try_for(inside, purpose).unwrap_err().to_string();
+            assert!(error.contains("whole source"), "{error}");
+            assert!(try_for(&odd, purpose).is_ok(), "there is such a file");
+        }
+        assert!(try_for(inside, Purpose::Read).is_ok());
     }
 }

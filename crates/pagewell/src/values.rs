@@ -34,9 +34,24 @@ pub(crate) fn parse_count(text: &str, most: u32) -> Result<u32, String> {
     number.ok_or_else(|| format!("a number from 1 to {most} is wanted"))
 }
 
+/// Parses the number of a user or a group.
+pub(crate) fn parse_id(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("a number from 0 to {} is wanted", u32::MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_are_numbers() {
+        assert_eq!(parse_id("0"), Ok(0));
+        assert_eq!(parse_id("4294967295"), Ok(u32::MAX));
+        for bad in ["", "nobody", "-1", "4294967296"] {
+            assert!(parse_id(bad).unwrap_err().contains("number from 0"));
+        }
+    }
 
     #[test]
     fn the_port_may_be_left_out() {

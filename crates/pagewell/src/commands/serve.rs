@@ -67,10 +67,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_enum, default_value_t = SquashArgument::Root)]
     squash: SquashArgument,
     /// User of squashed and unauthenticated callers
-    #[arg(long, value_name = "UID", default_value_t = 65534)]
+    #[arg(long, value_name = "UID", default_value_t = 65534, value_parser = values::parse_id)]
     anon_uid: u32,
     /// Group of squashed and unauthenticated callers
-    #[arg(long, value_name = "GID", default_value_t = 65534)]
+    #[arg(long, value_name = "GID", default_value_t = 65534, value_parser = values::parse_id)]
     anon_gid: u32,
     /// Serve clients in this network; repeatable. Without it, only this machine
     #[arg(long, value_name = "CIDR")]
