@@ -17,6 +17,11 @@ use pagewell_counters::names;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
+/// The most that is read at once of a file that says it is empty, in bytes.
+const UNSIZED_BYTES_MAX: usize = 64 << 10;
+/// The kernel knows no place behind it.
+const UNSIZED_OFFSET_MAX: u64 = i64::MAX as u64 - UNSIZED_BYTES_MAX as u64;
+
 impl Tree {
     /// [`crate::FileSystem::read`].
     pub(super) fn read(
@@ -30,6 +35,9 @@ impl Tree {
         object.expect_regular()?;
         let status = self.look(&object)?;
         self.check_read(&object, &status, &self.acting.caller(call))?;
+        if status.size() == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
+            return self.read_unsized(&object, &status, offset, count);
+        }
         let left = status.size().saturating_sub(offset);
         let length = u32::try_from(left.min(u64::from(count))).unwrap_or(count);
         let payload = if length == 0 {
@@ -45,6 +53,25 @@ impl Tree {
             payload,
             end_of_file: left <= u64::from(length),
             attributes: self.attributes_of(&status)?,
+        })
+    }
+
+    /// Reads a file that says it is empty. Some that say so are not: those of proc(5).
+    fn read_unsized(
+        &self,
+        object: &Object,
+        status: &Status,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadReply> {
+        let mut bytes = vec![0; UNSIZED_BYTES_MAX.min(count as usize)];
+        let file = self.readable(object)?;
+        let length = rustix::io::pread(file, &mut bytes, offset).map_err(error_of)?;
+        bytes.truncate(length);
+        Ok(ReadReply {
+            payload: Payload::Bytes(bytes),
+            end_of_file: length == 0,
+            attributes: self.attributes_of(status)?,
         })
     }
 

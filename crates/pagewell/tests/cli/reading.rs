@@ -304,3 +304,15 @@ fn stat_shows_what_the_system_knows() {
     );
     assert!(iso.as_os_str().as_bytes().ends_with(b"x.iso"));
 }
+
+/// Files of proc(5) say that they are empty.
+#[test]
+fn files_that_do_not_tell_their_size_are_read() {
+    let path = "/proc/version";
+    let expected = fs::read(path).unwrap();
+    assert!(!expected.is_empty());
+    assert_eq!(run(&["cat", path]).done(), expected);
+    let ours = run(&["sum", path]).text();
+    let theirs = tool(Path::new("/"), &["sha256sum", path]);
+    assert_eq!(ours.as_bytes(), theirs);
+}

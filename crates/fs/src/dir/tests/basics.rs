@@ -61,6 +61,13 @@ fn reads_end_where_the_file_ends() {
             assert_eq!(reply.payload.len(), length, "{offset} {count}");
             assert_eq!(reply.end_of_file, end, "{offset} {count}");
         }
+        let empty = fixture.make(&fixture.root(), "empty", b"");
+        for (offset, count) in [(0, 0), (0, 9), (7, u32::MAX), (u64::MAX, 1)] {
+            let files = &fixture.files;
+            let reply = files.read(&waiting(&who), &empty, offset, count);
+            let reply = reply.unwrap();
+            assert!(reply.payload.len() == 0 && reply.end_of_file, "{offset}");
+        }
         let root = fixture.root();
         let read = |id| fixture.files.read(&waiting(&who), id, 0, 1).err();
         assert_eq!(read(&root), Some(Error::IsDirectory));
