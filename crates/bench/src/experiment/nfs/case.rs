@@ -154,12 +154,11 @@ impl Case {
     }
 }
 
-/// The middle one of some values; 0 when there are none.
+/// The median of some values; 0 when there are none.
 pub(super) fn median<'a>(
     runs: impl IntoIterator<Item = &'a Recording>,
     of: impl Fn(&Recording) -> f64,
 ) -> f64 {
-    let mut values: Vec<f64> = runs.into_iter().map(of).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
+    let values: Vec<f64> = runs.into_iter().map(of).collect();
+    crate::compare::median(&values).unwrap_or(0.0)
 }

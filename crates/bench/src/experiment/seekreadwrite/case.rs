@@ -274,9 +274,8 @@ impl Case {
 
     /// The median of a number over all runs.
     pub(super) fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.runs.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
+        let values: Vec<f64> = self.runs.iter().map(of).collect();
+        crate::compare::median(&values).unwrap_or(0.0)
     }
 
     /// The least of a number over all runs: what it is when nothing else disturbs.
