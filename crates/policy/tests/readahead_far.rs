@@ -121,6 +121,23 @@ fn a_narrow_way_gets_no_long_window_at_once() {
     assert!(ahead <= 6 * MIB, "{ahead} {:?}", model.counts());
 }
 
+/// A reader who waits for a wide way all the time is not helped by a longer window.
+#[test]
+fn a_way_that_is_full_gets_no_longer_window() {
+    for (latency, rate) in [(1, 1_000_000_000), (1, 100_000_000), (10, 500_000_000)] {
+        let device = Device::far(Duration::from_millis(latency), rate);
+        let mut model = model(auto(), CAPACITY, device);
+        let now = read_file(&mut model, 0, 1 << 30, 512 * MIB, Duration::ZERO);
+        let ahead = model.seen.ahead_bytes - 512 * MIB;
+        let counts = model.counts();
+        // Twice what the way holds, and the least, with a trial of more.
+        let most = 8 * (rate * latency / 1000) + 4 * MIB;
+        assert!(ahead <= most + most / 2, "{ahead} {counts:?}");
+        let carried = Duration::from_secs_f64((512 * MIB) as f64 / rate as f64);
+        assert!(now <= carried + carried / 10, "{now:?} {carried:?}");
+    }
+}
+
 #[test]
 fn random_readers_cause_no_read_ahead_far_away_either() {
     let device = Device::far(Duration::from_millis(10), 1_000_000_000);

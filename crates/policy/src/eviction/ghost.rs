@@ -23,7 +23,7 @@ struct Slot {
 
 /// Names of pages that went lately.
 #[derive(Debug)]
-pub(super) struct Ghost {
+pub struct Ghost {
     slots: Vec<Slot>,
     bucket_mask: usize,
     capacity: u32,
@@ -31,7 +31,9 @@ pub(super) struct Ghost {
 }
 
 impl Ghost {
-    pub(super) fn new(capacity: u32) -> Self {
+    /// Remembers so many at most. Memory is taken here and never again.
+    #[must_use]
+    pub fn new(capacity: u32) -> Self {
         let buckets = (capacity as usize * 2).div_ceil(WAYS).next_power_of_two();
         Self {
             slots: vec![Slot::default(); buckets * WAYS],
@@ -53,7 +55,7 @@ impl Ghost {
     }
 
     /// Remembers a page.
-    pub(super) fn insert(&mut self, key: u64) {
+    pub fn insert(&mut self, key: u64) {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         let (fingerprint, bucket) = self.find(key);
@@ -77,7 +79,7 @@ impl Ghost {
     }
 
     /// Whether the page is remembered; it is forgotten by that.
-    pub(super) fn take(&mut self, key: u64) -> bool {
+    pub fn take(&mut self, key: u64) -> bool {
         let (next, capacity) = (self.next, self.capacity);
         let (fingerprint, bucket) = self.find(key);
         let found = bucket

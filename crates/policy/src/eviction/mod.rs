@@ -14,6 +14,7 @@ mod sieve;
 mod tests;
 
 pub use clock::Clock;
+pub use ghost::Ghost;
 pub use lru::Lru;
 pub use replay::Replay;
 pub use s3fifo::S3Fifo;

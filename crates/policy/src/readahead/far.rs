@@ -23,8 +23,10 @@
 //!   times as long in the next: 50 MB after three of them, not after nine.
 //! - While the device's bandwidth is the limit, what comes in the time of one answer is the
 //!   same however long the window is, and growing ends. Then only the eighths of `stream.rs` are
-//!   left.
-//! - Less than half the time of an answer is too short to judge by.
+//!   left, as far as they pay (`stream/gain.rs`).
+//! - Less than half the time of an answer is too short to judge by, and in little more what came
+//!   is not well known. So no way is taken for one of more than [`RATE_MAX`]: 1 ms away nobody is
+//!   more than 4 MiB ahead for that reason. (28 MiB were, for the first half millisecond.)
 //! - A window is never longer than eight times what the stream has read: who reads a little wastes
 //!   little.
 //! - The device keeps what its streams needed, with the latency at which they needed it. A stream
@@ -41,6 +43,11 @@ use std::time::Duration;
 
 use super::settings::FAR_TIMES;
 
+/// Bytes that come in a second, at most, as far as is believed at once. Eight times that, which is
+/// asked for, fills a way of 34 gigabits.
+const RATE_MAX: u64 = 512 << 20;
+const NANOSECONDS: u128 = 1_000_000_000;
+
 /// Where a stream was when it had to wait last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -56,13 +63,32 @@ impl Pace {
 
     /// Which distance a stream needs that is at `position`. `None`: it is too early to say.
     pub(super) fn needed(&self, position: u64, now: Duration, latency: Duration) -> Option<u64> {
+        let came = self.came_in(latency, position, now, latency)?;
+        let most = u128::from(RATE_MAX) * latency.as_nanos() / NANOSECONDS;
+        let came = came.min(u64::try_from(most).unwrap_or(u64::MAX));
+        Some(came.saturating_mul(FAR_TIMES))
+    }
+
+    /// How many bytes come in a second. `None`: it is too early to say.
+    pub(super) fn rate(&self, position: u64, now: Duration, latency: Duration) -> Option<u64> {
+        self.came_in(Duration::from_secs(1), position, now, latency)
+    }
+
+    /// How many bytes come in such a time.
+    fn came_in(
+        &self,
+        time: Duration,
+        position: u64,
+        now: Duration,
+        latency: Duration,
+    ) -> Option<u64> {
         let elapsed = now.saturating_sub(self.seen);
         if elapsed < latency / 2 || elapsed.is_zero() {
             return None;
         }
         let came = u128::from(position.saturating_sub(self.position));
-        let needed = came * u128::from(FAR_TIMES) * latency.as_nanos() / elapsed.as_nanos();
-        Some(u64::try_from(needed).unwrap_or(u64::MAX))
+        let came = came * time.as_nanos() / elapsed.as_nanos();
+        Some(u64::try_from(came).unwrap_or(u64::MAX))
     }
 }
 
@@ -121,6 +147,20 @@ mod tests {
             Some(16_000)
         );
         assert_eq!(pace.needed(9000, Duration::ZERO, Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_short_time_is_not_taken_for_a_wide_way() {
+        let milli = Duration::from_millis(1);
+        let pace = Pace::new(0, Duration::ZERO);
+        let needed = pace.needed(2 << 20, milli / 2, milli);
+        assert_eq!(needed, Some(8 * (RATE_MAX / 1000)));
+        // That is more than there may be where it matters.
+        let needed = pace.needed(1 << 30, LATENCY, LATENCY).unwrap();
+        assert!(needed > 200 << 20, "{needed}");
+        let second = Duration::from_secs(1);
+        assert_eq!(pace.rate(2 << 20, milli, milli), Some((2 << 20) * 1000));
+        assert_eq!(pace.rate(2 << 20, milli, second), None);
     }
 
     #[test]

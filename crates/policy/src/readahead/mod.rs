@@ -141,6 +141,8 @@ pub struct Counts {
     /// Distances grown at once to what a far device needs; among `grown`, but for streams that
     /// began with what others had learnt.
     pub far: u64,
+    /// Times that growing brought no better rate, and was taken back.
+    pub unpaid: u64,
     /// Distances shrunk because of waste.
     pub shrunk: u64,
     /// Plans cut at the bound of what the reader is in.

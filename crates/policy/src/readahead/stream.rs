@@ -21,7 +21,8 @@
 //! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
 //!   1/8, and only when a byte was touched before it had come. What was on its way already when the
 //!   distance grew does not count: a reader that waits for every page of it was late once, not 32
-//!   times. Where the device is far, it grows at once to what is needed (`far.rs`).
+//!   times. Where the device is far, it grows at once to what is needed (`far.rs`). Where growing
+//!   does not pay, it ends (`gain.rs`).
 //! - Where windows go by blocks (`block_bytes`), the next block is asked for when the reader enters
 //!   one, so that exactly a distance lies between the end of that one and the window's. There the
 //!   distance of a stream that has not grown yet is four times what the stream has read.
@@ -46,8 +47,8 @@
 //!
 //! # Weaknesses
 //!
-//! A device that is slower than its reader makes every batch late, so the distance reaches the
-//! maximum without use. What lies behind the last step at the end of a file is never released.
+//! A device of unknown latency that is slower than its reader makes every batch late, so the
+//! distance reaches the maximum without use. What lies behind the last step at the end of a file is never released.
 //! A bound keeps out what other files need soon, too: where all that is read fits into the cache
 //! and a seek costs more than reading half a megabyte, a disc read out of order is faster without.
 
@@ -55,7 +56,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 mod distance;
+mod gain;
 
+use self::gain::Gain;
 use super::far::Pace;
 use super::settings::{FAR_TIMES, HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
 use super::{AccessKind, Counts};
@@ -116,6 +119,7 @@ pub(super) struct Stream {
     /// When its first read was told.
     began: Option<Duration>,
     pace: Option<Pace>,
+    gain: Gain,
     /// The distance was once too long for the memory there is.
     squeezed: bool,
     pressed: bool,
@@ -164,6 +168,7 @@ impl Stream {
             late_until: 0,
             began: None,
             pace: None,
+            gain: Gain::default(),
             squeezed: false,
             pressed: false,
             useful: 0,
@@ -234,7 +239,7 @@ impl Stream {
         self.pressed &= missed;
         let first_late = late && touch.offset >= self.late_until && self.has_asked();
         if first_late {
-            self.grow(settings, counts);
+            self.grow(touch, settings, counts);
         }
         let judges = first_late || (touch.end < self.late_until && touch.kind != AccessKind::Hit);
         let needed = judges

@@ -6,13 +6,17 @@ use super::super::Counts;
 use super::super::settings::{
     FAR_TIMES, LATE_GROWTH_DIVISOR, LEARNT_TIMES, START_REQUESTS, Settings, WASTE_DIVISOR, up,
 };
+use super::gain::Growth;
 use super::{Stream, Touch};
 
 impl Stream {
     /// Grows the distance because read-ahead was late.
-    pub(super) fn grow(&mut self, settings: &Settings, counts: &mut Counts) {
+    pub(super) fn grow(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         let grown = settings.distance_bytes_grown();
         if self.distance >= grown {
+            if !self.growth_pays(touch, grown, counts) {
+                return;
+            }
             let more = self.distance / LATE_GROWTH_DIVISOR;
             self.distance = self
                 .distance
@@ -24,6 +28,26 @@ impl Stream {
             return;
         }
         counts.grown += 1;
+    }
+
+    /// Whether growing has paid until now, if that can be told. If not, takes back what did not.
+    fn growth_pays(&mut self, touch: &Touch, grown: u64, counts: &mut Counts) -> bool {
+        let pace = self.pace.as_ref();
+        let rate = pace
+            .zip(touch.latency)
+            .and_then(|(pace, latency)| pace.rate(touch.offset, touch.now, latency));
+        let Some(rate) = rate else {
+            return true;
+        };
+        match self.gain.late(rate, self.distance) {
+            Growth::On => true,
+            Growth::Stop => false,
+            Growth::Back(distance) => {
+                counts.unpaid += 1;
+                self.distance = self.distance.min(distance.max(grown));
+                false
+            }
+        }
     }
 
     /// Grows the distance to what the latency of the device asks for, and says to which. `None`:
