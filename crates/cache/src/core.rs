@@ -15,9 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, AtomicUsize};
 use std::sync::{Arc, Mutex, Weak};
 
-use pagewell_counters::names::{
-    CACHE_CONFLICTS, CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES,
-};
+use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_EVICTED_PAGES, CACHE_PAGES};
 use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, S3Fifo};
 
 use crate::arena::Arena;
@@ -29,10 +27,11 @@ use crate::guess::Guesses;
 use crate::lines::extent_of;
 use crate::object::Object;
 use crate::options::{CacheOptions, MappingMode};
+use crate::passed::Passed;
 use crate::resident::{LISTED, Resident};
 use crate::shares::Shares;
 use crate::staging::Staging;
-use crate::state::{AHEAD, DIRTY, PRESENT, STREAM, State};
+use crate::state::{AHEAD, DIRTY, PRESENT, State};
 use crate::sync::{AtomicU32, Ordering, lock};
 use crate::table::{PageTable, Pinned, SlotIndex, mix};
 use crate::window::Windows;
@@ -43,8 +42,6 @@ const SHARDS: usize = 64;
 const EVICTED_AT_ONCE: usize = 8;
 /// How often the policy is asked again when it finds no page that can go.
 const REFUSALS_MAX: u32 = 8;
-/// Free-behind gives pages back only when fewer places than one of this many are free.
-const RELEASE_FREE_SHARE: u32 = 8;
 /// The lower bits of a key are the page, the others the object.
 pub(crate) const PAGE_BITS: u32 = 40;
 /// Bytes of the longest object whose pages have names; what is behind that cannot be read.
@@ -80,6 +77,7 @@ pub(crate) struct Core {
     pub(crate) lent_pages: AtomicUsize,
     pub(crate) resident: Resident,
     pub(crate) shares: Shares,
+    pub(crate) passed: Passed,
     objects: Mutex<HashMap<u32, Weak<Object>>>,
     next_object: PlainU32,
 }
@@ -132,6 +130,7 @@ impl Core {
             lent_pages: AtomicUsize::new(0),
             resident: Resident::default(),
             shares: Shares::default(),
+            passed: Passed::new(frames, options.reader_keeps),
             objects: Mutex::new(HashMap::new()),
             next_object: PlainU32::new(1),
         })
@@ -277,6 +276,7 @@ impl Core {
         Some(slot.map(|slot| {
             // Before the page can be detached.
             lock(&self.eviction).inserted(frame, mix(key), arrival);
+            self.passed.fetched(key);
             let state = State::new(frame, flags);
             Page { slot, frame, state }
         }))
@@ -393,7 +393,7 @@ impl Core {
     }
 
     /// Gives back a page that nobody holds, if all `flags` are set and it was not hit.
-    fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
+    pub(crate) fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
         let state = self.table.state(slot);
         if flags != 0 && (!state.has(flags) || state.heat() > 0) {
             return false;
@@ -415,20 +415,6 @@ impl Core {
             return true;
         };
         self.release(slot, state.frame(), 0)
-    }
-
-    /// Gives back a page that a stream has passed, when memory is short.
-    pub(crate) fn free_behind(&self, key: u64) {
-        if self.free.len() >= self.arena.frames() / RELEASE_FREE_SHARE {
-            return;
-        }
-        if let Pinned::Yes(slot, state) = self.table.pin(key) {
-            self.table.unpin(slot);
-            // Unread pages of another stream keep their place.
-            if !state.has(AHEAD) && self.release(slot, state.frame(), STREAM) {
-                CACHE_RELEASED_PAGES.add(1);
-            }
-        }
     }
 
     /// A page that read-ahead fetched was read, or is gone.

@@ -78,6 +78,7 @@ mod memory;
 mod object;
 mod open_options;
 mod options;
+mod passed;
 mod places;
 mod queue;
 mod resident;

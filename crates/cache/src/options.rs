@@ -58,6 +58,10 @@ pub struct CacheOptions {
     pub merge: bool,
     /// Give back what a stream has passed when memory is short.
     pub free_behind: bool,
+    /// Whoever reads keeps what he has read, as the kernel does for a mount. With `free_behind`,
+    /// what a stream has passed is given back also while there is memory, until it is asked for
+    /// again.
+    pub reader_keeps: bool,
     /// Fetch in pieces of 4 KiB at least; off: 2 KiB, and two of them at a time.
     pub page_chunk: bool,
     /// How reads reach a page in memory.
@@ -108,6 +112,7 @@ impl CacheOptions {
             elevator: true,
             merge: true,
             free_behind: true,
+            reader_keeps: false,
             page_chunk: true,
             mapping: MappingMode::Direct,
             request_bytes_max: REQUEST_BYTES_MAX,

@@ -97,6 +97,8 @@ register! { COUNTERS, Counter:
         "Pages evicted for others.";
     CACHE_RELEASED_PAGES = "pagewell_cache_released_pages_total",
         "Pages given back because a stream had passed them.";
+    CACHE_PASSED_WANTED = "pagewell_cache_passed_wanted_total",
+        "Pages fetched again that were given back because their reader was said to keep them.";
     CACHE_CONFLICTS = "pagewell_cache_conflicts_total",
         "Pages evicted because their places in the page table were wanted.";
     CACHE_MEMORY_WAITS = "pagewell_cache_memory_waits_total",

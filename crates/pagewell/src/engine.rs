@@ -138,9 +138,12 @@ impl Engine {
         Self::with(arguments, options)
     }
 
-    /// An engine for a mount of another server's export.
+    /// An engine for a mount of another server's export. The kernel keeps what it reads.
     pub(crate) fn remote(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        let usual = CacheOptions::remote(arguments.cache);
+        let usual = CacheOptions {
+            reader_keeps: true,
+            ..CacheOptions::remote(arguments.cache)
+        };
         Self::with(arguments, arguments.switched(usual))
     }
 

@@ -48,7 +48,8 @@
 //! # Weaknesses
 //!
 //! A device of unknown latency that is slower than its reader makes every batch late, so the
-//! distance reaches the maximum without use. What lies behind the last step at the end of a file is never released.
+//! distance reaches the maximum without use. What lies behind the last step at the end of a file is
+//! never released.
 //! A bound keeps out what other files need soon, too: where all that is read fits into the cache
 //! and a seek costs more than reading half a megabyte, a disc read out of order is faster without.
 
