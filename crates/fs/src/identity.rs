@@ -32,6 +32,14 @@ impl FileId {
         })
     }
 
+    /// The one of so many of these bytes, which are not more than there are.
+    pub(crate) fn of_inline<const N: usize>(length: u8, inline: &[u8; N]) -> Self {
+        const { assert!(N <= FILE_ID_BYTES_MAX) };
+        let mut bytes = [0; FILE_ID_BYTES_MAX];
+        bytes[..N].copy_from_slice(inline);
+        Self { length, bytes }
+    }
+
     /// The bytes given to [`FileId::new`].
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {

@@ -10,6 +10,7 @@
 
 mod access;
 pub mod attributes;
+mod brief_id;
 mod bytes;
 pub mod dir;
 pub mod error;
@@ -24,11 +25,13 @@ pub mod payload;
 pub mod ram;
 mod read_only;
 pub mod source;
+mod trim;
 mod verifier;
 
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
+pub use brief_id::BriefId;
 pub use error::{Error, Result};
 pub use filesystem::{
     Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, FileSystem, Limits,

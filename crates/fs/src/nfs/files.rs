@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use super::generations::Generations;
 use super::node::Node;
 use super::regions::{Region, Regions};
-use crate::FileId;
+use crate::{BriefId, FileId};
 
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
 /// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
@@ -19,7 +19,7 @@ pub(super) const NODES_MAX: usize = 34_000;
 
 /// See the module's text.
 pub(super) struct Files {
-    nodes: Mutex<Generations<FileId, Arc<Node>>>,
+    nodes: Mutex<Generations<BriefId, Arc<Node>>>,
     next_number: AtomicU64,
     regions: RwLock<Regions<Arc<Node>>>,
     /// Those with unstable writes that the server has taken.
@@ -41,25 +41,32 @@ impl Files {
 
     /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
+        let key = BriefId::new(id);
         let mut nodes = lock(&self.nodes);
-        if let Some(node) = nodes.get(id) {
+        if let Some(node) = nodes.get(&key) {
             return node.clone();
         }
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let node = Arc::new(Node::new(*id, number));
         // Who has it besides the table needs it to stay the only one of its identifier.
-        nodes.put(*id, node.clone(), |node| Arc::strong_count(node) == 1);
+        let were_forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
+        drop(nodes);
+        if were_forgotten {
+            // Thousands at a time, of what lies between them much is free as well.
+            crate::trim::give_back();
+        }
         node
     }
 
     /// The object is gone, or another.
     pub(super) fn forget(&self, node: &Node) {
+        let key = BriefId::new(&node.id);
         let mut nodes = lock(&self.nodes);
         if nodes
-            .get(&node.id)
+            .get(&key)
             .is_some_and(|known| known.number == node.number)
         {
-            nodes.remove(&node.id);
+            nodes.remove(&key);
         }
     }
 
@@ -163,11 +170,11 @@ mod tests {
     fn what_is_known_fits_into_memory() {
         // One user of each, the counts of an Arc, and what an allocation costs.
         let node = size_of::<Node>() + size_of::<Granted>() + 48;
-        let node = node + place_bytes::<FileId, Arc<Node>>();
+        let node = node + place_bytes::<BriefId, Arc<Node>>();
         // A name of usual length.
         let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
         let total = NODES_MAX * node + NAMES_MAX * name + crate::nfs::pages::BYTES_MAX;
-        assert!(total < 56 << 20, "{node} {name} {total}");
+        assert!(total < 43 << 20, "{node} {name} {total}");
     }
 
     fn id(number: u32) -> FileId {

@@ -56,16 +56,18 @@ impl<K: Eq + Hash, V> Generations<K, V> {
     }
 
     /// Puts an entry in; those of the old generation for which `may_go` are forgotten when there
-    /// are too many.
-    pub(super) fn put(&mut self, key: K, value: V, may_go: impl Fn(&V) -> bool) {
+    /// are too many. Returns whether they were.
+    pub(super) fn put(&mut self, key: K, value: V, may_go: impl Fn(&V) -> bool) -> bool {
         self.old.remove(&key);
-        if self.young.len() >= self.half {
+        let is_full = self.young.len() >= self.half;
+        if is_full {
             let aged = std::mem::take(&mut self.young);
             let before = std::mem::replace(&mut self.old, aged);
             let kept = before.into_iter().filter(|(_, value)| !may_go(value));
             self.young.extend(kept);
         }
         self.young.insert(key, value);
+        is_full
     }
 
     /// Takes an entry out.

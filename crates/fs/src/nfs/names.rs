@@ -20,10 +20,10 @@
 
 use super::generations::Generations;
 use super::node::Node;
-use crate::FileId;
+use crate::{BriefId, FileId};
 
-/// Names of one mount: see [`super::files::NODES_MAX`].
-pub(super) const NAMES_MAX: usize = 72_000;
+/// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
+pub(super) const NAMES_MAX: usize = 57_000;
 
 /// What a name means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,8 @@ impl Stamp {
 #[derive(Debug)]
 pub(super) struct Remembered {
     changes: u64,
-    meaning: Meaning,
+    /// The object, or nothing.
+    object: Option<BriefId>,
 }
 
 /// See the module's text.
@@ -88,7 +89,9 @@ impl Names {
     /// What is remembered of a name; nothing is, once its directory has moved on.
     pub(super) fn find(&mut self, epoch: Epoch, name: &[u8]) -> Option<Meaning> {
         let found = self.names.get(&key(epoch, name)[..])?;
-        (found.changes == epoch.changes).then_some(found.meaning)
+        let object = |id: &BriefId| Meaning::Object(id.whole());
+        let meaning = || found.object.as_ref().map_or(Meaning::Nothing, object);
+        (found.changes == epoch.changes).then(meaning)
     }
 
     /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
@@ -116,7 +119,10 @@ impl Names {
     fn put(&mut self, epoch: Epoch, name: &[u8], meaning: Meaning) {
         let remembered = Remembered {
             changes: epoch.changes,
-            meaning,
+            object: match meaning {
+                Meaning::Object(id) => Some(BriefId::new(&id)),
+                Meaning::Nothing => None,
+            },
         };
         self.names.put(key(epoch, name), remembered, |_| true);
     }

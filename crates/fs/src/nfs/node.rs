@@ -131,7 +131,7 @@ pub(super) struct State {
     pub(super) writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.
-    link: Option<(Timestamp, Box<[u8]>)>,
+    link: Option<Box<(Timestamp, Box<[u8]>)>>,
     pub(super) opens: u32,
     /// Its last name is gone: what cannot be written any more is nobody's loss.
     pub(super) is_removed: bool,
@@ -379,14 +379,14 @@ impl State {
     /// As a symbolic link: its target, as far as it is believed.
     pub(super) fn link(&self) -> Option<(Vec<u8>, Attributes)> {
         let believed = self.believed()?;
-        let (changed, target) = self.link.as_ref()?;
+        let (changed, target) = self.link.as_deref()?;
         (*changed == believed.changed).then(|| (target.to_vec(), believed))
     }
 
     /// Remembers the target of a symbolic link.
     pub(super) fn keep_link(&mut self, target: &[u8], attributes: &Attributes) {
         if target.len() <= LINK_BYTES_MAX {
-            self.link = Some((attributes.changed, target.into()));
+            self.link = Some(Box::new((attributes.changed, target.into())));
         }
     }
 

@@ -16,8 +16,8 @@ use super::names::Stamp;
 use super::node::Node;
 use crate::FileId;
 
-/// Bytes of all pages that are kept.
-pub(super) const BYTES_MAX: usize = 8 << 20;
+/// Bytes of all pages that are kept: some 40,000 names of usual length.
+pub(super) const BYTES_MAX: usize = 6 << 20;
 /// Directories with listings.
 const LISTINGS_MAX: usize = 16;
 /// What an allocation costs besides its bytes.

@@ -118,7 +118,7 @@ impl Table {
             });
         if taken.is_ok() {
             RAM_TRIMS.add(1);
-            trim();
+            crate::trim::give_back();
         }
     }
 
@@ -127,15 +127,3 @@ impl Table {
         self.count.load(Ordering::Relaxed)
     }
 }
-
-/// Tells the general allocator to hand back what is free in it.
-#[cfg(target_env = "gnu")]
-fn trim() {
-    // SAFETY: takes a number of bytes to keep at the end of the heap, and touches only memory that
-    // is free.
-    unsafe { libc::malloc_trim(0) };
-}
-
-/// Other allocators decide by themselves.
-#[cfg(not(target_env = "gnu"))]
-fn trim() {}
