@@ -388,6 +388,10 @@ register! { COUNTERS, Counter:
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";
     FUSE_WRITES_OVERDUE = "pagewell_fuse_writes_overdue_total",
         "Writes that mounts held beyond their bound, since the storage did not answer.";
+    FUSE_NODES_PRUNED = "pagewell_fuse_nodes_pruned_total",
+        "Objects that mounts asked the kernel to forget, as there were too many.";
+    FUSE_PRUNES_REFUSED = "pagewell_fuse_prunes_refused_total",
+        "Times that the kernel refused to be asked that.";
     FUSE_APPENDS_MOVED = "pagewell_fuse_appends_moved_total",
         "Appends in mounts to files that had become longer than the kernel knew.";
     FUSE_WRITTEN_BYTES = "pagewell_fuse_written_bytes_total", "Bytes written in mounts.";

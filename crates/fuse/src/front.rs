@@ -23,6 +23,7 @@ use crate::handles::{Handles, OpenFile};
 use crate::listing::Sizes;
 use crate::nodes::Nodes;
 use crate::passing::Passing;
+use crate::pruning::Pruning;
 use crate::pushing::Pushing;
 use crate::reply::{Data, Refuse};
 use crate::room::Room;
@@ -42,6 +43,7 @@ pub(crate) struct Front {
     pub(crate) handles: Handles,
     pub(crate) sizes: Sizes,
     pub(crate) passing: Arc<Passing>,
+    pub(crate) pruning: Pruning,
     pub(crate) pushing: Pushing,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) blocked: Arc<Blocked>,
@@ -86,6 +88,7 @@ impl Front {
             handles: Handles::default(),
             sizes: Sizes::default(),
             passing: Arc::default(),
+            pruning: Pruning::default(),
             pushing: Pushing::default(),
             dispatch: Arc::new(dispatch),
             blocked: Arc::default(),

@@ -16,7 +16,7 @@
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing` and `listing` (what each does), `nodes` and
 //! `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (who waits),
-//! `caller`, `passing`, `pushing`, `reply`, `room`, `spare`.
+//! `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -48,6 +48,7 @@ mod naming;
 mod nodes;
 mod opening;
 mod passing;
+mod pruning;
 mod pushing;
 mod reply;
 mod room;

@@ -130,6 +130,7 @@ impl Front {
         names::FUSE_ENTRIES_LISTED.add(fitted as u64);
         self.learn(true, fitted, &page);
         reply.ok();
+        self.prune_if_crowded();
     }
 
     /// Adds an entry; true when it did not fit.

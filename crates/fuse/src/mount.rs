@@ -217,6 +217,7 @@ pub fn mount(
     let device = session.as_fd().try_clone_to_owned().map_err(failed)?;
     front.set_device(device);
     front.notify_through(session.notifier()).map_err(failed)?;
+    front.start_pruning().map_err(failed)?;
     if front.is_immutable() {
         front.pushing.start(session.notifier());
     }
@@ -306,6 +307,7 @@ impl Mounted {
         self.front.dispatch.stop();
         self.front.blocked.stop();
         self.front.forgetting.stop();
+        self.front.pruning.stop();
         ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")))
     }
 

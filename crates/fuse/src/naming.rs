@@ -40,6 +40,7 @@ impl Front {
                     &to_kernel(&entry.attributes, node),
                     Generation(0),
                 );
+                self.prune_if_crowded();
             }
             Err(error) => reply.error(errno(&error)),
         }

@@ -11,28 +11,33 @@
 //! above 2^63 made up, for as long as the kernel knows the object. Each answer that names an
 //! object is counted; the kernel gives the counts back ("forget"), and at zero the entry goes.
 //!
-//! The table is as large as the kernel's own of this mount, whose entries are several times as
-//! big: memory pressure makes the kernel forget, and so this table.
+//! The kernel forgets when memory is short, which may be never; so it is asked to
+//! ([`crate::pruning`]) when the table has more than [`NODES_MAX`].
 //!
 //! Weakness: an object that got a made-up number gets another one when it is looked up after the
 //! kernel forgot it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
-use pagewell_fs::{Entry, FileId, FileSystem};
+use pagewell_fs::{BriefId, Entry, FileId, FileSystem};
 
 /// The kernel's number of the root.
 pub(crate) const ROOT: u64 = 1;
 /// Numbers from here on are made up.
 const MADE_UP: u64 = 1 << 63;
 /// Locks; a power of two, several times the processors of a usual machine.
-const SHARDS: usize = 16;
+pub(crate) const SHARDS: usize = 16;
+/// Objects from which on the kernel is asked to forget some. With a sixteenth more the maps are
+/// nearly full at the size that they have then: some 3 MiB.
+pub(crate) const NODES_MAX: usize = 50_000;
+/// Objects that come between two times that the kernel is asked.
+const STEP: usize = NODES_MAX / SHARDS;
 
 struct Node {
-    id: FileId,
+    id: BriefId,
     lookups: u64,
 }
 
@@ -43,6 +48,9 @@ pub(crate) struct Nodes {
     /// Objects with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
     next: AtomicU64,
+    /// Objects, and how many there have to be until the kernel is asked to forget some.
+    count: AtomicUsize,
+    crowded_at: AtomicUsize,
 }
 
 impl Nodes {
@@ -52,6 +60,8 @@ impl Nodes {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             others: Mutex::default(),
             next: AtomicU64::new(MADE_UP),
+            count: AtomicUsize::new(0),
+            crowded_at: AtomicUsize::new(NODES_MAX),
         }
     }
 
@@ -66,7 +76,7 @@ impl Nodes {
         if number == ROOT {
             return Some(self.root);
         }
-        self.shard(number).get(&number).map(|node| node.id)
+        self.shard(number).get(&number).map(|node| node.id.whole())
     }
 
     /// The number of an object that the kernel is about to be told of once more.
@@ -94,14 +104,21 @@ impl Nodes {
     fn count(&self, filesystem: &dyn FileSystem, number: u64, id: FileId) -> bool {
         let mut shard = self.shard(number);
         match shard.get_mut(&number) {
-            Some(node) if node.id == id || filesystem.same_object(&node.id, &id) => {
+            Some(node) => {
+                let known = node.id.whole();
+                if known != id {
+                    if !filesystem.same_object(&known, &id) {
+                        return false;
+                    }
+                    node.id = BriefId::new(&id); // which may tell better where the object is
+                }
                 node.lookups += 1;
-                node.id = id; // which may tell better where the object is
                 true
             }
-            Some(_) => false,
             None => {
+                let id = BriefId::new(&id);
                 shard.insert(number, Node { id, lookups: 1 });
+                self.count.fetch_add(1, Ordering::Relaxed);
                 names::FUSE_NODES.add(1);
                 true
             }
@@ -121,10 +138,34 @@ impl Nodes {
         if let Some(node) = shard.remove(&number)
             && number >= MADE_UP
         {
-            lock(&self.others).remove(&node.id);
+            lock(&self.others).remove(&node.id.whole());
         }
+        self.count.fetch_sub(1, Ordering::Relaxed);
         names::FUSE_NODES.add(-1);
         true
+    }
+
+    /// Whether the kernel is to be asked now to forget some: once for each [`STEP`] that come.
+    pub(crate) fn is_crowded(&self) -> bool {
+        let count = self.count.load(Ordering::Relaxed);
+        let crowded_at = self.crowded_at.load(Ordering::Relaxed);
+        if count < crowded_at {
+            // Once it has forgotten some, the next time comes sooner.
+            let lowest = NODES_MAX.max(count + STEP);
+            if lowest < crowded_at {
+                self.crowded_at.fetch_min(lowest, Ordering::Relaxed);
+            }
+            return false;
+        }
+        let relaxed = Ordering::Relaxed;
+        self.crowded_at
+            .compare_exchange(crowded_at, count + STEP, relaxed, relaxed)
+            .is_ok()
+    }
+
+    /// The numbers of one of [`SHARDS`] parts of the objects.
+    pub(crate) fn part(&self, part: usize) -> Vec<u64> {
+        lock(&self.shards[part % SHARDS]).keys().copied().collect()
     }
 }
 
@@ -189,5 +230,54 @@ mod tests {
             assert!(number >= MADE_UP);
             assert!(nodes.forget(number, 1));
         }
+    }
+
+    #[test]
+    fn the_kernel_is_asked_to_forget_as_many_as_come() {
+        let files = RamFileSystem::new(1 << 20).unwrap();
+        let credentials = Credentials::root();
+        let call = Call {
+            credentials: &credentials,
+            may_block: true,
+        };
+        let like = files.attributes(&call, &files.root()).unwrap();
+        let nodes = Nodes::new(files.root());
+        let (mut asked, mut most) = (0, 0);
+        let numbers = 2..3 * NODES_MAX as u64;
+        for number in numbers.clone() {
+            let id = FileId::new(&number.to_ne_bytes()).unwrap();
+            let attributes = Attributes {
+                file_id: number,
+                ..like
+            };
+            assert_eq!(nodes.remember(&files, &Entry { id, attributes }), number);
+            most = most.max(nodes.count.load(Ordering::Relaxed));
+            if nodes.is_crowded() {
+                assert!(!nodes.is_crowded(), "only one is told");
+                for number in nodes.part(asked) {
+                    assert_eq!(nodes.id(number).unwrap().as_bytes(), number.to_ne_bytes());
+                    assert!(nodes.forget(number, 1));
+                }
+                asked += 1;
+            }
+        }
+        assert!(asked > SHARDS && most <= NODES_MAX + STEP, "{asked} {most}");
+        for number in numbers {
+            nodes.forget(number, 1);
+        }
+        assert_eq!(nodes.count.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn of_a_kernel_that_uses_all_it_is_not_asked_all_the_time() {
+        let files = RamFileSystem::new(1 << 20).unwrap();
+        let nodes = Nodes::new(files.root());
+        let mut asked = 0;
+        for number in 2..2 * NODES_MAX as u64 {
+            let id = FileId::new(&number.to_ne_bytes()).unwrap();
+            assert!(nodes.count(&files, number, id));
+            asked += usize::from(nodes.is_crowded());
+        }
+        assert!((SHARDS - 1..=SHARDS + 1).contains(&asked), "{asked}");
     }
 }

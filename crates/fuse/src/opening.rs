@@ -89,6 +89,7 @@ impl Front {
             move |front, reply, made| match made {
                 Ok(((entry, opened), credentials)) => {
                     let node = front.nodes.remember(&*front.filesystem, &entry);
+                    front.prune_if_crowded();
                     let register = |file: BorrowedFd<'_>| reply.open_backing(file);
                     let modes = Modes::of(flags);
                     let told = front.keep(node, entry.id, credentials, modes, opened, register);

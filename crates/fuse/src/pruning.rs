@@ -1,0 +1,167 @@
+//! Asking the kernel to forget objects.
+//!
+//! Problem: the kernel keeps what it was told of objects until memory is short, which on a large
+//! machine is never; and for as long [`crate::nodes`] has to know what its numbers mean. A program
+//! that walks through a million files makes a table of a million entries.
+//!
+//! Rule: when there are more than [`crate::nodes::NODES_MAX`], and then each time that a sixteenth
+//! of that has come, the kernel is asked to give up a sixteenth of all objects
+//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). It keeps those that are in use: open, somebody's working
+//! directory, or a directory above one that it keeps. So as many go as come, however many the
+//! program walks through. Which ones is chance: of the numbers those with the same remainder. No
+//! order has to be kept for that, and whoever uses what went asks again.
+//!
+//! ```text
+//!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come
+//!          _/                  NODES_MAX is here
+//! ```
+//!
+//! It is done by a thread of its own: the kernel may wait for the pages of an object, which others
+//! have to bring, before it gives it up.
+//!
+//! Weaknesses: with the object go the pages that the kernel keeps of it. Older kernels refuse: then
+//! the table grows with the kernel's own, as long as memory lasts.
+
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use pagewell_counters::names;
+
+use crate::front::Front;
+use crate::nodes::SHARDS;
+
+/// Linux' number of the notification.
+const NOTIFY_PRUNE: u32 = 9;
+/// Objects of one notification: what the kernel takes at a time.
+const BATCH: usize = 512;
+
+/// Wakes the thread that asks.
+#[derive(Default)]
+pub(crate) struct Pruning {
+    state: Mutex<State>,
+    change: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Parts that are to be given up.
+    wanted: usize,
+    stopping: bool,
+}
+
+impl Pruning {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn want(&self) {
+        let mut state = self.lock();
+        // More than all of them at a time makes no sense.
+        state.wanted = (state.wanted + 1).min(SHARDS);
+        self.change.notify_one();
+    }
+
+    /// Waits until a part is to be given up; false when the mount ends.
+    fn next(&self) -> bool {
+        let mut state = self.lock();
+        while state.wanted == 0 && !state.stopping {
+            let waited = self.change.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        state.wanted = state.wanted.saturating_sub(1);
+        !state.stopping
+    }
+
+    /// The mount ends.
+    pub(crate) fn stop(&self) {
+        self.lock().stopping = true;
+        self.change.notify_one();
+    }
+}
+
+impl Front {
+    /// The kernel was told of an object.
+    pub(crate) fn prune_if_crowded(&self) {
+        if self.nodes.is_crowded() {
+            self.pruning.want();
+        }
+    }
+
+    /// Starts the thread that asks the kernel.
+    pub(crate) fn start_pruning(self: &Arc<Self>) -> std::io::Result<()> {
+        let front = Arc::clone(self);
+        let thread = std::thread::Builder::new().name("fuse-prune".to_owned());
+        thread.spawn(move || {
+            let mut part = 0;
+            while front.pruning.next() {
+                front.prune(part);
+                part = (part + 1) % SHARDS;
+            }
+        })?;
+        Ok(())
+    }
+
+    fn prune(&self, part: usize) {
+        let Some(device) = self.device() else {
+            return;
+        };
+        for numbers in self.nodes.part(part).chunks(BATCH) {
+            match ask(device, numbers) {
+                Ok(()) => names::FUSE_NODES_PRUNED.add(numbers.len() as u64),
+                Err(_) => names::FUSE_PRUNES_REFUSED.add(1),
+            }
+        }
+    }
+}
+
+/// Writes `struct fuse_out_header` (length, what it is, 0 as it is no answer), `struct
+/// fuse_notify_prune_out` (how many, 12 bytes of nothing) and the numbers.
+fn ask(device: BorrowedFd<'_>, numbers: &[u64]) -> rustix::io::Result<()> {
+    let mut head = [0; 32];
+    let bytes: Vec<u8> = numbers
+        .iter()
+        .flat_map(|number| number.to_ne_bytes())
+        .collect();
+    let (length, count) = (head.len() + bytes.len(), numbers.len());
+    let short = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes();
+    head[..4].copy_from_slice(&short(length));
+    head[4..8].copy_from_slice(&NOTIFY_PRUNE.to_ne_bytes());
+    head[16..20].copy_from_slice(&short(count));
+    rustix::io::writev(device, &[IoSlice::new(&head), IoSlice::new(&bytes)]).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_kernel_is_asked_in_its_own_words() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        ask(writer.as_fd(), &[7, 9]).unwrap();
+        drop(writer);
+        let mut sent = Vec::new();
+        reader.read_to_end(&mut sent).unwrap();
+        let words = [48, 9, 0, 0, 2, 0, 0, 0u32].map(u32::to_ne_bytes);
+        let mut expected = words.concat();
+        expected.extend([7, 9u64].map(u64::to_ne_bytes).concat());
+        assert_eq!(sent, expected);
+    }
+
+    #[test]
+    fn the_thread_wakes_for_each_part_and_ends() {
+        let pruning = Pruning::default();
+        pruning.want();
+        pruning.want();
+        assert!(pruning.next() && pruning.next());
+        assert_eq!(pruning.lock().wanted, 0);
+        for _ in 0..100 {
+            pruning.want();
+        }
+        assert_eq!(pruning.lock().wanted, SHARDS);
+        pruning.stop();
+        assert!(!pruning.next());
+    }
+}
