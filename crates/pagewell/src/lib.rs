@@ -69,6 +69,7 @@ pub use pagewell_fuse as fuse;
 pub use pagewell_nfsd as nfsd;
 pub use pagewell_sunrpc as sunrpc;
 
+mod allocator;
 mod arguments;
 mod background;
 mod commands;

@@ -13,6 +13,7 @@ use clap::Args;
 use pagewell_fs::Coherence;
 use pagewell_fuse::{Mounted, Options, UnmountError, unmount, users_of};
 
+use crate::allocator;
 use crate::background::{self, Side};
 use crate::engine::{Engine, EngineArguments, SERVER_CACHE_BYTES};
 use crate::escape;
@@ -128,6 +129,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         }
     };
     snapshot::start_clock();
+    allocator::keep_little();
     // Before any thread starts: threads inherit what is blocked.
     let signals = StopSignals::block().context("signals")?;
     let shown = arguments.source.to_string_lossy();
