@@ -20,7 +20,7 @@ use crate::blocked::Ticket;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
-use crate::spare::Copied;
+use crate::spill::Held;
 
 /// Where the kernel wants bytes to go.
 #[derive(Clone, Copy)]
@@ -73,15 +73,18 @@ impl Front {
         if let Some(_here) = self.dispatch.here() {
             return finish(self, ticket, write(self, true, data));
         }
-        let (front, data) = (Arc::clone(self), Copied::of(data));
+        let memory = Memory::Data(data.len());
+        let is_overdue = self.dispatch.admit(data.len());
         names::COPIED_BYTES.add(data.len() as u64);
-        let (held, wanted) = (Memory::Data(data.len()), ticket.wanted());
+        let held = Held::of(data, is_overdue.then_some(&self.spill));
+        let (front, wanted) = (Arc::clone(self), ticket.wanted());
         let job = move |_| {
             if ticket.is_wanted() {
-                finish(&front, ticket, write(&front, true, &data));
+                let done = held.bring().and_then(|data| write(&front, true, &data));
+                finish(&front, ticket, done);
             }
         };
-        self.dispatch.hand_over(held, Some(wanted), Box::new(job));
+        self.dispatch.enqueue(memory, Some(wanted), Box::new(job));
     }
 
     fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
