@@ -1,4 +1,5 @@
-# Memory of mounts: resident never more than the cache and 64 MiB, however many read and write.
+# Memory of mounts: resident never more than the cache and 64 MiB, however many read, write and
+# list.
 . "$(dirname "$0")/../lib.sh"
 . "$(dirname "$0")/../fuse.sh"
 need_fuse
@@ -7,6 +8,9 @@ CACHE_MEBIBYTES=64
 FILES=24
 # All together many times the cache. They have no bytes on the disk.
 FILE_MEBIBYTES=64
+# Listings at a time, each of a directory of its own: half a million objects.
+LISTINGS=16
+NAMES=32700
 
 # holds WHAT: the most that was resident at any time.
 holds() {
@@ -17,14 +21,14 @@ holds() {
     [ "$most" -le $((CACHE_MEBIBYTES + 64)) ] || fail "$1: $most MiB"
 }
 
-# each_number COMMAND: runs it for each of $FILES numbers at the same time.
+# each_number COMMAND [COUNT]: runs it for so many numbers at the same time, $FILES when not said.
 each_number() {
     local number process processes=()
-    for number in $(seq "$FILES"); do
-        "$@" "$number" &
+    for number in $(seq "${2:-$FILES}"); do
+        "$1" "$number" &
         processes+=($!)
     done
-    for process in "${processes[@]}"; do wait "$process" || fail "$* failed"; done
+    for process in "${processes[@]}"; do wait "$process" || fail "$1 failed"; done
 }
 
 read_file() { [ "$(cat "$MOUNT/file-$1" | wc -c)" = $((FILE_MEBIBYTES << 20)) ]; }
@@ -32,6 +36,9 @@ read_part() {
     dd if="$MOUNT/image" bs=1M skip=$((($1 - 1) * FILE_MEBIBYTES)) count="$FILE_MEBIBYTES" \
         of=/dev/null status=none
 }
+# With what it tells of each name, and as one that wants names only begins.
+list_long() { [ "$(ls -l "$MOUNT/directory-$1" | grep -c '^-')" = "$NAMES" ]; }
+list_names() { [ "$(ls -f "$MOUNT/directory-$1" | wc -l)" = $((NAMES + 2)) ]; }
 write_file() { dd if=/dev/zero of="$MOUNT/new-$1" bs=1M count=24 status=none; }
 
 mkdir "$SCRATCH/served"
@@ -57,3 +64,19 @@ mounted --cache "${CACHE_MEBIBYTES}m" "image:$SCRATCH/image"
 each_number read_part
 holds 'an image'
 unmounted
+
+mkdir "$SCRATCH/listed"
+perl -e 'for my $directory (1 .. $ARGV[1]) {
+    mkdir "$ARGV[0]/directory-$directory" or die;
+    for (1 .. $ARGV[2]) { open my $file, ">", "$ARGV[0]/directory-$directory/a-file-name-$_" or die }
+}' "$SCRATCH/listed" "$LISTINGS" "$NAMES"
+serve --squash none "dir:$SCRATCH/listed"
+for source in "nfs://127.0.0.1:$PORT/" "dir:$SCRATCH/listed"; do
+    for way in list_names list_long; do
+        mounted --cache "${CACHE_MEBIBYTES}m" "$source"
+        each_number "$way" "$LISTINGS"
+        holds "$source, $way, $LISTINGS at a time"
+        unmounted
+    done
+done
+stop_server
