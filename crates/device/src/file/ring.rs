@@ -51,10 +51,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// After a system call that failed without a reason to go on at once.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Completions after which the reaper hands over what they have submitted, for the first time.
-/// When the kernel answers many requests at once, the device would be idle until all completions
-/// have run. Then after twice as many each time: the device is busy, and each time is a system
+/// When the kernel answers many requests at once, the device is idle until it is handed the first
+/// new one. Then after twice as many each time: the device is busy, and each time is a system
 /// call.
-const OFFER_FIRST: usize = 2;
+const OFFER_FIRST: usize = 1;
 /// The mark of the request that only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 
