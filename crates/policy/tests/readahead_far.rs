@@ -56,7 +56,21 @@ fn read_file(model: &mut Model, number: u64, size: u64, bytes: u64, begin: Durat
 }
 
 fn whole_file(settings: Settings, device: Device, bytes: u64) -> (Duration, Seen, Counts) {
+    read_whole(model(settings, CAPACITY, device), bytes)
+}
+
+/// The same when the server was asked something before: mounting takes calls.
+fn whole_file_of_a_mount(
+    settings: Settings,
+    device: Device,
+    bytes: u64,
+) -> (Duration, Seen, Counts) {
     let mut model = model(settings, CAPACITY, device);
+    model.know_latency();
+    read_whole(model, bytes)
+}
+
+fn read_whole(mut model: Model, bytes: u64) -> (Duration, Seen, Counts) {
     let time = read_file(&mut model, 0, bytes, bytes, Duration::ZERO);
     (time, model.seen, model.counts())
 }
@@ -68,17 +82,37 @@ fn it_is_as_fast_as_the_best_fixed_window() {
         for microseconds in [100, 1000, 10_000, 50_000, 200_000] {
             let device = Device::far(Duration::from_micros(microseconds), rate);
             for bytes in [MIB, 3 * MIB + 5000, 8 * MIB, 64 * MIB, 256 * MIB] {
-                let all = FIXED.map(|count| whole_file(fixed(count), device, bytes).0);
-                let best = all.into_iter().min().unwrap();
-                let (time, seen, counts) = whole_file(auto(), device, bytes);
-                let context = format!("{device:?}, {bytes}: {time:?} {all:?} {seen:?} {counts:?}");
-                // What a tenth of a read takes to be used is all that may be lost.
-                assert!(time <= best + THINK / 10, "{context}");
-                assert_eq!(seen.demand_requests, 1, "{context}");
-                assert_eq!(seen.ahead_bytes, (bytes - READ).next_multiple_of(4096));
+                for read in [whole_file, whole_file_of_a_mount] {
+                    let all = FIXED.map(|count| read(fixed(count), device, bytes).0);
+                    let best = all.into_iter().min().unwrap();
+                    let (time, seen, counts) = read(auto(), device, bytes);
+                    let context = format!("{device:?}, {bytes}: {time:?} {all:?} {counts:?}");
+                    // What a tenth of a read takes to be used is all that may be lost.
+                    assert!(time <= best + THINK / 10, "{context}");
+                    assert_eq!(seen.demand_requests, 1, "{context}");
+                    assert_eq!(seen.ahead_bytes, (bytes - READ).next_multiple_of(4096));
+                }
             }
         }
     }
+}
+
+/// Where mounting has shown how far the server is, the beginning is shorter than with any fixed
+/// window.
+#[test]
+fn a_latency_that_is_known_makes_the_beginning_shorter() {
+    for milliseconds in [10, 50, 200] {
+        let latency = Duration::from_millis(milliseconds);
+        let device = Device::far(latency, 10_000_000_000);
+        let all = FIXED.map(|count| whole_file_of_a_mount(fixed(count), device, 64 * MIB).0);
+        let best = all.into_iter().min().unwrap();
+        let (time, _, counts) = whole_file_of_a_mount(auto(), device, 64 * MIB);
+        assert!(time + latency / 4 < best, "{time:?} {all:?} {counts:?}");
+    }
+    // Near, there is no reason for longer windows.
+    let device = Device::far(Duration::from_micros(100), 10_000_000_000);
+    let counts = [whole_file, whole_file_of_a_mount].map(|read| read(auto(), device, 64 * MIB).2);
+    assert_eq!(counts[0], counts[1]);
 }
 
 /// Four round trips and the bytes; a window that grows by eighths needs more than twenty.

@@ -243,7 +243,7 @@ impl Adaptive {
     fn forward(&self, start: u64, position: u64, touch: &Touch, skipped: Option<usize>) -> Place {
         let request = touch.end - touch.offset;
         let request = request.max(touch.offset.saturating_sub(start));
-        let mut stream = Stream::new(start, position, request, touch.learnt, &self.settings);
+        let mut stream = Stream::new(start, position, request, touch.far(), &self.settings);
         if let Some(Place::Forward(old)) = skipped.and_then(|index| self.places.get(index)) {
             stream.inherit(old);
         }
@@ -259,7 +259,7 @@ impl Adaptive {
             ..*touch
         };
         let start = self.mirror(&whole).offset;
-        let stream = Stream::new(start, start, end - offset, touch.learnt, &self.mirrored);
+        let stream = Stream::new(start, start, end - offset, touch.far(), &self.mirrored);
         self.settle(Place::Backward(stream), None, &whole)
     }
 
@@ -270,8 +270,8 @@ impl Adaptive {
             (true, false) => {
                 let position = self.mirrored.length_bytes - touch.end;
                 let request = touch.end - touch.offset;
-                let learnt = touch.learnt;
-                let stream = Stream::new(position, position, request, learnt, &self.mirrored);
+                let far = touch.far();
+                let stream = Stream::new(position, position, request, far, &self.mirrored);
                 Place::Backward(stream)
             }
             (false, _) => Place::Strided(Stride::new(touch.offset, delta, length)),

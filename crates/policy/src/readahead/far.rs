@@ -29,10 +29,14 @@
 //!   more than 4 MiB ahead for that reason. (28 MiB were, for the first half millisecond.)
 //! - A window is never longer than eight times what the stream has read: who reads a little wastes
 //!   little.
+//! - Before any stream has needed anything, a way is taken to carry 10 Gbit/s: where eight times
+//!   what that is in the time of an answer is more than the usual distance, the device is far.
+//!   Mounting asks a server a few things, so that its latency is known at the first read.
 //! - The device keeps what its streams needed, with the latency at which they needed it. A stream
 //!   that begins on a device known to be far begins with eight times its request instead of four,
-//!   and when it goes on it may go to 32 times what it has read without having been late. Waste and
-//!   refused memory halve what was learnt, and a stream that has met them grows by eighths only.
+//!   and where others have needed it, it may go to 32 times what it has read when it goes on,
+//!   without having been late. Waste and refused memory halve what was learnt, and a stream that
+//!   has met them grows by eighths only.
 //!
 //! # Weaknesses
 //!
@@ -47,6 +51,14 @@ use super::settings::FAR_TIMES;
 /// asked for, fills a way of 34 gigabits.
 const RATE_MAX: u64 = 512 << 20;
 const NANOSECONDS: u128 = 1_000_000_000;
+/// What a way is taken to carry that nobody has read over yet.
+const BYTES_PER_SECOND: u128 = 1_250_000_000;
+
+/// Which distance a stream may need at this latency, as long as none has shown it.
+pub(super) fn supposed(latency: Duration) -> u64 {
+    let way = latency.as_nanos() * BYTES_PER_SECOND / NANOSECONDS;
+    u64::try_from(way * u128::from(FAR_TIMES)).unwrap_or(u64::MAX)
+}
 
 /// Where a stream was when it had to wait last.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +173,13 @@ mod tests {
         let second = Duration::from_secs(1);
         assert_eq!(pace.rate(2 << 20, milli, milli), Some((2 << 20) * 1000));
         assert_eq!(pace.rate(2 << 20, milli, second), None);
+    }
+
+    #[test]
+    fn a_way_of_a_millisecond_is_long() {
+        assert_eq!(supposed(Duration::from_micros(100)), 1_000_000);
+        assert_eq!(supposed(Duration::from_millis(1)), 10_000_000);
+        assert_eq!(supposed(Duration::MAX), u64::MAX);
     }
 
     #[test]

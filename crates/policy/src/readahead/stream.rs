@@ -25,7 +25,7 @@
 //!   does not pay, it ends (`gain.rs`).
 //! - Where windows go by blocks (`block_bytes`), the next block is asked for when the reader enters
 //!   one, so that exactly a distance lies between the end of that one and the window's. There the
-//!   distance of a stream that has not grown yet is four times what the stream has read.
+//!   distance of a stream that has not grown yet is four times what it has read in order.
 //! - Waste above 1/4 of what was judged lately halves the distance and ends the doubling; so does
 //!   refused memory. Then only being late lets it grow again.
 //! - A miss inside the window means the rest of it is gone (evicted or refused): the window begins
@@ -40,6 +40,7 @@
 //!   has no bound, and its distance begins small again. Straight on means that no other access was
 //!   told in between; where several readers take turns that cannot be seen, and the second crossing
 //!   counts.
+//! - Until a stream is proven, touches that need not be its reader's change nothing (`order.rs`).
 //! - A budget too small for half a batch puts the step off to the middle of what is left, unless
 //!   little is left.
 //!
@@ -58,10 +59,13 @@ use std::time::Duration;
 
 mod distance;
 mod gain;
+mod order;
 
+use self::distance::first_far;
 use self::gain::Gain;
-use super::far::Pace;
-use super::settings::{FAR_TIMES, HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
+use self::order::Order;
+use super::far::{Pace, supposed};
+use super::settings::{HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
 use super::{AccessKind, Counts};
 
 /// A part of a file and how it was found, in the space of the stream.
@@ -80,6 +84,13 @@ pub(super) struct Touch {
     pub(super) latency: Option<Duration>,
     /// The distance that streams of this device have needed.
     pub(super) learnt: u64,
+}
+
+impl Touch {
+    /// The distance that a stream of this device may need.
+    pub(super) fn far(&self) -> u64 {
+        self.latency.map_or(0, supposed).max(self.learnt)
+    }
 }
 
 /// What a stream wants after a touch.
@@ -119,6 +130,11 @@ pub(super) struct Stream {
     late_until: u64,
     /// When its first read was told.
     began: Option<Duration>,
+    /// Bytes that were read in order, as far as touches show it.
+    ordered: u64,
+    /// What shows that it is no chance (`order.rs`), and when that was seen last.
+    proof: u8,
+    last_proof: Duration,
     pace: Option<Pace>,
     gain: Gain,
     /// The distance was once too long for the memory there is.
@@ -138,22 +154,18 @@ const CROSSINGS_MAX: u8 = 2;
 const UNBOUND_PAGES: u64 = 4;
 
 impl Stream {
-    /// A stream that began at `start`, is now at `position`, and reads `request` bytes at a time.
+    /// A stream that began at `start`, is now at `position`, and reads `request` bytes at a time
+    /// from a device that may need a distance of `far`.
     pub(super) fn new(
         start: u64,
         position: u64,
         request: u64,
-        learnt: u64,
+        far: u64,
         settings: &Settings,
     ) -> Self {
         let grown = settings.distance_bytes_grown();
         let first = request.saturating_mul(START_REQUESTS).min(grown);
-        let far = request.saturating_mul(FAR_TIMES).min(learnt);
-        let first = if learnt > grown {
-            first.max(far)
-        } else {
-            first
-        };
+        let first = first.max(first_far(request, far, settings));
         let first = first.max(request.saturating_mul(START_REQUESTS / 2));
         let distance = up(first, settings.page_bytes);
         Self {
@@ -168,6 +180,9 @@ impl Stream {
             doubling: true,
             late_until: 0,
             began: None,
+            ordered: position.saturating_sub(start),
+            proof: 0,
+            last_proof: Duration::ZERO,
             pace: None,
             gain: Gain::default(),
             squeezed: false,
@@ -213,7 +228,8 @@ impl Stream {
         }
         let hole = offset - self.window_end;
         let near = hole <= settings.reorder_bytes && hole <= (end - self.position) / HOLE_DIVISOR;
-        near.then_some(Relation::Skip(hole))
+        let by_chance = !self.is_proven() && self.order(touch, settings) == Order::Anywhere;
+        (near && !by_chance).then_some(Relation::Skip(hole))
     }
 
     /// Takes a touch that belongs to the stream, and says what to do.
@@ -226,6 +242,10 @@ impl Stream {
         if touch.now.saturating_sub(self.last_used) > settings.idle_forget {
             self.distance = self.distance.min(settings.distance_bytes_grown());
         }
+        let order = self.order(touch, settings);
+        if order == Order::Anywhere && !self.is_proven() {
+            return self.pass_over(touch, settings);
+        }
         let straight = self.last_used >= touch.previous;
         self.last_used = touch.now;
         if touch.end <= self.position {
@@ -234,6 +254,10 @@ impl Stream {
         self.cross(straight, touch, settings, counts);
         self.began.get_or_insert(touch.now);
         self.pace.get_or_insert(Pace::new(self.position, touch.now));
+        self.prove(order, straight, touch);
+        if self.began == Some(touch.now) {
+            self.begin_far(touch, settings);
+        }
         self.position = touch.end;
         let missed = touch.kind == AccessKind::Miss;
         let late = (missed && !self.pressed) || touch.kind == AccessKind::Late;

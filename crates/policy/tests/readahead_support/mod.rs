@@ -119,6 +119,11 @@ impl Model {
         }
     }
 
+    /// What the device takes at least is known before the first read.
+    pub fn know_latency(&mut self) {
+        self.least = Some((self.device.latency, Duration::ZERO));
+    }
+
     pub fn counts(&self) -> Counts {
         self.policy.counts()
     }

@@ -9,7 +9,23 @@ use super::super::settings::{
 use super::gain::Growth;
 use super::{Stream, Touch};
 
+/// The first distance on a device that may need one of `far`; 0 when that is not long.
+pub(super) fn first_far(request: u64, far: u64, settings: &Settings) -> u64 {
+    let far = far.min(settings.distance_bytes_max);
+    if far > settings.distance_bytes_grown() {
+        request.saturating_mul(FAR_TIMES).min(far)
+    } else {
+        0
+    }
+}
+
 impl Stream {
+    /// Takes the parts of the first read for one request, where the device is far.
+    pub(super) fn begin_far(&mut self, touch: &Touch, settings: &Settings) {
+        let first = first_far(self.ordered, touch.far(), settings);
+        self.distance = self.distance.max(up(first, settings.page_bytes));
+    }
+
     /// Grows the distance because read-ahead was late.
     pub(super) fn grow(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         let grown = settings.distance_bytes_grown();
@@ -81,7 +97,7 @@ impl Stream {
 
     /// So many times what the stream has read.
     fn read_times(&self, times: u64) -> u64 {
-        (self.position - self.start.min(self.position)).saturating_mul(times)
+        self.ordered.saturating_mul(times)
     }
 
     /// The distance of a stream that has not come to what is usual, or to what others have learnt.

@@ -1,0 +1,107 @@
+//! Whether a stream is one: which of its touches go on where it was, and which may be chance.
+//!
+//! # Problem
+//!
+//! Of a thousand reads in random order among sixteen thousand blocks, two begin where another
+//! ended. So each makes a stream with a window, further reads fall into it, and a window that
+//! follows them grows like that of a reader: a file that is read at random is fetched whole.
+//!
+//! # Rule
+//!
+//! ```text
+//!       position         next page          page         window_end
+//!   -------|--------|--------|--------------|---------------|------> offset
+//!         [ next ]         [ page ]    [ anywhere ]      [ page ]
+//! ```
+//!
+//! Who reads on touches the byte at the position, or, as hits are not told, goes over the beginning
+//! of a page or over the end of the window. A read that finds its bytes on their way may have
+//! overtaken one other. All others hit anywhere: of reads of 4 KiB by chance 15 in 16, and a window
+//! has few pages that are told.
+//!
+//! A touch in order proves something, and more when nobody has read elsewhere since the last one:
+//! two such touches prove a stream, or four among others. Each one anywhere takes some of it back.
+//! As long as a stream is not proven
+//!
+//! - what hits anywhere changes nothing but the place of the marker: who reads on from there shows
+//!   it at the next page;
+//! - what lies between the position and a page does not count as read, so that the distance stays
+//!   what the first request asks for.
+//!
+//! # Weaknesses
+//!
+//! Who leaves out the beginning of each page is not read ahead of for longer than one window.
+
+use super::super::settings::{Settings, up};
+use super::{AccessKind, Step, Stream, Touch};
+
+/// How a touch goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// At the position, or behind a read that was overtaken.
+    Next,
+    /// Over the beginning of a page, or the end of the window.
+    Page,
+    /// Neither.
+    Anywhere,
+}
+
+/// What proves a stream.
+const PROOF_MIN: u8 = 4;
+/// A touch in order that comes straight after the one before.
+const PROOF_STRAIGHT: u8 = 2;
+/// One after accesses elsewhere: of other readers, or of one who reads anywhere.
+const PROOF: u8 = 1;
+
+impl Stream {
+    /// How a touch goes on with this stream.
+    pub(super) fn order(&self, touch: &Touch, settings: &Settings) -> Order {
+        let length = touch.end - touch.offset;
+        let overtakes = touch.kind == AccessKind::Late;
+        let hole = if overtakes { length } else { 0 };
+        let next = self.position.saturating_add(hole);
+        let page = up(touch.offset, settings.page_bytes);
+        let goes_on = touch.offset <= self.window_end && touch.end > self.window_end;
+        match () {
+            () if touch.offset <= next => Order::Next,
+            () if goes_on || page < touch.end => Order::Page,
+            () => Order::Anywhere,
+        }
+    }
+
+    /// Whether a touch anywhere in its window may be the reader's.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proof >= PROOF_MIN
+    }
+
+    /// Counts a touch that is about to move the position.
+    pub(super) fn prove(&mut self, order: Order, is_straight: bool, touch: &Touch) {
+        let is_later = self.began < Some(touch.now) && self.last_proof < touch.now;
+        if order == Order::Anywhere {
+            self.proof = self.proof.saturating_sub(PROOF_STRAIGHT);
+        } else if is_later {
+            let proof = if is_straight { PROOF_STRAIGHT } else { PROOF };
+            self.proof = (self.proof + proof).min(PROOF_MIN);
+            self.last_proof = touch.now;
+        }
+        let from = match order {
+            Order::Next => self.position,
+            Order::Page if self.is_proven() => self.position,
+            Order::Page | Order::Anywhere => touch.offset,
+        };
+        self.ordered = self.ordered.saturating_add(touch.end - from.min(touch.end));
+    }
+
+    /// It may be chance. Who reads on from there shows it at the next page.
+    pub(super) fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Step {
+        if touch.kind != AccessKind::Marker {
+            return Step::default();
+        }
+        self.marker = None;
+        let next = up(touch.end, settings.page_bytes);
+        if next < self.window_end {
+            return self.rearm(next);
+        }
+        Step::default()
+    }
+}

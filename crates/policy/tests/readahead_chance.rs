@@ -1,0 +1,119 @@
+//! Reads in random order among so few blocks that some are next to others by chance, in virtual
+//! time: exact counts.
+
+#![allow(clippy::unwrap_used)]
+
+mod readahead_support;
+
+use std::time::Duration;
+
+use pagewell_policy::readahead::{Adaptive, Counts, Settings};
+use readahead_support::{Device, KIB, MIB, Model, Random, Seen};
+
+/// Reads of a run, and bytes of one.
+const READS: usize = 1024;
+const READ: u64 = 4 * KIB;
+/// What clients ask for at a time.
+const BLOCK: u64 = 64 * KIB;
+/// Blocks of the file.
+const FILES: [u64; 2] = [16_384, 65_536];
+const SEEDS: u64 = 300;
+/// One part in this many is what calls may differ: 1.5 %.
+const MORE_DIVISOR: u64 = 66;
+const AHEAD_BYTES_MAX: u64 = 2 * MIB;
+
+/// As clients of NFS are set up.
+fn fixed(count: u64, length_bytes: u64) -> Settings {
+    Settings {
+        streams_max: 64,
+        distance_bytes_min: count * BLOCK,
+        distance_bytes_max: count * BLOCK,
+        batch_bytes_min: BLOCK,
+        block_bytes: Some(BLOCK),
+        file_alignment_bytes: Some(1 << 40),
+        ..Settings::flash(length_bytes)
+    }
+}
+
+fn auto(length_bytes: u64) -> Settings {
+    Settings {
+        distance_bytes_min: 4 * MIB,
+        distance_bytes_max: 64 * MIB,
+        ..fixed(1, length_bytes)
+    }
+}
+
+fn reads(settings: Settings, seed: u64) -> (u64, Seen, Counts) {
+    let length = settings.length_bytes;
+    let device = Device::far(Duration::from_millis(1), 1_000_000_000);
+    let mut model = Model::new(Box::new(Adaptive::new(settings)), length, 1 << 30, device);
+    model.bound = Some(length);
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut blocks: Vec<u64> = (0..length / READ).collect();
+    let mut now = Duration::ZERO;
+    for index in 0..READS {
+        let left = (blocks.len() - index) as u64;
+        let other = index + usize::try_from(random.below(left)).unwrap();
+        blocks.swap(index, other);
+        now = model.read(blocks[index] * READ, READ, now) + Duration::from_micros(5);
+    }
+    let calls = model.seen.demand_requests + model.seen.ahead_bytes.div_ceil(BLOCK);
+    (calls, model.seen, model.counts())
+}
+
+/// What a run of so many seeds may cost more than with a read-ahead of one block, the worst of them,
+/// and what may be fetched for nothing.
+fn check(name: &str, of: impl Fn(u64) -> Settings) {
+    for blocks in FILES {
+        let length = blocks * READ;
+        let mut streams = 0;
+        for seed in 1..=SEEDS {
+            let (one, ..) = reads(fixed(1, length), seed);
+            let (calls, seen, counts) = reads(of(length), seed);
+            let context =
+                format!("{name}, {blocks}, seed {seed}: {one} {calls} {seen:?} {counts:?}");
+            let more = calls.abs_diff(one);
+            assert!(more * MORE_DIVISOR <= one, "{context}");
+            assert!(seen.ahead_bytes <= AHEAD_BYTES_MAX, "{context}");
+            streams += counts.streams;
+        }
+        // Without streams by chance there is nothing to be seen here.
+        assert!(streams > SEEDS / 4, "{name}, {blocks}: {streams}");
+    }
+}
+
+#[test]
+fn eight_blocks_ahead_cost_random_reads_no_more_than_one() {
+    check("8", |length| fixed(8, length));
+}
+
+#[test]
+fn windows_that_adapt_cost_random_reads_no_more_than_one_block() {
+    check("auto", auto);
+}
+
+/// A stream among reads elsewhere is found all the same, and has its window after a few of them.
+#[test]
+fn a_reader_among_random_ones_is_read_ahead_of() {
+    let length = FILES[1] * READ;
+    let device = Device::far(Duration::from_millis(1), 1_000_000_000);
+    let policy = Box::new(Adaptive::new(auto(2 * length)));
+    let mut model = Model::new(policy, 2 * length, 1 << 30, device);
+    let (mut random, mut now) = (Random(5), Duration::ZERO);
+    for at in (0..16 * MIB).step_by(16 << 10) {
+        now = model.read(at, 16 * KIB, now) + Duration::from_micros(50);
+        now = model.read(length + random.below(FILES[1]) * READ, READ, now);
+    }
+    let counts = model.counts();
+    // Of what is read in order all but the first read is there or on its way.
+    assert!(
+        model.seen.demand_requests <= 1 + 1024,
+        "{:?} {counts:?}",
+        model.seen
+    );
+    assert!(
+        model.seen.ahead_bytes >= 16 * MIB - 16 * KIB,
+        "{:?}",
+        model.seen
+    );
+}
