@@ -118,9 +118,14 @@ impl Object {
         let streams = settings.streams(length_bytes, unit_bytes, &geometry);
         let elevator = settings.elevator(&options, &geometry, request_bytes_max);
         let dirty_bytes_max = core.dirty_bytes_max(settings.dirty_bytes_max);
+        let keeps = device.keeps_until_flush();
+        let queue = Queue::new(device, elevator);
+        if let Some(latency) = settings.latency {
+            queue.note_latency(latency);
+        }
         let object = Arc::new(Self {
-            number: core.number_object(device.keeps_until_flush()),
-            keeps: device.keeps_until_flush(),
+            number: core.number_object(keeps),
+            keeps,
             length_bytes,
             unit_bytes,
             block_bytes,
@@ -143,7 +148,7 @@ impl Object {
                 dirty_bytes_max,
                 request_bytes_max,
             )),
-            queue: Arc::new(Queue::new(device, elevator)),
+            queue: Arc::new(queue),
             settings,
             core,
         });

@@ -100,6 +100,9 @@ pub struct OpenOptions {
     /// Files lie at multiples of so many bytes, and only there; `None`: nobody knows. A read of the
     /// first byte of one brings its first page and is taken for the beginning of a stream.
     pub file_alignment_bytes: Option<u64>,
+    /// How long the device takes to answer at least, where that is known before the first read:
+    /// mounting has asked a server. `None`: the first reads show it.
+    pub latency: Option<Duration>,
 }
 
 impl OpenOptions {
@@ -115,6 +118,7 @@ impl OpenOptions {
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
             file_alignment_bytes: None,
+            latency: None,
         }
     }
 

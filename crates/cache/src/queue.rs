@@ -271,7 +271,7 @@ impl Queue {
             .first()
             .is_some_and(|(_, fetch)| fetch.operation == Operation::Write);
         if !is_write && outcome.transferred_bytes > 0 {
-            self.note_latency(sent);
+            self.note_latency(self.origin.elapsed().saturating_sub(sent));
         }
         let bytes = if is_write {
             &CACHE_WRITE_OUT_BYTES
@@ -310,11 +310,10 @@ impl Queue {
         self.pump();
     }
 
-    /// A read that was sent then has been answered.
-    fn note_latency(&self, sent: Duration) {
+    /// The device has answered after so long.
+    pub(crate) fn note_latency(&self, took: Duration) {
         let mut state = lock(&self.state);
-        let now = self.origin.elapsed();
-        state.latency.note(now.saturating_sub(sent), now);
+        state.latency.note(took, self.origin.elapsed());
         let least = state.latency.least().unwrap_or_default().as_nanos();
         let least = u64::try_from(least).unwrap_or(u64::MAX);
         self.least_latency.store(least, Ordering::Relaxed);

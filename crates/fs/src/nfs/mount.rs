@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadWindows};
 use pagewell_sunrpc::client::{
@@ -42,6 +42,8 @@ struct Volume {
     filesystem_id: u64,
     information: FsinfoOk,
     limits: Limits,
+    /// The least time of an answer: there is a first read whose window depends on it.
+    latency: Duration,
 }
 
 impl NfsFileSystem {
@@ -136,7 +138,8 @@ impl NfsFileSystem {
             losses: AtomicU64::new(0),
             reads_waited_for: AtomicU64::new(0),
         });
-        let open = open_options(device, options.read_ahead, remote.read_bytes);
+        let mut open = open_options(device, options.read_ahead, remote.read_bytes);
+        open.latency = Some(volume.latency);
         let device = Arc::new(RemoteDevice {
             remote: remote.clone(),
         });
@@ -244,6 +247,28 @@ fn transfer(asked: Option<u32>, (most, preferred): (u32, u32)) -> u32 {
     agreed - agreed % TRANSFER_BYTES_MIN
 }
 
+/// The least time that something took.
+struct Watch {
+    least: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            least: Duration::MAX,
+        }
+    }
+}
+
+impl Watch {
+    fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let result = call();
+        self.least = self.least.min(began.elapsed());
+        result
+    }
+}
+
 /// Why the server's description of the export cannot be had.
 #[derive(Debug, thiserror::Error)]
 enum VolumeError {
@@ -268,27 +293,32 @@ fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Vo
         procedure: procedure.name(),
         status,
     };
+    let mut watch = Watch::default();
     let number = Procedure::Fsinfo.number();
     let arguments = FsinfoArguments { root: handle };
-    let information = client.call(number, &credential, &arguments, whole::<FsinfoReply>)?;
+    let information =
+        watch.time(|| client.call(number, &credential, &arguments, whole::<FsinfoReply>))?;
     let information = information
         .value
         .map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
     let number = Procedure::Getattr.number();
     let arguments = GetattrArguments { object: handle };
-    let attributes = client.call(number, &credential, &arguments, whole::<GetattrReply>)?;
+    let attributes =
+        watch.time(|| client.call(number, &credential, &arguments, whole::<GetattrReply>))?;
     let attributes = attributes
         .value
         .map_err(|failure| refused(Procedure::Getattr, failure.status))?;
     let number = Procedure::Pathconf.number();
     let arguments = PathconfArguments { object: handle };
-    let pathconf = client.call(number, &credential, &arguments, whole::<PathconfReply>)?;
+    let pathconf =
+        watch.time(|| client.call(number, &credential, &arguments, whole::<PathconfReply>))?;
     let pathconf = pathconf.value.ok();
     let has = |bit| information.properties & bit != 0;
     let grain = information.time_grain;
     Ok(Volume {
         filesystem_id: attributes.attributes.filesystem_id,
         information,
+        latency: watch.least,
         limits: Limits {
             read_only: options.read_only,
             file_bytes_max: match information.file_bytes_max {
