@@ -28,7 +28,7 @@ const RANDOM_DIFFERENCE_MAX: f64 = 0.03;
 const NOISE: f64 = 0.03;
 /// Runs of each way to read. Where the server is near they are short, and other programs of the
 /// machine show in them.
-const REPEATS_NEAR: usize = 15;
+const REPEATS_NEAR: usize = 61;
 const REPEATS_FAR: usize = 5;
 /// Reads of a run in random order: few enough that of the pages of the file most are met once. Of
 /// a file that is read whole in random order, many a read is next to another by chance.
