@@ -16,9 +16,9 @@
 //! Where the reader is said to keep what he has read ([`CacheOptions::reader_keeps`]), what a
 //! stream has passed is given back although there is memory. Not at once: that a page was asked for
 //! is known before it is there and before it is delivered, so one part in [`LAG_SHARE`] of the
-//! cache waits. The names of as many pages as the cache has are remembered. When [`WANTED_PAGES`] of
-//! those have been fetched again, the reader does not keep them: nothing more is given back before
-//! memory is short.
+//! cache waits. The names of as many pages as the cache has are remembered. When [`WANTED_PAGES`]
+//! of those have been fetched again, the reader does not keep them: nothing more is given back
+//! before memory is short.
 //!
 //! ```text
 //!   passed ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on

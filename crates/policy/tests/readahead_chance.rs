@@ -61,8 +61,8 @@ fn reads(settings: Settings, seed: u64) -> (u64, Seen, Counts) {
     (calls, model.seen, model.counts())
 }
 
-/// What a run of so many seeds may cost more than with a read-ahead of one block, the worst of them,
-/// and what may be fetched for nothing.
+/// What a run of so many seeds may cost more than with a read-ahead of one block, the worst of
+/// them, and what may be fetched for nothing.
 fn check(name: &str, of: impl Fn(u64) -> Settings) {
     for blocks in FILES {
         let length = blocks * READ;

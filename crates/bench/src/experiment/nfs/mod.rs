@@ -7,10 +7,10 @@
 //!
 //! **Rule.** The same eight workloads over [`pagewell_fs::nfs`] against the project's own server in
 //! another process, or any server: as the report's client did it (blocks of 64 KiB, written when
-//! their end is reached or a second range of them becomes dirty; read-ahead of 1 or 8 blocks) and as
-//! it is here. Counted are calls by procedure, hits and misses, and processor time on both sides;
-//! the ends of every block that is read are compared with what was written. Then the same reads with
-//! a round trip added to each call, fixed read-ahead against `auto`.
+//! their end is reached or a second range of them becomes dirty; read-ahead of 1 or 8 blocks) and
+//! as it is here. Counted are calls by procedure, hits and misses, and processor time on both
+//! sides; the ends of every block that is read are compared with what was written. Then the same
+//! reads with a round trip added to each call, fixed read-ahead against `auto`.
 //!
 //! Known weaknesses: client and server share the processors of one machine, so that rates say
 //! little about two; processor time of the server is counted in clock ticks of 10 ms.

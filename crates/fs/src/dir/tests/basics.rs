@@ -66,7 +66,7 @@ fn reads_end_where_the_file_ends() {
             let files = &fixture.files;
             let reply = files.read(&waiting(&who), &empty, offset, count);
             let reply = reply.unwrap();
-            assert!(reply.payload.len() == 0 && reply.end_of_file, "{offset}");
+            assert!(reply.payload.is_empty() && reply.end_of_file, "{offset}");
         }
         let root = fixture.root();
         let read = |id| fixture.files.read(&waiting(&who), id, 0, 1).err();
