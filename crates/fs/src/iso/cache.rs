@@ -7,9 +7,12 @@
 //!
 //! The newest piece always stays, even when it alone is over the limit: a directory larger than
 //! the cache would otherwise be parsed again for every name looked up in it.
+//!
+//! A key is hashed once per use, with a secret: keys come from the image and would otherwise be
+//! chosen to collide. Its hash goes with it, to find the part and the slot.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pagewell_counters::Counter;
@@ -24,9 +27,9 @@ pub(super) struct Cache<K, V> {
 }
 
 struct Shard<K, V> {
-    slots: HashMap<K, Slot<V>>,
+    slots: HashMap<Hashed<K>, Slot<V>, BuildHasherDefault<HashGiven>>,
     /// All keys of `slots`, oldest first.
-    order: VecDeque<K>,
+    order: VecDeque<Hashed<K>>,
     bytes: usize,
 }
 
@@ -34,6 +37,37 @@ struct Slot<V> {
     value: Arc<V>,
     bytes: usize,
     used: bool,
+}
+
+/// A key and its hash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Hashed<K> {
+    hash: u64,
+    key: K,
+}
+
+impl<K> Hash for Hashed<K> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+/// Takes the one number it is given for the hash.
+#[derive(Default)]
+struct HashGiven(u64);
+
+impl Hasher for HashGiven {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only hashes are hashed, as numbers");
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl<K: Copy + Eq + Hash, V> Cache<K, V> {
@@ -46,7 +80,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
     ) -> Self {
         let shard = || {
             Mutex::new(Shard {
-                slots: HashMap::new(),
+                slots: HashMap::default(),
                 order: VecDeque::new(),
                 bytes: 0,
             })
@@ -62,7 +96,8 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 
     /// The piece at `key`, when it is there.
     pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
-        let mut shard = self.shard(key);
+        let key = self.hashed(key);
+        let mut shard = self.shard(&key);
         let found = shard.slots.get_mut(&key).map(|slot| {
             slot.used = true;
             slot.value.clone()
@@ -78,11 +113,12 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 
     /// Keeps `value`, which takes `bytes`, and gives it back; an equal key that came first wins.
     pub(super) fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
-        let mut shard = self.shard(key);
+        let value = Arc::new(value);
+        let key = self.hashed(key);
+        let mut shard = self.shard(&key);
         if let Some(slot) = shard.slots.get(&key) {
             return slot.value.clone();
         }
-        let value = Arc::new(value);
         let slot = Slot {
             value: value.clone(),
             bytes,
@@ -95,9 +131,14 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         value
     }
 
-    fn shard(&self, key: K) -> std::sync::MutexGuard<'_, Shard<K, V>> {
-        #[allow(clippy::cast_possible_truncation)] // any bits will do
-        let index = self.hasher.hash_one(key) as usize % self.shards.len();
+    fn hashed(&self, key: K) -> Hashed<K> {
+        let hash = self.hasher.hash_one(key);
+        Hashed { hash, key }
+    }
+
+    fn shard(&self, key: &Hashed<K>) -> std::sync::MutexGuard<'_, Shard<K, V>> {
+        // Bits in the middle: the map takes the lowest ones and the highest ones.
+        let index = (key.hash >> 40) as usize % self.shards.len();
         // A panic cannot leave a shard half changed: there is no call out of this module.
         self.shards[index]
             .lock()

@@ -1,6 +1,7 @@
 //! [`FileSystem`] for an image.
 
 use super::file_id::Object;
+use super::group::Found;
 use super::tree::{Tree, TreeKind};
 use super::{IsoFileSystem, read};
 use crate::access;
@@ -14,8 +15,9 @@ const COOKIE_SELF: u64 = 1;
 const COOKIE_PARENT: u64 = 2;
 
 impl IsoFileSystem {
-    fn entry(&self, object: Object, directory: u64, may_block: bool) -> Result<Entry> {
-        let node = self.tree.enter(object, directory, may_block)?;
+    /// An object found in `directory`, near the one before it.
+    fn entry(&self, object: Object, near: &mut Option<Found>, place: (u64, bool)) -> Result<Entry> {
+        let node = self.tree.enter_next(object, near, place)?;
         Ok(Entry {
             id: self.tree.id_of(object),
             attributes: node.attributes,
@@ -52,7 +54,7 @@ impl Listing<'_> {
         name: &[u8],
         cookie: u64,
         file_id: u64,
-        examine: impl Fn(bool) -> Result<Entry>,
+        examine: impl FnOnce(bool) -> Result<Entry>,
     ) -> Result<Step> {
         let entry = if self.with_attributes {
             match examine(self.may_block) {
@@ -96,12 +98,13 @@ impl Listing<'_> {
         let names = iso.tree.directory(position, self.may_block)?;
         let first = usize::try_from(cookie.saturating_sub(COOKIE_PARENT)).unwrap_or(usize::MAX);
         let rest = names.items().get(first..).unwrap_or(&[]);
+        let mut near = None;
         for (item, at) in rest
             .iter()
             .zip(cookie.max(COOKIE_PARENT).saturating_add(1)..)
         {
             let object = names.object_of(item);
-            let examine = |may_block| iso.entry(object, position, may_block);
+            let examine = |may_block| iso.entry(object, &mut near, (position, may_block));
             if let Step::Stop = self.give(names.name_of(item), at, item.file_id, examine)? {
                 return Ok(false);
             }
@@ -160,7 +163,8 @@ impl FileSystem for IsoFileSystem {
             (_, Object::Directory(position)) => {
                 let names = self.tree.directory(position, call.may_block)?;
                 let item = names.find(name).ok_or(Error::NotFound)?;
-                self.entry(names.object_of(item), position, call.may_block)
+                let place = (position, call.may_block);
+                self.entry(names.object_of(item), &mut None, place)
             }
             _ => Err(Error::NotFound),
         }

@@ -14,7 +14,7 @@
 //! ```text
 //! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read
 //!                          |          |                  |
-//!                        cache      record, susp, rock_ridge, joliet, names, time
+//!                     group, cache  record, susp, rock_ridge, joliet, names, time
 //! ```
 //!
 //! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
@@ -29,6 +29,7 @@ mod descriptor;
 mod directory;
 mod file_id;
 mod filesystem;
+mod group;
 mod joliet;
 mod names;
 mod node;

@@ -29,6 +29,44 @@ pub(super) struct Section {
     pub(super) interleave: Option<(u8, u8)>,
 }
 
+/// The extents of one object, in order. Nearly all objects have one, which is kept in place.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Sections {
+    #[default]
+    None,
+    One([Section; 1]),
+    Many(Vec<Section>),
+}
+
+impl Sections {
+    fn push(&mut self, section: Section) {
+        match self {
+            Self::None => *self = Self::One([section]),
+            Self::One([first]) => *self = Self::Many(vec![*first, section]),
+            Self::Many(sections) => sections.push(section),
+        }
+    }
+
+    /// Bytes outside of this value.
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Many(sections) => sections.len() * size_of::<Section>(),
+            Self::None | Self::One(_) => 0,
+        }
+    }
+}
+
+impl std::ops::Deref for Sections {
+    type Target = [Section];
+    fn deref(&self) -> &[Section] {
+        match self {
+            Self::None => &[],
+            Self::One(section) => section,
+            Self::Many(sections) => sections,
+        }
+    }
+}
+
 /// One object of a directory as recorded: a record, or a run of records.
 pub(super) struct Recorded {
     /// Offset of the (first) record in the directory.
@@ -38,7 +76,7 @@ pub(super) struct Recorded {
     /// What Rock Ridge says, in a tree that has it.
     pub(super) rock_ridge: Option<RockRidge>,
     /// Data, in order; one for a directory.
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Sections,
     /// Why the data cannot be read, if it cannot.
     pub(super) defect: Option<&'static str>,
 }
@@ -59,7 +97,7 @@ pub(super) enum RecordedKind {
 pub(super) struct Node {
     pub(super) attributes: Attributes,
     /// Data of a regular file.
-    pub(super) sections: Vec<Section>,
+    pub(super) sections: Sections,
     /// Target of a symbolic link; `None` when it is damaged or this is none.
     pub(super) target: Option<Vec<u8>>,
     /// Why the data cannot be read, if it cannot.
@@ -74,10 +112,7 @@ pub(super) struct Node {
 impl Node {
     /// Bytes it takes in memory, nearly.
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.sections.len() * size_of::<Section>()
-            + self.target.as_ref().map_or(0, Vec::len)
-            + 64
+        size_of::<Self>() + self.sections.memory_bytes() + self.target.as_ref().map_or(0, Vec::len)
     }
 }
 
@@ -108,7 +143,7 @@ impl ObjectReader<'_> {
         let mut recorded = Recorded {
             offset,
             rock_ridge: self.rock_ridge(&record)?,
-            sections: Vec::new(),
+            sections: Sections::None,
             defect: None,
             record,
         };

@@ -160,6 +160,11 @@ impl<'a> RecordCursor<'a> {
         Ok(None)
     }
 
+    /// Where the next record begins in the directory, or the padding before it.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// Makes the record at `offset` the next one.
     pub(super) fn rewind(&mut self, offset: u64) {
         self.offset = offset;

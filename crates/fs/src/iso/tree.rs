@@ -12,6 +12,8 @@
 //! can still show a directory in two places; that is a long walk, not an endless one, as a client
 //! sees the same identifier again.
 
+mod objects;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pagewell_counters::names::{
@@ -20,15 +22,16 @@ use pagewell_counters::names::{
 
 use super::cache::Cache;
 use super::directory::{Directory, ItemKind};
-use super::file_id::{Object, RecordPlace, decode, encode};
+use super::file_id::{Object, decode, encode};
+use super::group::{Found, Group};
 use super::joliet;
 use super::names::{Name, plain, rock_ridge};
-use super::node::{Node, ObjectReader, Recorded, RecordedKind, Shown, attributes};
-use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
+use super::node::{ObjectReader, Recorded, RecordedKind, Shown};
+use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
 use super::volume::{SECTOR_BYTES, Volume, Window};
-use crate::{Error, FileId, FileType, Result};
+use crate::{Error, FileId, Result};
 
 /// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
@@ -73,7 +76,7 @@ pub(super) struct Tree {
     root_length: u32,
     skips: Option<Skips>,
     shown: Shown,
-    nodes: Cache<Object, Node>,
+    groups: Cache<Object, Group>,
     directories: Cache<u64, Directory>,
     /// Held while a large directory is parsed.
     large: Mutex<()>,
@@ -94,7 +97,7 @@ impl Tree {
             root_length: root.data_length(&volume),
             skips,
             shown,
-            nodes: Cache::new(
+            groups: Cache::new(
                 NODE_CACHE_BYTES,
                 NODE_CACHE_SHARDS,
                 &ISO_NODE_HITS,
@@ -116,14 +119,14 @@ impl Tree {
     }
 
     /// The object an identifier names; [`Error::Stale`] when there is none at its place.
-    pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, Arc<Node>)> {
+    pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, Found)> {
         let object = decode(self.volume.identity, self.kind, id)?;
         let node = self.node(object, may_block)?.ok_or(Error::Stale)?;
         Ok((object, node))
     }
 
     /// The object at a place that a directory names.
-    pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<Arc<Node>> {
+    pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<Found> {
         self.node(object, may_block)?.ok_or_else(|| match object {
             Object::Directory(position) => self.volume.fault(position, "no directory there"),
             Object::File(place) | Object::EmptyDirectory(place) => self
@@ -133,12 +136,7 @@ impl Tree {
     }
 
     /// [`Self::examine`] for an object found by name in `directory`: refuses circles.
-    pub(super) fn enter(
-        &self,
-        object: Object,
-        directory: u64,
-        may_block: bool,
-    ) -> Result<Arc<Node>> {
+    pub(super) fn enter(&self, object: Object, directory: u64, may_block: bool) -> Result<Found> {
         if let Object::Directory(child) = object {
             self.refuse_circle(child, directory, may_block)?;
         }
@@ -168,135 +166,19 @@ impl Tree {
         Ok(self.directories.insert(position, directory, bytes))
     }
 
-    fn node(&self, object: Object, may_block: bool) -> Result<Option<Arc<Node>>> {
-        if let Some(found) = self.nodes.get(object) {
-            return Ok(Some(found));
-        }
-        let node = match object {
-            Object::Directory(position) => self.directory_node(position, may_block)?,
-            Object::File(place) => self.record_node(place, RecordedKind::File, may_block)?,
-            Object::EmptyDirectory(place) => {
-                self.record_node(place, RecordedKind::EmptyDirectory, may_block)?
-            }
-        };
-        Ok(node.map(|node| {
-            let bytes = node.memory_bytes();
-            self.nodes.insert(object, node, bytes)
-        }))
-    }
-
-    /// The directory whose own record is at `position`; `None` when no such record is there.
-    fn directory_node(&self, position: u64, may_block: bool) -> Result<Option<Node>> {
-        let volume = &self.volume;
-        let there = volume.length_bytes.saturating_sub(position);
-        let mut reader = self.reader(position, (there.min(SECTOR_BYTES as u64), 0), may_block);
-        let Some((0, own)) = reader.cursor.next()? else {
-            return Ok(None);
-        };
-        let is_root = position == self.root;
-        let refers_to_itself = own.data_position(volume) == position;
-        if own.identifier() != IDENTIFIER_SELF || !(refers_to_itself || is_root) {
-            return Ok(None);
-        }
-        let length = if refers_to_itself {
-            own.data_length(volume)
-        } else {
-            self.root_length
-        };
-        let found = self.own_rock_ridge(&own, is_root, &mut reader)?;
-        let mut shape = attributes(
-            volume,
-            &own,
-            found.as_ref(),
-            self.shown,
-            (position, u64::from(length)),
-        );
-        shape.file_type = FileType::Directory;
-        shape.size = u64::from(length);
-        let parent = match reader.cursor.next()? {
-            _ if is_root => self.root,
-            Some((_, second)) if second.identifier() == IDENTIFIER_PARENT => {
-                let moved = self.own_rock_ridge(&second, false, &mut reader)?;
-                moved
-                    .and_then(|found| found.parent)
-                    .map_or(second.data_position(volume), |block| {
-                        volume.block_position(block)
-                    })
-            }
-            _ => position,
-        };
-        Ok(Some(Node {
-            attributes: shape,
-            sections: Vec::new(),
-            target: None,
-            defect: None,
-            compressed: false,
-            parent,
-        }))
-    }
-
-    fn own_rock_ridge(
+    /// [`Self::enter`] for one object after the other: from `near`, the one before, when it is
+    /// there, and leaves it there.
+    pub(super) fn enter_next<'a>(
         &self,
-        record: &Record,
-        is_root: bool,
-        reader: &mut ObjectReader<'_>,
-    ) -> Result<Option<RockRidge>> {
-        let Some(skips) = self.skips else {
-            return Ok(None);
-        };
-        let skip = if is_root { skips.root } else { skips.others };
-        let area = record.system_use().get(skip..).unwrap_or(&[]);
-        RockRidge::read(area, &mut reader.continuation).map(Some)
-    }
-
-    /// The object whose record is at `place`; `None` when no such object is there.
-    fn record_node(
-        &self,
-        place: RecordPlace,
-        kind: RecordedKind,
-        may_block: bool,
-    ) -> Result<Option<Node>> {
-        let Some(parent) = self.node(Object::Directory(place.directory), may_block)? else {
-            return Ok(None);
-        };
-        let length = parent.attributes.size;
-        let Some(offset) = place.position.checked_sub(place.directory) else {
-            return Ok(None);
-        };
-        if offset >= length || !self.volume.contains(place.directory, length) {
-            return Ok(None);
+        object: Object,
+        near: &'a mut Option<Found>,
+        (directory, may_block): (u64, bool),
+    ) -> Result<&'a Found> {
+        if !near.as_mut().is_some_and(|near| near.go_on_to(object)) {
+            *near = None;
+            *near = Some(self.enter(object, directory, may_block)?);
         }
-        let mut reader = self.reader(place.directory, (length, offset), may_block);
-        let Some(recorded) = reader.next()? else {
-            return Ok(None);
-        };
-        if recorded.offset != offset || recorded.kind(&self.volume) != kind {
-            return Ok(None);
-        }
-        Ok(Some(self.file_node(recorded, place.directory)))
-    }
-
-    fn file_node(&self, recorded: Recorded, directory: u64) -> Node {
-        let file_id = recorded.file_id(directory);
-        let found = recorded.rock_ridge.as_ref();
-        let attributes = attributes(
-            &self.volume,
-            &recorded.record,
-            found,
-            self.shown,
-            (file_id, recorded.size()),
-        );
-        let target = found
-            .filter(|_| attributes.file_type == FileType::Symlink)
-            .and_then(|found| found.target()?.map(<[u8]>::to_vec));
-        Node {
-            attributes,
-            target,
-            defect: recorded.defect,
-            compressed: found.is_some_and(|found| found.compressed),
-            parent: directory,
-            sections: recorded.sections,
-        }
+        near.as_ref().ok_or(Error::Stale)
     }
 
     fn directory_length(&self, position: u64, may_block: bool) -> Result<u64> {
@@ -419,7 +301,7 @@ impl Tree {
         let budget = 2 * CONTINUATION_BYTES;
         ObjectReader {
             volume: &self.volume,
-            // One record is read, and none is longer.
+            // A sector is read at least.
             cursor: RecordCursor::new(window(RECORD_BYTES_MAX), position, length, offset),
             continuation: Continuation::new(window(SECTOR_BYTES), budget),
             skip: self.skips.map(|skips| skips.others),
