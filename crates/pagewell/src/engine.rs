@@ -135,6 +135,8 @@ impl Engine {
         if default_bytes == SERVER_CACHE_BYTES {
             options.populate_bytes = u64::MAX;
         }
+        // A command reads most things once: new memory for them would be cleared for nobody.
+        options.reader_keeps = default_bytes == COMMAND_CACHE_BYTES;
         Self::with(arguments, options)
     }
 
