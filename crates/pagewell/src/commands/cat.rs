@@ -46,6 +46,9 @@ struct Writer {
     /// Whether the kernel moves bytes of a file there without a copy in user space.
     sends_files: bool,
     buffer: Vec<u8>,
+    /// Pages not written yet, in order: many small files leave with one system call.
+    gathered: Vec<PageSlice>,
+    gathered_bytes: usize,
     progress: Progress,
     failures: u64,
 }
@@ -59,6 +62,8 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
         out: stdout.lock(),
         sends_files: true,
         buffer: Vec::new(),
+        gathered: Vec::with_capacity(SLICES_MAX),
+        gathered_bytes: 0,
         progress: Progress::new(!stdout.is_terminal()),
         failures: 0,
     };
@@ -68,6 +73,7 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
             .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive));
         writer.settle(written)?;
     }
+    writer.write_gathered()?;
     Ok(Outcome::from_failures(writer.failures))
 }
 
@@ -77,6 +83,8 @@ impl Writer {
     fn settle(&mut self, written: anyhow::Result<()>) -> anyhow::Result<()> {
         match written {
             Err(error) if !error.is::<OutputFailed>() => {
+                // What came before the failure is seen before it.
+                self.write_gathered()?;
                 self.failures += 1;
                 self.progress.report(&failure::one_line(&error));
                 Ok(())
@@ -131,53 +139,67 @@ impl Writer {
                 .filesystem
                 .read(&tree.call(), &entry.id, offset, READ_BYTES)
                 .with_context(shown)?;
-            let sent = self.payload(&reply.payload).map_err(|error| match error {
+            let promised = reply.payload.len() as u64;
+            let sent = self.payload(reply.payload).map_err(|error| match error {
                 Sent::Read(error) => anyhow::Error::new(error).context(shown()),
                 Sent::Write(error) => OutputFailed(error).into(),
             })?;
             offset += sent;
             self.progress.add(sent);
-            if sent == 0 || (reply.end_of_file && sent == reply.payload.len() as u64) {
+            if sent == 0 || (reply.end_of_file && sent == promised) {
                 return Ok(());
             }
         }
     }
 
-    /// Writes a payload and says how many bytes it had, fewer than promised when the file was
-    /// cut meanwhile.
-    fn payload(&mut self, payload: &Payload) -> Result<u64, Sent> {
-        match payload {
-            Payload::File {
-                file,
-                offset,
-                length,
-            } => {
-                while self.sends_files {
-                    let mut at = *offset;
-                    match rustix::fs::sendfile(&self.out, file, Some(&mut at), *length as usize) {
-                        Ok(sent) => return Ok(sent as u64),
-                        Err(Errno::INTR) => {}
-                        // A terminal, a file opened for appending: not for sendfile(2).
-                        Err(Errno::INVAL | Errno::NOSYS) => self.sends_files = false,
-                        Err(errno) => return Err(Sent::of(errno)),
-                    }
+    /// Writes a payload, or keeps it to be written with the next ones, and says how many bytes it
+    /// had, fewer than promised when the file was cut meanwhile.
+    fn payload(&mut self, payload: Payload) -> Result<u64, Sent> {
+        if let Payload::Pages(pages) = payload {
+            let bytes: usize = pages.iter().map(|page| page.len()).sum();
+            self.gathered.extend(pages);
+            self.gathered_bytes += bytes;
+            if self.gathered.len() >= SLICES_MAX || self.gathered_bytes >= GATHERED_BYTES_MAX {
+                self.write_gathered()?;
+            }
+            return Ok(bytes as u64);
+        }
+        self.write_gathered()?;
+        if let Payload::File {
+            file,
+            offset,
+            length,
+        } = &payload
+        {
+            while self.sends_files {
+                let mut at = *offset;
+                match rustix::fs::sendfile(&self.out, file, Some(&mut at), *length as usize) {
+                    Ok(sent) => return Ok(sent as u64),
+                    Err(Errno::INTR) => {}
+                    // A terminal, a file opened for appending: not for sendfile(2).
+                    Err(Errno::INVAL | Errno::NOSYS) => self.sends_files = false,
+                    Err(errno) => return Err(Sent::of(errno)),
                 }
-                self.buffer.resize(READ_BYTES as usize, 0);
-                let got = payload
-                    .copy_to(&mut self.buffer, true)
-                    .map_err(Sent::Read)?;
-                write_all(self.out.as_fd(), &self.buffer[..got])?;
-                Ok(got as u64)
-            }
-            Payload::Pages(pages) => {
-                write_pages(self.out.as_fd(), pages)?;
-                Ok(payload.len() as u64)
-            }
-            Payload::Bytes(bytes) => {
-                write_all(self.out.as_fd(), bytes)?;
-                Ok(bytes.len() as u64)
             }
         }
+        if let Payload::Bytes(bytes) = &payload {
+            write_all(self.out.as_fd(), bytes)?;
+            return Ok(bytes.len() as u64);
+        }
+        self.buffer.resize(READ_BYTES as usize, 0);
+        let got = payload
+            .copy_to(&mut self.buffer, true)
+            .map_err(Sent::Read)?;
+        write_all(self.out.as_fd(), &self.buffer[..got])?;
+        Ok(got as u64)
+    }
+
+    /// Writes what was gathered, and returns its pages to the cache.
+    fn write_gathered(&mut self) -> Result<(), OutputFailed> {
+        let written = write_pages(self.out.as_fd(), &self.gathered);
+        self.gathered.clear();
+        self.gathered_bytes = 0;
+        written.map_err(OutputFailed)
     }
 }
 
@@ -185,6 +207,12 @@ impl Writer {
 enum Sent {
     Read(pagewell_fs::Error),
     Write(std::io::Error),
+}
+
+impl From<OutputFailed> for Sent {
+    fn from(OutputFailed(error): OutputFailed) -> Self {
+        Self::Write(error)
+    }
 }
 
 impl Sent {
@@ -201,8 +229,15 @@ impl Sent {
 /// The most slices of one writev: those of a read of 1 MiB, wherever it begins, and more.
 const SLICES_MAX: usize = 64;
 
+/// Bytes that wait at most: as many make the system call cheap, and whoever reads the output of a
+/// slow source waits for no more than these.
+const GATHERED_BYTES_MAX: usize = 256 << 10;
+
 /// Writes pages from where they are, many with one system call.
-fn write_pages(out: std::os::fd::BorrowedFd<'_>, pages: &[PageSlice]) -> Result<(), Sent> {
+fn write_pages(
+    out: std::os::fd::BorrowedFd<'_>,
+    pages: &[PageSlice],
+) -> Result<(), std::io::Error> {
     for pages in pages.chunks(SLICES_MAX) {
         let mut slices: Vec<IoSlice<'_>> = pages.iter().map(|page| IoSlice::new(page)).collect();
         let mut rest = &mut slices[..];
@@ -210,7 +245,7 @@ fn write_pages(out: std::os::fd::BorrowedFd<'_>, pages: &[PageSlice]) -> Result<
             match rustix::io::writev(out, rest) {
                 Ok(count) => IoSlice::advance_slices(&mut rest, count),
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(Sent::Write(errno.into())),
+                Err(errno) => return Err(errno.into()),
             }
         }
     }

@@ -48,6 +48,39 @@ fn an_image_is_one_file() {
 }
 
 #[test]
+fn many_small_files_of_an_image_come_in_the_order_of_their_names() {
+    let fixture = Fixture::new();
+    let mut expected = Vec::new();
+    let many = fixture.tree().join("many");
+    for directory in ["a", "b"] {
+        fs::create_dir_all(many.join(directory)).unwrap();
+        for number in 0..150usize {
+            let content = bytes(number * 97, number as u64);
+            fs::write(many.join(format!("{directory}/{number:03}")), &content).unwrap();
+            expected.extend(content);
+        }
+    }
+    fixture.iso();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    assert!(run(&["cat", "-r", "tree.iso::/many"]).done() == expected);
+    let small = ["cat", "-r", "--cache", "4m", "tree.iso::/many"];
+    assert!(run(&small).done() == expected, "in little memory");
+    let damaged = run(&[
+        "cat",
+        "-r",
+        "tree.iso::/many",
+        "tree.iso::/nothing",
+        "tree.iso::/many/a",
+    ]);
+    assert_eq!(damaged.code, Some(1));
+    let half = expected.len() / 2;
+    assert!(
+        damaged.out == [&expected[..], &expected[..half]].concat(),
+        "all around a failure"
+    );
+}
+
+#[test]
 fn what_is_inside_is_recognised_by_content() {
     let fixture = Fixture::new();
     fixture.iso();
