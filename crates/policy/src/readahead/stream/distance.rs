@@ -30,7 +30,7 @@ impl Stream {
     pub(super) fn grow(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         let grown = settings.distance_bytes_grown();
         if self.distance >= grown {
-            if !self.growth_pays(touch, grown, counts) {
+            if settings.block_bytes.is_some() && !self.growth_pays(touch, grown, counts) {
                 return;
             }
             let more = self.distance / LATE_GROWTH_DIVISOR;

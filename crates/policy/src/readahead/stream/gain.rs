@@ -23,7 +23,9 @@
 //! not an eighth better for that, the distance goes back, and stays for [`ROUNDS_KEPT`] rounds or
 //! until the rate has fallen to less than half: then it is tried again.
 //!
-//! A device of which no latency is known is not judged.
+//! A device of which no latency is known is not judged. Nor is a disk, but only a server, where
+//! windows go by blocks: at a disk of 3 GB/s what eighths bring one by one was 8 % of the rate, and
+//! more on its way takes nothing from anybody.
 //!
 //! # Weaknesses
 //!
