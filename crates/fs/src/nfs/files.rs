@@ -1,7 +1,8 @@
 //! The objects of a mount that something is known of, and where their data lies.
 //!
 //! An object is forgotten when it was not used for long and nothing depends on it: nobody has it
-//! open, and no data of it is in the cache. An object with data stays as long as it has a region.
+//! open, and it has no region. A file of which data was read or written keeps its region until
+//! another file needs one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,9 @@ use crate::{BriefId, FileId};
 /// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
 /// beside its cache.
 pub(super) const NODES_MAX: usize = 34_000;
+
+/// So many objects forgotten at once are worth telling the allocator.
+const FORGOTTEN_MANY: usize = NODES_MAX / 4;
 
 /// See the module's text.
 pub(super) struct Files {
@@ -49,10 +53,10 @@ impl Files {
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let node = Arc::new(Node::new(*id, number));
         // Who has it besides the table needs it to stay the only one of its identifier.
-        let were_forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
+        let forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
         drop(nodes);
-        if were_forgotten {
-            // Thousands at a time, of what lies between them much is free as well.
+        if forgotten >= FORGOTTEN_MANY {
+            // Of what lies between them much is free as well.
             crate::trim::give_back();
         }
         node

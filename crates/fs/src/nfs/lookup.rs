@@ -71,7 +71,8 @@ impl Shared {
 
     /// What a name means, as far as that is remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
-        match self.names().find(directory.epoch(), name)? {
+        let meaning = self.names().find(directory.epoch(), name);
+        match meaning? {
             Meaning::Object(id) => Some(self.files.node(&id)),
             Meaning::Nothing => None,
         }
