@@ -388,8 +388,6 @@ register! { COUNTERS, Counter:
     FUSE_WRITES = "pagewell_fuse_writes_total", "Writes that mounts were asked for.";
     FUSE_WRITES_OVERDUE = "pagewell_fuse_writes_overdue_total",
         "Writes that mounts held beyond their bound, since the storage did not answer.";
-    FUSE_SPILLED_BYTES = "pagewell_fuse_spilled_bytes_total",
-        "Bytes of such writes that were put aside in a file.";
     FUSE_NODES_PRUNED = "pagewell_fuse_nodes_pruned_total",
         "Objects that mounts asked the kernel to forget, as there were too many.";
     FUSE_PRUNES_REFUSED = "pagewell_fuse_prunes_refused_total",

@@ -23,10 +23,9 @@
 //!
 //! The data of writes in the queue and with workers is at most [`HELD_BYTES_MAX`] (16 MiB) as long
 //! as storage answers: for more the last reader waits until some of it is done. When none of it was
-//! done for [`PATIENCE`] (1 s), the reader takes what comes, up to [`OVERDUE_BYTES_MAX`] (256 MiB),
-//! and counts it. So 256 programs in a write of 1 MiB to a server that is silent leave a mount that
-//! answers, and each of them can be killed. That data is put aside on a disk ([`crate::spill`])
-//! until a worker takes it; where there is none, receiving goes before memory.
+//! done for [`PATIENCE`] (1 s), receiving goes before memory: the reader takes what comes, up to
+//! [`OVERDUE_BYTES_MAX`] (256 MiB), and counts it. So 256 programs in a write of 1 MiB to a server
+//! that is silent leave a mount that answers, and each of them can be killed.
 //!
 //! Weakness: beyond that nothing is received until a write is done or the program of one is killed.
 
@@ -201,15 +200,6 @@ impl Dispatch {
         }
     }
 
-    /// Waits until `bytes` more of writes may be held, and counts them. Returns whether they come
-    /// while storage does not answer, and are better not kept in memory.
-    pub(crate) fn admit(&self, bytes: usize) -> bool {
-        let mut queue = self.hold(self.lock(), bytes);
-        let is_overdue = queue.bytes > 0 && queue.bytes + bytes > HELD_BYTES_MAX;
-        queue.bytes += bytes;
-        is_overdue
-    }
-
     /// Waits until `bytes` more may be held; see the top of the file.
     fn hold<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, bytes: usize) -> MutexGuard<'a, Queue> {
         if queue.bytes == 0 {
@@ -233,21 +223,16 @@ impl Dispatch {
 
     /// Has `work` done by a worker, unless nobody wants it any more when its turn comes.
     pub(crate) fn hand_over(self: &Arc<Self>, memory: Memory, wanted: Option<Wanted>, work: Work) {
-        if memory.data() > 0 {
-            self.admit(memory.data());
-        }
-        self.enqueue(memory, wanted, work);
-    }
-
-    /// As [`Dispatch::hand_over`], for data that was admitted.
-    pub(crate) fn enqueue(self: &Arc<Self>, memory: Memory, wanted: Option<Wanted>, work: Work) {
         let mut queue = self.lock();
+        if memory.data() > 0 {
+            queue = self.hold(queue, memory.data());
+        }
         if queue.stopping {
-            self.let_go(&mut queue, memory.data());
             drop(queue);
             return work(None);
         }
         names::FUSE_HANDED_OVER.add(1);
+        queue.bytes += memory.data();
         queue.jobs.push_back(Job {
             memory,
             wanted,

@@ -27,7 +27,6 @@ use crate::pruning::Pruning;
 use crate::pushing::Pushing;
 use crate::reply::{Data, Refuse};
 use crate::room::Room;
-use crate::spill::Spill;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
@@ -51,7 +50,6 @@ pub(crate) struct Front {
     /// Verifiers under which files were written that no commit has covered yet, by node.
     pub(crate) written: Mutex<HashMap<u64, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
-    pub(crate) spill: Arc<Spill>,
     device: OnceLock<OwnedFd>,
     pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
@@ -96,7 +94,6 @@ impl Front {
             blocked: Arc::default(),
             written: Mutex::default(),
             forgetting: Forgetting::default(),
-            spill: Arc::new(Spill::open()),
             device: OnceLock::new(),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),

@@ -16,7 +16,7 @@
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing` and `listing` (what each does), `nodes` and
 //! `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (who waits),
-//! `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`, `spill`.
+//! `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -54,7 +54,6 @@ mod reply;
 mod room;
 mod service;
 mod spare;
-mod spill;
 mod unmount;
 mod writing;
 

@@ -6,10 +6,10 @@
 //!
 //! Rule: when there are more than [`crate::nodes::NODES_MAX`], and then each time that a sixteenth
 //! of that has come, the kernel is asked to give up a sixteenth of all objects
-//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). It keeps those that are in use: open, somebody's working
-//! directory, or a directory above one that it keeps. So as many go as come, however many the
-//! program walks through. Which ones is chance: of the numbers those with the same remainder. No
-//! order has to be kept for that, and whoever uses what went asks again.
+//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). It keeps those that are in use: open, watched, somebody's
+//! working directory, or a directory above one that it keeps. Of the others as many go as come,
+//! however many the program walks through. Which ones is chance: of the numbers those with the same
+//! remainder. No order has to be kept for that, and whoever uses what went asks again.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come
@@ -19,8 +19,10 @@
 //! It is done by a thread of its own: the kernel may wait for the pages of an object, which others
 //! have to bring, before it gives it up.
 //!
-//! Weaknesses: with the object go the pages that the kernel keeps of it. Older kernels refuse: then
-//! the table grows with the kernel's own, as long as memory lasts.
+//! Weaknesses: with the object go the pages that the kernel keeps of it. A directory in which a
+//! name was looked for that is not there is kept by the kernel as well. Where numbers are not
+//! evenly spread (places in an image), the parts differ in size. Older kernels refuse: then the
+//! table grows with the kernel's own, as long as memory lasts.
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
@@ -106,12 +108,21 @@ impl Front {
         let Some(device) = self.device() else {
             return;
         };
-        for numbers in self.nodes.part(part).chunks(BATCH) {
+        for numbers in self.prunable(part).chunks(BATCH) {
             match ask(device, numbers) {
                 Ok(()) => names::FUSE_NODES_PRUNED.add(numbers.len() as u64),
                 Err(_) => names::FUSE_PRUNES_REFUSED.add(1),
             }
         }
+    }
+
+    /// What the kernel may be asked to forget of a part. Not what was written and no commit has
+    /// covered: with the object it would be forgotten whether that was lost since.
+    pub(crate) fn prunable(&self, part: usize) -> Vec<u64> {
+        let mut numbers = self.nodes.part(part);
+        let written = self.written();
+        numbers.retain(|number| !written.contains_key(number));
+        numbers
     }
 }
 

@@ -48,12 +48,6 @@ impl Copied {
     }
 }
 
-impl From<Vec<u8>> for Copied {
-    fn from(data: Vec<u8>) -> Self {
-        Self(data)
-    }
-}
-
 impl std::ops::Deref for Copied {
     type Target = [u8];
 

@@ -20,7 +20,7 @@ use crate::blocked::Ticket;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
-use crate::spill::Held;
+use crate::spare::Copied;
 
 /// Where the kernel wants bytes to go.
 #[derive(Clone, Copy)]
@@ -73,18 +73,15 @@ impl Front {
         if let Some(_here) = self.dispatch.here() {
             return finish(self, ticket, write(self, true, data));
         }
-        let memory = Memory::Data(data.len());
-        let is_overdue = self.dispatch.admit(data.len());
+        let (front, data) = (Arc::clone(self), Copied::of(data));
         names::COPIED_BYTES.add(data.len() as u64);
-        let held = Held::of(data, is_overdue.then_some(&self.spill));
-        let (front, wanted) = (Arc::clone(self), ticket.wanted());
+        let (held, wanted) = (Memory::Data(data.len()), ticket.wanted());
         let job = move |_| {
             if ticket.is_wanted() {
-                let done = held.bring().and_then(|data| write(&front, true, &data));
-                finish(&front, ticket, done);
+                finish(&front, ticket, write(&front, true, &data));
             }
         };
-        self.dispatch.enqueue(memory, Some(wanted), Box::new(job));
+        self.dispatch.hand_over(held, Some(wanted), Box::new(job));
     }
 
     fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
@@ -99,7 +96,7 @@ impl Front {
         }
     }
 
-    fn written(&self) -> MutexGuard<'_, HashMap<u64, [u8; 8]>> {
+    pub(crate) fn written(&self) -> MutexGuard<'_, HashMap<u64, [u8; 8]>> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -276,6 +273,24 @@ mod tests {
         let lost = mounted.commit(node).unwrap_err().to_string();
         assert!(lost.contains("lost"), "{lost}");
         mounted.commit(node).unwrap();
+    }
+
+    #[test]
+    fn the_kernel_is_not_asked_to_forget_what_no_commit_has_covered() {
+        let place = tempfile::tempdir().unwrap();
+        let mounted = Mounted::new(place.path());
+        let node = mounted.create(b"file");
+        let prunable = || {
+            let parts = 0..crate::nodes::SHARDS;
+            parts
+                .flat_map(|part| mounted.front.prunable(part))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(prunable(), [node]);
+        mounted.write(node);
+        assert_eq!(prunable(), []);
+        mounted.commit(node).unwrap();
+        assert_eq!(prunable(), [node]);
     }
 
     #[test]
