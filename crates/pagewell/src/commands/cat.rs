@@ -72,8 +72,9 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
             .open_existing(Follow::Always, &engine)
             .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive));
         writer.settle(written)?;
+        // The next place may be one that does not answer.
+        writer.write_gathered()?;
     }
-    writer.write_gathered()?;
     Ok(Outcome::from_failures(writer.failures))
 }
 
