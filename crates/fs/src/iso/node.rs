@@ -129,7 +129,13 @@ impl ObjectReader<'_> {
     /// The next object; associated files and the records of the directory itself and of its
     /// parent are passed over.
     pub(super) fn next(&mut self) -> Result<Option<Recorded>> {
-        while let Some((offset, record)) = self.cursor.next()? {
+        self.next_before(u64::MAX)
+    }
+
+    /// The next object, when its first record begins before `limit` in the directory. Its other
+    /// records may be anywhere behind.
+    pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<Recorded>> {
+        while let Some((offset, record)) = self.cursor.next_before(limit)? {
             let passed_over = record.is_associated()
                 || matches!(record.identifier(), IDENTIFIER_SELF | IDENTIFIER_PARENT);
             if !passed_over {

@@ -135,8 +135,13 @@ impl<'a> RecordCursor<'a> {
 
     /// The next record and its offset in the directory; `None` at the end of the directory.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>> {
+        self.next_before(u64::MAX)
+    }
+
+    /// The next record, when it begins before `limit`. Nothing is read from the sectors behind.
+    pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<(u64, Record)>> {
         const SECTOR: u64 = SECTOR_BYTES as u64;
-        while self.offset < self.length {
+        while self.offset < self.length.min(limit) {
             let sector_start = self.offset - self.offset % SECTOR;
             let sector_length = (self.length - sector_start).min(SECTOR);
             #[allow(clippy::cast_possible_truncation)] // at most SECTOR

@@ -13,6 +13,8 @@
 //! sees the same identifier again.
 
 mod objects;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError};
 

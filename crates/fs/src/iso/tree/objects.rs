@@ -6,7 +6,7 @@ use super::super::node::{Node, ObjectReader, Recorded, RecordedKind, Sections, a
 use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record};
 use super::super::rock_ridge::RockRidge;
 use super::super::volume::SECTOR_BYTES;
-use super::Tree;
+use super::{DIRECTORY_BYTES_MAX, Tree};
 use crate::{Error, FileType, Result};
 
 /// Records in a sector, as most writers fill it: a first guess.
@@ -67,13 +67,12 @@ impl Tree {
         let mut reader = self.reader(place.directory, (length, start), may_block);
         loop {
             let before = reader.cursor.offset();
-            let recorded = match reader.next() {
-                Ok(Some(recorded)) if recorded.offset < start + SECTOR => recorded,
-                Ok(_) => break,
+            let recorded = match reader.next_before(start + SECTOR) {
+                Ok(Some(recorded)) => recorded,
+                Ok(None) => break,
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                // A run of records that goes on where nothing can be read: it comes last.
-                Err(_) if before >= start + SECTOR => break,
                 Err(error) if before == reader.cursor.offset() => return Err(error),
+                // It cannot be read; those behind it may.
                 Err(_) => continue,
             };
             let place = RecordPlace {
@@ -92,14 +91,15 @@ impl Tree {
     }
 
     /// The length of the directory of `place`, and how far in `place` is; `None` when it is not
-    /// inside, or when there is no directory.
+    /// inside, or when there is no directory that can be read.
     fn offset_of(&self, place: RecordPlace, may_block: bool) -> Result<Option<(u64, u64)>> {
         let Some(parent) = self.node(Object::Directory(place.directory), may_block)? else {
             return Ok(None);
         };
         let length = parent.attributes.size;
-        let inside =
-            |offset: &u64| *offset < length && self.volume.contains(place.directory, length);
+        let readable =
+            length <= DIRECTORY_BYTES_MAX && self.volume.contains(place.directory, length);
+        let inside = |offset: &u64| readable && *offset < length;
         let offset = place.position.checked_sub(place.directory).filter(inside);
         Ok(offset.map(|offset| (length, offset)))
     }
@@ -179,10 +179,10 @@ impl Tree {
             return Ok(None);
         };
         let mut reader = self.reader(place.directory, (length, offset), may_block);
-        let Some(recorded) = reader.next()? else {
+        let Some(recorded) = reader.next_before(offset + 1)? else {
             return Ok(None);
         };
-        if recorded.offset != offset || recorded.kind(&self.volume) != kind {
+        if recorded.kind(&self.volume) != kind {
             return Ok(None);
         }
         Ok(Some(self.file_node(recorded, place.directory)))
