@@ -12,7 +12,7 @@
 //! Bounds: a symbolic link of 4095 bytes and a name of 255 fit into three blocks, so 256 areas
 //! and 1 MiB per record are far above what any writer makes. A directory of many records that
 //! all share one long chain would still cost their product; [`Continuation`] has a budget for
-//! all records that are read through it.
+//! all records that are read through it, or until it is given a new one.
 
 use pagewell_counters::names::ISO_MALFORMED_SYSTEM_USE;
 
@@ -37,6 +37,11 @@ impl<'a> Continuation<'a> {
             window,
             budget_bytes,
         }
+    }
+
+    /// Makes the budget `budget_bytes` again: what is read from now on is of another record.
+    pub(super) fn refill(&mut self, budget_bytes: u64) {
+        self.budget_bytes = budget_bytes;
     }
 
     /// Calls `visit` with signature and whole entry for each entry of `area` and its

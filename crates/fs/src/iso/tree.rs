@@ -55,6 +55,9 @@ const CONTINUATION_STEP_BYTES: usize = 4096;
 const CONTINUATION_BYTES: u64 = 1 << 20;
 const CONTINUATION_BYTES_PER_BYTE: u64 = 32;
 const CONTINUATION_BYTES_MAX: u64 = 512 << 20;
+/// Continuation areas of an object that is not read with its whole directory: two records, for
+/// a run has its POSIX attributes in a later one at times.
+const OBJECT_CONTINUATION_BYTES: u64 = 2 * CONTINUATION_BYTES;
 
 /// Which of the trees in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,12 +303,11 @@ impl Tree {
         may_block: bool,
     ) -> ObjectReader<'_> {
         let window = |bytes| Window::new(&self.volume, may_block, bytes);
-        let budget = 2 * CONTINUATION_BYTES;
         ObjectReader {
             volume: &self.volume,
             // A sector is read at least.
             cursor: RecordCursor::new(window(RECORD_BYTES_MAX), position, length, offset),
-            continuation: Continuation::new(window(SECTOR_BYTES), budget),
+            continuation: Continuation::new(window(SECTOR_BYTES), OBJECT_CONTINUATION_BYTES),
             skip: self.skips.map(|skips| skips.others),
         }
     }

@@ -6,7 +6,7 @@ use super::super::node::{Node, ObjectReader, Recorded, RecordedKind, Sections, a
 use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record};
 use super::super::rock_ridge::RockRidge;
 use super::super::volume::SECTOR_BYTES;
-use super::{DIRECTORY_BYTES_MAX, Tree};
+use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
 use crate::{Error, FileType, Result};
 
 /// Records in a sector, as most writers fill it: a first guess.
@@ -67,6 +67,9 @@ impl Tree {
         let mut reader = self.reader(place.directory, (length, start), may_block);
         loop {
             let before = reader.cursor.offset();
+            // Each has its own, as when it is read alone: what a record says must not depend on
+            // its neighbours.
+            reader.continuation.refill(OBJECT_CONTINUATION_BYTES);
             let recorded = match reader.next_before(start + SECTOR) {
                 Ok(Some(recorded)) => recorded,
                 Ok(None) => break,

@@ -166,3 +166,28 @@ fn a_directory_too_large_to_be_read_has_no_objects() {
     let (_, tree) = padded((64 << 20) + 1);
     assert!(tree.node(file(FAR, DOTS), true).unwrap().is_none());
 }
+
+#[test]
+fn a_record_with_large_continuation_areas_takes_nothing_from_its_neighbours() {
+    const AREA: u32 = 100;
+    let continues = |block, length| {
+        let place = [block, 0, length].map(both).concat();
+        [&b"CE\x1c\x01"[..], &place].concat()
+    };
+    let large = continues(AREA + 1, 1 << 20);
+    let good = continues(AREA, 36);
+    let records = [
+        record("A.;1", (40, 1), FILE, &large),
+        record("B.;1", (40, 1), FILE, &large),
+        record("C.;1", (40, 1), FILE, &good),
+    ];
+    let third = DOTS + (records[0].len() + records[1].len()) as u64;
+    let mut bytes = image(&[(ROOT, 2048, &records)]);
+    bytes.resize(AREA as usize * SECTOR_BYTES, 0);
+    let attributes = [0o100_640, 1, 7, 8].map(both).concat();
+    bytes.extend([&b"PX\x24\x01"[..], &attributes].concat());
+    let (_, tree) = open(bytes, 4 << 20);
+    let node = tree.node(file(ROOT, third), true).unwrap().unwrap();
+    assert_eq!(node.attributes.mode, 0o640);
+    assert_eq!(node.attributes.uid, 7);
+}
