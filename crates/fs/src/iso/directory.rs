@@ -44,12 +44,6 @@ pub(super) enum ItemKind {
     File,
 }
 
-impl Item {
-    pub(super) fn kind(&self) -> ItemKind {
-        self.kind
-    }
-}
-
 /// All names of a directory but `.` and `..`.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -184,9 +178,9 @@ impl Directory {
         similar
     }
 
-    /// Removes the names for which `keep` is false; only before [`Self::finish`].
-    pub(super) fn retain(&mut self, keep: impl Fn(&Item) -> bool) {
-        self.items.retain(keep);
+    /// Removes the name at `index` of [`Self::items`]; only before [`Self::finish`].
+    pub(super) fn remove(&mut self, index: usize) {
+        self.items.remove(index);
     }
 
     /// Bytes it takes in memory, nearly.

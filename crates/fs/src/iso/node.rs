@@ -231,6 +231,12 @@ impl Recorded {
         })
     }
 
+    /// Whether it is a directory that is shown where it was moved from.
+    pub(super) fn moved_here(&self) -> bool {
+        let rock_ridge = self.rock_ridge.as_ref();
+        rock_ridge.is_some_and(|found| found.moved_here)
+    }
+
     pub(super) fn kind(&self, volume: &Volume) -> RecordedKind {
         let moved = self.rock_ridge.as_ref().and_then(|found| found.child);
         if self.record.is_directory() {

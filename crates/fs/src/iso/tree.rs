@@ -220,11 +220,7 @@ impl Tree {
         let mut directory = Directory::new(position, self.kind != TreeKind::RockRidge);
         let mut reader = self.listing_reader(position, length, may_block);
         while let Some(recorded) = reader.next()? {
-            if recorded
-                .rock_ridge
-                .as_ref()
-                .is_some_and(|found| found.moved_here)
-            {
+            if recorded.moved_here() {
                 continue;
             }
             let offset = recorded.offset;
@@ -243,26 +239,45 @@ impl Tree {
         Ok(directory)
     }
 
-    /// Writers put moved directories into `rr_moved`, which has nothing else in it.
+    /// Writers put moved directories into `rr_moved`, which has nothing else in it. No writer
+    /// makes two, so only the first is looked into.
     fn hide_empty_store(&self, root: &mut Directory, may_block: bool) -> Result<()> {
         let is_store = |name: &[u8]| matches!(name, b"rr_moved" | b".rr_moved" | b"RR_MOVED");
-        let mut empty = Vec::new();
-        for item in root.items() {
-            let Object::Directory(position) = root.object_of(item) else {
-                continue;
-            };
-            if !is_store(root.name_of(item)) || position == self.root {
-                continue;
-            }
-            match self.scan(position, may_block) {
-                Ok(directory) if directory.items().is_empty() => empty.push(position),
-                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                // An unreadable one is shown, and gives its error to who opens it.
-                Ok(_) | Err(_) => {}
+        let store =
+            root.items()
+                .iter()
+                .enumerate()
+                .find_map(|(index, item)| match root.object_of(item) {
+                    Object::Directory(position) if position != self.root => {
+                        is_store(root.name_of(item)).then_some((index, position))
+                    }
+                    _ => None,
+                });
+        let Some((index, position)) = store else {
+            return Ok(());
+        };
+        match self.shows_nothing(position, may_block) {
+            Ok(true) => root.remove(index),
+            Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+            // An unreadable one is shown, and gives its error to who opens it.
+            Ok(false) | Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Whether a directory has nothing but what is shown elsewhere.
+    fn shows_nothing(&self, position: u64, may_block: bool) -> Result<bool> {
+        let length = self.directory_length(position, may_block)?;
+        if length > DIRECTORY_BYTES_LARGE && !may_block {
+            return Err(Error::WouldBlock);
+        }
+        let mut reader = self.listing_reader(position, length, may_block);
+        while let Some(recorded) = reader.next()? {
+            if !recorded.moved_here() {
+                return Ok(false);
             }
         }
-        root.retain(|item| item.kind() != ItemKind::Directory || !empty.contains(&item.file_id));
-        Ok(())
+        Ok(true)
     }
 
     fn name(&self, recorded: &Recorded) -> Name {

@@ -191,3 +191,37 @@ fn a_record_with_large_continuation_areas_takes_nothing_from_its_neighbours() {
     assert_eq!(node.attributes.mode, 0o640);
     assert_eq!(node.attributes.uid, 7);
 }
+
+/// `count` names of one directory for moved directories, which is `length` bytes of padding.
+fn stores(count: usize, length: u32) -> (Arc<Zeros>, Tree) {
+    let store = record("RR_MOVED", (FAR, length), DIRECTORY, &[]);
+    let bytes = image(&[(ROOT, 2048, &vec![store; count]), (FAR, length, &[])]);
+    open(bytes, start(FAR) + u64::from(length))
+}
+
+#[test]
+fn a_store_for_moved_directories_is_read_once() {
+    const LENGTH: u32 = 16 << 20; // twice the page cache
+    let (device, tree) = stores(4, LENGTH);
+    let root = tree.directory(tree.root, true).unwrap();
+    let read = device.read_bytes();
+    assert!(read < u64::from(LENGTH) + (1 << 20), "{read} bytes");
+    let names = root.items().iter().map(|item| root.name_of(item));
+    let shown: Vec<&[u8]> = names.collect();
+    assert_eq!(shown, [&b"rr_moved"[..], b"rr_moved~2", b"rr_moved~3"]);
+}
+
+#[test]
+fn a_large_store_is_left_to_threads_that_may_wait() {
+    for (length, may_be_read) in [(256 << 10, true), ((256 << 10) + 2048, false)] {
+        let (_, tree) = stores(1, length);
+        let mut all = vec![0; usize::try_from(tree.volume.length_bytes).unwrap()];
+        tree.volume.read(0, &mut all, true).unwrap();
+        let found = tree.directory(tree.root, false);
+        assert_eq!(found.is_ok(), may_be_read);
+        assert!(matches!(found, Ok(_) | Err(Error::WouldBlock)));
+        let found = tree.directory(tree.root, true).unwrap();
+        assert!(found.items().is_empty(), "hidden");
+        assert!(tree.directory(tree.root, false).is_ok());
+    }
+}
