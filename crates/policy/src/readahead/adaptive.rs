@@ -265,14 +265,18 @@ impl Adaptive {
 
     fn strided(&mut self, delta: i64, length: u64, touch: &Touch) -> Plan {
         let dense = is_dense(delta, length, &self.settings);
+        let gap = delta.unsigned_abs().saturating_sub(length);
+        let (request, far) = (touch.end - touch.offset, touch.far());
         let place = match (dense, delta > 0) {
-            (true, true) => self.forward(touch.offset, touch.offset, touch, None),
+            (true, true) => {
+                let start = touch.offset;
+                let stream = Stream::new(start, start, request, far, &self.settings);
+                Place::Forward(stream.with_gap(gap))
+            }
             (true, false) => {
-                let position = self.mirrored.length_bytes - touch.end;
-                let request = touch.end - touch.offset;
-                let far = touch.far();
-                let stream = Stream::new(position, position, request, far, &self.mirrored);
-                Place::Backward(stream)
+                let start = self.mirrored.length_bytes - touch.end;
+                let stream = Stream::new(start, start, request, far, &self.mirrored);
+                Place::Backward(stream.with_gap(gap))
             }
             (false, _) => Place::Strided(Stride::new(touch.offset, delta, length)),
         };

@@ -143,6 +143,8 @@ pub(super) struct Stream {
     useful: u64,
     wasted: u64,
     bound: Option<u64>,
+    /// Bytes that its reader leaves out before each of its reads, of which a dense stride consists.
+    gap: u64,
     /// At [`CROSSINGS_MAX`] there are no bounds any more.
     crossings: u8,
 }
@@ -190,8 +192,14 @@ impl Stream {
             useful: 0,
             wasted: 0,
             bound: None,
+            gap: 0,
             crossings: 0,
         }
+    }
+
+    /// Its reader leaves out `gap` bytes before each read.
+    pub(super) fn with_gap(self, gap: u64) -> Self {
+        Self { gap, ..self }
     }
 
     /// The read before, of which this stream is the second.
