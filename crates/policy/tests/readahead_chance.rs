@@ -7,8 +7,8 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Adaptive, Counts, Settings};
-use readahead_support::{Device, KIB, MIB, Model, Random, Seen};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Counts, ReadAhead, Settings};
+use readahead_support::{Device, KIB, MIB, Model, PAGE, Random, Seen, access};
 
 /// Reads of a run, and bytes of one.
 const READS: usize = 1024;
@@ -116,4 +116,38 @@ fn a_reader_among_random_ones_is_read_ahead_of() {
         "{:?}",
         model.seen
     );
+}
+
+/// The cache forgets the marker of a page that is touched, whatever it tells about the touch.
+#[test]
+fn whoever_touches_the_page_of_the_marker_moves_it() {
+    let inside = 8 * KIB;
+    for kind in [AccessKind::Marker, AccessKind::Late, AccessKind::Miss] {
+        let mut policy = Adaptive::new(Settings::flash(1 << 30));
+        policy.access(&access(MIB, PAGE, AccessKind::Miss, 1));
+        let plan = policy.access(&access(MIB + PAGE, PAGE, AccessKind::Miss, 2));
+        let (marker, end) = (plan.marker.unwrap(), plan.fetch[0].end);
+        assert!(marker + 2 * PAGE <= end, "{plan:?}");
+        let plan = policy.access(&access(marker + inside, READ, kind, 3));
+        assert_eq!(plan.marker, Some(marker + PAGE), "{kind:?}");
+        assert!(plan.fetch.is_empty(), "{kind:?}: {plan:?}");
+        // Who reads on there is the reader.
+        let plan = policy.access(&access(marker + PAGE, READ, AccessKind::Marker, 4));
+        assert_eq!(plan.fetch.first().map(|range| range.start), Some(end));
+    }
+}
+
+/// What touches other pages leaves the marker where it is.
+#[test]
+fn the_marker_stays_when_another_page_is_touched_by_chance() {
+    let mut policy = Adaptive::new(Settings::flash(1 << 30));
+    policy.access(&access(MIB, PAGE, AccessKind::Miss, 1));
+    let plan = policy.access(&access(MIB + PAGE, PAGE, AccessKind::Miss, 2));
+    let (marker, end) = (plan.marker.unwrap(), plan.fetch[0].end);
+    for page in [marker - PAGE, marker + PAGE] {
+        let touch = access(page + 8 * KIB, READ, AccessKind::Late, 3);
+        assert_eq!(policy.access(&touch).marker, None, "{page}");
+    }
+    let plan = policy.access(&access(marker, READ, AccessKind::Marker, 4));
+    assert_eq!(plan.fetch.first().map(|range| range.start), Some(end));
 }

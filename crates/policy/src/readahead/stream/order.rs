@@ -21,11 +21,12 @@
 //! anywhere: of reads of 4 KiB by chance 15 in 16, and a window has few pages that are told.
 //!
 //! A touch in order proves something, and more when nobody has read elsewhere since the last one:
-//! two such touches prove a stream, or four among others. Each one anywhere takes some of it back.
-//! As long as a stream is not proven
+//! two such touches prove a stream, or four among others. Each one anywhere takes some of it back
+//! from a proven stream, and nothing from others. As long as a stream is not proven
 //!
-//! - what hits anywhere changes nothing but the place of the marker: who reads on from there shows
-//!   it at the next page;
+//! - what hits anywhere is passed over. If it touches the page of the marker, the marker moves to
+//!   the next page, as the cache forgets that of a page that is touched, whatever it tells about
+//!   the touch: who reads on from there shows it at that page;
 //! - what lies between the position and a page does not count as read, so that the distance stays
 //!   what the first request asks for.
 //!
@@ -98,7 +99,12 @@ impl Stream {
 
     /// It may be chance. Who reads on from there shows it at the next page.
     pub(super) fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Step {
-        if touch.kind != AccessKind::Marker {
+        // The marker of a page goes with its first touch, also when that is told as another kind.
+        let of_page = |marker: u64| {
+            touch.end > marker && touch.offset < marker.saturating_add(settings.page_bytes)
+        };
+        let is_marked = touch.kind == AccessKind::Marker || self.marker.is_some_and(of_page);
+        if !is_marked {
             return Step::default();
         }
         self.marker = None;
