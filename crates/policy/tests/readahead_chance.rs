@@ -7,7 +7,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{AccessKind, Adaptive, Counts, ReadAhead, Settings};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Counts, Plan, ReadAhead, Settings};
 use readahead_support::{Device, KIB, MIB, Model, PAGE, Random, Seen, access};
 
 /// Reads of a run, and bytes of one.
@@ -150,4 +150,36 @@ fn the_marker_stays_when_another_page_is_touched_by_chance() {
     }
     let plan = policy.access(&access(marker, READ, AccessKind::Marker, 4));
     assert_eq!(plan.fetch.first().map(|range| range.start), Some(end));
+}
+
+/// The two first reads of a stream.
+fn begin(policy: &mut Adaptive, offset: u64, milliseconds: u64) -> Plan {
+    let first = access(offset, PAGE, AccessKind::Miss, milliseconds);
+    policy.access(&first);
+    let second = access(offset + PAGE, PAGE, AccessKind::Miss, milliseconds + 1);
+    policy.access(&second)
+}
+
+#[test]
+fn a_stream_that_was_passed_over_keeps_its_place_from_nobody() {
+    let mut policy = Adaptive::new(Settings {
+        streams_max: 2,
+        ..Settings::flash(1 << 30)
+    });
+    let chance = begin(&mut policy, MIB, 1).marker.unwrap();
+    let marker = begin(&mut policy, 64 * MIB, 3).marker.unwrap();
+    assert_eq!(begin(&mut policy, 128 * MIB, 5), Plan::default());
+    assert_eq!(policy.counts().crowded, 1);
+    // Both are passed over; then the reader goes on, in order.
+    let mut touch = |offset: u64| policy.access(&access(offset, READ, AccessKind::Marker, 7));
+    touch(chance + 8 * KIB);
+    touch(marker + 8 * KIB);
+    let reader = touch(marker + PAGE);
+    assert!(!begin(&mut policy, 192 * MIB, 8).fetch.is_empty());
+    // Two are left that nobody passed over, and the reader is one of them.
+    assert_eq!(begin(&mut policy, 512 * MIB, 10), Plan::default());
+    assert_eq!(policy.counts().crowded, 2);
+    let marker = reader.marker.unwrap();
+    let plan = policy.access(&access(marker, READ, AccessKind::Marker, 12));
+    assert_eq!(plan.fetch[0].start, reader.fetch[0].end);
 }

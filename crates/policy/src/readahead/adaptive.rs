@@ -23,8 +23,9 @@
 //!   after a skip: it takes over the distance. The old place stays until it is needed.
 //! - A marker that belongs to no stream was set by one that lost its place: its page is in memory,
 //!   so the stream begins again there.
-//! - A place is given away when its stream has come to the end of its file, or was silent for 1 s.
-//!   Without one no stream begins: more live streams than places would only throw each other out.
+//! - A place is given away when its stream has come to the end of its file, was silent for 1 s, or
+//!   may be chance (`order.rs`). Without one no stream begins: more live streams than places would
+//!   only throw each other out.
 //! - Backward streams are forward streams in a mirrored file: offset `x` is `mirror - x`, where the
 //!   mirror is the length rounded up to a page, so that pages stay pages.
 //!
@@ -319,24 +320,24 @@ impl Adaptive {
     }
 
     /// A free place, or that of a stream at its end, or that of a doubtful stride (the beginnings
-    /// of streams at equal distances look like one), or the one that has been silent longest, and
-    /// long enough.
+    /// of streams at equal distances look like one), or of one that has been silent long enough,
+    /// or of a stream that may be chance. Of several the one that has been silent longest.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
         }
-        if let Some(index) = self.places.iter().position(Place::is_done) {
-            return Some(index);
-        }
-        let doubtful =
-            |place: &Place| matches!(place, Place::Strided(stride) if stride.is_doubtful());
-        if let Some(index) = self.places.iter().position(doubtful) {
-            return Some(index);
-        }
-        let ages = self.places.iter().map(Place::last_used).enumerate();
-        let (index, last_used) = ages.min_by_key(|(_, last_used)| *last_used)?;
-        let idle = now.saturating_sub(last_used);
-        (idle >= self.settings.idle_reuse).then_some(index)
+        let is_idle = |last_used| now.saturating_sub(last_used) >= self.settings.idle_reuse;
+        let rank = |place: &Place| match place {
+            _ if place.is_done() => Some(0),
+            Place::Strided(stride) if stride.is_doubtful() => Some(1),
+            _ if is_idle(place.last_used()) => Some(2),
+            Place::Forward(stream) | Place::Backward(stream) if stream.is_doubtful() => Some(3),
+            _ => None,
+        };
+        let places = self.places.iter().enumerate();
+        let ranks =
+            places.filter_map(|(index, place)| Some((rank(place)?, place.last_used(), index)));
+        ranks.min().map(|(.., index)| index)
     }
 
     /// The place that asked for the bytes at `offset`.

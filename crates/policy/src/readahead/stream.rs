@@ -135,6 +135,8 @@ pub(super) struct Stream {
     /// What shows that it is no chance (`order.rs`), and when that was seen last.
     proof: u8,
     last_proof: Duration,
+    /// Since its last touch in order it was touched anywhere, before it was proven.
+    passed_over: bool,
     pace: Option<Pace>,
     gain: Gain,
     /// The distance was once too long for the memory there is.
@@ -185,6 +187,7 @@ impl Stream {
             ordered: position.saturating_sub(start),
             proof: 0,
             last_proof: Duration::ZERO,
+            passed_over: false,
             pace: None,
             gain: Gain::default(),
             squeezed: false,
@@ -213,6 +216,11 @@ impl Stream {
     /// Whether the reader has reached the end of its file.
     pub(super) fn is_done(&self) -> bool {
         self.bound.is_some_and(|bound| self.position >= bound)
+    }
+
+    /// Whether the last that was seen of it may be somebody else's.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.passed_over
     }
 
     /// Goes on as fast as `other` did.
@@ -259,6 +267,7 @@ impl Stream {
         if touch.end <= self.position {
             return Step::default();
         }
+        self.passed_over = false;
         self.cross(straight, touch, settings, counts);
         self.began.get_or_insert(touch.now);
         self.pace.get_or_insert(Pace::new(self.position, touch.now));

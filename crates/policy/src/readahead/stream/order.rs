@@ -27,6 +27,8 @@
 //! - what hits anywhere is passed over. If it touches the page of the marker, the marker moves to
 //!   the next page, as the cache forgets that of a page that is touched, whatever it tells about
 //!   the touch: who reads on from there shows it at that page;
+//! - a stream that was passed over since its last touch in order gives its place to a new stream
+//!   that finds no other;
 //! - what lies between the position and a page does not count as read, so that the distance stays
 //!   what the first request asks for.
 //!
@@ -35,6 +37,8 @@
 //! Who leaves out the beginning of each page, and not at equal distances, is not read ahead of for
 //! longer than one window. Where gaps are long, nearly all that hits the window of a dense stride
 //! by chance counts for its reader.
+//! Where places are short, a reader who begins among random reads can lose its own to the next
+//! stream, and begins again at its marker.
 
 use super::super::settings::{Settings, up};
 use super::{AccessKind, Step, Stream, Touch};
@@ -99,6 +103,7 @@ impl Stream {
 
     /// It may be chance. Who reads on from there shows it at the next page.
     pub(super) fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Step {
+        self.passed_over = true;
         // The marker of a page goes with its first touch, also when that is told as another kind.
         let of_page = |marker: u64| {
             touch.end > marker && touch.offset < marker.saturating_add(settings.page_bytes)
