@@ -260,9 +260,9 @@ register! { COUNTERS, Counter:
     ISO_DIRECTORY_MISSES = "pagewell_iso_directory_cache_misses_total",
         "Directories of images that had to be parsed.";
     ISO_NODE_HITS = "pagewell_iso_node_cache_hits_total",
-        "Objects of images found in memory.";
+        "Groups of objects of images (a directory, or what a sector records) found in memory.";
     ISO_NODE_MISSES = "pagewell_iso_node_cache_misses_total",
-        "Objects of images that had to be read from their records.";
+        "Groups of objects of images that had to be read from their records.";
     ISO_READS_IN_PLACE = "pagewell_iso_reads_in_place_total",
         "Reads of files in images that lie in one piece.";
     ISO_READS_GATHERED = "pagewell_iso_reads_gathered_total",

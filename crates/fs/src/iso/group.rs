@@ -5,9 +5,10 @@
 //! memory of its own and the eviction of an older one: of 50,000 files that were read once, this
 //! was half of the processor's work.
 //!
-//! **Rule.** A record is never read alone. Its sector, which had to be fetched anyway, is read to
-//! the end, and its objects are one piece of the cache. A directory is named by its own extent
-//! and is a group of one.
+//! **Rule.** A record is read with its neighbours. Its sector, which had to be fetched anyway, is
+//! read to the end of the sector, and the objects whose records begin there are one piece of the
+//! cache. Nothing behind the sector is read, but for the rest of a run of records that begins in
+//! it. A directory is named by its own extent and is a group of one.
 //!
 //! ```text
 //! sector of records   |a|b|c |d|e|f   |    -> group [a b c d e f], found by the sector's place
@@ -15,11 +16,11 @@
 //!
 //! A run of records that began in an earlier sector does no harm: what is read from the middle of
 //! a run agrees with what is read from its start at the first record that is of another object.
-//! A record that cannot be read is left out, and is read alone by whoever asks for it: the others
-//! do not suffer.
+//! A record that cannot be read is left out of the group: the others do not suffer. It alone is
+//! read again, by itself, each time that somebody asks for it.
 //!
 //! Weakness: one object out of a sector that is never used again costs the reading of its
-//! neighbours, about fifteen records in a Rock Ridge tree.
+//! neighbours: about fifteen records in a Rock Ridge tree, and their continuation areas.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -44,9 +44,9 @@ const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
-/// Bytes per request when a whole directory is read.
 /// A record says its length in one byte.
 const RECORD_BYTES_MAX: usize = 256;
+/// Bytes per request when a whole directory is read.
 const LISTING_STEP_BYTES: usize = 32 << 10;
 /// The same for continuation areas, which need not be near each other.
 const CONTINUATION_STEP_BYTES: usize = 4096;

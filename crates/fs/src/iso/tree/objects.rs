@@ -9,8 +9,8 @@ use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
 use crate::{Error, FileType, Result};
 
-/// Records in a sector, as most writers fill it: a first guess.
-const SECTOR_OBJECTS: usize = 20;
+/// Records in a sector of a Rock Ridge tree, about: a first guess, others have more.
+const SECTOR_OBJECTS: usize = 15;
 
 impl Tree {
     /// The object at a place; `None` when there is none.
