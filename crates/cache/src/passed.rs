@@ -28,8 +28,8 @@
 //!
 //! What such a reader reads the second time comes from the device once more. A file that somebody
 //! else has changed is fetched again, too, and is taken for that. It is never found out that a
-//! reader has begun to keep, and writing over a page that was given back is taken for it too. A page
-//! that is held, hot or unread when its turn comes stays.
+//! reader has begun to keep, and writing over a page that was given back is taken for it too. A
+//! page that is held, hot or unread when its turn comes stays.
 //!
 //! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 

@@ -21,7 +21,7 @@ use crate::caller::Caller;
 use crate::dispatch::{Dispatch, Memory};
 use crate::handles::{Handles, OpenFile};
 use crate::listing::Sizes;
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passing::Passing;
 use crate::pruning::Pruning;
 use crate::pushing::Pushing;
@@ -81,8 +81,13 @@ impl Front {
         coherence: Coherence,
         dispatch: Dispatch,
     ) -> Self {
+        let is_unchanged = filesystem.coherence() == Coherence::UNCHANGED;
+        let objects_max = match is_unchanged {
+            true => OBJECTS_UNCHANGED_MAX,
+            false => OBJECTS_MAX,
+        };
         Self {
-            nodes: Nodes::new(filesystem.root()),
+            nodes: Nodes::new(filesystem.root(), objects_max),
             filesystem,
             coherence,
             handles: Handles::default(),

@@ -12,7 +12,9 @@
 //! object is counted; the kernel gives the counts back ("forget"), and at zero the entry goes.
 //!
 //! The kernel forgets when memory is short, which may be never; so it is asked to
-//! ([`crate::pruning`]) when the table has more than [`NODES_MAX`].
+//! ([`crate::pruning`]) when the table has too many: [`OBJECTS_MAX`], as sources that others change
+//! have tables of their own and the kernel asks for most of it again anyway, or
+//! [`OBJECTS_UNCHANGED_MAX`] where it never has to.
 //!
 //! Weakness: an object that got a made-up number gets another one when it is looked up after the
 //! kernel forgot it.
@@ -30,11 +32,10 @@ pub(crate) const ROOT: u64 = 1;
 const MADE_UP: u64 = 1 << 63;
 /// Locks; a power of two, several times the processors of a usual machine.
 pub(crate) const SHARDS: usize = 16;
-/// Objects from which on the kernel is asked to forget some. With a sixteenth more the maps are
-/// nearly full at the size that they have then: some 3 MiB.
-pub(crate) const NODES_MAX: usize = 50_000;
-/// Objects that come between two times that the kernel is asked.
-const STEP: usize = NODES_MAX / SHARDS;
+/// Objects from which on the kernel is asked to forget some: some 3 MiB.
+pub(crate) const OBJECTS_MAX: usize = 50_000;
+/// The same where only the mount itself changes anything: some 30 MiB.
+pub(crate) const OBJECTS_UNCHANGED_MAX: usize = 400_000;
 
 struct Node {
     id: BriefId,
@@ -48,27 +49,31 @@ pub(crate) struct Nodes {
     /// Objects with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
     next: AtomicU64,
-    /// Objects, and how many there have to be until the kernel is asked to forget some.
+    /// Objects, how many there may be, and how many there have to be until the kernel is asked to
+    /// forget some.
     count: AtomicUsize,
+    objects_max: usize,
     crowded_at: AtomicUsize,
 }
 
 impl Nodes {
-    pub(crate) fn new(root: FileId) -> Self {
+    pub(crate) fn new(root: FileId, objects_max: usize) -> Self {
         Self {
             root,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             others: Mutex::default(),
             next: AtomicU64::new(MADE_UP),
             count: AtomicUsize::new(0),
-            crowded_at: AtomicUsize::new(NODES_MAX),
+            objects_max,
+            crowded_at: AtomicUsize::new(objects_max),
         }
     }
 
     fn shard(&self, number: u64) -> MutexGuard<'_, HashMap<u64, Node>> {
+        // The numbers of some sources are places, and all even.
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         #[allow(clippy::cast_possible_truncation)] // only the low bits count
-        let shard = &self.shards[number as usize % SHARDS];
-        lock(shard)
+        lock(&self.shards[mixed as usize % SHARDS])
     }
 
     /// The object that a number means.
@@ -145,13 +150,13 @@ impl Nodes {
         true
     }
 
-    /// Whether the kernel is to be asked now to forget some: once for each [`STEP`] that come.
+    /// Whether the kernel is to be asked now to forget some: once for each step that come.
     pub(crate) fn is_crowded(&self) -> bool {
         let count = self.count.load(Ordering::Relaxed);
         let crowded_at = self.crowded_at.load(Ordering::Relaxed);
         if count < crowded_at {
             // Once it has forgotten some, the next time comes sooner.
-            let lowest = NODES_MAX.max(count + STEP);
+            let lowest = self.objects_max.max(count + self.step());
             if lowest < crowded_at {
                 self.crowded_at.fetch_min(lowest, Ordering::Relaxed);
             }
@@ -159,8 +164,13 @@ impl Nodes {
         }
         let relaxed = Ordering::Relaxed;
         self.crowded_at
-            .compare_exchange(crowded_at, count + STEP, relaxed, relaxed)
+            .compare_exchange(crowded_at, count + self.step(), relaxed, relaxed)
             .is_ok()
+    }
+
+    /// Objects that come between two times that the kernel is asked.
+    fn step(&self) -> usize {
+        self.objects_max / SHARDS
     }
 
     /// The numbers of one of [`SHARDS`] parts of the objects.
@@ -204,7 +214,7 @@ mod tests {
         };
         let like = files.attributes(&call, &files.root()).unwrap();
         let root = entry(b'r', 5, &like);
-        let nodes = Nodes::new(root.id);
+        let nodes = Nodes::new(root.id, OBJECTS_MAX);
         assert_eq!(nodes.remember(&files, &root), ROOT);
         assert_eq!(nodes.id(ROOT), Some(root.id));
 
@@ -241,9 +251,9 @@ mod tests {
             may_block: true,
         };
         let like = files.attributes(&call, &files.root()).unwrap();
-        let nodes = Nodes::new(files.root());
+        let nodes = Nodes::new(files.root(), OBJECTS_MAX);
         let (mut asked, mut most) = (0, 0);
-        let numbers = 2..3 * NODES_MAX as u64;
+        let numbers = 2..3 * OBJECTS_MAX as u64;
         for number in numbers.clone() {
             let id = FileId::new(&number.to_ne_bytes()).unwrap();
             let attributes = Attributes {
@@ -261,7 +271,10 @@ mod tests {
                 asked += 1;
             }
         }
-        assert!(asked > SHARDS && most <= NODES_MAX + STEP, "{asked} {most}");
+        assert!(
+            asked > SHARDS && most <= OBJECTS_MAX + nodes.step(),
+            "{asked} {most}"
+        );
         for number in numbers {
             nodes.forget(number, 1);
         }
@@ -271,9 +284,9 @@ mod tests {
     #[test]
     fn of_a_kernel_that_uses_all_it_is_not_asked_all_the_time() {
         let files = RamFileSystem::new(1 << 20).unwrap();
-        let nodes = Nodes::new(files.root());
+        let nodes = Nodes::new(files.root(), OBJECTS_MAX);
         let mut asked = 0;
-        for number in 2..2 * NODES_MAX as u64 {
+        for number in 2..2 * OBJECTS_MAX as u64 {
             let id = FileId::new(&number.to_ne_bytes()).unwrap();
             assert!(nodes.count(&files, number, id));
             asked += usize::from(nodes.is_crowded());

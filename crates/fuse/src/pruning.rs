@@ -4,25 +4,24 @@
 //! machine is never; and for as long [`crate::nodes`] has to know what its numbers mean. A program
 //! that walks through a million files makes a table of a million entries.
 //!
-//! Rule: when there are more than [`crate::nodes::NODES_MAX`], and then each time that a sixteenth
-//! of that has come, the kernel is asked to give up a sixteenth of all objects
-//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). It keeps those that are in use: open, watched, somebody's
-//! working directory, or a directory above one that it keeps. Of the others as many go as come,
-//! however many the program walks through. Which ones is chance: of the numbers those with the same
-//! remainder. No order has to be kept for that, and whoever uses what went asks again.
+//! Rule: when there are more than the table may have, and then each time that a sixteenth of that
+//! has come, the kernel is asked to give up a sixteenth of all objects (`FUSE_NOTIFY_PRUNE`, Linux
+//! 6.18). It keeps those that are in use: open, watched, somebody's working directory, or a
+//! directory above one that it keeps. Of the others as many go as come, however many the program
+//! walks through. Which ones is chance: those of one part of the table. No order has to be kept for
+//! that, and whoever uses what went asks again.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come
-//!          _/                  NODES_MAX is here
+//!          _/                  as many as there may be
 //! ```
 //!
 //! It is done by a thread of its own: the kernel may wait for the pages of an object, which others
 //! have to bring, before it gives it up.
 //!
 //! Weaknesses: with the object go the pages that the kernel keeps of it. A directory in which a
-//! name was looked for that is not there is kept by the kernel as well. Where numbers are not
-//! evenly spread (places in an image), the parts differ in size. Older kernels refuse: then the
-//! table grows with the kernel's own, as long as memory lasts.
+//! name was looked for that is not there is kept by the kernel as well. Older kernels refuse: then
+//! the table grows with the kernel's own, as long as memory lasts.
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;

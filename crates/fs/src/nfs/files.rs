@@ -16,7 +16,7 @@ use crate::{BriefId, FileId};
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
 /// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
 /// beside its cache.
-pub(super) const NODES_MAX: usize = 34_000;
+pub(super) const NODES_MAX: usize = 30_000;
 
 /// So many objects forgotten at once are worth telling the allocator.
 const FORGOTTEN_MANY: usize = NODES_MAX / 4;

@@ -12,8 +12,8 @@
 //!                    └───────────────────┘
 //! ```
 //!
-//! **Known weakness.** Forgetting is done at once for half of all entries, and those that may not go
-//! are moved each time.
+//! **Known weakness.** Forgetting is done at once for half of all entries, and those that may not
+//! go are moved each time.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
