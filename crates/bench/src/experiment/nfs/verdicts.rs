@@ -243,17 +243,12 @@ mod tests {
 
     #[test]
     fn few_calls_are_good_and_none_are_not_counted() {
-        assert_eq!(passes(random_writes(&random(880, 100))), [true; 3]);
-        assert_eq!(
-            passes(random_writes(&random(880, 111))),
-            [false, true, true]
-        );
-        assert_eq!(
-            passes(random_writes(&random(1001, 100))),
-            [true, false, true]
-        );
-        assert_eq!(passes(random_writes(&random(880, 0))), [false, false, true]);
-        assert_eq!(passes(random_writes(&random(0, 100))), [true, false, true]);
+        let passes = |baseline, enhanced| passes(random_writes(&random(baseline, enhanced)));
+        assert_eq!(passes(880, 100), [true; 4]);
+        assert_eq!(passes(880, 111), [false, true, true, true]);
+        assert_eq!(passes(1001, 100), [true, false, false, true]);
+        assert_eq!(passes(880, 0), [false, true, false, true]);
+        assert_eq!(passes(0, 100), [true, false, false, true]);
     }
 
     #[test]
