@@ -73,10 +73,12 @@ pub fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     if path.is_dir() {
         return Ok(SourceKind::Directory);
     }
-    // A look at some sectors is not worth a ring, and may find what others have in memory.
+    // A look at some sectors is not worth a ring, and may find what others have in memory. It is no
+    // use of the file: who asks for its times afterwards is told those of before.
     let options = FileOptions {
         direct: Preference::Never,
         engine: Engine::Workers,
+        unnoticed: true,
         workers: 1,
         ..FileOptions::default()
     };
@@ -129,6 +131,22 @@ mod tests {
         image[..4].copy_from_slice(b"CISO");
         std::fs::write(&file, &image).unwrap();
         assert!(matches!(recognise(&file), Ok(SourceKind::Unsupported(_))));
+    }
+
+    /// Times of access of `relatime` move when they are not after the last change.
+    #[test]
+    fn a_look_leaves_the_time_of_access_alone() {
+        use std::fs::{File, FileTimes};
+        use std::time::{Duration, SystemTime};
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), vec![0u8; 20 * 2048]).unwrap();
+        let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 30);
+        let times = FileTimes::new().set_accessed(past).set_modified(past);
+        let opened = File::options().write(true).open(file.path()).unwrap();
+        opened.set_times(times).unwrap();
+        assert_eq!(recognise(file.path()), Ok(SourceKind::Other));
+        let accessed = file.path().metadata().unwrap().accessed().unwrap();
+        assert_eq!(accessed, past);
     }
 
     #[test]

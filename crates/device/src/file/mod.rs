@@ -84,6 +84,9 @@ pub struct FileOptions {
     pub engine: Engine,
     /// Allows writes, and claims the file or block device: [`Error::InUse`] when another has.
     pub writable: bool,
+    /// Leaves the time of access alone when it reads (`O_NOATIME`), where the kernel lets it: of
+    /// files of others it does not.
+    pub unnoticed: bool,
     /// Requests in the kernel at a time, 1 to 4096; more wait in front of it.
     pub queue_depth: u32,
     /// Threads of the workers, 1 to 256.
@@ -96,6 +99,7 @@ impl Default for FileOptions {
             direct: Preference::Wanted,
             engine: Engine::Automatic,
             writable: false,
+            unnoticed: false,
             queue_depth: QUEUE_DEPTH,
             workers: WORKERS,
         }

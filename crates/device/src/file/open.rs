@@ -66,7 +66,9 @@ pub(super) fn open(
     };
     // Who had it claimed until now may have changed its length.
     let status = rustix::fs::fstat(&buffered)?;
-    rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
+    if !options.unnoticed || rustix::fs::fcntl_setfl(&buffered, OFlags::NOATIME).is_err() {
+        rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
+    }
     let length_bytes = if is_block_device {
         rustix::fs::seek(&buffered, SeekFrom::End(0))?
     } else {
