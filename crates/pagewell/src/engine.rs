@@ -15,9 +15,9 @@ use crate::size;
 use crate::storage::{self, Storage};
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
-pub(crate) const SERVER_CACHE_BYTES: u64 = 256 << 20;
+const SERVER_CACHE_BYTES: u64 = 256 << 20;
 /// The same for a command, which reads most things once.
-pub(crate) const COMMAND_CACHE_BYTES: u64 = 64 << 20;
+const COMMAND_CACHE_BYTES: u64 = 64 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
 
@@ -128,15 +128,24 @@ impl EngineArguments {
 }
 
 impl Engine {
-    /// An engine with these options; a cache that cannot be is a usage error with the numbers.
-    pub(crate) fn new(arguments: &EngineArguments, default_bytes: u64) -> anyhow::Result<Self> {
-        let mut options = arguments.options(default_bytes);
-        // A server will use all of it, and is to find out at the start when it is not there.
-        if default_bytes == SERVER_CACHE_BYTES {
-            options.populate_bytes = u64::MAX;
-        }
-        // A command reads most things once: new memory for them would be cleared for nobody.
-        options.reader_keeps = default_bytes == COMMAND_CACHE_BYTES;
+    /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
+    /// numbers.
+    pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
+        let options = CacheOptions {
+            // It will use all of it, and is to find out at the start when it is not there.
+            populate_bytes: u64::MAX,
+            ..arguments.options(SERVER_CACHE_BYTES)
+        };
+        Self::with(arguments, options)
+    }
+
+    /// The same for a command that ends by itself.
+    pub(crate) fn command(arguments: &EngineArguments) -> anyhow::Result<Self> {
+        let options = CacheOptions {
+            // It reads most things once: new memory for them would be cleared for nobody.
+            reader_keeps: true,
+            ..arguments.options(COMMAND_CACHE_BYTES)
+        };
         Self::with(arguments, options)
     }
 
@@ -269,13 +278,12 @@ mod tests {
             ("1m", ["1 MiB", "4 MiB"]),
             ("1000000g", ["1024000000 MiB", "this process may have"]),
         ] {
-            let error = Engine::new(&arguments(&["--cache", size]), 1)
-                .err()
-                .unwrap();
+            let error = Engine::command(&arguments(&["--cache", size]));
+            let error = error.err().unwrap();
             assert_eq!(exit_code_of(&error), USAGE);
             let line = one_line(&error);
             assert!(parts.iter().all(|part| line.contains(part)), "{line}");
         }
-        assert!(Engine::new(&arguments(&[]), SERVER_CACHE_BYTES).is_ok());
+        assert!(Engine::server(&arguments(&[])).is_ok());
     }
 }

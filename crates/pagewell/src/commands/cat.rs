@@ -9,7 +9,7 @@ use clap::Args;
 use pagewell_fs::{Entry, FileType, PageSlice, Payload};
 use rustix::io::Errno;
 
-use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
+use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
 use crate::location::{Follow, Location, Place};
@@ -56,7 +56,7 @@ struct Writer {
 /// Runs the command.
 pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
+    let engine = Engine::command(&arguments.engine)?;
     let stdout = std::io::stdout();
     let mut writer = Writer {
         out: stdout.lock(),

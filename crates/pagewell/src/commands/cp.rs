@@ -7,7 +7,7 @@ use clap::Args;
 use pagewell_fs::{Entry, FileType};
 
 use crate::copy::{Copier, Target};
-use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
+use crate::engine::{Engine, EngineArguments};
 use crate::failure::{self, Outcome};
 use crate::location::{Follow, Location, Place};
 use crate::open::Purpose;
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
     let Some((target, sources)) = locations.split_last() else {
         return Err(failure::usage("cp needs a source and a target"));
     };
-    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
+    let engine = Engine::command(&arguments.engine)?;
     let target = target.open(Follow::Always, Purpose::Fill, &engine)?;
     let into = target.entry.filter(is_directory);
     if sources.len() > 1 && into.is_none() {

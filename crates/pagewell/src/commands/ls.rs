@@ -7,7 +7,7 @@ use clap::Args;
 use pagewell_fs::{Attributes, Entry, FileType};
 use serde::Serialize;
 
-use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
+use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report};
 use crate::listing::{self, AttributesJson, TextOrHex};
@@ -83,7 +83,7 @@ struct Lister<'a> {
 /// Runs the command.
 pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
+    let engine = Engine::command(&arguments.engine)?;
     let stdout = std::io::stdout();
     let mut lister = Lister {
         arguments,

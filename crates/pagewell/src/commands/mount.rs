@@ -15,7 +15,7 @@ use pagewell_fuse::{Mounted, Options, UnmountError, unmount, users_of};
 
 use crate::allocator;
 use crate::background::{self, Side};
-use crate::engine::{Engine, EngineArguments, SERVER_CACHE_BYTES};
+use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report, usage};
 use crate::http::server::HttpServer;
@@ -118,7 +118,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     }
     let engine = match source {
         Source::Nfs(_) => Engine::remote(&arguments.engine)?,
-        _ => Engine::new(&arguments.engine, SERVER_CACHE_BYTES)?,
+        _ => Engine::server(&arguments.engine)?,
     };
     let side = if arguments.foreground {
         None

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use pagewell_nfsd::{Config, Export, Network, Server, Squash};
 use pagewell_sunrpc::{mount3, nfs3, portmap};
 
-use crate::engine::{Engine, EngineArguments, SERVER_CACHE_BYTES};
+use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::export::{self, ExportArgument};
 use crate::failure::{Outcome, report, usage};
@@ -122,7 +122,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         check_reach(arguments, http, "--http")?;
     }
     // Before any thread starts: threads inherit what is blocked.
-    let engine = Engine::new(&arguments.engine, SERVER_CACHE_BYTES)?;
+    let engine = Engine::server(&arguments.engine)?;
     let signals = StopSignals::block().context("signals")?;
     let (opened, acts_as_itself) = open_all(arguments, &exports, &engine)?;
     let state_directory = match &arguments.state_dir {

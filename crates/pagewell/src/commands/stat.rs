@@ -8,7 +8,7 @@ use clap::Args;
 use pagewell_fs::{Entry, FileType, Statistics};
 use serde::Serialize;
 
-use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
+use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextOrHex};
@@ -70,7 +70,7 @@ struct Found {
 /// Runs the command.
 pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
+    let engine = Engine::command(&arguments.engine)?;
     let mut out = std::io::stdout().lock();
     let mut failures = 0;
     let mut json = Vec::new();

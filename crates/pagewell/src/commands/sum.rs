@@ -9,7 +9,7 @@ use pagewell_fs::{Entry, FileType};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::engine::{COMMAND_CACHE_BYTES, Engine, EngineArguments};
+use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::TextOrHex;
@@ -64,7 +64,7 @@ struct Summer {
 /// Runs the command.
 pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::new(&arguments.engine, COMMAND_CACHE_BYTES)?;
+    let engine = Engine::command(&arguments.engine)?;
     let mut summer = Summer {
         out: BufWriter::new(std::io::stdout().lock()),
         json: arguments.json.then(Vec::new),
