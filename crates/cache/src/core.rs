@@ -130,7 +130,7 @@ impl Core {
             lent_pages: AtomicUsize::new(0),
             resident: Resident::default(),
             shares: Shares::default(),
-            passed: Passed::new(frames, options.reader_keeps),
+            passed: Passed::new(frames, options.free_behind && options.reader_keeps),
             objects: Mutex::new(HashMap::new()),
             next_object: PlainU32::new(1),
         })
