@@ -204,8 +204,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_number_means_one_object_for_as_long_as_the_kernel_uses_it() {
+    /// Some files, and the attributes of one.
+    fn files() -> (RamFileSystem, Attributes) {
         let files = RamFileSystem::new(1 << 20).unwrap();
         let credentials = Credentials::root();
         let call = Call {
@@ -213,6 +213,12 @@ mod tests {
             may_block: true,
         };
         let like = files.attributes(&call, &files.root()).unwrap();
+        (files, like)
+    }
+
+    #[test]
+    fn a_number_means_one_object_for_as_long_as_the_kernel_uses_it() {
+        let (files, like) = files();
         let root = entry(b'r', 5, &like);
         let nodes = Nodes::new(root.id, OBJECTS_MAX);
         assert_eq!(nodes.remember(&files, &root), ROOT);
@@ -244,13 +250,7 @@ mod tests {
 
     #[test]
     fn the_kernel_is_asked_to_forget_as_many_as_come() {
-        let files = RamFileSystem::new(1 << 20).unwrap();
-        let credentials = Credentials::root();
-        let call = Call {
-            credentials: &credentials,
-            may_block: true,
-        };
-        let like = files.attributes(&call, &files.root()).unwrap();
+        let (files, like) = files();
         let nodes = Nodes::new(files.root(), OBJECTS_MAX);
         let (mut asked, mut most) = (0, 0);
         let numbers = 2..3 * OBJECTS_MAX as u64;
