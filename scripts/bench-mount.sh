@@ -110,7 +110,11 @@ timed() {
     "$@" >/dev/null
     awk -v b="$begin" -v e="$EPOCHREALTIME" 'BEGIN { printf "%.4f\n", e - b }' >>"$work/runs.$name"
 }
-read_small() { find "$place" -name 'file-*' -type f -print0 | xargs -0 cat; }
+# fuseiso is known to crash now and then: one line says so.
+read_small() {
+    find "$place" -name 'file-*' -type f -print0 | xargs -0 cat 2>"$work/errors" ||
+        die "$program: $(tail -n 1 "$work/errors")"
+}
 
 for round in $(seq "$repeat"); do
     say "round $round of $repeat"
