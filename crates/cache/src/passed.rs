@@ -5,7 +5,7 @@
 //! The kernel keeps what it reads through a mount. To keep it here too takes twice the memory, and
 //! the second half is of no use: while the kernel has a page it does not ask for it. It costs time
 //! as well. New memory has to be filled with zeros, or even to be taken back by a machine that
-//! runs this one as a guest (1 GB/s was measured), and what comes from a socket into memory that
+//! runs this one as a guest (0.4 GB/s was measured), and what comes from a socket into memory that
 //! was used a moment ago is still in the processor's cache when it goes on to the kernel.
 //!
 //! But not every reader keeps everything: one in a container with little memory reads a file
