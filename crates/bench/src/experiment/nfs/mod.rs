@@ -23,6 +23,7 @@ mod round_trip;
 mod rows;
 mod run;
 mod server;
+mod threads;
 mod verdicts;
 mod workload;
 
@@ -177,6 +178,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     tell(session, choice, &cases, few.is_ours());
     for (pass, what) in verdicts::of_cases(&cases, &places) {
         session.verdict(pass, what);
+    }
+    if few.is_ours() {
+        threads::run(session, few, of(Configuration::Many)?)?;
     }
     usual_memory(session, choice, repeats)?;
     session.step("counting calls")?;

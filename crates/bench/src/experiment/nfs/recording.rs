@@ -107,6 +107,19 @@ pub(super) fn number(count: u64) -> f64 {
     count as f64
 }
 
+/// The middle of what `of` says of runs of both that stood side by side; 0 when there are none.
+pub(super) fn middle_ratio(
+    runs: &[Recording],
+    beside: &[Recording],
+    of: impl Fn(&Recording) -> f64,
+) -> f64 {
+    let pairs = runs.iter().zip(beside);
+    let ratios: Vec<f64> = pairs
+        .map(|(one, two)| of(one) / of(two).max(1e-9))
+        .collect();
+    crate::compare::median(&ratios).unwrap_or(0.0)
+}
+
 /// The moment when a phase begins.
 pub(super) struct Beginning {
     calls: Statistics,

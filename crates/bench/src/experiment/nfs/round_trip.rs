@@ -5,7 +5,7 @@ use std::time::Duration;
 use pagewell_fs::nfs::ReadAhead;
 
 use super::case::median;
-use super::recording::{Recording, number};
+use super::recording::{Recording, middle_ratio, number};
 use super::rows::row;
 use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::Workload;
@@ -104,17 +104,7 @@ impl Line {
 
     /// The middle of what `of` says of runs of both that stood side by side.
     fn beside(&self, other: &Self, of: impl Fn(&Recording) -> f64) -> f64 {
-        let pairs = self.runs.iter().zip(&other.runs);
-        let mut ratios: Vec<f64> = pairs
-            .map(|(one, two)| of(one) / of(two).max(1e-9))
-            .collect();
-        ratios.sort_by(f64::total_cmp);
-        let middle = ratios.len() / 2;
-        match ratios.get(middle) {
-            None => 0.0,
-            Some(ratio) if ratios.len() % 2 == 1 => *ratio,
-            Some(ratio) => f64::midpoint(ratios[middle - 1], *ratio),
-        }
+        middle_ratio(&self.runs, &other.runs, of)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What must hold, and whether it does. Counts of calls are the same in each run; where times
-//! count, the middle run does, and the fastest where no difference is expected. What was not
-//! counted does not hold: few calls are good, none are no measurement.
+//! count, the middle run does. What was not counted does not hold: few calls are good, none are no
+//! measurement.
 
 use pagewell_fs::nfs::ReadAhead;
 
@@ -20,8 +20,6 @@ const REPORT_WRITES_PER_OPERATION: f64 = 0.88;
 const REPORT_DIFFERENCE_MAX: f64 = 0.05;
 /// Random writes of 4 KiB against the report's client.
 const RANDOM_WRITE_RATIO_MIN: f64 = 5.0;
-/// Writes with 64 server threads against 4.
-const MANY_THREADS_MIN: f64 = 0.9;
 
 /// Reads of the file in blocks of the report: how many READs there are is arithmetic.
 pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
@@ -66,7 +64,6 @@ pub(super) fn of_cases(cases: &[Case], places: &[Place]) -> Vec<(bool, String)> 
     let mut verdicts = vec![layouts(&all)];
     verdicts.extend(calls_add_up(cases));
     verdicts.extend(random_writes(cases));
-    verdicts.extend(threads(cases));
     verdicts.extend(caches(cases));
     let left = cases
         .iter()
@@ -165,32 +162,6 @@ pub(super) fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
         ));
     }
     verdicts
-}
-
-fn threads(cases: &[Case]) -> Vec<(bool, String)> {
-    let writes = Workload::ALL.into_iter().filter(|workload| workload.writes);
-    let verdicts = writes.filter_map(|workload| {
-        let speed = |configuration| {
-            let case = cases.iter().find(|case| {
-                case.workload == workload
-                    && case.mode == Mode::Enhanced
-                    && case.configuration == configuration
-            })?;
-            let runs = case.first();
-            let rates = runs.iter().map(Recording::kilobytes_per_second);
-            rates.reduce(f64::max)
-        };
-        let ratio = speed(Configuration::Many)? / speed(Configuration::Few)?.max(1e-9);
-        Some((
-            ratio >= MANY_THREADS_MIN,
-            format!(
-                "{}: 64 server threads are not slower than 4 (at least {MANY_THREADS_MIN} x): {} x",
-                workload.name(),
-                rate(ratio)
-            ),
-        ))
-    });
-    verdicts.collect()
 }
 
 /// Hits and misses count the operations of the program, each once.
