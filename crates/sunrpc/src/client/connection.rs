@@ -18,6 +18,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+/// A call that sends or asks for so much is seldom alone: all connections are made at the first.
+const LARGE_BYTES: usize = 64 << 10;
 /// The longest time to connect, and the longest delay. A point in time so far off can be told.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
@@ -113,9 +115,11 @@ impl Client {
             return refuse(completion, CallError::TooLong { bytes });
         }
         // Not one that fails if it can be helped; then the one with the least to do.
-        let Some(slot) = shared.slots.iter().min_by_key(|slot| slot.reluctance()) else {
+        let slots = shared.slots.iter();
+        let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
             return refuse(completion, CallError::Stopped);
         };
+        let is_large = call.load_bytes() >= LARGE_BYTES;
         let mut call = call;
         let mut state = lock(&slot.state);
         if state.stopped {
@@ -143,6 +147,9 @@ impl Client {
             slot.wake();
         }
         slot.send(shared, state);
+        if is_large {
+            shared.slots.iter().for_each(|slot| slot.want(shared));
+        }
     }
 
     /// Sends a call and waits for its results. Results that cannot be decoded are

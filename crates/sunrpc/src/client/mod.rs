@@ -20,7 +20,8 @@
 //! are counted and then cost the connection, and results that cannot be decoded do so at once.
 //!
 //! What it does not do: UDP, callbacks from the server, authentication other than AUTH_NONE and
-//! AUTH_SYS, encryption. Calls of a connection that cannot be made again are not moved to another.
+//! AUTH_SYS, encryption. Calls that were sent are not moved to another connection, because servers
+//! remember calls by connection; those that were not are, when theirs cannot be made.
 
 mod connection;
 mod delay;

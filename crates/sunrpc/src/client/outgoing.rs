@@ -141,6 +141,12 @@ impl Outgoing {
             & !3
     }
 
+    /// Bytes that the connection is busy with because of it: the call, and the data of its reply.
+    pub(super) fn load_bytes(&self) -> usize {
+        let expected = self.sink.as_ref().map_or(0, Sink::len);
+        self.wire_bytes().saturating_add(expected)
+    }
+
     /// Fills in what the client knows. The length was found to fit a marker.
     pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
         let length = self.wire_bytes() - MARKER_BYTES;

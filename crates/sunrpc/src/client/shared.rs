@@ -59,6 +59,11 @@ impl Shared {
         }
     }
 
+    /// Since the client was made.
+    pub(super) fn milliseconds(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn next_xid(&self) -> u32 {
         self.next_xid.fetch_add(1, Ordering::Relaxed)
     }

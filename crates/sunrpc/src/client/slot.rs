@@ -7,8 +7,9 @@
 //! it has been shut down.
 //!
 //! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply has
-//! come. A connection is not made as long as there are no calls: a server that closes idle
-//! connections is left in peace.
+//! come. A connection is not made as long as there are no calls, or no large ones of the others: a
+//! server that closes idle connections is left in peace. Calls that were never sent go over another
+//! connection when theirs cannot be made.
 
 use super::dial::{dial, forget};
 use super::error::{CallError, ConnectError};
@@ -25,6 +26,11 @@ use std::time::{Duration, Instant};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// For so long a connection that cannot be made is not tried again if others stand.
+const AVOIDED_MS: u64 = 60_000;
+/// What is on its way on a connection counts in steps of this: small calls stay together and leave
+/// and arrive together; large data is spread, so that several threads of both sides work on it.
+const LOAD_STEP_BYTES: usize = 256 << 10;
 /// A call that was in flight on so many connections that turned to garbage fails.
 const GARBAGE_MAX: u32 = 3;
 
@@ -38,10 +44,13 @@ pub(super) struct Slot {
     pub(super) handed_over: Condvar,
     /// Nobody sends any more.
     pub(super) quiet: Condvar,
-    /// Calls without an end, as far as that is known without the lock.
-    load: AtomicUsize,
-    /// The last attempt to connect failed.
-    failing: AtomicBool,
+    /// There is a connection, as far as that is known without the lock.
+    stands: AtomicBool,
+    /// Bytes of calls without an end and of their data, as far as that is known without the lock.
+    load_bytes: AtomicUsize,
+    /// The last attempt to connect failed, and this is avoided until then, in milliseconds since
+    /// the client was made; 0 when it did not.
+    avoided_until: AtomicU64,
     /// When something was received last, in milliseconds since the client was made.
     heard: AtomicU64,
 }
@@ -50,6 +59,8 @@ pub(super) struct Slot {
 pub(super) struct State {
     pub(super) table: Table,
     pub(super) link: Option<Link>,
+    /// A connection is to be made although there is no call for it yet.
+    wanted: bool,
     /// Somebody sends.
     pub(super) writer_active: bool,
     pub(super) handed_over: Option<Task>,
@@ -77,14 +88,20 @@ impl Link {
 
 impl Slot {
     /// How little a further call is wanted here; the least is best.
-    pub(super) fn reluctance(&self) -> (bool, usize) {
-        let failing = self.failing.load(Ordering::Relaxed);
-        (failing, self.load.load(Ordering::Relaxed))
+    pub(super) fn reluctance(&self, shared: &Shared) -> (bool, usize) {
+        let load_bytes = self.load_bytes.load(Ordering::Relaxed);
+        (self.is_avoided(shared), load_bytes / LOAD_STEP_BYTES)
     }
 
-    /// Notes how many calls there are. To be called when that has changed.
+    fn is_avoided(&self, shared: &Shared) -> bool {
+        let until = self.avoided_until.load(Ordering::Relaxed);
+        until > 0 && until > shared.milliseconds()
+    }
+
+    /// Notes what there is to do. To be called when that has changed.
     pub(super) fn note_load(&self, state: &State) {
-        self.load.store(state.table.len(), Ordering::Relaxed);
+        let load_bytes = state.table.load_bytes();
+        self.load_bytes.store(load_bytes, Ordering::Relaxed);
     }
 
     /// The thread of the connection is to look: there is a call, and no connection.
@@ -92,10 +109,21 @@ impl Slot {
         self.work.notify_one();
     }
 
+    /// A large call was made, of this connection or another: soon this one will be needed.
+    pub(super) fn want(&self, shared: &Shared) {
+        if self.stands.load(Ordering::Relaxed) || self.is_avoided(shared) {
+            return;
+        }
+        let mut state = lock(&self.state);
+        if state.link.is_none() && !state.wanted {
+            state.wanted = true;
+            drop(state);
+            self.wake();
+        }
+    }
+
     pub(super) fn hear(&self, shared: &Shared) {
-        let now = shared.started.elapsed().as_millis();
-        let now = u64::try_from(now).unwrap_or(u64::MAX);
-        self.heard.store(now, Ordering::Relaxed);
+        self.heard.store(shared.milliseconds(), Ordering::Relaxed);
     }
 
     /// When something was received last.
@@ -124,7 +152,8 @@ impl Slot {
                 None => match dial(&shared.options, port, || !shared.is_stopped()) {
                     Ok(stream) => stream,
                     Err(error) => {
-                        self.failed(&error);
+                        self.failed(shared, &error);
+                        self.pass_on(shared);
                         self.pause(&mut backoff);
                         continue;
                     }
@@ -150,20 +179,61 @@ impl Slot {
     /// False when the client was stopped.
     fn wait_for_work(&self, shared: &Shared, connected: bool) -> bool {
         let mut state = lock(&self.state);
-        while !state.stopped && state.table.is_empty() && !connected {
-            // It is as good as any other again, when it is needed.
-            self.failing.store(false, Ordering::Relaxed);
+        while !state.stopped && state.table.is_empty() && !state.wanted && !connected {
             let wait = self.work.wait(state);
             state = wait.unwrap_or_else(PoisonError::into_inner);
         }
+        // Once: a connection that nobody needs is not made again when it fails or is lost.
+        state.wanted = false;
         !state.stopped && !shared.is_stopped()
     }
 
-    fn failed(&self, error: &ConnectError) {
+    fn failed(&self, shared: &Shared, error: &ConnectError) {
         if !matches!(error, ConnectError::Stopped) {
-            self.failing.store(true, Ordering::Relaxed);
+            let until = shared.milliseconds().saturating_add(AVOIDED_MS);
+            self.avoided_until.store(until, Ordering::Relaxed);
             pagewell_counters::names::CLIENT_CONNECT_FAILURES.add(1);
         }
+    }
+
+    /// Gives calls that were never sent to a connection that stands, if there is one: a server may
+    /// take fewer connections than we would like.
+    fn pass_on(&self, shared: &Arc<Shared>) {
+        let stands = |slot: &&Slot| lock(&slot.state).link.is_some();
+        let Some(other) = shared.slots.iter().find(stands) else {
+            return;
+        };
+        let mut state = lock(&self.state);
+        let unsent = state.table.take_unsent();
+        self.note_load(&state);
+        drop(state);
+        let mut state = lock(&other.state);
+        if state.stopped {
+            drop(state);
+            for entry in unsent {
+                entry.into_delivery().0.fail(shared, CallError::Stopped);
+            }
+            return;
+        }
+        let mut left = Vec::new();
+        for entry in unsent {
+            if state.table.contains(entry.call.xid) {
+                left.push(entry);
+            } else {
+                state.table.adopt(entry);
+            }
+        }
+        other.note_load(&state);
+        if state.link.is_none() {
+            // It was lost meanwhile.
+            other.wake();
+        }
+        other.send(shared, state);
+        let mut state = lock(&self.state);
+        for entry in left {
+            state.table.adopt(entry);
+        }
+        self.note_load(&state);
     }
 
     fn pause(&self, backoff: &mut Duration) {
@@ -187,7 +257,7 @@ impl Slot {
             shared.counted.reconnections.add(1);
             shared.epoch.fetch_add(1, Ordering::AcqRel);
         }
-        self.failing.store(false, Ordering::Relaxed);
+        self.avoided_until.store(0, Ordering::Relaxed);
         self.hear(shared);
         let mut state = lock(&self.state);
         let mut link = Link {
@@ -199,6 +269,8 @@ impl Slot {
             link.give_up();
         }
         state.link = Some(link);
+        state.wanted = false;
+        self.stands.store(true, Ordering::Relaxed);
         self.send(shared, state);
     }
 
@@ -210,6 +282,7 @@ impl Slot {
             shared.tell_garbage(reason);
         }
         let mut state = lock(&self.state);
+        self.stands.store(false, Ordering::Relaxed);
         if let Some(mut link) = state.link.take() {
             if !state.stopped {
                 forget(&link.stream);

@@ -61,7 +61,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn into_delivery(self) -> (Delivery, Option<Finished>) {
+    pub(super) fn into_delivery(self) -> (Delivery, Option<Finished>) {
         let delivery = Delivery {
             completion: self.completion,
             procedure: self.call.outgoing.procedure(),
@@ -99,11 +99,14 @@ pub(super) struct Table {
     sinks: usize,
     late: HashSet<u32>,
     sequence: u64,
+    /// Of all calls and of the data that they ask for.
+    load_bytes: usize,
 }
 
 impl Table {
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    /// Bytes of the calls, and of the data that they ask for.
+    pub(super) const fn load_bytes(&self) -> usize {
+        self.load_bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -129,12 +132,11 @@ impl Table {
 
     /// Adds a call, to be sent.
     pub(super) fn insert(&mut self, call: Arc<Call>, completion: Completion) {
-        let xid = call.xid;
-        let entry = Entry {
+        self.adopt(Entry {
             call,
             completion,
             submitted: Instant::now(),
-            sequence: self.sequence,
+            sequence: 0,
             sent: None,
             sent_last: None,
             resent: false,
@@ -143,10 +145,29 @@ impl Table {
             writing: false,
             receiving: false,
             finished: None,
-        };
+        });
+    }
+
+    /// Adds a call that was never sent, to be sent behind all others.
+    pub(super) fn adopt(&mut self, mut entry: Entry) {
+        let xid = entry.call.xid;
+        entry.sequence = self.sequence;
         self.sequence += 1;
+        self.load_bytes += entry.call.outgoing.load_bytes();
         self.entries.insert(xid, entry);
         self.outbox.push_back(xid);
+    }
+
+    /// Takes the calls out that were never sent, in order.
+    pub(super) fn take_unsent(&mut self) -> Vec<Entry> {
+        let is_unsent = |entry: &Entry| entry.sent_last.is_none() && entry.finished.is_none();
+        let unsent = self.entries.iter().filter(|(_, entry)| is_unsent(entry));
+        let xids: Vec<u32> = unsent.map(|(xid, _)| *xid).collect();
+        let mut taken: Vec<Entry> = xids.iter().filter_map(|xid| self.remove(*xid)).collect();
+        taken.sort_unstable_by_key(|entry| entry.sequence);
+        let entries = &self.entries;
+        self.outbox.retain(|xid| entries.contains_key(xid));
+        taken
     }
 
     /// Whether there is something that may be sent.
@@ -303,6 +324,7 @@ impl Table {
         self.outbox.clear();
         self.sent = 0;
         self.sinks = 0;
+        self.load_bytes = 0;
         let entries = std::mem::take(&mut self.entries).into_values();
         entries.map(|entry| entry.into_delivery().0).collect()
     }
@@ -318,6 +340,7 @@ impl Table {
 
     fn remove(&mut self, xid: u32) -> Option<Entry> {
         let entry = self.entries.remove(&xid)?;
+        self.load_bytes -= entry.call.outgoing.load_bytes();
         if entry.sent.is_some() {
             self.sent -= 1;
             self.sinks -= usize::from(entry.call.outgoing.sink().is_some());

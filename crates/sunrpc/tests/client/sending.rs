@@ -157,7 +157,7 @@ fn a_queue_without_end_is_refused() {
 }
 
 #[test]
-fn several_connections_share_the_calls() {
+fn several_connections_share_large_calls() {
     // Each connection answers only when all four have a call.
     let all = Arc::new(Barrier::new(4));
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -178,13 +178,63 @@ fn several_connections_share_the_calls() {
     let (mut options, _) = options(address);
     options.connections = 4;
     let client = connect(options);
-    let coming: Vec<_> = (0..4u32).map(|number| submit(&client, &number)).collect();
-    for (number, coming) in (0u8..).zip(&coming) {
-        assert_eq!(outcome(coming).unwrap().results, [0, 0, 0, number]);
+    let large = pattern(LARGE_BYTES);
+    let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
+    for coming in &coming {
+        assert_eq!(outcome(coming).unwrap().results[4..], large);
     }
     assert_eq!(client.statistics().connections, 4);
     for number in 0..100 {
         assert_eq!(echo(&client, number), Ok((number, false)));
     }
     assert_eq!(client.statistics().connections, 4);
+}
+
+/// So much is too much to let another call wait behind it.
+const LARGE_BYTES: usize = 300 << 10;
+
+#[test]
+fn small_calls_stay_on_one_connection() {
+    let address = serve(|_, mut peer| {
+        let calls: Vec<_> = (0..16).map(|_| peer.call().unwrap()).collect();
+        for call in calls {
+            peer.reply(call.xid, &call.arguments);
+        }
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    let coming: Vec<_> = (0..16u32).map(|number| submit(&client, &number)).collect();
+    for (number, coming) in (0u8..).zip(&coming) {
+        assert_eq!(outcome(coming).unwrap().results, [0, 0, 0, number]);
+    }
+    assert_eq!(client.statistics().connections, 1);
+}
+
+/// A server that takes one connection serves what was meant for the others, too.
+#[test]
+fn calls_of_connections_that_cannot_be_made_go_over_others() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        drop(listener);
+        crate::script::Peer { stream }.echo();
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    assert_eq!(echo(&client, 1), Ok((1, false)));
+    let large = pattern(LARGE_BYTES);
+    for _ in 0..3 {
+        let coming: Vec<_> = (0..8).map(|_| submit(&client, &&large[..])).collect();
+        for coming in &coming {
+            let came = outcome(coming).unwrap();
+            assert_eq!((&came.results[4..], came.resent), (&large[..], false));
+        }
+    }
+    let statistics = client.statistics();
+    assert_eq!((statistics.connections, statistics.in_flight), (1, 0));
+    drop(client);
+    server.join().unwrap();
 }

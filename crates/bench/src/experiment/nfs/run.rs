@@ -147,6 +147,9 @@ impl Place {
             url.options.read_bytes = setting.transfer_bytes;
             url.options.write_bytes = setting.transfer_bytes;
         }
+        if setting.mode == Mode::Baseline {
+            url.options.connections = 1;
+        }
         let cache = Cache::new(setting.memory.options(self.file_bytes))?;
         let mut device = cache.open_options();
         if setting.mode == Mode::Baseline {
