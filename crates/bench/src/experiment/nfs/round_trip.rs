@@ -8,7 +8,7 @@ use super::case::median;
 use super::recording::{Recording, middle_ratio, number};
 use super::rows::row;
 use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
-use super::workload::Workload;
+use super::workload::{Workload, shuffled};
 use crate::experiment::grid::grid;
 use crate::experiment::{Mode, Phase, Result, Session};
 use crate::report::rate;
@@ -162,14 +162,15 @@ pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result
     Ok(())
 }
 
-/// Runs lines that are compared side by side, each time beginning with another, so that what
-/// changes on the machine meets all alike.
+/// Runs lines that are compared side by side, each time in another order, so that what changes on
+/// the machine and what a run leaves to the next meet all alike.
 fn interleave(session: &mut Session, place: &Place, lines: &mut [Line]) -> Result<()> {
     let repeats = lines.iter().map(Line::repeats).max().unwrap_or(0);
     let repeats = repeats.max(session.options().repeat);
+    let count = u32::try_from(lines.len()).unwrap_or(u32::MAX);
     for repeat in 1..=repeats {
-        lines.rotate_left(1);
-        for line in lines.iter_mut() {
+        for number in shuffled(count, repeat as u64) {
+            let line = &mut lines[number as usize];
             session.step(&format!("{}, {repeat} of {repeats}", line.name()))?;
             let count = if line.workload.random {
                 RANDOM_READS
@@ -180,8 +181,6 @@ fn interleave(session: &mut Session, place: &Place, lines: &mut [Line]) -> Resul
             line.runs.push(run);
         }
     }
-    let turned = repeats % lines.len().max(1);
-    lines.rotate_right(turned);
     Ok(())
 }
 

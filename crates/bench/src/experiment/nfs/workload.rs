@@ -69,20 +69,11 @@ impl Workload {
     /// a seed is always the same.
     #[must_use]
     pub fn order(self, blocks: u32, seed: u64) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..blocks).collect();
         if self.random {
-            let mut state = seed;
-            for left in (1..order.len()).rev() {
-                // Steele, Lea and Flood's SplitMix64.
-                state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                #[allow(clippy::cast_possible_truncation)] // not above left
-                let other = ((mixed ^ (mixed >> 31)) % (left as u64 + 1)) as usize;
-                order.swap(left, other);
-            }
+            shuffled(blocks, seed)
+        } else {
+            (0..blocks).collect()
         }
-        order
     }
 
     /// KB/s of the report, with 4 server threads or with 64.
@@ -136,6 +127,22 @@ pub(super) fn is_right(block: &[u8], offset: u64, seed: u64) -> bool {
     let expected = |at: u64| word(offset + at, seed).to_le_bytes();
     let last = block.len().saturating_sub(8);
     block.len() >= 8 && block.starts_with(&expected(0)) && block[last..] == expected(last as u64)
+}
+
+/// All numbers below `count` in an order that is always the same for a seed.
+pub(super) fn shuffled(count: u32, seed: u64) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..count).collect();
+    let mut state = seed;
+    for left in (1..order.len()).rev() {
+        // Steele, Lea and Flood's SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        #[allow(clippy::cast_possible_truncation)] // not above left
+        let other = ((mixed ^ (mixed >> 31)) % (left as u64 + 1)) as usize;
+        order.swap(left, other);
+    }
+    order
 }
 
 #[cfg(test)]
