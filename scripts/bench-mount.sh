@@ -11,8 +11,9 @@
 # server of the export keeps its files in memory: what is measured there is the client, and the
 # processors that it has to share with the server. "rtt" is the same through a relay that keeps all
 # bytes for half a round trip of 1 ms on each way, for both. "cat" is `pagewell cat`, without a mount.
-# The last lines say what processor time each side took: both together cannot be faster than that,
-# divided by the number of processors.
+# The last lines say what a client takes that throws away all that it is sent, without a copy: no
+# client is faster. Then what processor time each side took: both together cannot be faster than
+# that, divided by the number of processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 script=scripts/bench-mount.sh
@@ -40,12 +41,13 @@ done
 [ -c /dev/fuse ] || die '/dev/fuse is missing'
 if [ -z "${BENCH_MOUNT_INSIDE-}" ]; then
     cargo build --release -q -p pagewell
-    cargo build --release -q -p pagewell-sunrpc --example delay_relay
+    cargo build --release -q -p pagewell-sunrpc --example delay_relay --example bare_reader
     BENCH_MOUNT_INSIDE=yes exec unshare -n -m "$script" "${options[@]}"
 fi
 prepare_network || die 'the network of its own cannot be set up'
 pagewell=${CARGO_TARGET_DIR:-target}/release/pagewell
 delay_relay=${CARGO_TARGET_DIR:-target}/release/examples/delay_relay
+bare_reader=${CARGO_TARGET_DIR:-target}/release/examples/bare_reader
 
 work=$(mktemp -d "${BENCH_DIRECTORY:-/var/tmp}/pagewell-mount.XXXXXX")
 place=$work/mnt
@@ -167,6 +169,7 @@ one_round() {
 }
 for round in $(seq "$repeat"); do
     say "round $round of $repeat: nfs"
+    timed nfs-big.bare "$bare_reader" 127.0.0.1 "$ganesha_port" "$ganesha_mount_port" /shared big 1 4
     one_round nfs-big "$ganesha_port"
     one_round nfs-big-rtt "$far_port"
 done
@@ -194,6 +197,9 @@ compare iso-small-warm fuseiso 5
 for name in nfs-big nfs-big-rtt; do
     for phase in cold warm cat; do compare "$name-$phase" nfs-cat 2; done
 done
+awk -v bare="$(median nfs-big.bare)" -v peer="$(median nfs-big-cold.nfs-cat)" 'BEGIN {
+    printf "\nno client of this server is faster than %s s here: %.2f x nfs-cat\n", bare, peer / bare
+}'
 per_gibibyte() { # NAME
     awk -v m="$(median "$1")" -v mebibytes="$mebibytes" \
         'BEGIN { printf "%.0f ms", m * 1024 / mebibytes }'
