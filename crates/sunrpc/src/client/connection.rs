@@ -6,7 +6,7 @@ use super::options::{CONNECTIONS_MAX, Options};
 use super::outgoing::{EncodedCredential, Outgoing};
 use super::reply::{Answer, Outcome, refuse};
 use super::shared::Shared;
-use super::slot::Slot;
+use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
 use super::table::Call;
 use super::watcher;
@@ -18,7 +18,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-/// A call that sends or asks for so much is seldom alone: all connections are made at the first.
+/// A call that sends or asks for so much is seldom alone: all connections are made at the first,
+/// or when smaller ones have come to as much as one connection is to be busy with.
 const LARGE_BYTES: usize = 64 << 10;
 /// The longest time to connect, and the longest delay. A point in time so far off can be told.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -114,12 +115,12 @@ impl Client {
         if bytes - MARKER_BYTES > i32::MAX as usize {
             return refuse(completion, CallError::TooLong { bytes });
         }
-        // Not one that fails if it can be helped; then the one with the least to do.
+        // One that stands if there is one; of these the one with the least to do.
         let slots = shared.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
             return refuse(completion, CallError::Stopped);
         };
-        let is_large = call.load_bytes() >= LARGE_BYTES;
+        let mut is_large = call.load_bytes() >= LARGE_BYTES;
         let mut call = call;
         let mut state = lock(&slot.state);
         if state.stopped {
@@ -143,6 +144,7 @@ impl Client {
         };
         state.table.insert(Arc::new(call), completion);
         slot.note_load(&state);
+        is_large |= state.table.load_bytes() >= LOAD_STEP_BYTES;
         if state.link.is_none() {
             slot.wake();
         }

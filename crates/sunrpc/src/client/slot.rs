@@ -30,7 +30,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 const AVOIDED_MS: u64 = 60_000;
 /// What is on its way on a connection counts in steps of this: small calls stay together and leave
 /// and arrive together; large data is spread, so that several threads of both sides work on it.
-const LOAD_STEP_BYTES: usize = 256 << 10;
+pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
 /// A call that was in flight on so many connections that turned to garbage fails.
 const GARBAGE_MAX: u32 = 3;
 
@@ -87,10 +87,14 @@ impl Link {
 }
 
 impl Slot {
-    /// How little a further call is wanted here; the least is best.
-    pub(super) fn reluctance(&self, shared: &Shared) -> (bool, usize) {
+    /// How little a further call is wanted here; the least is best. No call waits for a connection
+    /// in the making as long as another stands: to make one may take long, and be in vain. When
+    /// none stands all wait in the same place, to leave over the first that does.
+    pub(super) fn reluctance(&self, shared: &Shared) -> (bool, bool, usize) {
+        let stands = self.stands.load(Ordering::Relaxed);
         let load_bytes = self.load_bytes.load(Ordering::Relaxed);
-        (self.is_avoided(shared), load_bytes / LOAD_STEP_BYTES)
+        let steps = load_bytes / LOAD_STEP_BYTES * usize::from(stands);
+        (!stands, self.is_avoided(shared), steps)
     }
 
     fn is_avoided(&self, shared: &Shared) -> bool {
@@ -252,12 +256,6 @@ impl Slot {
 
     fn connected(&self, origin: &Origin, again: bool) {
         let shared = &origin.shared;
-        shared.counted.connections.add(1);
-        if again {
-            shared.counted.reconnections.add(1);
-            shared.epoch.fetch_add(1, Ordering::AcqRel);
-        }
-        self.avoided_until.store(0, Ordering::Relaxed);
         self.hear(shared);
         let mut state = lock(&self.state);
         let mut link = Link {
@@ -270,7 +268,14 @@ impl Slot {
         }
         state.link = Some(link);
         state.wanted = false;
+        self.avoided_until.store(0, Ordering::Relaxed);
         self.stands.store(true, Ordering::Relaxed);
+        // Who sees that it was made finds it standing.
+        shared.counted.connections.add(1);
+        if again {
+            shared.counted.reconnections.add(1);
+            shared.epoch.fetch_add(1, Ordering::AcqRel);
+        }
         self.send(shared, state);
     }
 

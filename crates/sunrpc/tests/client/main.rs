@@ -9,6 +9,7 @@
 mod script;
 
 mod chopped;
+mod further;
 mod hostile;
 mod mounting;
 mod patience;
