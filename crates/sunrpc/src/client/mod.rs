@@ -20,8 +20,9 @@
 //! are counted and then cost the connection, and results that cannot be decoded do so at once.
 //!
 //! What it does not do: UDP, callbacks from the server, authentication other than AUTH_NONE and
-//! AUTH_SYS, encryption. Calls that were sent are not moved to another connection, because servers
-//! remember calls by connection; those that were not are, when theirs cannot be made.
+//! AUTH_SYS, encryption. Calls that were sent are moved to another connection only when there is no
+//! hope for them on theirs, because servers remember calls by connection; those that were not are
+//! as soon as theirs cannot be made.
 
 mod connection;
 mod delay;

@@ -8,8 +8,13 @@
 //!
 //! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply has
 //! come. A connection is not made as long as there are no calls, or no large ones of the others: a
-//! server that closes idle connections is left in peace. Calls that were never sent go over another
-//! connection when theirs cannot be made.
+//! server that closes idle connections is left in peace.
+//!
+//! A server may take fewer connections than we would like: it refuses the next one, closes it at
+//! once, or lets it stand and never answers. As long as another connection stands, such a one is
+//! avoided for a minute, then for two, up to an hour, until it has brought a good reply. Its calls
+//! that were never sent go over another at once, those that were when there is no hope for them:
+//! the server may then carry them out twice, which callers must expect of each that is resent.
 
 use super::dial::{dial, forget};
 use super::error::{CallError, ConnectError};
@@ -26,8 +31,13 @@ use std::time::{Duration, Instant};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// For so long a connection that cannot be made is not tried again if others stand.
+/// For so long a connection of no use is not tried again if others stand; twice as long each time.
 const AVOIDED_MS: u64 = 60_000;
+/// So many times at most that is doubled: to about an hour.
+const AVOIDED_DOUBLED_MAX: u32 = 6;
+/// So often a connection is of no use, beside others that stand, until calls that were sent over
+/// it go over another.
+const USELESS_MAX: u32 = 3;
 /// What is on its way on a connection counts in steps of this: small calls stay together and leave
 /// and arrive together; large data is spread, so that several threads of both sides work on it.
 pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
@@ -48,8 +58,8 @@ pub(super) struct Slot {
     stands: AtomicBool,
     /// Bytes of calls without an end and of their data, as far as that is known without the lock.
     load_bytes: AtomicUsize,
-    /// The last attempt to connect failed, and this is avoided until then, in milliseconds since
-    /// the client was made; 0 when it did not.
+    /// The last connection was of no use, and this is avoided until then, in milliseconds since the
+    /// client was made; 0 when it was.
     avoided_until: AtomicU64,
     /// When something was received last, in milliseconds since the client was made.
     heard: AtomicU64,
@@ -150,14 +160,17 @@ impl Slot {
         let mut next = first;
         let mut port = None;
         let mut backoff = BACKOFF_MIN;
+        let mut useless = 0;
         while self.wait_for_work(shared, next.is_some()) {
             let stream = match next.take() {
                 Some(stream) => stream,
                 None => match dial(&shared.options, port, || !shared.is_stopped()) {
                     Ok(stream) => stream,
                     Err(error) => {
-                        self.failed(shared, &error);
-                        self.pass_on(shared);
+                        if !matches!(error, ConnectError::Stopped) {
+                            pagewell_counters::names::CLIENT_CONNECT_FAILURES.add(1);
+                            self.make_way(shared, &mut useless, None);
+                        }
                         self.pause(&mut backoff);
                         continue;
                     }
@@ -167,14 +180,19 @@ impl Slot {
                 shared: shared.clone(),
                 stream: Arc::new(stream),
             };
+            let since = Instant::now();
             self.connected(&origin, port.is_some());
             port = Some(origin.stream.local_addr().map_or(0, |local| local.port()));
             let mut receiver = Receiver::new(self, &origin);
             let end = receiver.run();
+            self.lost(&origin, end);
             if receiver.has_good_replies() {
                 backoff = BACKOFF_MIN;
+                useless = 0;
+            } else if since.elapsed() < BACKOFF_MAX || !lock(&self.state).table.is_empty() {
+                // Not one that was closed because nobody had used it for long.
+                self.make_way(shared, &mut useless, Some(since));
             }
-            self.lost(&origin, end);
             self.pause(&mut backoff);
         }
         self.end(shared);
@@ -192,35 +210,56 @@ impl Slot {
         !state.stopped && !shared.is_stopped()
     }
 
-    fn failed(&self, shared: &Shared, error: &ConnectError) {
-        if !matches!(error, ConnectError::Stopped) {
-            let until = shared.milliseconds().saturating_add(AVOIDED_MS);
-            self.avoided_until.store(until, Ordering::Relaxed);
-            pagewell_counters::names::CLIENT_CONNECT_FAILURES.add(1);
-        }
-    }
-
-    /// Gives calls that were never sent to a connection that stands, if there is one: a server may
-    /// take fewer connections than we would like.
-    fn pass_on(&self, shared: &Arc<Shared>) {
-        let stands = |slot: &&Slot| lock(&slot.state).link.is_some();
-        let Some(other) = shared.slots.iter().find(stands) else {
+    /// There is no connection, or one since then was of no use. If another stands, this one is
+    /// avoided, and calls go over the other.
+    fn make_way(&self, shared: &Arc<Shared>, useless: &mut u32, since: Option<Instant>) {
+        lock(&self.state).wanted = false;
+        let others = shared.slots.iter().filter(|slot| slot.is_usable());
+        let Some(other) = others.min_by_key(|slot| slot.reluctance(shared)) else {
+            // It is the server that is gone: this connection is as good as any.
             return;
         };
+        let avoided = AVOIDED_MS << (*useless).min(AVOIDED_DOUBLED_MAX);
+        let until = shared.milliseconds().saturating_add(avoided);
+        self.avoided_until.store(until, Ordering::Relaxed);
+        *useless = useless.saturating_add(1);
+        // The server answers, and not here; or it may be that it would, and there is no other way.
+        let answers = since.is_some_and(|since| other.has_brought(shared, since));
+        self.pass_on(shared, other, answers || *useless >= USELESS_MAX);
+    }
+
+    /// Whether a connection stands.
+    fn is_usable(&self) -> bool {
+        let state = lock(&self.state);
+        state.link.as_ref().is_some_and(|link| !link.given_up)
+    }
+
+    /// Whether the connection stands and has brought something since then.
+    fn has_brought(&self, shared: &Shared, since: Instant) -> bool {
+        let state = lock(&self.state);
+        let link = state.link.as_ref();
+        link.is_some_and(|link| self.heard(shared) > since.max(link.since))
+    }
+
+    /// Gives calls to another connection: those that were never sent, or also the others.
+    fn pass_on(&self, shared: &Arc<Shared>, other: &Self, sent_too: bool) {
         let mut state = lock(&self.state);
-        let unsent = state.table.take_unsent();
+        let taken = state.table.take(sent_too);
         self.note_load(&state);
         drop(state);
+        if taken.is_empty() {
+            return;
+        }
         let mut state = lock(&other.state);
         if state.stopped {
             drop(state);
-            for entry in unsent {
+            for entry in taken {
                 entry.into_delivery().0.fail(shared, CallError::Stopped);
             }
             return;
         }
         let mut left = Vec::new();
-        for entry in unsent {
+        for entry in taken {
             if state.table.contains(entry.call.xid) {
                 left.push(entry);
             } else {

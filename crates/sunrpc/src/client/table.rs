@@ -148,7 +148,7 @@ impl Table {
         });
     }
 
-    /// Adds a call that was never sent, to be sent behind all others.
+    /// Adds a call that is on no connection, to be sent behind all others.
     pub(super) fn adopt(&mut self, mut entry: Entry) {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
@@ -158,11 +158,15 @@ impl Table {
         self.outbox.push_back(xid);
     }
 
-    /// Takes the calls out that were never sent, in order.
-    pub(super) fn take_unsent(&mut self) -> Vec<Entry> {
-        let is_unsent = |entry: &Entry| entry.sent_last.is_none() && entry.finished.is_none();
-        let unsent = self.entries.iter().filter(|(_, entry)| is_unsent(entry));
-        let xids: Vec<u32> = unsent.map(|(xid, _)| *xid).collect();
+    /// Takes calls out, in order: those that were never sent, or also those that were on lost
+    /// connections. There is no connection, and nobody writes or receives.
+    pub(super) fn take(&mut self, sent_too: bool) -> Vec<Entry> {
+        let goes = |entry: &Entry| {
+            let was_sent = entry.sent_last.is_some();
+            (sent_too || !was_sent) && entry.sent.is_none() && entry.finished.is_none()
+        };
+        let going = self.entries.iter().filter(|(_, entry)| goes(entry));
+        let xids: Vec<u32> = going.map(|(xid, _)| *xid).collect();
         let mut taken: Vec<Entry> = xids.iter().filter_map(|xid| self.remove(*xid)).collect();
         taken.sort_unstable_by_key(|entry| entry.sequence);
         let entries = &self.entries;

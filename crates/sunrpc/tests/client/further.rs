@@ -1,11 +1,81 @@
 //! Connections beside the first, to servers that do not take them, or take them and are of no use.
 
-use crate::script::{Peer, connect, options, outcome, pattern, submit};
-use std::net::TcpListener;
+use crate::script::{Peer, connect, options, outcome, pattern, submit, wait_until};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// So much is too much to let another call wait behind it.
 const LARGE_BYTES: usize = 300 << 10;
+
+/// A server whose connections are all served at once, by `script`; it is given the number of the
+/// connection.
+fn serve_all(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> SocketAddr {
+    let script = Arc::new(script);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (index, stream) in listener.incoming().enumerate() {
+            let (stream, script) = (stream.unwrap(), script.clone());
+            std::thread::spawn(move || script(index, Peer { stream }));
+        }
+    });
+    address
+}
+
+/// A server at its limit takes a further connection and closes it at once.
+#[test]
+fn a_server_that_closes_further_connections_answers_every_call() {
+    let address = serve_all(|index, mut peer| {
+        if index == 0 {
+            return peer.echo();
+        }
+        // With the beginning of a call, so that it was sent.
+        let _ = std::io::Read::read(&mut peer.stream, &mut [0; 64]);
+        peer.close();
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    let large = pattern(LARGE_BYTES);
+    outcome(&submit(&client, &&large[..])).unwrap();
+    wait_until(|| client.statistics().connections == 4);
+    for _ in 0..3 {
+        let coming: Vec<_> = (0..8).map(|_| submit(&client, &&large[..])).collect();
+        for coming in &coming {
+            assert_eq!(outcome(coming).unwrap().results[4..], large);
+        }
+    }
+    let made = client.statistics().connections;
+    assert!(made < 20, "{made} connections");
+}
+
+/// What is silent on a further connection is asked over the one that answers.
+#[test]
+fn a_further_connection_that_never_answers_costs_one_attempt() {
+    let address = serve_all(|index, mut peer| match index {
+        0 => peer.echo(),
+        _ => peer.until_closed(),
+    });
+    let (mut options, _) = options(address);
+    options.connections = 2;
+    options.timeout = Duration::from_millis(400);
+    let client = connect(options);
+    let large = pattern(LARGE_BYTES);
+    outcome(&submit(&client, &&large[..])).unwrap();
+    wait_until(|| client.statistics().connections == 2);
+    let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
+    let start = std::time::Instant::now();
+    for coming in &coming {
+        while coming.try_recv().is_err() {
+            // The first connection is in use all the time. While it is busy, one of these may get
+            // on the second; the next do not wait for that.
+            let _ = submit(&client, &1u32).recv_timeout(Duration::from_millis(5));
+            assert!(start.elapsed() < crate::script::FAR, "a call is lost");
+        }
+    }
+    assert_eq!(client.statistics().connections, 2);
+}
 
 /// Nobody waits for a connection in the making as long as another stands. The second is never
 /// made here: the queue of the server is full, and the system lets what comes on top wait.
@@ -45,4 +115,40 @@ fn full_listener() -> TcpListener {
 fn crowd_in(listener: &TcpListener) -> Option<std::net::TcpStream> {
     let address = listener.local_addr().unwrap();
     std::net::TcpStream::connect_timeout(&address, Duration::from_millis(300)).ok()
+}
+
+/// Calls that were sent over a connection which then cannot be made again are not lost, since the
+/// server answers over another.
+#[test]
+fn calls_of_a_connection_that_is_lost_for_good_go_over_another() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let first = listener.accept().unwrap().0;
+        let second = listener.accept().unwrap().0;
+        drop(listener);
+        let first = std::thread::spawn(move || Peer { stream: first }.echo());
+        // It answers once, and is a good connection until it is lost with the next call.
+        let mut second = Peer { stream: second };
+        let call = second.call().unwrap();
+        second.reply(call.xid, &call.arguments);
+        let _ = second.call();
+        second.close();
+        first.join().unwrap();
+    });
+    let (mut options, _) = options(address);
+    options.connections = 2;
+    let client = connect(options);
+    let large = pattern(LARGE_BYTES);
+    outcome(&submit(&client, &&large[..])).unwrap();
+    wait_until(|| client.statistics().connections == 2);
+    for _ in 0..4 {
+        let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
+        for coming in &coming {
+            assert_eq!(outcome(coming).unwrap().results[4..], large);
+        }
+    }
+    assert_eq!(client.statistics().connections, 2);
+    drop(client);
+    server.join().unwrap();
 }
