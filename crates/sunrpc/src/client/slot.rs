@@ -295,7 +295,6 @@ impl Slot {
 
     fn connected(&self, origin: &Origin, again: bool) {
         let shared = &origin.shared;
-        self.hear(shared);
         let mut state = lock(&self.state);
         let mut link = Link {
             stream: origin.stream.clone(),

@@ -52,7 +52,13 @@ fn look(shared: &Arc<Shared>, slot: &Slot) {
         return;
     }
     let silence = silence_of(shared, slot, &state, now);
-    let is_silent = silence.is_some_and(|silence| silence >= SILENCE.min(shared.options.timeout));
+    // A server that answers on another connection is there.
+    let silence_min = SILENCE.min(shared.options.timeout);
+    let is_silent = silence.is_some_and(|silence| silence >= silence_min)
+        && shared.slots.iter().all(|slot| {
+            let heard = slot.heard(shared);
+            now.saturating_duration_since(heard) >= silence_min
+        });
     let given_up = state.link.as_ref().is_some_and(|link| link.given_up);
     let quiet = silence.unwrap_or_default();
     let mut overdue = 0;

@@ -57,7 +57,7 @@ fn a_further_connection_that_never_answers_costs_one_attempt() {
         0 => peer.echo(),
         _ => peer.until_closed(),
     });
-    let (mut options, _) = options(address);
+    let (mut options, messages) = options(address);
     options.connections = 2;
     options.timeout = Duration::from_millis(400);
     let client = connect(options);
@@ -75,6 +75,11 @@ fn a_further_connection_that_never_answers_costs_one_attempt() {
         }
     }
     assert_eq!(client.statistics().connections, 2);
+    assert_eq!(
+        messages.all(),
+        Vec::<String>::new(),
+        "the server does respond"
+    );
 }
 
 /// Nobody waits for a connection in the making as long as another stands. The second is never
