@@ -1,6 +1,8 @@
 //! Connections beside the first, to servers that do not take them, or take them and are of no use.
 
-use crate::script::{Peer, connect, options, outcome, pattern, submit, wait_until};
+use crate::script::{
+    Peer, connect, data_record, options, outcome, pattern, submit, submit_with_sink, wait_until,
+};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,4 +158,54 @@ fn calls_of_a_connection_that_is_lost_for_good_go_over_another() {
     assert_eq!(client.statistics().connections, 2);
     drop(client);
     server.join().unwrap();
+}
+
+/// Connections end at once, after some calls or not at all, and calls go from one to another
+/// meanwhile: each is completed once, with its own data.
+#[test]
+fn calls_survive_connections_that_come_and_go() {
+    let address = serve_all(|index, mut peer| {
+        let calls_max = [usize::MAX, 0, 3, 1, 9, 0, 30, 2][index * 5 % 8];
+        // The one without an end is only the first, so that all of them are lost at times.
+        for _ in 0..calls_max.min(if index == 0 { 100 } else { 60 }) {
+            let Some(call) = peer.call() else { return };
+            match call.procedure {
+                6 => peer.send(&data_record(call.xid, &call.arguments)),
+                _ => peer.reply(call.xid, &call.arguments),
+            }
+        }
+        peer.close();
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    std::thread::scope(|scope| {
+        for part in 0..4usize {
+            let client = &client;
+            scope.spawn(move || {
+                for round in 0..30 {
+                    let coming: Vec<_> = (0..8)
+                        .map(|number| {
+                            let mut data = pattern(1 << (2 + (part + round + number) % 18));
+                            data[..4].copy_from_slice(&(number as u32).to_be_bytes());
+                            let coming = match number % 2 {
+                                0 => submit(client, &&data[..]),
+                                _ => submit_with_sink(client, &&data[..], data.len() + 4),
+                            };
+                            (coming, data)
+                        })
+                        .collect();
+                    for (coming, data) in &coming {
+                        let came = outcome(coming).unwrap();
+                        let bytes = [&came.results[..], &came.data[..]].concat();
+                        assert!(bytes.ends_with(data), "data of another call");
+                        assert!(coming.recv().is_err(), "completed twice");
+                    }
+                }
+            });
+        }
+    });
+    let statistics = client.statistics();
+    assert_eq!((statistics.requests, statistics.in_flight), (960, 0));
+    assert!(statistics.reconnections > 0);
 }
