@@ -12,8 +12,8 @@ use super::age::Ages;
 pub(super) const TRANSFER_BYTES_MIN: u32 = 1 << 10;
 /// Largest transfer that can be asked for, in bytes.
 pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// Connections of a mount when nobody says how many. The second is made when the first has data on
-/// its way. With one, a single thread of the server sends all data and one here receives it; with
+/// Connections of a mount when nobody says how many. The further ones are made at the first large
+/// call. With one, a single thread of the server sends all data and one here receives it; with
 /// four, a client that throws everything away is twice as fast (`bare_reader` of `sunrpc`).
 const CONNECTIONS: usize = 4;
 /// Most connections of one mount.
