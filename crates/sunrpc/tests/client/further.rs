@@ -1,10 +1,11 @@
 //! Connections beside the first, to servers that do not take them, or take them and are of no use.
 
 use crate::script::{
-    Peer, connect, data_record, options, outcome, pattern, submit, submit_with_sink, wait_until,
+    Peer, connect, data_record, echo, options, outcome, pattern, serve, submit, submit_with_sink,
+    wait_until,
 };
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 /// So much is too much to let another call wait behind it.
@@ -23,6 +24,84 @@ fn serve_all(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> SocketAddr
         }
     });
     address
+}
+
+#[test]
+fn several_connections_share_large_calls() {
+    // After the first call each connection answers only when all four have one.
+    let all = Barrier::new(4);
+    let address = serve_all(move |index, mut peer| {
+        if index == 0 {
+            let call = peer.call().unwrap();
+            peer.reply(call.xid, &call.arguments);
+        }
+        let first = peer.call().unwrap();
+        all.wait();
+        peer.reply(first.xid, &first.arguments);
+        peer.echo();
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    let large = pattern(LARGE_BYTES);
+    // They are made at the first large call, which does not wait for them.
+    outcome(&submit(&client, &&large[..])).unwrap();
+    wait_until(|| client.statistics().connections == 4);
+    let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
+    for coming in &coming {
+        assert_eq!(outcome(coming).unwrap().results[4..], large);
+    }
+    assert_eq!(client.statistics().connections, 4);
+    for number in 0..100 {
+        assert_eq!(echo(&client, number), Ok((number, false)));
+    }
+    assert_eq!(client.statistics().connections, 4);
+}
+
+#[test]
+fn small_calls_stay_on_one_connection() {
+    let address = serve(|_, mut peer| {
+        let calls: Vec<_> = (0..16).map(|_| peer.call().unwrap()).collect();
+        for call in calls {
+            peer.reply(call.xid, &call.arguments);
+        }
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    let coming: Vec<_> = (0..16u32).map(|number| submit(&client, &number)).collect();
+    for (number, coming) in (0u8..).zip(&coming) {
+        assert_eq!(outcome(coming).unwrap().results, [0, 0, 0, number]);
+    }
+    assert_eq!(client.statistics().connections, 1);
+}
+
+/// A server that takes one connection serves what was meant for the others, too.
+#[test]
+fn calls_of_connections_that_cannot_be_made_go_over_others() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        drop(listener);
+        Peer { stream }.echo();
+    });
+    let (mut options, _) = options(address);
+    options.connections = 4;
+    let client = connect(options);
+    assert_eq!(echo(&client, 1), Ok((1, false)));
+    let large = pattern(LARGE_BYTES);
+    for _ in 0..3 {
+        let coming: Vec<_> = (0..8).map(|_| submit(&client, &&large[..])).collect();
+        for coming in &coming {
+            let came = outcome(coming).unwrap();
+            assert_eq!((&came.results[4..], came.resent), (&large[..], false));
+        }
+    }
+    let statistics = client.statistics();
+    assert_eq!((statistics.connections, statistics.in_flight), (1, 0));
+    drop(client);
+    server.join().unwrap();
 }
 
 /// A server at its limit takes a further connection and closes it at once.
