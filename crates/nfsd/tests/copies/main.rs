@@ -138,7 +138,12 @@ fn clients_that_do_not_read_do_not_stop_the_others() {
     let end = Instant::now() + Duration::from_secs(60);
     let refused = CACHE_LENDING_REFUSED.get();
     let (mut busy, file) = image.client();
-    while CACHE_LENDING_REFUSED.get() == refused {
+    // A refusal may pass: what the system still takes for the others makes place again.
+    loop {
+        let copied = counted(&COPIED_BYTES, || image.check(&mut busy, &file, 5, MIB));
+        if copied >= MIB as u64 {
+            break;
+        }
         assert!(Instant::now() < end, "half of the pages are never lent");
         let mut client = Client::connect(image.server.address(), User::root());
         for megabyte in 0..15u64 {
@@ -150,12 +155,10 @@ fn clients_that_do_not_read_do_not_stop_the_others() {
             client.start(Procedure::Read, &arguments);
         }
         idle.push(client);
-        image.check(&mut busy, &file, 3 * MIB + 5, 200_000);
     }
+    assert!(CACHE_LENDING_REFUSED.get() > refused);
     for offset in (0..15 * MIB).step_by(MIB) {
         image.check(&mut busy, &file, offset, MIB);
     }
-    let copied = counted(&COPIED_BYTES, || image.check(&mut busy, &file, 5, MIB));
-    assert!(copied >= MIB as u64, "copied instead of lent");
     drop(idle);
 }
