@@ -122,8 +122,6 @@ pub(super) struct State {
     pub(super) unexpected_ends: u64,
     pub(super) region: Option<Region>,
     pub(super) uncommitted: Option<Uncommitted>,
-    /// What the last WRITE said.
-    pub(super) last_verifier: Option<[u8; 8]>,
     /// An error of a write that nobody was told of.
     pub(super) failure: Option<Error>,
     /// On whose behalf data is read and written.
@@ -173,7 +171,6 @@ impl Node {
                 unexpected_ends: 0,
                 region: None,
                 uncommitted: None,
-                last_verifier: None,
                 failure: None,
                 reader: None,
                 writer: None,

@@ -1,6 +1,6 @@
 //! WRITE: from pages straight to the server.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pagewell_device::Request;
 use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
@@ -22,6 +22,8 @@ struct Writing {
     request: Request,
     /// Bytes that the server has taken.
     done: usize,
+    /// What the server said when it took the first piece of the request that this is a piece of.
+    said: Arc<OnceLock<[u8; 8]>>,
     /// Of a durable write: what the server has taken otherwise.
     unstable: Option<Uncommitted>,
     patience: Patience,
@@ -42,6 +44,7 @@ impl Remote {
         } else {
             vec![request]
         };
+        let said = Arc::new(OnceLock::new());
         for request in requests {
             let begins = at;
             at += request.len() as u64;
@@ -50,6 +53,7 @@ impl Remote {
                 offset: begins,
                 request,
                 done: 0,
+                said: said.clone(),
                 unstable: None,
                 patience: self.calls.patience(),
             });
@@ -173,11 +177,11 @@ impl Remote {
             known.differs |= known.verifier != verifier;
         } else {
             // Also across a COMMIT, which takes the record away: a request in several pieces may
-            // have been before and after a restart.
-            let last = state.last_verifier.replace(verifier);
-            let has_changed = last.is_some_and(|last| last != verifier);
+            // have been before and after a restart. Of other requests each is in one record: those
+            // that a flush has called lost do not make it lose the next that are written.
+            let first = *writing.said.get_or_init(|| verifier);
             let known = state.uncommitted.get_or_insert(fresh);
-            known.differs |= has_changed || known.verifier != verifier;
+            known.differs |= first != verifier || known.verifier != verifier;
             drop(state);
             // Before the request ends: the flush after it must find the file.
             self.files.note_uncommitted(&writing.node);

@@ -14,6 +14,8 @@ use super::{Mount, pattern, root_call};
 use crate::fixture::{export, ram, serve};
 use crate::layer::{Event, Hook, Layer};
 
+const MIB: usize = 1 << 20;
+
 /// What a write has replaced: where, the bytes, and the length of the file.
 struct Undo {
     id: FileId,
@@ -207,6 +209,28 @@ fn what_a_server_forgets_is_appended_to_at_its_end() {
         let other = Mount::new(&server, "");
         assert!(other.read(&id).unwrap() == expected, "look {number}");
     }
+}
+
+/// What was forgotten before a flush, and is at the server again, is not missed by the next.
+#[test]
+fn what_a_server_forgets_is_written_again_once() {
+    let (server, hook) = forgetful_server();
+    let mount = Mount::new(&server, "wsize=64k");
+    let mut bytes = pattern(3 << 20, 3);
+    bytes[MIB..2 * MIB].fill(0);
+    let id = mount.create("file");
+    // One write alone would be a stable one the second time.
+    for at in [0, 2 * MIB] {
+        mount.write(&id, at as u64, &bytes[at..at + MIB]).unwrap();
+    }
+    assert_eq!(mount.attributes(&id).size, bytes.len() as u64);
+    let writes = mount.calls(Procedure::Write);
+    hook.crashes_before_commit.store(1, Ordering::Release);
+    mount.commit(&id).unwrap();
+    assert_eq!(mount.calls(Procedure::Write), 2 * writes);
+    assert_eq!(mount.calls(Procedure::Commit), 2);
+    hook.crash();
+    assert!(Mount::new(&server, "").read(&id).unwrap() == bytes);
 }
 
 #[test]
