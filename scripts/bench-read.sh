@@ -9,8 +9,8 @@
 #   --no-document  leave docs/BENCHMARKING.md as it is
 #
 # Needs 5 GiB in BENCH_DIRECTORY (default /var/tmp), which should be on the disk that matters. Before
-# each run the file is dropped from the kernel's page cache. The order of the programs is another in
-# each round, and the ratio is taken inside a round.
+# each run the file is dropped from the kernel's page cache. The order of the programs is any in each
+# round, and the ratio is taken inside a round.
 #
 # fio reads into huge pages, which is its best, where some can be set aside (root; what was set
 # aside before is restored at the end); else into ordinary pages, which is said.
@@ -135,14 +135,14 @@ one large file in an ISO image|MB/s|run_cat|run_dd|0.90|dd of the image, O_DIREC
 small files in an ISO image, bsdtar|files/s|run_small pagewell|run_small bsdtar|1.00|bsdtar -xOf
 small files in an ISO image, 7z|files/s|run_small pagewell|run_small 7z|1.00|7z t
 '
-# One round: every program once, in an order that is always another, since a disk that was busy a
-# moment ago is faster than one that was not. Adds to the runs of each.
-one_round() { # NUMBER COMMAND...: runs in $work/runs.0 (ours), .1, .2 and so on
-    local seed=$1 number
-    shift
-    for number in $(seq 0 $(($# - 1)) | shuf --random-source=<(yes "$seed")); do
-        ${@:number + 1:1} >>"$work/runs.$number"
-        echo >>"$work/runs.$number"
+# One round: every program once, in any order, since a disk that was busy a moment ago is faster than
+# one that was not. Each run is a line, so that lines of the same number are of one round.
+one_round() { # COMMAND...: runs in $work/runs.0 (ours), .1, .2 and so on
+    local number value
+    for number in $(seq 0 $(($# - 1)) | shuf); do
+        value=$(${@:number + 1:1})
+        [ -n "$value" ] || die "no result of: ${*:number + 1:1}"
+        echo "$value" >>"$work/runs.$number"
     done
 }
 
@@ -157,10 +157,9 @@ while IFS='|' read -r name unit ours peers least peer_name; do
     say "$name"
     IFS=';' read -ra list <<<"$peers"
     rm -f "$work"/runs.*
-    for round in $(seq "$repeat"); do
-        one_round "$round" "$ours" "${list[@]}"
+    for _ in $(seq "$repeat"); do
+        one_round "$ours" "${list[@]}"
     done
-    sed -i '/^$/d' "$work"/runs.*
     # The best of several peers is the one that ours stands worst beside in the middle of all
     # rounds. The best of each round would be the luckiest.
     best=
