@@ -5,18 +5,28 @@
 //! so that two runs say nothing: what counts is the middle of the ratios of many pairs, each of
 //! which begins with the other server.
 
+use pagewell_fs::nfs::ReadAhead;
+
 use super::case::Configuration;
 use super::recording::{Recording, middle_ratio};
 use super::run::{Memory, Place, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Result, Session};
 use crate::report::rate;
-use pagewell_fs::nfs::ReadAhead;
 
 /// Pairs of runs of each workload.
 const REPEATS: usize = 61;
 /// 64 threads against 4: what is less is not chance.
 const RATIO_MIN: f64 = 0.95;
+
+/// Only the server differs.
+const SETTING: Setting = Setting {
+    mode: Mode::Enhanced,
+    read_ahead: ReadAhead::Auto,
+    transfer_bytes: None,
+    round_trip: None,
+    memory: Memory::Whole,
+};
 
 /// Runs all workloads that write, and says what must hold.
 pub(super) fn run(session: &mut Session, few: &Place, many: &Place) -> Result<()> {
@@ -39,15 +49,6 @@ pub(super) fn run(session: &mut Session, few: &Place, many: &Place) -> Result<()
     }
     Ok(())
 }
-
-/// Only the server differs.
-const SETTING: Setting = Setting {
-    mode: Mode::Enhanced,
-    read_ahead: ReadAhead::Auto,
-    transfer_bytes: None,
-    round_trip: None,
-    memory: Memory::Whole,
-};
 
 fn verdict(workload: Workload, few: &[Recording], many: &[Recording]) -> (bool, String) {
     let ratio = middle_ratio(many, few, Recording::kilobytes_per_second);
