@@ -4,6 +4,7 @@ use crate::script::{
     Peer, connect, data_record, echo, options, outcome, pattern, serve, submit, submit_with_sink,
     wait_until,
 };
+use pagewell_sunrpc::client::{Client, Options};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -26,6 +27,25 @@ fn serve_all(script: impl Fn(usize, Peer) + Send + Sync + 'static) -> SocketAddr
     address
 }
 
+/// A client whose connections have all been made: they are at the first large call, which does not
+/// wait for them.
+fn connect_all(options: Options) -> Client {
+    let connections = options.connections as u64;
+    let client = connect(options);
+    outcome(&submit(&client, &&pattern(LARGE_BYTES)[..])).unwrap();
+    wait_until(|| client.statistics().connections == connections);
+    client
+}
+
+/// Makes so many large calls at once, and waits until each has its own arguments back.
+fn call_large(client: &Client, count: usize) {
+    let large = pattern(LARGE_BYTES);
+    let coming: Vec<_> = (0..count).map(|_| submit(client, &&large[..])).collect();
+    for coming in &coming {
+        assert_eq!(outcome(coming).unwrap().results[4..], large);
+    }
+}
+
 #[test]
 fn several_connections_share_large_calls() {
     // After the first call each connection answers only when all four have one.
@@ -42,15 +62,8 @@ fn several_connections_share_large_calls() {
     });
     let (mut options, _) = options(address);
     options.connections = 4;
-    let client = connect(options);
-    let large = pattern(LARGE_BYTES);
-    // They are made at the first large call, which does not wait for them.
-    outcome(&submit(&client, &&large[..])).unwrap();
-    wait_until(|| client.statistics().connections == 4);
-    let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
-    for coming in &coming {
-        assert_eq!(outcome(coming).unwrap().results[4..], large);
-    }
+    let client = connect_all(options);
+    call_large(&client, 4);
     assert_eq!(client.statistics().connections, 4);
     for number in 0..100 {
         assert_eq!(echo(&client, number), Ok((number, false)));
@@ -117,15 +130,9 @@ fn a_server_that_closes_further_connections_answers_every_call() {
     });
     let (mut options, _) = options(address);
     options.connections = 4;
-    let client = connect(options);
-    let large = pattern(LARGE_BYTES);
-    outcome(&submit(&client, &&large[..])).unwrap();
-    wait_until(|| client.statistics().connections == 4);
+    let client = connect_all(options);
     for _ in 0..3 {
-        let coming: Vec<_> = (0..8).map(|_| submit(&client, &&large[..])).collect();
-        for coming in &coming {
-            assert_eq!(outcome(coming).unwrap().results[4..], large);
-        }
+        call_large(&client, 8);
     }
     let made = client.statistics().connections;
     assert!(made < 20, "{made} connections");
@@ -141,10 +148,8 @@ fn a_further_connection_that_never_answers_costs_one_attempt() {
     let (mut options, messages) = options(address);
     options.connections = 2;
     options.timeout = Duration::from_millis(400);
-    let client = connect(options);
+    let client = connect_all(options);
     let large = pattern(LARGE_BYTES);
-    outcome(&submit(&client, &&large[..])).unwrap();
-    wait_until(|| client.statistics().connections == 2);
     let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
     let start = std::time::Instant::now();
     for coming in &coming {
@@ -224,15 +229,9 @@ fn calls_of_a_connection_that_is_lost_for_good_go_over_another() {
     });
     let (mut options, _) = options(address);
     options.connections = 2;
-    let client = connect(options);
-    let large = pattern(LARGE_BYTES);
-    outcome(&submit(&client, &&large[..])).unwrap();
-    wait_until(|| client.statistics().connections == 2);
+    let client = connect_all(options);
     for _ in 0..4 {
-        let coming: Vec<_> = (0..4).map(|_| submit(&client, &&large[..])).collect();
-        for coming in &coming {
-            assert_eq!(outcome(coming).unwrap().results[4..], large);
-        }
+        call_large(&client, 4);
     }
     assert_eq!(client.statistics().connections, 2);
     drop(client);
