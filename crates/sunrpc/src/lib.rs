@@ -1,16 +1,20 @@
-//! ONC RPC and the protocols Pagewell speaks over it: NFS version 3, MOUNT version 3, and
-//! version 2 of the port mapper.
+//! ONC RPC and the protocols Pagewell speaks over it: NFS version 3, MOUNT version 3, NLM version
+//! 4 and NSM version 1 for locks, and version 2 of the port mapper.
 //!
 //! Nothing here knows file-system semantics or owns a listening socket. Decoders borrow from the
 //! record they read and copy nothing; encoders append to a caller's buffer. Every message can go
 //! both ways, because the server, the load generator and the client share them.
 //!
 //! Reading order: [`xdr`] (how values look on the wire), [`rpc`] (calls and replies), [`nfs3`]
-//! (the procedures), then [`mount3`] and [`portmap`]; at last [`client`], which makes calls.
+//! (the procedures), then [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; at last [`client`] and
+//! [`caller`], which make calls.
 
+pub mod caller;
 pub mod client;
 pub mod mount3;
 pub mod nfs3;
+pub mod nlm4;
+pub mod nsm;
 pub mod portmap;
 pub mod record;
 pub mod rpc;

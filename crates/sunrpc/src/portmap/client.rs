@@ -1,21 +1,16 @@
-//! A small blocking client of the machine's own port mapper (rpcbind).
+//! A small blocking client of a port mapper (rpcbind): this machine's own, or that of a caller.
 
 use super::{Mapping, PORT, PROGRAM, PROTOCOL_TCP, Procedure, VERSION};
-use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
-use crate::xdr::{self, Decode, Decoder, Encode, Encoder};
-use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
+use crate::caller::{self, Caller, Target};
+use crate::rpc::{Credential, ReplyError};
+use crate::xdr::{self, Decode};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where rpcbind has its local socket. Some builds of rpcbind take registrations only there.
 const LOCAL_SOCKET: &str = "/run/rpcbind.sock";
-/// The most bytes of a reply. Those of SET, UNSET and GETPORT have 28, or 428 with the longest
-/// verifier.
-const REPLY_BYTES_MAX: usize = 1024;
-/// In a record mark: the fragment is the last of its record (RFC 5531 section 11).
-const LAST_FRAGMENT: u32 = 1 << 31;
 
 /// How to reach a port mapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,27 +44,39 @@ pub enum ClientError {
     NotRegistered,
 }
 
+impl From<caller::Error> for ClientError {
+    fn from(error: caller::Error) -> Self {
+        match error {
+            caller::Error::Io(error) => Self::Io(error),
+            caller::Error::Reply(error) => Self::Reply(error),
+            caller::Error::Malformed(error) => Self::Malformed(error),
+            caller::Error::TooLong => Self::TooLong,
+            caller::Error::WrongCall => Self::WrongCall,
+        }
+    }
+}
+
 /// A connection to a port mapper. Each call waits no longer than the time given at the start.
 #[derive(Debug)]
-pub struct Client {
-    stream: Stream,
-    timeout: Duration,
-    xid: u32,
-}
+pub struct Client(Caller);
 
 impl Client {
     /// Connects to the port mapper at `address`. `timeout` is the time for this and for each
     /// call; it must not be zero.
     pub fn connect(address: &Address, timeout: Duration) -> Result<Self, ClientError> {
-        let stream = match address {
-            Address::Tcp(address) => Stream::Tcp(TcpStream::connect_timeout(address, timeout)?),
-            Address::Local(path) => Stream::Local(UnixStream::connect(path)?),
-        };
-        Ok(Self {
-            stream,
-            timeout,
-            xid: std::process::id(),
-        })
+        Ok(Self(match address {
+            Address::Tcp(address) => Caller::connect(address, None, timeout)?,
+            Address::Local(path) => Caller::connect_local(path, timeout)?,
+        }))
+    }
+
+    /// Connects to the port mapper of another machine from the address `local` of this one.
+    pub fn connect_from(
+        local: Option<IpAddr>,
+        address: &SocketAddr,
+        timeout: Duration,
+    ) -> Result<Self, ClientError> {
+        Ok(Self(Caller::connect(address, local, timeout)?))
     }
 
     /// Connects to the port mapper of this machine: by its local socket where there is one, else
@@ -85,10 +92,21 @@ impl Client {
     /// Enters that `program` listens on TCP port `port` (SET). An older mapping of the same
     /// program and version is in the way: [`Client::unregister`] first.
     pub fn register(&mut self, program: u32, version: u32, port: u16) -> Result<(), ClientError> {
+        self.register_protocol(program, version, PROTOCOL_TCP, port)
+    }
+
+    /// [`Client::register`] for [`PROTOCOL_TCP`] or [`super::PROTOCOL_UDP`].
+    pub fn register_protocol(
+        &mut self,
+        program: u32,
+        version: u32,
+        protocol: u32,
+        port: u16,
+    ) -> Result<(), ClientError> {
         let mapping = Mapping {
             program,
             version,
-            protocol: PROTOCOL_TCP,
+            protocol,
             port: u32::from(port),
         };
         if self.call::<bool>(Procedure::Set, &mapping)? {
@@ -129,113 +147,13 @@ impl Client {
         procedure: Procedure,
         mapping: &Mapping,
     ) -> Result<T, ClientError> {
-        self.xid = self.xid.wrapping_add(1);
-        let deadline = Instant::now() + self.timeout;
-        self.send(procedure, mapping)?;
-        let record = self.receive(deadline)?;
-        let (xid, mut results) = parse_reply(&record)?;
-        if xid != self.xid {
-            return Err(ClientError::WrongCall);
-        }
-        Ok(T::decode(&mut results)?)
-    }
-
-    fn send(&mut self, procedure: Procedure, mapping: &Mapping) -> Result<(), ClientError> {
-        let mut record = Vec::new();
-        let mut encoder = Encoder::new(&mut record);
-        encoder.u32(0);
-        let call = Call {
-            xid: self.xid,
+        let target = Target {
             program: PROGRAM,
             version: VERSION,
             procedure: procedure.number(),
-            credential: Credential::None,
         };
-        encode_call(&mut encoder, &call);
-        mapping.encode(&mut encoder);
-        #[allow(clippy::cast_possible_truncation)] // 56 bytes
-        let length = (encoder.position() - 4) as u32;
-        encoder.patch_u32(0, LAST_FRAGMENT | length);
-        self.stream.set_write_timeout(self.timeout)?;
-        self.stream.write_all(&record)?;
-        Ok(())
-    }
-
-    /// Takes one record of any number of fragments. The deadline ends it even when the other
-    /// side sends a byte now and then, or empty fragments without end.
-    fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, ClientError> {
-        let mut record = Vec::new();
-        loop {
-            let mut mark = [0; 4];
-            self.read_exact(&mut mark, deadline)?;
-            let mark = Decoder::new(&mark).u32()?;
-            let start = record.len();
-            let end = start + (mark & !LAST_FRAGMENT) as usize;
-            if end > REPLY_BYTES_MAX {
-                return Err(ClientError::TooLong);
-            }
-            record.resize(end, 0);
-            self.read_exact(&mut record[start..], deadline)?;
-            if mark & LAST_FRAGMENT != 0 {
-                return Ok(record);
-            }
-        }
-    }
-
-    fn read_exact(&mut self, mut target: &mut [u8], deadline: Instant) -> io::Result<()> {
-        while !target.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            self.stream.set_read_timeout(left)?;
-            match self.stream.read(target) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => target = target.split_at_mut(count).1,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Either kind of stream.
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Local(UnixStream),
-}
-
-impl Stream {
-    fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
-            Self::Local(stream) => stream.set_read_timeout(Some(timeout)),
-        }
-    }
-
-    fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_write_timeout(Some(timeout)),
-            Self::Local(stream) => stream.set_write_timeout(Some(timeout)),
-        }
-    }
-
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(target),
-            Self::Local(stream) => stream.read(target),
-        }
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.write_all(bytes),
-            Self::Local(stream) => stream.write_all(bytes),
-        }
+        Ok(self.0.call(target, Credential::None, mapping, |results| {
+            T::decode(results)
+        })?)
     }
 }

@@ -12,6 +12,7 @@ use pagewell_sunrpc::nfs3::*;
 use pagewell_sunrpc::portmap::{self, Mapping};
 use pagewell_sunrpc::rpc::{Call, Refusal, encode_call, encode_refusal, parse_call, parse_reply};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
+use pagewell_sunrpc::{nlm4, nsm};
 
 /// Inputs of each target in an ordinary test run: all of them together take seconds.
 const ITERATIONS: usize = 5000;
@@ -125,6 +126,16 @@ fuzz_targets! {
     mount_reply: MountReply<'_>,
     mount_dump: mount3::DumpReply<'_>,
     mount_exports: mount3::ExportReply<'_>,
+    lock_test: nlm4::TestArguments<'_>,
+    lock_lock: nlm4::LockArguments<'_>,
+    lock_cancel: nlm4::CancelArguments<'_>,
+    lock_unlock: nlm4::UnlockArguments<'_>,
+    lock_share: nlm4::ShareArguments<'_>,
+    lock_free_all: nlm4::FreeAllArguments<'_>,
+    lock_reply: nlm4::Reply<'_>,
+    lock_test_reply: nlm4::TestReply<'_>,
+    lock_share_reply: nlm4::ShareReply<'_>,
+    status_notify: nsm::NotifyArguments<'_>,
     portmap_mapping: Mapping,
     portmap_dump: portmap::DumpReply<'_>,
 }

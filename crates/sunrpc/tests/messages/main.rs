@@ -6,4 +6,5 @@
 mod fuzz;
 mod round_trip;
 mod sample;
+mod sample_locks;
 mod sample_nfs3;

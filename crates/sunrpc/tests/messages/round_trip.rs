@@ -10,6 +10,7 @@ use pagewell_sunrpc::rpc::{
     parse_call, parse_reply,
 };
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
+use pagewell_sunrpc::{nlm4, nsm};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
@@ -103,6 +104,16 @@ round_trips! {
     mount_dump: mount3::DumpReply<'_>,
     mount_export: ExportEntry<'_>,
     mount_exports: mount3::ExportReply<'_>,
+    lock_test: nlm4::TestArguments<'_>,
+    lock_lock: nlm4::LockArguments<'_>,
+    lock_cancel: nlm4::CancelArguments<'_>,
+    lock_unlock: nlm4::UnlockArguments<'_>,
+    lock_share: nlm4::ShareArguments<'_>,
+    lock_free_all: nlm4::FreeAllArguments<'_>,
+    lock_reply: nlm4::Reply<'_>,
+    lock_test_reply: nlm4::TestReply<'_>,
+    lock_share_reply: nlm4::ShareReply<'_>,
+    status_notify: nsm::NotifyArguments<'_>,
     portmap_mapping: Mapping,
     portmap_dump: portmap::DumpReply<'_>,
     system_credential: SystemCredential<'_>,

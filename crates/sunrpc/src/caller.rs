@@ -1,0 +1,243 @@
+//! A small blocking caller: one call at a time on a stream, each with a deadline.
+//!
+//! For calls that are made now and then to programs that may be anybody's: the port mapper, the
+//! lock manager and the status monitor of a client. [`crate::client`] is the one for many calls.
+
+use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
+use crate::xdr::{self, Decoder, Encode, Encoder};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The most bytes of a reply. Those of the port mapper have 28, or 428 with the longest verifier;
+/// those of the lock manager repeat a cookie that was made here.
+const REPLY_BYTES_MAX: usize = 1024;
+/// In a record mark: the fragment is the last of its record (RFC 5531 section 11).
+const LAST_FRAGMENT: u32 = 1 << 31;
+
+/// A procedure of a program, by its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Program.
+    pub program: u32,
+    /// Version of the program.
+    pub version: u32,
+    /// Procedure of that version.
+    pub procedure: u32,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The peer cannot be reached, or does not answer in time.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It answers without results.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// Its answer cannot be decoded.
+    #[error(transparent)]
+    Malformed(#[from] xdr::Error),
+    /// Its answer is longer than any answer should be.
+    #[error("the answer is too long")]
+    TooLong,
+    /// It answers another call.
+    #[error("the answer is for another call")]
+    WrongCall,
+}
+
+/// A connection on which calls are made. Each waits no longer than the time given at the start.
+#[derive(Debug)]
+pub struct Caller {
+    stream: Stream,
+    timeout: Duration,
+    xid: u32,
+}
+
+impl Caller {
+    /// Connects to `address`, from the address `local` of this machine if one is given. `timeout`
+    /// is the time for this and for each call; it must not be zero.
+    pub fn connect(
+        address: &SocketAddr,
+        local: Option<IpAddr>,
+        timeout: Duration,
+    ) -> io::Result<Self> {
+        let stream = match local {
+            None => TcpStream::connect_timeout(address, timeout)?,
+            Some(local) => connect_from(address, local, timeout)?,
+        };
+        Ok(Self::new(Stream::Tcp(stream), timeout))
+    }
+
+    /// Connects to a local stream socket.
+    pub fn connect_local(path: &Path, timeout: Duration) -> io::Result<Self> {
+        Ok(Self::new(
+            Stream::Local(UnixStream::connect(path)?),
+            timeout,
+        ))
+    }
+
+    fn new(stream: Stream, timeout: Duration) -> Self {
+        Self {
+            stream,
+            timeout,
+            xid: std::process::id(),
+        }
+    }
+
+    /// Makes a call; `read` takes what it needs of the results.
+    pub fn call<T>(
+        &mut self,
+        target: Target,
+        credential: Credential<'_>,
+        arguments: &impl Encode,
+        read: impl FnOnce(&mut Decoder<'_>) -> xdr::Result<T>,
+    ) -> Result<T, Error> {
+        self.xid = self.xid.wrapping_add(1);
+        let deadline = Instant::now() + self.timeout;
+        self.send(target, credential, arguments)?;
+        let record = self.receive(deadline)?;
+        let (xid, mut results) = parse_reply(&record)?;
+        if xid != self.xid {
+            return Err(Error::WrongCall);
+        }
+        Ok(read(&mut results)?)
+    }
+
+    fn send(
+        &mut self,
+        target: Target,
+        credential: Credential<'_>,
+        arguments: &impl Encode,
+    ) -> io::Result<()> {
+        let mut record = Vec::new();
+        let mut encoder = Encoder::new(&mut record);
+        encoder.u32(0);
+        let call = Call {
+            xid: self.xid,
+            program: target.program,
+            version: target.version,
+            procedure: target.procedure,
+            credential,
+        };
+        encode_call(&mut encoder, &call);
+        arguments.encode(&mut encoder);
+        #[allow(clippy::cast_possible_truncation)] // a few kilobytes
+        let length = (encoder.position() - 4) as u32;
+        encoder.patch_u32(0, LAST_FRAGMENT | length);
+        self.stream.set_write_timeout(self.timeout)?;
+        self.stream.write_all(&record)
+    }
+
+    /// Takes one record of any number of fragments. The deadline ends it even when the other
+    /// side sends a byte now and then, or empty fragments without end.
+    fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, Error> {
+        let mut record = Vec::new();
+        loop {
+            let mut mark = [0; 4];
+            self.read_exact(&mut mark, deadline)?;
+            let mark = Decoder::new(&mark).u32()?;
+            let start = record.len();
+            let end = start + (mark & !LAST_FRAGMENT) as usize;
+            if end > REPLY_BYTES_MAX {
+                return Err(Error::TooLong);
+            }
+            record.resize(end, 0);
+            self.read_exact(&mut record[start..], deadline)?;
+            if mark & LAST_FRAGMENT != 0 {
+                return Ok(record);
+            }
+        }
+    }
+
+    fn read_exact(&mut self, mut target: &mut [u8], deadline: Instant) -> io::Result<()> {
+        while !target.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(left)?;
+            match self.stream.read(target) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => target = target.split_at_mut(count).1,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Connects from an address of this machine: who is called may know us by that one only.
+fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let family = if address.is_ipv4() {
+        AddressFamily::INET
+    } else {
+        AddressFamily::INET6
+    };
+    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // Linux ends connect(2) after this time too (socket(7), SO_SNDTIMEO).
+    set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
+    bind(&socket, &SocketAddr::new(local, 0))?;
+    connect(&socket, address)?;
+    Ok(TcpStream::from(socket))
+}
+
+/// Either kind of stream.
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Local(UnixStream),
+}
+
+impl Stream {
+    fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
+            Self::Local(stream) => stream.set_read_timeout(Some(timeout)),
+        }
+    }
+
+    fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_write_timeout(Some(timeout)),
+            Self::Local(stream) => stream.set_write_timeout(Some(timeout)),
+        }
+    }
+
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(target),
+            Self::Local(stream) => stream.read(target),
+        }
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.write_all(bytes),
+            Self::Local(stream) => stream.write_all(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn the_address_that_calls_can_be_chosen() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let local = IpAddr::from([127, 0, 0, 9]);
+        let _caller = Caller::connect(&address, Some(local), Duration::from_secs(60)).unwrap();
+        assert_eq!(listener.accept().unwrap().1.ip(), local);
+    }
+}

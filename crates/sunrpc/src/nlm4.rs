@@ -1,0 +1,412 @@
+//! NLM version 4 (RFC 1813 appendix II; the older versions in X/Open XNFS chapter 10): locks on
+//! ranges of files that an NFSv3 server exports.
+//!
+//! Each of TEST, LOCK, CANCEL, UNLOCK and GRANTED exists twice: as a call whose reply is the
+//! result, and as a pair of one-way calls, `_MSG` with the arguments and `_RES` with the result.
+//! GRANTED is called by the server: a lock that was [`Status::Blocked`] is the caller's now.
+
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_structure};
+
+/// The program number.
+pub const PROGRAM: u32 = 100_021;
+/// The version.
+pub const VERSION: u32 = 4;
+/// The longest name of a caller (`LM_MAXSTRLEN`).
+pub const NAME_BYTES_MAX: usize = 1024;
+/// The longest cookie, handle or owner (`MAXNETOBJ_SZ`).
+pub const OBJECT_BYTES_MAX: usize = 1024;
+
+xdr_enumeration! {
+    /// A procedure of NLM version 4.
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Would the lock be granted?
+        Test = 1,
+        /// Lock a range.
+        Lock = 2,
+        /// Wait no more for a lock.
+        Cancel = 3,
+        /// Unlock a range.
+        Unlock = 4,
+        /// From the server: a lock that was waited for is granted.
+        Granted = 5,
+        /// [`Procedure::Test`], one way.
+        TestMessage = 6,
+        /// [`Procedure::Lock`], one way.
+        LockMessage = 7,
+        /// [`Procedure::Cancel`], one way.
+        CancelMessage = 8,
+        /// [`Procedure::Unlock`], one way.
+        UnlockMessage = 9,
+        /// [`Procedure::Granted`], one way.
+        GrantedMessage = 10,
+        /// The result of [`Procedure::TestMessage`].
+        TestResult = 11,
+        /// The result of [`Procedure::LockMessage`].
+        LockResult = 12,
+        /// The result of [`Procedure::CancelMessage`].
+        CancelResult = 13,
+        /// The result of [`Procedure::UnlockMessage`].
+        UnlockResult = 14,
+        /// The result of [`Procedure::GrantedMessage`].
+        GrantedResult = 15,
+        /// Open a file with a DOS share mode.
+        Share = 20,
+        /// Close such a file.
+        Unshare = 21,
+        /// [`Procedure::Lock`] of a caller that cannot be told of a restart.
+        UnmonitoredLock = 22,
+        /// The caller has restarted and holds nothing.
+        FreeAll = 23,
+    }
+}
+
+xdr_enumeration! {
+    /// What became of a request (`nlm4_stats`).
+    pub enum Status {
+        /// NLM4_GRANTED: done.
+        Granted = 0,
+        /// NLM4_DENIED: somebody else has it.
+        Denied = 1,
+        /// NLM4_DENIED_NOLOCKS: no memory for another lock.
+        NoLocks = 2,
+        /// NLM4_BLOCKED: not yet; GRANTED will be called.
+        Blocked = 3,
+        /// NLM4_DENIED_GRACE_PERIOD: the server has restarted, and takes back old locks only.
+        GracePeriod = 4,
+        /// NLM4_DEADLCK: waiting would never end.
+        Deadlock = 5,
+        /// NLM4_ROFS: nothing can be written there.
+        ReadOnly = 6,
+        /// NLM4_STALE_FH: the handle names nothing.
+        Stale = 7,
+        /// NLM4_FBIG: the range is past what a file can have.
+        TooBig = 8,
+        /// NLM4_FAILED: for another reason; asking again is no use.
+        Failed = 9,
+    }
+}
+
+xdr_enumeration! {
+    /// What an opened file does not let others do (`fsh4_mode`).
+    pub enum ShareMode {
+        /// Anything.
+        DenyNone = 0,
+        /// No reading.
+        DenyRead = 1,
+        /// No writing.
+        DenyWrite = 2,
+        /// Neither.
+        DenyBoth = 3,
+    }
+}
+
+xdr_enumeration! {
+    /// What a file is opened for (`fsh4_access`).
+    pub enum ShareAccess {
+        /// Nothing.
+        None = 0,
+        /// Reading.
+        Read = 1,
+        /// Writing.
+        Write = 2,
+        /// Both.
+        Both = 3,
+    }
+}
+
+xdr_structure! {
+    /// A range of a file and who wants it (`nlm4_lock`).
+    pub struct Lock<'a> {
+        /// The caller's machine; at most [`NAME_BYTES_MAX`] bytes.
+        pub caller_name: &'a [u8] = NAME_BYTES_MAX,
+        /// Handle of the file; at most [`OBJECT_BYTES_MAX`] bytes.
+        pub handle: &'a [u8] = OBJECT_BYTES_MAX,
+        /// A program on the caller's machine; at most [`OBJECT_BYTES_MAX`] bytes.
+        pub owner: &'a [u8] = OBJECT_BYTES_MAX,
+        /// The number of that program.
+        pub process: i32,
+        /// First byte.
+        pub offset: u64,
+        /// Bytes; 0 means to the end of the file, wherever it will be.
+        pub length: u64,
+    }
+}
+
+xdr_structure! {
+    /// Who has a lock that is in the way (`nlm4_holder`).
+    pub struct Holder<'a> {
+        /// To write, not to read.
+        pub exclusive: bool,
+        /// As in [`Lock`].
+        pub process: i32,
+        /// As in [`Lock`].
+        pub owner: &'a [u8] = OBJECT_BYTES_MAX,
+        /// As in [`Lock`].
+        pub offset: u64,
+        /// As in [`Lock`].
+        pub length: u64,
+    }
+}
+
+xdr_structure! {
+    /// The argument of TEST and of GRANTED (`nlm4_testargs`).
+    pub struct TestArguments<'a> {
+        /// Repeated in the result.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// To write, not to read.
+        pub exclusive: bool,
+        /// The range.
+        pub lock: Lock<'a>,
+    }
+}
+
+xdr_structure! {
+    /// The argument of LOCK (`nlm4_lockargs`).
+    pub struct LockArguments<'a> {
+        /// Repeated in the result.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// Whether the caller will wait.
+        pub block: bool,
+        /// To write, not to read.
+        pub exclusive: bool,
+        /// The range.
+        pub lock: Lock<'a>,
+        /// The caller had it before the server restarted.
+        pub reclaim: bool,
+        /// State number of the caller's status monitor.
+        pub state: i32,
+    }
+}
+
+xdr_structure! {
+    /// The argument of CANCEL (`nlm4_cancargs`): that of the LOCK.
+    pub struct CancelArguments<'a> {
+        /// Repeated in the result.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// As in the LOCK.
+        pub block: bool,
+        /// As in the LOCK.
+        pub exclusive: bool,
+        /// As in the LOCK.
+        pub lock: Lock<'a>,
+    }
+}
+
+xdr_structure! {
+    /// The argument of UNLOCK (`nlm4_unlockargs`).
+    pub struct UnlockArguments<'a> {
+        /// Repeated in the result.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// The range.
+        pub lock: Lock<'a>,
+    }
+}
+
+xdr_structure! {
+    /// The result of LOCK, CANCEL, UNLOCK and GRANTED (`nlm4_res`).
+    pub struct Reply<'a> {
+        /// Of the call.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// What became of it.
+        pub status: Status,
+    }
+}
+
+xdr_structure! {
+    /// A file that is opened with a share mode (`nlm4_share`).
+    pub struct Share<'a> {
+        /// As in [`Lock`].
+        pub caller_name: &'a [u8] = NAME_BYTES_MAX,
+        /// As in [`Lock`].
+        pub handle: &'a [u8] = OBJECT_BYTES_MAX,
+        /// As in [`Lock`].
+        pub owner: &'a [u8] = OBJECT_BYTES_MAX,
+        /// What others may not do.
+        pub mode: ShareMode,
+        /// What the caller does.
+        pub access: ShareAccess,
+    }
+}
+
+xdr_structure! {
+    /// The argument of SHARE and UNSHARE (`nlm4_shareargs`).
+    pub struct ShareArguments<'a> {
+        /// Repeated in the result.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// The file and the modes.
+        pub share: Share<'a>,
+        /// The caller had it before the server restarted.
+        pub reclaim: bool,
+    }
+}
+
+xdr_structure! {
+    /// The result of SHARE and UNSHARE (`nlm4_shareres`).
+    pub struct ShareReply<'a> {
+        /// Of the call.
+        pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
+        /// What became of it.
+        pub status: Status,
+        /// Has no meaning.
+        pub sequence: i32,
+    }
+}
+
+xdr_structure! {
+    /// The argument of FREE_ALL (`nlm4_notify`).
+    pub struct FreeAllArguments<'a> {
+        /// The caller's machine; at most [`NAME_BYTES_MAX`] bytes.
+        pub name: &'a [u8] = NAME_BYTES_MAX,
+        /// Has no meaning.
+        pub state: i32,
+    }
+}
+
+/// The result of TEST (`nlm4_testres`). Without a holder the status is never [`Status::Denied`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TestReply<'a> {
+    /// Of the call.
+    pub cookie: &'a [u8],
+    /// Who is in the way; or [`Status::Granted`] when nobody is; or why it is not known.
+    pub answer: std::result::Result<Status, Holder<'a>>,
+}
+
+impl Encode for TestReply<'_> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.opaque(self.cookie);
+        match &self.answer {
+            Ok(status) => {
+                debug_assert_ne!(*status, Status::Denied);
+                status.encode(encoder);
+            }
+            Err(holder) => {
+                Status::Denied.encode(encoder);
+                holder.encode(encoder);
+            }
+        }
+    }
+
+    fn encoded_size(&self) -> usize {
+        let holder = self.answer.as_ref().err().map_or(0, Encode::encoded_size);
+        self.cookie.encoded_size() + 4 + holder
+    }
+}
+
+impl<'a> Decode<'a> for TestReply<'a> {
+    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
+        let cookie = decoder.opaque(OBJECT_BYTES_MAX)?;
+        let answer = match Status::decode(decoder)? {
+            Status::Denied => Err(Holder::decode(decoder)?),
+            status => Ok(status),
+        };
+        Ok(Self { cookie, answer })
+    }
+}
+
+impl ShareMode {
+    /// Whether a file so opened does not let others have it for `access`.
+    #[must_use]
+    pub const fn denies(self, access: ShareAccess) -> bool {
+        self.number() & access.number() != 0
+    }
+}
+
+impl Procedure {
+    /// The call whose arguments this one-way call has, and the one-way call for its result.
+    #[must_use]
+    pub const fn of_message(self) -> Option<(Self, Self)> {
+        Some(match self {
+            Self::TestMessage => (Self::Test, Self::TestResult),
+            Self::LockMessage => (Self::Lock, Self::LockResult),
+            Self::CancelMessage => (Self::Cancel, Self::CancelResult),
+            Self::UnlockMessage => (Self::Unlock, Self::UnlockResult),
+            Self::GrantedMessage => (Self::Granted, Self::GrantedResult),
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_has_the_bytes_of_the_rfc() {
+        let arguments = LockArguments {
+            cookie: &[7],
+            block: true,
+            exclusive: false,
+            lock: Lock {
+                caller_name: b"me",
+                handle: &[1, 2, 3, 4],
+                owner: b"12",
+                process: -2,
+                offset: 0x0102_0304_0506_0708,
+                length: 0,
+            },
+            reclaim: false,
+            state: 5,
+        };
+        #[rustfmt::skip]
+        let expected = [
+            0, 0, 0, 1, 7, 0, 0, 0, // cookie
+            0, 0, 0, 1, 0, 0, 0, 0, // block, shared
+            0, 0, 0, 2, b'm', b'e', 0, 0, 0, 0, 0, 4, 1, 2, 3, 4, 0, 0, 0, 2, b'1', b'2', 0, 0,
+            0xff, 0xff, 0xff, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 5, // no reclaim, state
+        ];
+        let mut buffer = Vec::new();
+        arguments.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer, expected);
+    }
+
+    #[test]
+    fn only_a_denied_test_names_a_holder() {
+        let free = TestReply {
+            cookie: b"",
+            answer: Ok(Status::Granted),
+        };
+        assert_eq!(free.encoded_size(), 8);
+        let holder = Holder {
+            exclusive: true,
+            process: 1,
+            owner: b"",
+            offset: 2,
+            length: 3,
+        };
+        let taken = TestReply {
+            cookie: b"",
+            answer: Err(holder),
+        };
+        let mut buffer = Vec::new();
+        taken.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(buffer[..8], [0, 0, 0, 0, 0, 0, 0, 1]);
+        assert_eq!(TestReply::decode(&mut Decoder::new(&buffer)), Ok(taken));
+    }
+
+    #[test]
+    fn lengths_over_the_limit_are_refused() {
+        let long = [0; OBJECT_BYTES_MAX + 1];
+        let mut buffer = Vec::new();
+        let reply = Reply {
+            cookie: &long,
+            status: Status::Granted,
+        };
+        reply.encode(&mut Encoder::new(&mut buffer));
+        assert_eq!(
+            Reply::decode(&mut Decoder::new(&buffer)),
+            Err(crate::xdr::Error::TooLong)
+        );
+    }
+
+    #[test]
+    fn share_modes_deny_what_they_name() {
+        assert!(!ShareMode::DenyNone.denies(ShareAccess::Both));
+        assert!(ShareMode::DenyRead.denies(ShareAccess::Both));
+        assert!(!ShareMode::DenyRead.denies(ShareAccess::Write));
+        assert!(ShareMode::DenyBoth.denies(ShareAccess::Write));
+        assert!(!ShareMode::DenyBoth.denies(ShareAccess::None));
+    }
+}

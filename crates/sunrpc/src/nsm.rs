@@ -1,0 +1,44 @@
+//! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a machine that has
+//! restarted tells it to those that hold locks of it, or whose locks it held.
+//!
+//! Only NOTIFY and STAT go from machine to machine; the others are for the lock manager of the
+//! machine itself and are not described here.
+
+use crate::xdr::{xdr_enumeration, xdr_structure};
+
+/// The program number.
+pub const PROGRAM: u32 = 100_024;
+/// The version.
+pub const VERSION: u32 = 1;
+/// The longest name of a machine (`SM_MAXSTRLEN`).
+pub const NAME_BYTES_MAX: usize = 1024;
+
+xdr_enumeration! {
+    /// A procedure of NSM.
+    pub enum Procedure {
+        /// Do nothing.
+        Null = 0,
+        /// Could a machine be watched?
+        Stat = 1,
+        /// Watch a machine.
+        Monitor = 2,
+        /// Watch it no more.
+        Unmonitor = 3,
+        /// Watch none any more.
+        UnmonitorAll = 4,
+        /// Do as if this machine had restarted.
+        SimulateCrash = 5,
+        /// The machine that calls has restarted.
+        Notify = 6,
+    }
+}
+
+xdr_structure! {
+    /// The argument of NOTIFY (`stat_chge`).
+    pub struct NotifyArguments<'a> {
+        /// The machine that has restarted; at most [`NAME_BYTES_MAX`] bytes.
+        pub name: &'a [u8] = NAME_BYTES_MAX,
+        /// Its state number: odd while it runs, larger after each restart.
+        pub state: i32,
+    }
+}
