@@ -1,23 +1,25 @@
-//! Two documents compared: which cases became faster, and is that more than chance?
+//! Results of two programs compared: which cases became faster, and is that more than chance?
 //!
-//! Rows are paired by experiment, case, mode, variant and phase. A difference counts as proven
-//! when Welch's 95 % interval of the ratio of the means does not hold 1; everything else, and
-//! everything that ran once, is *not proven*. Counts of device requests have no noise and are
-//! shown as they are.
+//! Rows are paired by experiment, case, mode, variant and phase. What counts as proven is told by
+//! [`crate::measure::movements`]: from whole runs, and from all cases together. Everything else is
+//! *not proven*. Counts of device requests have no noise and are shown as they are.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
 use super::document::SCHEMA;
-use crate::measure::{Difference, difference};
+use crate::measure::{Case, Movement, movements};
+use crate::report::rate;
 
 /// What a comparison found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
     /// For people, a line for each case.
     pub text: String,
-    /// Cases that are proven to have become worse.
+    /// Cases that are proven to differ.
+    pub proven: usize,
+    /// Of these, the cases that have become worse.
     pub worse: usize,
 }
 
@@ -29,73 +31,167 @@ struct Sample {
     requests: Option<u64>,
 }
 
-/// Compares the second document with the first.
+/// A row in the runs of both programs.
+#[derive(Default)]
+struct Pair {
+    name: String,
+    before: Vec<Sample>,
+    after: Vec<Sample>,
+}
+
+/// Compares whole runs of one program with whole runs of another.
 ///
 /// # Errors
 ///
 /// A text that says which document is not one of ours.
-pub fn compare_documents(first: &Value, second: &Value) -> Result<Comparison, String> {
-    let before = samples(first).map_err(|error| format!("the first document {error}"))?;
-    let after = samples(second).map_err(|error| format!("the second document {error}"))?;
-    let mut before: HashMap<String, Sample> = before.into_iter().collect();
-    let (mut text, mut worse, mut proven) = (String::new(), 0, 0);
-    let paired = after.len();
-    for (name, sample) in after {
-        let Some(earlier) = before.remove(&name) else {
-            text += &format!("only in the second: {name}\n");
+pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison, String> {
+    let pairs = pairs(before, after)?;
+    let cases: Vec<Case> = pairs.iter().map(Pair::case).collect();
+    let found = movements(&cases);
+    let mut comparison = Comparison {
+        text: machines(before, after),
+        proven: 0,
+        worse: 0,
+    };
+    let mut compared = 0;
+    for (pair, movement) in pairs.iter().zip(&found) {
+        comparison.text += &pair.line(movement.as_ref());
+        let Some(movement) = movement else {
             continue;
         };
-        let found = if sample.higher_is_better {
-            difference(&earlier.each, &sample.each)
-        } else {
-            difference(&sample.each, &earlier.each)
-        };
-        let Some(found) = found else {
-            text += &format!("nothing measured: {name}\n");
-            continue;
-        };
-        proven += usize::from(found.is_proven());
-        worse += usize::from(found.is_proven() && found.ratio < 1.0);
-        text += &line(&name, &earlier, &sample, found);
+        compared += 1;
+        comparison.proven += usize::from(movement.is_proven());
+        comparison.worse += usize::from(movement.is_proven() && pair.gain(movement) < 1.0);
     }
-    let mut missing: Vec<_> = before.into_keys().collect();
-    missing.sort();
-    for name in missing {
-        text += &format!("only in the first: {name}\n");
+    let Comparison { proven, worse, .. } = comparison;
+    comparison.text += &format!(
+        "{} and {} runs, {compared} cases, {proven} proven to differ, {worse} of them worse\n",
+        before.len(),
+        after.len(),
+    );
+    if before.len().min(after.len()) < 2 {
+        comparison.text += "one run of each tells large differences only; several, in turn, in \
+                            a folder for each program, tell more\n";
     }
-    text += &format!("{paired} cases, {proven} proven to differ, {worse} of them worse\n");
-    Ok(Comparison { text, worse })
+    Ok(comparison)
 }
 
-fn line(name: &str, before: &Sample, after: &Sample, found: Difference) -> String {
-    let mean = |sample: &Sample| {
-        let found = crate::measure::Interval::of(&sample.each);
-        crate::report::rate(found.map_or(0.0, |found| found.mean))
+fn pairs(before: &[Value], after: &[Value]) -> Result<Vec<Pair>, String> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let sides = [("first", before), ("second", after)];
+    for (side, documents) in sides {
+        for document in documents {
+            let samples = samples(document)
+                .map_err(|error| format!("a document of the {side} program {error}"))?;
+            for (name, sample) in samples {
+                let place = *places.entry(name.clone()).or_insert(pairs.len());
+                if place == pairs.len() {
+                    pairs.push(Pair {
+                        name,
+                        ..Pair::default()
+                    });
+                }
+                let Some(pair) = pairs.get_mut(place) else {
+                    continue;
+                };
+                let samples = match side {
+                    "first" => &mut pair.before,
+                    _ => &mut pair.after,
+                };
+                samples.push(sample);
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+/// Says when the documents are not of one machine.
+fn machines(before: &[Value], after: &[Value]) -> String {
+    let machine = |document: &Value| -> Vec<Value> {
+        let fields = ["processor", "processors", "kernel"];
+        let field = |name: &str| document.pointer(&format!("/environment/{name}")).cloned();
+        fields.into_iter().filter_map(field).collect()
     };
-    let verdict = match found.range {
-        None => "not proven (one run)".to_owned(),
-        Some((low, high)) => {
-            let word = match (found.is_proven(), found.ratio > 1.0) {
-                (false, _) => "not proven",
-                (true, true) => "better",
-                (true, false) => "WORSE",
+    let mut all = before.iter().chain(after).map(machine);
+    let first = all.next();
+    match all.all(|other| Some(other) == first) {
+        true => String::new(),
+        false => "not all runs are of the same machine and kernel\n".to_owned(),
+    }
+}
+
+impl Pair {
+    fn case(&self) -> Case {
+        let numbers = |samples: &[Sample]| -> Vec<Vec<f64>> {
+            samples.iter().map(|sample| sample.each.clone()).collect()
+        };
+        Case {
+            before: numbers(&self.before),
+            after: numbers(&self.after),
+        }
+    }
+
+    fn higher_is_better(&self) -> bool {
+        let mut samples = self.after.iter().chain(&self.before);
+        samples.next().is_some_and(|sample| sample.higher_is_better)
+    }
+
+    /// How many times better the second program is.
+    fn gain(&self, movement: &Movement) -> f64 {
+        if self.higher_is_better() {
+            movement.ratio
+        } else {
+            1.0 / movement.ratio
+        }
+    }
+
+    fn line(&self, movement: Option<&Movement>) -> String {
+        let name = &self.name;
+        let Some(movement) = movement else {
+            return match (self.before.is_empty(), self.after.is_empty()) {
+                (true, _) => format!("only in the second: {name}\n"),
+                (_, true) => format!("only in the first: {name}\n"),
+                _ => format!("nothing measured: {name}\n"),
             };
-            format!("{word} ({low:.3} to {high:.3})")
+        };
+        let gain = self.gain(movement);
+        let verdict = match (movement.needed, movement.is_proven()) {
+            (None, _) => "not proven (too few cases and runs)".to_owned(),
+            (Some(needed), false) => format!("not proven (needs {needed:.3} x)"),
+            (Some(_), true) if gain > 1.0 => "better".to_owned(),
+            (Some(_), true) => "WORSE".to_owned(),
+        };
+        let unit = self.after.first().map_or("", |sample| &sample.unit);
+        format!(
+            "{name}: {} -> {} {unit}, {gain:.3} x, {verdict}{}\n",
+            rate(mean(&self.before)),
+            rate(mean(&self.after)),
+            self.requests(),
+        )
+    }
+
+    /// Device requests, when they are counts that are the same in all runs of a program.
+    fn requests(&self) -> String {
+        let count = |samples: &[Sample]| {
+            let mut counts = samples.iter().map(|sample| sample.requests);
+            let first = counts.next().flatten()?;
+            counts.all(|other| other == Some(first)).then_some(first)
+        };
+        match count(&self.before).zip(count(&self.after)) {
+            Some((before, after)) if before != after => {
+                format!("; device requests {before} -> {after}")
+            }
+            _ => String::new(),
         }
-    };
-    let requests = match (before.requests, after.requests) {
-        (Some(before), Some(after)) if before != after => {
-            format!("; device requests {before} -> {after}")
-        }
-        _ => String::new(),
-    };
-    format!(
-        "{name}: {} -> {} {}, {:.3} x, {verdict}{requests}\n",
-        mean(before),
-        mean(after),
-        after.unit,
-        found.ratio,
-    )
+    }
+}
+
+/// The mean of all repeats of all runs.
+#[allow(clippy::cast_precision_loss)] // for people
+fn mean(samples: &[Sample]) -> f64 {
+    let all = || samples.iter().flat_map(|sample| &sample.each);
+    all().sum::<f64>() / all().count().max(1) as f64
 }
 
 fn samples(document: &Value) -> Result<Vec<(String, Sample)>, String> {
@@ -156,41 +252,72 @@ mod tests {
         document(&Environment::here(), &session)
     }
 
-    #[test]
-    fn the_same_run_proves_nothing() {
-        let document = document_of(&[1.0, 1.1, 0.9], &[10.0, 11.0, 9.0]);
-        let found = compare_documents(&document, &document).unwrap();
-        assert_eq!(found.worse, 0);
-        assert_eq!(
-            found.text.matches("not proven").count(),
-            2,
-            "{}",
-            found.text
-        );
+    /// A document of twenty cases that take `times` what they take, each a little else.
+    fn many(times: f64, seed: u32) -> Value {
+        let mut session = Session::new(Options::default());
+        session.begin("hsfs");
+        for case in 0..20_u32 {
+            let mut row = Row::new(format!("case {case}"), Mode::Enhanced, Phase::Cold);
+            let noise = f64::from((case * 7 + seed * 13) % 11) / 11.0 - 0.5;
+            let seconds = if case == 3 { times } else { 1.0 };
+            row.seconds = vec![seconds * (1.0 + noise * 0.06)];
+            session.push(row);
+        }
+        document(&Environment::here(), &session)
     }
 
     #[test]
-    fn slower_and_fewer_are_worse() {
-        let before = document_of(&[1.0, 1.01, 0.99], &[10.0, 10.1, 9.9]);
-        let after = document_of(&[2.0, 2.01, 1.99], &[5.0, 5.1, 4.9]);
-        assert_eq!(compare_documents(&before, &after).unwrap().worse, 2);
-        let back = compare_documents(&after, &before).unwrap();
-        assert_eq!(back.worse, 0);
-        assert_eq!(back.text.matches("better").count(), 2, "{}", back.text);
-        let once = document_of(&[9.0], &[1.0]);
-        let found = compare_documents(&before, &once).unwrap();
-        assert_eq!(found.worse, 0);
-        assert!(found.text.contains("not proven (one run)"));
+    fn the_same_run_proves_nothing() {
+        let run = [document_of(&[1.0, 1.1, 0.9], &[10.0, 11.0, 9.0])];
+        let found = compare_documents(&run, &run).unwrap();
+        assert_eq!((found.proven, found.worse), (0, 0));
+        assert!(found.text.contains("too few cases"), "{}", found.text);
+    }
+
+    #[test]
+    fn one_case_among_many_that_changed_is_found() {
+        for (times, worse) in [(1.5, 1), (0.6, 0)] {
+            let found = compare_documents(&[many(1.0, 1)], &[many(times, 2)]).unwrap();
+            assert_eq!((found.proven, found.worse), (1, worse), "{}", found.text);
+        }
+        let found = compare_documents(&[many(1.0, 1)], &[many(1.0, 2)]).unwrap();
+        assert_eq!(found.proven, 0, "{}", found.text);
+    }
+
+    #[test]
+    fn several_runs_tell_small_differences() {
+        let runs = |times: f64, from: u32| -> Vec<Value> {
+            (from..from + 5).map(|seed| many(times, seed)).collect()
+        };
+        let found = compare_documents(&runs(1.0, 0), &runs(1.1, 5)).unwrap();
+        assert_eq!((found.proven, found.worse), (1, 1), "{}", found.text);
+        let once = compare_documents(&[many(1.0, 1)], &[many(1.05, 2)]).unwrap();
+        assert_eq!(once.proven, 0, "{}", once.text);
+    }
+
+    #[test]
+    fn rates_are_worse_when_they_fall() {
+        let runs = |seconds: f64, rate: f64| -> Vec<Value> {
+            let noise = [1.0, 1.01, 0.99];
+            noise
+                .map(|n| document_of(&[seconds * n], &[rate * n]))
+                .into()
+        };
+        let found = compare_documents(&runs(1.0, 10.0), &runs(2.0, 5.0)).unwrap();
+        assert_eq!((found.proven, found.worse), (2, 2), "{}", found.text);
+        let back = compare_documents(&runs(2.0, 5.0), &runs(1.0, 10.0)).unwrap();
+        assert_eq!((back.proven, back.worse), (2, 0), "{}", back.text);
     }
 
     #[test]
     fn other_documents_are_refused_and_odd_rows_are_not() {
-        let good = document_of(&[1.0], &[1.0]);
-        let other = serde_json::json!({ "schema": 99, "rows": [] });
+        let good = [document_of(&[1.0], &[1.0])];
+        let other = [serde_json::json!({ "schema": 99, "rows": [] })];
         let error = compare_documents(&good, &other).unwrap_err();
         assert!(error.contains("second"), "{error}");
-        let odd = serde_json::json!({ "schema": 1, "rows": [7, { "case": "dd" }, {}] });
+        let odd = [serde_json::json!({ "schema": 1, "rows": [7, { "case": "dd" }, {}] })];
         let found = compare_documents(&odd, &good).unwrap();
         assert!(found.text.contains("only in the second"), "{}", found.text);
+        assert!(found.text.contains("same machine"), "{}", found.text);
     }
 }

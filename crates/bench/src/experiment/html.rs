@@ -3,7 +3,7 @@
 use super::figure::Better;
 use super::row::{Mode, Row};
 use super::session::Session;
-use super::table::{COLUMNS, Line, lines, used_columns};
+use super::table::{COLUMNS, Line, lines, summary, used_columns};
 use crate::measure::Environment;
 
 const STYLE: &str = "\
@@ -13,37 +13,35 @@ table{border-collapse:collapse;margin:1em 0}\
 th,td{padding:.25em .7em;text-align:left;border-bottom:1px solid #ddd}\
 td.n{text-align:right;font-variant-numeric:tabular-nums}\
 .pass{color:#176b2c}.fail{color:#a8201a;font-weight:bold}\
-pre{background:#f5f5f5;padding:.8em;overflow-x:auto}\
+.wide,pre{overflow-x:auto}\
+pre{background:#f5f5f5;padding:.8em}\
+svg{width:100%;height:auto;max-width:900px}\
 svg text{font:12px system-ui,sans-serif;fill:#222}\
+svg line{stroke:#999}\
 @media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}\
 th,td{border-color:#444}pre{background:#222}svg text{fill:#ddd}\
 .pass{color:#6c8}.fail{color:#f77}}";
 
 const BAR_HEIGHT: usize = 14;
-const NAMES_WIDTH: usize = 300;
-const BARS_WIDTH: f64 = 480.0;
+const ROW_HEIGHT: usize = BAR_HEIGHT + 4;
+const NAMES_WIDTH: f64 = 300.0;
+/// Of 900, so that a number stands beside the longest bar.
+const BARS_WIDTH: f64 = 520.0;
 
-/// The page.
+/// The page; `date` is when the run began, for people.
 #[must_use]
-pub fn page(environment: &Environment, session: &Session) -> String {
-    let mut body = String::new();
-    for (name, value) in [
-        ("command", environment.command.clone()),
-        ("processor", environment.processor.clone()),
-        ("processors", environment.processors.to_string()),
-        ("memory", crate::report::bytes(environment.memory_bytes)),
-        ("kernel", environment.kernel.clone()),
-        ("load average", format!("{:.1}", environment.load_average)),
-    ] {
-        body += &format!("<tr><th>{name}</th><td>{}</td></tr>\n", escape(&value));
-    }
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <title>pagewell bench</title><style>{STYLE}</style></head><body>\n\
-         <h1>pagewell bench</h1>\n<table>\n{body}</table>\n"
-    );
+pub fn page(environment: &Environment, session: &Session, date: &str) -> String {
     let mut experiments: Vec<&str> = session.rows().iter().map(|row| row.experiment).collect();
     experiments.dedup();
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <title>pagewell bench {date}</title><style>{STYLE}</style></head><body>\n\
+         <h1>pagewell bench</h1>\n",
+        date = escape(date)
+    );
+    page += &head(environment, session, date);
+    page += &contents(session, &experiments);
     for experiment in experiments {
         page += &section(session, experiment);
     }
@@ -53,8 +51,49 @@ pub fn page(environment: &Environment, session: &Session) -> String {
     page + "</body></html>\n"
 }
 
+/// When, with what and where, and what came out.
+fn head(environment: &Environment, session: &Session, date: &str) -> String {
+    let class = if session.is_good() { "pass" } else { "fail" };
+    let mut text = format!("<p class=\"{class}\">{}</p>\n", escape(&summary(session)));
+    text += "<table>\n";
+    for (name, value) in [
+        ("date", date.to_owned()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("command", environment.command.clone()),
+        ("processor", environment.processor.clone()),
+        ("processors", environment.processors.to_string()),
+        ("memory", crate::report::bytes(environment.memory_bytes)),
+        ("kernel", environment.kernel.clone()),
+        ("load average", format!("{:.1}", environment.load_average)),
+    ] {
+        text += &format!("<tr><th>{name}</th><td>{}</td></tr>\n", escape(&value));
+    }
+    text + "</table>\n"
+}
+
+/// The experiments, each with how much of what must hold does.
+fn contents(session: &Session, experiments: &[&str]) -> String {
+    let mut text = "<ul>\n".to_owned();
+    for experiment in experiments {
+        let of = || {
+            session
+                .verdicts()
+                .iter()
+                .filter(|one| one.experiment == *experiment)
+        };
+        let (all, passed) = (of().count(), of().filter(|one| one.pass).count());
+        let class = if all == passed { "pass" } else { "fail" };
+        let name = escape(experiment);
+        text += &format!(
+            "<li><a href=\"#{name}\">{name}</a> \
+             <span class=\"{class}\">{passed} of {all} passed</span></li>\n"
+        );
+    }
+    text + "</ul>\n"
+}
+
 fn section(session: &Session, experiment: &str) -> String {
-    let mut text = format!("<h2>{}</h2>\n", escape(experiment));
+    let mut text = format!("<h2 id=\"{0}\">{0}</h2>\n", escape(experiment));
     let notes = session.notes().filter(|(name, _)| *name == experiment);
     let notes: Vec<String> = notes.map(|(_, note)| escape(note)).collect();
     if !notes.is_empty() {
@@ -79,7 +118,7 @@ fn section(session: &Session, experiment: &str) -> String {
 
 fn table(lines: &[Line]) -> String {
     let used = used_columns(lines);
-    let mut text = "<table><tr>".to_owned();
+    let mut text = "<div class=\"wide\"><table><tr>".to_owned();
     for title in used.iter().filter_map(|column| COLUMNS.get(*column)) {
         text += &format!("<th>{}</th>", escape(title));
     }
@@ -97,7 +136,7 @@ fn table(lines: &[Line]) -> String {
         }
         text += "</tr>\n";
     }
-    text + "</table>\n"
+    text + "</table></div>\n"
 }
 
 /// For each case how many times better each variant is than its baseline, on a scale that
@@ -120,21 +159,28 @@ fn bars(rows: &[Row], experiment: &str) -> String {
             found.push((name, factor));
         }
     }
+    if found.is_empty() {
+        return String::new();
+    }
     let widest = found.iter().map(|(_, factor)| factor.log2().abs());
-    let widest = widest.fold(1.0, f64::max);
-    let middle = NAMES_WIDTH as f64 + BARS_WIDTH / 4.0;
-    let scale = BARS_WIDTH * 3.0 / 4.0 / widest;
+    let widest = widest.fold(1.0, f64::max).ceil();
+    let scale = BARS_WIDTH / 2.0 / widest;
+    let middle = NAMES_WIDTH + BARS_WIDTH / 2.0;
+    let bottom = found.len() * ROW_HEIGHT;
     let mut text = format!(
-        "<svg width=\"900\" height=\"{}\" role=\"img\" aria-label=\"better by\">\n",
-        (found.len() + 1) * (BAR_HEIGHT + 4)
+        "<figure><figcaption>How many times better than baseline; each step of the axis is \
+         twice as much</figcaption>\n\
+         <svg viewBox=\"0 0 900 {}\" role=\"img\" aria-label=\"times better than baseline\">\n",
+        bottom + 2 * ROW_HEIGHT
     );
+    text += &axis(widest, scale, bottom);
     for (index, (name, factor)) in found.iter().enumerate() {
-        let top = index * (BAR_HEIGHT + 4);
-        let width = (factor.log2().abs() * scale).min(BARS_WIDTH * 3.0 / 4.0);
+        let top = index * ROW_HEIGHT;
+        let width = factor.log2().abs() * scale;
         let (left, colour) = if *factor >= 1.0 {
             (middle, "#2a7a3b")
         } else {
-            ((middle - width).max(NAMES_WIDTH as f64), "#b33")
+            (middle - width, "#b33")
         };
         text += &format!(
             "<text x=\"0\" y=\"{}\">{}</text><rect x=\"{left:.0}\" y=\"{top}\" \
@@ -142,11 +188,35 @@ fn bars(rows: &[Row], experiment: &str) -> String {
              <text x=\"{:.0}\" y=\"{}\">{factor:.2} x</text>\n",
             top + BAR_HEIGHT - 2,
             escape(name),
-            left + width + 4.0,
+            left.max(middle) + if *factor >= 1.0 { width } else { 0.0 } + 4.0,
             top + BAR_HEIGHT - 2,
         );
     }
-    text + "</svg>\n"
+    text + "</svg></figure>\n"
+}
+
+/// Lines at factors of two from `1 / 2^widest` to `2^widest`, at most nine of them labelled.
+fn axis(widest: f64, scale: f64, bottom: usize) -> String {
+    let middle = NAMES_WIDTH + BARS_WIDTH / 2.0;
+    let step = (widest / 4.0).ceil();
+    let mut text = String::new();
+    for tick in -4..=4 {
+        let power = f64::from(tick) * step;
+        if power.abs() > widest {
+            continue;
+        }
+        let x = middle + power * scale;
+        let label = match power < 0.0 {
+            true => format!("1/{}", 2f64.powf(-power)),
+            false => format!("{}", 2f64.powf(power)),
+        };
+        text += &format!(
+            "<line x1=\"{x:.0}\" y1=\"0\" x2=\"{x:.0}\" y2=\"{bottom}\"/>\
+             <text x=\"{x:.0}\" y=\"{}\" text-anchor=\"middle\">{label} x</text>\n",
+            bottom + BAR_HEIGHT
+        );
+    }
+    text
 }
 
 /// Text that means itself in HTML, in attributes too.
@@ -184,11 +254,19 @@ mod tests {
         session.verdict(false, hostile);
         let mut environment = Environment::here();
         environment.command = hostile.to_owned();
-        let page = page(&environment, &session);
+        let page = page(&environment, &session, hostile);
         assert!(!page.contains("<script"), "{page}");
         let escaped = "&lt;script&gt;alert(&#39;&amp;&quot;&#39;)&lt;/script&gt;";
-        assert_eq!(page.matches(escaped).count(), 5, "{page}");
+        assert_eq!(page.matches(escaped).count(), 7, "{page}");
         assert!(page.contains("2.00 x") && page.contains("<rect"));
         assert!(!page.contains("http"), "no network");
+        for part in [
+            "0 of 1 passed",
+            "width=device-width",
+            "href=\"#hsfs\"",
+            ">1/2 x<",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
     }
 }

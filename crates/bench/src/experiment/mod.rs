@@ -110,10 +110,7 @@ impl Experiment {
 
     /// Runs it. When it ends early, the session says why, and has what was measured.
     pub fn run(self, session: &mut Session) {
-        session.begin(self.name());
-        if let Err(error) = self.start(session) {
-            session.stopped(&error);
-        }
+        session.conduct(self, |session| self.start(session));
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use super::row::Row;
+use super::{Error, Experiment};
 
 /// How to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,11 +154,57 @@ impl Session {
         self.show("");
     }
 
+    /// Runs an experiment, and once more when something does not hold: many limits are times, and
+    /// a machine that was busy for a moment breaks them. What fails twice has failed. When the
+    /// experiment ends early, its reason is kept, and what was measured.
+    pub(super) fn conduct(
+        &mut self,
+        experiment: Experiment,
+        run: impl Fn(&mut Self) -> Result<(), Error>,
+    ) {
+        self.begin(experiment.name());
+        let first = self.verdicts.len();
+        if let Err(error) = run(self) {
+            self.stopped(&error);
+            return;
+        }
+        let failed = |verdict: &Verdict| !verdict.pass;
+        if !self.verdicts.iter().skip(first).any(failed) {
+            return;
+        }
+        let mut again = Self {
+            started: self.started,
+            terminal: self.terminal,
+            ..Self::new(self.options)
+        };
+        again.begin(experiment.name());
+        // Without time for a second run the first one stands.
+        if run(&mut again).is_ok() {
+            self.judge_again(first, &again.verdicts);
+        }
+    }
+
+    /// Lets what failed hold when it did in the second run. Both runs judge in the same order.
+    fn judge_again(&mut self, first: usize, again: &[Verdict]) {
+        let Some(verdicts) = self.verdicts.get_mut(first..) else {
+            return;
+        };
+        if verdicts.len() != again.len() {
+            return;
+        }
+        for (verdict, again) in verdicts.iter_mut().zip(again) {
+            if !verdict.pass {
+                verdict.pass = again.pass;
+                verdict.what = format!("{} (the first run: {})", again.what, verdict.what);
+            }
+        }
+    }
+
     pub(super) fn begin(&mut self, experiment: &'static str) {
         self.experiment = experiment;
     }
 
-    pub(super) fn stopped(&mut self, error: &super::Error) {
+    pub(super) fn stopped(&mut self, error: &Error) {
         self.failures.push(format!("{}: {error}", self.experiment));
     }
 
@@ -177,7 +224,36 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{Error, Mode, Phase};
+    use crate::experiment::{Mode, Phase};
+    use std::cell::Cell;
+
+    /// What is left of an experiment whose two runs judge so.
+    fn judged(runs: [&[bool]; 2]) -> (Session, usize) {
+        let mut session = Session::new(Options::default());
+        session.verdict(false, "of another experiment");
+        let count = Cell::new(0);
+        session.conduct(Experiment::Hsfs, |session| {
+            for (number, pass) in runs[count.get()].iter().enumerate() {
+                session.verdict(*pass, format!("limit {number}, run {}", count.get()));
+            }
+            count.set(count.get() + 1);
+            Ok(())
+        });
+        (session, count.get())
+    }
+
+    #[test]
+    fn what_fails_is_run_again_and_fails_when_it_does_twice() {
+        let (session, count) = judged([&[true, false, false], &[false, true, false]]);
+        let passed: Vec<bool> = session.verdicts().iter().map(|one| one.pass).collect();
+        assert_eq!((count, &passed[..]), (2, &[false, true, true, false][..]));
+        let what = &session.verdicts()[2].what;
+        assert_eq!(what, "limit 1, run 1 (the first run: limit 1, run 0)");
+        let (session, count) = judged([&[true, true], &[]]);
+        assert_eq!((count, session.verdicts().len()), (1, 3));
+        let (session, _) = judged([&[false], &[true, true]]);
+        assert!(!session.verdicts()[1].pass, "another judgement");
+    }
 
     #[test]
     fn what_was_measured_before_the_end_stays() {

@@ -46,6 +46,35 @@ pub fn text(session: &Session) -> String {
     for failure in session.failures() {
         text += &format!("STOPPED {failure}\n");
     }
+    text + &summary(session) + "\n"
+}
+
+/// One line: how much of what must hold does, and what does not.
+pub(super) fn summary(session: &Session) -> String {
+    let verdicts = session.verdicts();
+    let failed: Vec<&str> = verdicts
+        .iter()
+        .filter(|verdict| !verdict.pass)
+        .map(|verdict| verdict.experiment)
+        .collect();
+    let mut text = format!(
+        "{} of {} passed",
+        verdicts.len() - failed.len(),
+        verdicts.len()
+    );
+    let mut experiments = failed.clone();
+    experiments.dedup();
+    let each = experiments.iter().map(|name| {
+        let count = failed.iter().filter(|other| *other == name).count();
+        format!("{count} of {name}")
+    });
+    let each: Vec<String> = each.collect();
+    if !each.is_empty() {
+        text += &format!(", failed: {}", each.join(", "));
+    }
+    if !session.failures().is_empty() {
+        text += &format!(", {} stopped early", session.failures().len());
+    }
     text
 }
 
@@ -251,7 +280,12 @@ mod tests {
         session.note("speed 10");
         session.push(row(Mode::Baseline, &[2.0], 1.0));
         session.verdict(false, "as fast");
+        session.verdict(true, "as small");
         let text = text(&session);
+        assert!(
+            text.ends_with("\n1 of 2 passed, failed: 1 of hsfs\n"),
+            "{text}"
+        );
         for part in ["hsfs\n", "speed 10\n", "dd ", "FAIL as fast\n"] {
             assert!(text.contains(part), "{part}: {text}");
         }

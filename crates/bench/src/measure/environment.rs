@@ -1,6 +1,7 @@
 //! The machine a result is from.
 
 use std::fs;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -19,6 +20,8 @@ pub struct Environment {
     pub load_average: f64,
     /// Command line of this process.
     pub command: String,
+    /// When it began, in seconds since 1970.
+    pub unix_seconds: u64,
 }
 
 impl Environment {
@@ -32,6 +35,7 @@ impl Environment {
             .next()
             .and_then(|text| text.parse().ok());
         let arguments: Vec<String> = std::env::args().collect();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
@@ -39,6 +43,7 @@ impl Environment {
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
             load_average: load_average.unwrap_or(0.0),
             command: arguments.join(" "),
+            unix_seconds: now.map_or(0, |now| now.as_secs()),
         }
     }
 
@@ -52,6 +57,7 @@ impl Environment {
             "kernel": self.kernel,
             "load_average": self.load_average,
             "command": self.command,
+            "unix_seconds": self.unix_seconds,
             "version": env!("CARGO_PKG_VERSION"),
         })
     }

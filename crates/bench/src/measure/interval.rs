@@ -91,16 +91,20 @@ fn number(count: usize) -> f64 {
 
 /// The 97.5 % point of Student's distribution.
 fn student(freedom: f64) -> f64 {
+    student_point(freedom, 0.05)
+}
+
+/// What a number of Student's distribution is beyond, on either side, in this `share` of all
+/// draws. Above 1,000 degrees of freedom the distribution is that of 1,000.
+pub(super) fn student_point(freedom: f64, share: f64) -> f64 {
     const STEPS: u32 = 100_000;
-    if freedom > 1000.0 {
-        return 1.96;
-    }
+    let freedom = freedom.min(1000.0);
     let width = std::f64::consts::FRAC_PI_2 / f64::from(STEPS);
     let middle = |step: u32| (f64::from(step) + 0.5) * width;
     let density = |step: u32| middle(step).cos().powf(freedom - 1.0);
     let whole: f64 = (0..STEPS).map(density).sum();
-    // The angle up to which 95 % of the upper half lie.
-    let mut rest = whole * 0.95;
+    // The angle up to which all but `share` of the upper half lie.
+    let mut rest = whole * (1.0 - share);
     for step in 0..STEPS {
         let here = density(step);
         if here >= rest {
@@ -124,12 +128,16 @@ mod tests {
             (3.0, 3.182),
             (9.0, 2.262),
             (30.0, 2.042),
-            (1e9, 1.96),
+            (1e9, 1.962),
         ] {
             let found = student(freedom);
             assert!((found / expected - 1.0).abs() < 1e-3, "{freedom}: {found}");
         }
         assert!(student(2.5) < student(2.0) && student(2.5) > student(3.0));
+        for (freedom, share, expected) in [(4.0, 0.001, 8.610), (10.0, 0.01, 3.169)] {
+            let found = student_point(freedom, share);
+            assert!((found / expected - 1.0).abs() < 1e-3, "{freedom}: {found}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod environment;
 mod interval;
 mod latency;
 mod process;
+mod spread;
 mod usage;
 
 pub use counting::Counting;
@@ -12,4 +13,5 @@ pub use environment::Environment;
 pub use interval::{Difference, Interval, difference};
 pub use latency::{Latency, Quantiles};
 pub use process::{ProcessSample, ProcessUse};
+pub use spread::{Case, Movement, movements};
 pub use usage::{Usage, UsageSample};

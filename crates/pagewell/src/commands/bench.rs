@@ -15,10 +15,12 @@ use pagewell_bench::experiment::{
 };
 use pagewell_bench::measure::Environment;
 use pagewell_cache::WriteRule;
+use pagewell_fs::Timestamp;
 
 use crate::failure::Outcome;
 use crate::result_file::ResultFile;
 use crate::size;
+use crate::time_text;
 use crate::values::parse_count;
 
 /// Largest block of the program that rewrites blocks.
@@ -36,7 +38,8 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 Examples:
   pagewell bench hsfs --quick                       a DVD, modelled, in about a minute
   pagewell bench all --repeat 5 --json now.json     everything, for programs
-  pagewell bench compare before.json now.json       what has changed?"
+  pagewell bench compare before.json now.json       what has changed?
+  pagewell bench compare before/ now/               the same, of several runs of each"
 )]
 pub(crate) struct BenchArguments {
     #[command(subcommand)]
@@ -77,13 +80,16 @@ enum BenchCommand {
     SeekReadWrite(SeekReadWriteArguments),
     /// Read and write files over NFS in the eight ways of the report
     Nfs(NfsArguments),
-    /// Compare two results; proven to be worse gives exit code 1
+    /// Compare results of two programs; proven to be worse gives exit code 1
+    ///
+    /// Each is a result, or a folder of results of whole runs of one program. Runs of the two in
+    /// turn (A B A B ...) tell a slower program from a machine that was slower for a while.
     Compare {
-        /// The result from before
-        #[arg(value_name = "A.json")]
+        /// The result from before, or a folder of such results
+        #[arg(value_name = "A")]
         before: PathBuf,
-        /// The result in question
-        #[arg(value_name = "B.json")]
+        /// The result in question, or a folder of such results
+        #[arg(value_name = "B")]
         after: PathBuf,
     },
 }
@@ -344,7 +350,14 @@ fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Ou
     let value = format!("{:#}\n", document(&environment, &session));
     // What one of them cannot take, the others have.
     let written = json.map_or(Ok(()), |file| file.write(&value));
-    let shown = html.map_or(Ok(()), |file| file.write(&page(&environment, &session)));
+    let shown = html.map_or(Ok(()), |file| {
+        let seconds = i64::try_from(environment.unix_seconds).unwrap_or(0);
+        let date = time_text::seconds(Timestamp {
+            seconds,
+            nanoseconds: 0,
+        });
+        file.write(&page(&environment, &session, &date))
+    });
     let mut out = std::io::stdout().lock();
     if to_output {
         out.write_all(value.as_bytes())?;
@@ -357,9 +370,31 @@ fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Ou
 }
 
 fn compare(before: &Path, after: &Path) -> anyhow::Result<Outcome> {
-    let found = compare_documents(&read(before)?, &read(after)?).map_err(anyhow::Error::msg)?;
+    let found =
+        compare_documents(&read_all(before)?, &read_all(after)?).map_err(anyhow::Error::msg)?;
     std::io::stdout().lock().write_all(found.text.as_bytes())?;
     Ok(Outcome::from_failures(found.worse as u64))
+}
+
+/// The results in a folder, by name, or the one of a file.
+fn read_all(path: &Path) -> anyhow::Result<Vec<serde_json::Value>> {
+    if !path.is_dir() {
+        return Ok(vec![read(path)?]);
+    }
+    let entries = fs::read_dir(path).with_context(|| path.display().to_string())?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let file = entry.with_context(|| path.display().to_string())?.path();
+        if file
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            files.push(file);
+        }
+    }
+    files.sort();
+    anyhow::ensure!(!files.is_empty(), "{}: holds no .json file", path.display());
+    files.iter().map(|file| read(file)).collect()
 }
 
 fn read(path: &Path) -> anyhow::Result<serde_json::Value> {

@@ -39,10 +39,9 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
 
 /// Runs what was chosen. When it ends early, the session says why, and has what was measured.
 pub fn run_choice(session: &mut Session, choice: &Choice) {
-    session.begin(Experiment::SeekReadWrite.name());
-    if let Err(error) = measure(session, choice) {
-        session.stopped(&error);
-    }
+    session.conduct(Experiment::SeekReadWrite, |session| {
+        measure(session, choice)
+    });
 }
 
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {

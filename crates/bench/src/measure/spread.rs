@@ -1,0 +1,269 @@
+//! Whether two programs differ, told from whole runs of many cases.
+//!
+//! Problem: repeats inside one run stand close together, and the next run of the same program
+//! stands elsewhere: other memory, other neighbours, another state of the disk. Who compares
+//! repeats alone finds differences between two runs of one program. And who looks at sixty cases
+//! finds some that look unusual by chance.
+//!
+//! Rule: what counts is the mean of a whole run, as a logarithm, so that differences are factors.
+//!
+//! ```text
+//!   spread of a case   between its runs, `freedom` = runs - 2
+//!   spread of them all what three quarters of the cases do not exceed; with one run of each
+//!                      program, of how far the cases moved. It weighs as FREEDOM more runs.
+//!   needed             Student's point for (0.05 / cases) of the joined freedom, times the joined
+//!                      spread, which is never less than what the repeats inside the runs show
+//! ```
+//!
+//! A case that moved further than needed has changed. Cases are joined as a prior is (moderated
+//! t statistic, Smyth 2004), so that one rule holds for one run and for ten.
+//!
+//! Weaknesses: with one run of each, a machine that was slower all the time and a program that
+//! became slower everywhere look the same, and nothing is proven; several runs of each in turn
+//! tell. Cases that are alike in how noisy they are is an assumption; few degrees of freedom, so
+//! heavy tails, are the answer to it.
+
+use std::collections::HashMap;
+
+use super::interval::student_point;
+
+/// What the spread of all cases weighs, in runs. Four: tails as heavy as cases differ in noise.
+const FREEDOM: f64 = 4.0;
+/// A spread that no case is below: half a percent.
+const SPREAD_MIN: f64 = 0.005;
+/// Cases that are needed to say how runs of a program spread when there is one of each.
+const CASES_MIN: usize = 5;
+/// How often two runs of one program may be said to differ in anything.
+const ERROR_RATE: f64 = 0.05;
+
+/// A case on both sides: for each run the numbers of its repeats, all above zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Case {
+    /// Of the program before.
+    pub before: Vec<Vec<f64>>,
+    /// Of the program in question.
+    pub after: Vec<Vec<f64>>,
+}
+
+/// How a case moved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Movement {
+    /// Of what is in question over what was before.
+    pub ratio: f64,
+    /// Above this, or below its inverse, a ratio is no chance; nothing when that cannot be said.
+    pub needed: Option<f64>,
+}
+
+impl Movement {
+    /// Whether the two are proven to differ.
+    #[must_use]
+    pub fn is_proven(&self) -> bool {
+        self.needed
+            .is_some_and(|needed| self.ratio > needed || self.ratio < 1.0 / needed)
+    }
+}
+
+/// What is known of one side of a case.
+struct Side {
+    runs: f64,
+    mean: f64,
+    /// Sum of the squared distances of runs from their mean.
+    squares: f64,
+    /// Variance of a run's mean that its own repeats show, in the middle of the runs.
+    inside: f64,
+}
+
+/// Says of each case how it moved; nothing of one without numbers.
+#[must_use]
+pub fn movements(cases: &[Case]) -> Vec<Option<Movement>> {
+    let sides: Vec<Option<(Side, Side)>> = cases
+        .iter()
+        .map(|case| Side::of(&case.before).zip(Side::of(&case.after)))
+        .collect();
+    let known: Vec<&(Side, Side)> = sides.iter().flatten().collect();
+    let prior = prior(&known);
+    let share = ERROR_RATE / number(known.len().max(1));
+    // Most cases have as many runs as the others.
+    let mut points: HashMap<u64, f64> = HashMap::new();
+    let mut point = |freedom: f64| {
+        let point = points.entry(freedom.to_bits());
+        *point.or_insert_with(|| student_point(freedom, share))
+    };
+    let each = sides.iter().map(|sides| {
+        let (before, after) = sides.as_ref()?;
+        let freedom = before.runs + after.runs - 2.0;
+        let needed = prior.map(|prior| {
+            let squares = FREEDOM * prior + before.squares + after.squares;
+            let joined = squares / (FREEDOM + freedom);
+            let spread = joined.max(SPREAD_MIN * SPREAD_MIN);
+            let variance = (spread / before.runs).max(before.inside / before.runs)
+                + (spread / after.runs).max(after.inside / after.runs);
+            (point(FREEDOM + freedom) * variance.sqrt()).exp()
+        });
+        Some(Movement {
+            ratio: (after.mean - before.mean).exp(),
+            needed,
+        })
+    });
+    each.collect()
+}
+
+/// The variance between runs of a program that three quarters of all cases do not exceed, as far
+/// as the runs tell. The quieter half would make chance of the noisier one look like a difference.
+fn prior(cases: &[&(Side, Side)]) -> Option<f64> {
+    let freedom = |(before, after): &(Side, Side)| before.runs + after.runs - 2.0;
+    let repeated: Vec<f64> = cases
+        .iter()
+        .filter(|sides| freedom(sides) > 0.0)
+        .map(|sides| (sides.0.squares + sides.1.squares) / freedom(sides))
+        .collect();
+    if !repeated.is_empty() {
+        return quantile(repeated, 3);
+    }
+    // Three quarters of squared normal numbers are below 1.323 of their variance; a difference
+    // of two runs has twice the variance of one. Cases that did not move at all are counts, and
+    // say nothing of times where there are any.
+    let moved = cases.iter().map(|(before, after)| after.mean - before.mean);
+    let all: Vec<f64> = moved.map(|moved| moved * moved / 1.323 / 2.0).collect();
+    let timed: Vec<f64> = all.iter().copied().filter(|moved| *moved > 1e-12).collect();
+    if timed.len() >= CASES_MIN {
+        return quantile(timed, 3);
+    }
+    quantile(all, 3).filter(|_| cases.len() >= CASES_MIN)
+}
+
+impl Side {
+    fn of(runs: &[Vec<f64>]) -> Option<Self> {
+        let mut means = Vec::new();
+        let mut inside = Vec::new();
+        for run in runs {
+            let count = number(run.len());
+            let mean = run.iter().sum::<f64>() / count;
+            if run.is_empty() || !mean.is_finite() || mean <= 0.0 {
+                return None;
+            }
+            if run.len() > 1 {
+                let squares: f64 = run.iter().map(|value| (value / mean - 1.0).powi(2)).sum();
+                inside.push(squares / (count - 1.0) / count);
+            }
+            means.push(mean.ln());
+        }
+        let runs = number(means.len());
+        let mean = means.iter().sum::<f64>() / runs;
+        (runs > 0.0).then(|| Self {
+            runs,
+            mean,
+            squares: means.iter().map(|value| (value - mean).powi(2)).sum(),
+            inside: quantile(inside, 2).unwrap_or(0.0),
+        })
+    }
+}
+
+/// What so many quarters of the values are below.
+fn quantile(mut values: Vec<f64>, quarters: usize) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() * quarters / 4).copied()
+}
+
+#[allow(clippy::cast_precision_loss)] // far below 2^52
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers around 1, as noisy as asked, normal enough, always the same.
+    struct Noise(u64);
+
+    impl Noise {
+        fn next(&mut self, deviation: f64) -> f64 {
+            let mut sum = 0.0;
+            for _ in 0..12 {
+                self.0 = self
+                    .0
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                sum += f64::from(u32::try_from(self.0 >> 33).unwrap()) / f64::from(1u32 << 31);
+            }
+            ((sum - 6.0) * deviation).exp()
+        }
+    }
+
+    /// Whole runs of one program on a machine whose speed drifts between runs and that is noisier
+    /// in some cases than in others; repeats of a run are close together.
+    fn whole_runs(noise: &mut Noise, cases: usize, runs: usize) -> Vec<Vec<Vec<f64>>> {
+        let run = |noise: &mut Noise| -> Vec<Vec<f64>> {
+            let machine = noise.next(0.02);
+            let case = |number: usize, noise: &mut Noise| -> Vec<f64> {
+                let deviation = [0.01, 0.03, 0.06][number % 3];
+                let here = machine * noise.next(deviation);
+                (0..5).map(|_| here * noise.next(0.004)).collect()
+            };
+            (0..cases).map(|number| case(number, noise)).collect()
+        };
+        (0..runs).map(|_| run(noise)).collect()
+    }
+
+    fn cases_of(before: &[Vec<Vec<f64>>], after: &[Vec<Vec<f64>>]) -> Vec<Case> {
+        let of = |runs: &[Vec<Vec<f64>>], number: usize| -> Vec<Vec<f64>> {
+            runs.iter().map(|run| run[number].clone()).collect()
+        };
+        (0..before[0].len())
+            .map(|number| Case {
+                before: of(before, number),
+                after: of(after, number),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn two_runs_of_one_program_seldom_differ() {
+        let mut noise = Noise(1);
+        for runs in [1, 2, 3, 5] {
+            let differ = (0..100).filter(|_| {
+                let before = whole_runs(&mut noise, 60, runs);
+                let after = whole_runs(&mut noise, 60, runs);
+                let found = movements(&cases_of(&before, &after));
+                found.iter().flatten().any(Movement::is_proven)
+            });
+            let differ = differ.count();
+            assert!(differ <= 5, "{runs} runs: {differ} of 100 comparisons");
+        }
+    }
+
+    #[test]
+    fn a_real_difference_is_found_the_sooner_the_more_runs_there_are() {
+        let mut noise = Noise(2);
+        for (runs, factor) in [(1, 1.6), (3, 1.35), (5, 1.2)] {
+            let before = whole_runs(&mut noise, 60, runs);
+            let mut after = whole_runs(&mut noise, 60, runs);
+            for run in &mut after {
+                run[7].iter_mut().for_each(|value| *value *= factor);
+            }
+            let found = movements(&cases_of(&before, &after));
+            let proven: Vec<usize> = (0..60).filter(|n| found[*n].unwrap().is_proven()).collect();
+            assert_eq!(proven, [7], "{runs} runs");
+        }
+    }
+
+    #[test]
+    fn little_is_said_of_little() {
+        let one = |before: &[f64], after: &[f64]| Case {
+            before: vec![before.to_vec()],
+            after: vec![after.to_vec()],
+        };
+        let found = movements(&[one(&[1.0], &[9.0]), one(&[], &[1.0]), one(&[0.0], &[1.0])]);
+        let first = found[0].unwrap();
+        assert_eq!((first.needed, first.is_proven()), (None, false));
+        assert_eq!(found[1..], [None, None]);
+        assert!(movements(&[]).is_empty());
+        // Counts that are the same but in one case: half a percent is the least spread.
+        let mut counts = vec![one(&[5.0], &[5.0]); 20];
+        counts[3] = one(&[5.0], &[10.0]);
+        let found = movements(&counts);
+        let proven = found.iter().flatten().filter(|found| found.is_proven());
+        assert_eq!(proven.count(), 1);
+    }
+}
