@@ -88,6 +88,12 @@ impl Counts {
         self.buckets.iter().sum()
     }
 
+    /// Durations below so many nanoseconds, to the precision of a bucket; exact for powers of two.
+    #[must_use]
+    pub fn count_below(&self, nanoseconds: u64) -> u64 {
+        self.buckets.iter().take(bucket_of(nanoseconds)).sum()
+    }
+
     /// What was recorded after `earlier` was read from the same histogram.
     #[must_use]
     pub fn difference(&self, earlier: &Self) -> Self {
@@ -204,6 +210,10 @@ mod tests {
             );
         }
         assert_eq!(Histogram::new().quantiles(), Quantiles::default());
+        let counts = histogram.counts();
+        for (power, expected) in [(0, 0), (10, 1), (17, 131), (20, 1000), (63, 1000)] {
+            assert_eq!(counts.count_below(1 << power), expected, "2^{power} ns");
+        }
     }
 
     #[test]

@@ -4,16 +4,20 @@ use std::fmt::Write;
 
 use pagewell_counters::names;
 
-use crate::metrics::snapshot::{ClientProcedure, Histogram, Latency, Procedure, Snapshot};
+use crate::metrics::snapshot::{ClientProcedure, Histogram, Procedure, Snapshot};
 
 /// `Content-Type` of the format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Bounds of the buckets of a latency, as powers of two of nanoseconds: 1 us to 17 s. A duration
+/// that is exactly a bound counts as longer.
+const BUCKETS_LOG2: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// A metric that is not a counter or gauge of [`names`].
 pub(crate) struct Family {
     /// Its name.
     pub(crate) name: &'static str,
-    /// `counter`, `gauge` or `summary`.
+    /// `counter`, `gauge` or `histogram`.
     pub(crate) kind: &'static str,
     /// One sentence.
     pub(crate) help: &'static str,
@@ -56,9 +60,9 @@ const SENT: Family = Family {
 };
 const LATENCY: Family = Family {
     name: "pagewell_procedure_seconds",
-    kind: "summary",
+    kind: "histogram",
     help: "Time from the last byte of a call to its reply being handed to the socket; \
-           quantiles since the start, at most 12.5 % too high.",
+           procedures that were called, in steps of two.",
 };
 
 const CLIENT_CALLS: Family = Family {
@@ -68,9 +72,9 @@ const CLIENT_CALLS: Family = Family {
 };
 const CLIENT_LATENCY: Family = Family {
     name: "pagewell_client_procedure_seconds",
-    kind: "summary",
-    help: "Time from a call of an NFS client to its reply; quantiles since the start, at most \
-           12.5 % too high.",
+    kind: "histogram",
+    help: "Time from a call of an NFS client to its reply; procedures that were called, in steps \
+           of two.",
 };
 
 /// All of them, in the order in which they are shown.
@@ -120,8 +124,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     text.each(&SENT, procedures, |procedure| procedure.sent_bytes);
     text.head(&LATENCY);
     for procedure in &snapshot.procedures {
-        let latency = (procedure.latency_us, &procedure.latency_histogram);
-        text.latency(&LATENCY, &labels(procedure), latency);
+        text.latency(&LATENCY, &labels(procedure), &procedure.latency_histogram);
     }
     text.head(&CLIENT_CALLS);
     let client = &snapshot.client_procedures;
@@ -132,8 +135,11 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     }
     text.head(&CLIENT_LATENCY);
     for procedure in client {
-        let latency = (procedure.latency_us, &procedure.latency_histogram);
-        text.latency(&CLIENT_LATENCY, &label(procedure), latency);
+        text.latency(
+            &CLIENT_LATENCY,
+            &label(procedure),
+            &procedure.latency_histogram,
+        );
     }
     text.0
 }
@@ -171,32 +177,27 @@ impl Text {
         }
     }
 
-    /// A summary; without any call its quantiles are not numbers, as the format asks.
-    fn latency(
-        &mut self,
-        family: &Family,
-        labels: &str,
-        (latency, histogram): (Option<Latency>, &Histogram),
-    ) {
-        let name = family.name;
-        let quantiles = [
-            ("0.5", latency.map(|latency| latency.p50)),
-            ("0.99", latency.map(|latency| latency.p99)),
-            ("0.999", latency.map(|latency| latency.p999)),
-        ];
-        for (quantile, value) in quantiles {
-            let value = value.map_or("NaN".to_owned(), seconds);
-            self.line(&format!(
-                "{name}{{{labels},quantile=\"{quantile}\"}} {value}"
-            ));
+    /// A histogram; without any call there is none.
+    fn latency(&mut self, family: &Family, labels: &str, histogram: &Histogram) {
+        let counts = histogram.counts();
+        let count = counts.count();
+        if count == 0 {
+            return;
         }
-        let sum = latency.map_or("0".to_owned(), |latency| seconds(latency.sum));
+        let name = family.name;
+        for power in BUCKETS_LOG2 {
+            let below = counts.count_below(1 << power);
+            let bound = seconds(1 << power);
+            self.line(&format!("{name}_bucket{{{labels},le=\"{bound}\"}} {below}"));
+        }
+        self.line(&format!("{name}_bucket{{{labels},le=\"+Inf\"}} {count}"));
+        let sum = seconds(counts.sum_nanoseconds);
         self.line(&format!("{name}_sum{{{labels}}} {sum}"));
-        let count = histogram.counts().count();
         self.line(&format!("{name}_count{{{labels}}} {count}"));
     }
 }
 
-fn seconds(microseconds: f64) -> String {
-    format!("{}", microseconds / 1e6)
+#[allow(clippy::cast_precision_loss)] // for people and graphs
+fn seconds(nanoseconds: u64) -> String {
+    format!("{}", nanoseconds as f64 / 1e9)
 }

@@ -102,6 +102,7 @@ pub(crate) fn check_exposition(text: &str) {
     let mut helps = BTreeSet::new();
     let mut series = BTreeSet::new();
     let mut current = String::new();
+    let mut bucket: Option<(String, f64, f64)> = None;
     assert!(text.ends_with('\n'));
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
@@ -111,7 +112,7 @@ pub(crate) fn check_exposition(text: &str) {
         }
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').expect(line);
-            assert!(["counter", "gauge", "summary"].contains(&kind), "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
             assert!(
                 helps.contains(name),
                 "{line} comes without or before its HELP"
@@ -139,16 +140,26 @@ pub(crate) fn check_exposition(text: &str) {
         }
         let kind = kinds.get(&current).expect(line);
         let belongs = name == current
-            || kind == "summary"
-                && (name == format!("{current}_sum") || name == format!("{current}_count"));
+            || kind == "histogram"
+                && ["_bucket", "_sum", "_count"]
+                    .iter()
+                    .any(|end| name == format!("{current}{end}"));
         assert!(belongs, "{line} is not below its TYPE");
         let number: f64 = value.parse().expect(line);
         assert!(kind != "counter" || number >= 0.0, "{line}");
-        let is_quantile = kind == "summary" && labels.contains("quantile=");
-        assert!(
-            number.is_finite() || is_quantile && value == "NaN",
-            "{line}"
-        );
+        assert!(number.is_finite(), "{line}");
+        if name.ends_with("_bucket") && kind == "histogram" {
+            let (others, bound) = labels.rsplit_once("le=").expect(line);
+            let bound = bound.trim_matches('"').replace("+Inf", "inf");
+            let bound: f64 = bound.parse().expect(line);
+            let before = bucket.replace((others.to_owned(), bound, number));
+            if let Some((before, lower, fewer)) = before.filter(|(before, ..)| before == others) {
+                assert!(
+                    lower < bound && fewer <= number,
+                    "{line} after {before}{lower}"
+                );
+            }
+        }
     }
     assert!(series.len() > 100, "{} series", series.len());
 }
