@@ -46,12 +46,32 @@ pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
         .mode(0o700)
         .create(directory)
         .with_context(hint)?;
+    check_directory(directory)?;
     let path = directory.join(KEY_NAME);
     if let Some(key) = read(&path)? {
         return Ok(key);
     }
     make(directory, &path).with_context(hint)?;
     read(&path)?.ok_or_else(|| anyhow!("{}: vanished", path.display()))
+}
+
+/// Refuses a directory in which somebody else could put a key of theirs in the place of ours.
+fn check_directory(directory: &Path) -> anyhow::Result<()> {
+    let shown = directory.display();
+    let metadata = fs::metadata(directory).with_context(|| format!("{shown}"))?;
+    if !is_trusted(metadata.uid()) {
+        let owner = metadata.uid();
+        bail!("{shown}: belongs to user {owner}: the handle key is not kept there (--state-dir)");
+    }
+    if metadata.mode() & 0o022 != 0 {
+        bail!("{shown}: others than its owner can write there: no place for a key (chmod go-w)");
+    }
+    Ok(())
+}
+
+/// What this user owns nobody else has written, except root.
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 /// The key in a file, `None` when there is no file; anything that is not a secret key of ours is
@@ -73,6 +93,10 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     }
     if metadata.mode() & 0o077 != 0 {
         bail!("{shown}: others than its owner can read or change the handle key (chmod 600)");
+    }
+    if !is_trusted(metadata.uid()) {
+        let owner = metadata.uid();
+        bail!("{shown}: the handle key belongs to user {owner}, who could know it");
     }
     let mut key = [0; KEY_BYTES];
     (&file)
@@ -157,6 +181,37 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(handle_key(base.path()).is_err());
+    }
+
+    #[test]
+    fn a_directory_that_others_can_write_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        handle_key(base.path()).unwrap();
+        for mode in [0o720, 0o702, 0o1777] {
+            fs::set_permissions(base.path(), PermissionsExt::from_mode(mode)).unwrap();
+            let error = handle_key(base.path()).unwrap_err();
+            assert!(format!("{error:#}").contains("chmod go-w"), "{error:#}");
+        }
+        fs::set_permissions(base.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        handle_key(base.path()).unwrap();
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: needs root to give files away");
+            return;
+        }
+        let base = tempfile::tempdir().unwrap();
+        let key = base.path().join(KEY_NAME);
+        handle_key(base.path()).unwrap();
+        for path in [base.path(), &key] {
+            std::os::unix::fs::chown(path, Some(65_534), None).unwrap();
+            let error = handle_key(base.path()).unwrap_err();
+            assert!(format!("{error:#}").contains("65534"), "{error:#}");
+            std::os::unix::fs::chown(path, Some(0), None).unwrap();
+        }
+        handle_key(base.path()).unwrap();
     }
 
     #[test]
