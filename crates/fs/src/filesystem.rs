@@ -183,6 +183,18 @@ pub trait FileSystem: Send + Sync {
     /// The root directory.
     fn root(&self) -> FileId;
 
+    /// What tells this tree from any other that may be served in its place, by the same name, in
+    /// another life of the server: handles are only good for the tree that they were made for. The
+    /// same after a restart.
+    fn tree_id(&self) -> Vec<u8> {
+        self.root().as_bytes().to_vec()
+    }
+
+    /// Where an object is, for people; `None` when that is not known at once.
+    fn place(&self, _id: &FileId) -> Option<String> {
+        None
+    }
+
     /// What the file system can hold and do.
     fn limits(&self) -> Limits;
 

@@ -5,7 +5,9 @@
 //! numbers its cookies in the order in which they were first given; the numbers are what clients
 //! see. The table is the price: it is bounded ([`COOKIES_MAX`] in all), the least recently used
 //! directory goes first, and it does not survive a restart; a client that resumes after that is
-//! told BAD_COOKIE and lists the directory from its start.
+//! told BAD_COOKIE and lists the directory from its start. A directory that alone has more names
+//! than that cannot be listed to its end: the listing fails there, and the next one from the start
+//! numbers anew.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,6 +21,19 @@ const COOKIES_MAX: usize = 1 << 20;
 #[derive(Default)]
 pub struct NarrowCookies {
     state: Mutex<State>,
+}
+
+/// A directory has more cookies than all tables may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooMany;
+
+impl std::fmt::Display for TooMany {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            formatter,
+            "a directory of more than {COOKIES_MAX} names cannot be listed with 32-bit cookies"
+        )
+    }
 }
 
 #[derive(Default)]
@@ -37,14 +52,17 @@ struct Table {
 
 impl NarrowCookies {
     /// The number that clients see for a cookie of a directory; never 0.
-    pub fn narrow(&self, directory: &FileId, cookie: u64) -> u64 {
+    pub fn narrow(&self, directory: &FileId, cookie: u64) -> Result<u64, TooMany> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.clock += 1;
         let clock = state.clock;
         let table = state.directories.entry(*directory).or_default();
         table.used_at = clock;
         if let Some(number) = table.narrow.get(&cookie) {
-            return u64::from(*number);
+            return Ok(u64::from(*number));
+        }
+        if table.wide.len() >= COOKIES_MAX {
+            return Err(TooMany);
         }
         table.wide.push(cookie);
         #[allow(clippy::cast_possible_truncation)] // bounded by COOKIES_MAX
@@ -52,31 +70,45 @@ impl NarrowCookies {
         table.narrow.insert(cookie, number);
         state.cookies += 1;
         state.forget(directory);
-        u64::from(number)
+        Ok(u64::from(number))
     }
 
     /// The cookie behind a number; `None` when the table is gone.
     pub fn widen(&self, directory: &FileId, number: u64) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if number == 0 {
+            state.renew(directory);
             return Some(0);
         }
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let index = usize::try_from(number - 1).ok()?;
         state.directories.get(directory)?.wide.get(index).copied()
     }
 }
 
 impl State {
+    /// Lets go of the tables that were not used for longest, but never of this directory's.
     fn forget(&mut self, keep: &FileId) {
         while self.cookies > COOKIES_MAX {
             let others = self.directories.iter().filter(|(id, _)| *id != keep);
-            let oldest = others
-                .min_by_key(|(_, table)| table.used_at)
-                .map(|(id, _)| *id);
-            // Only one directory is left and it alone is over the bound: it starts anew.
-            let gone = self.directories.remove(&oldest.unwrap_or(*keep));
-            self.cookies -= gone.map_or(0, |table| table.wide.len());
+            let oldest = others.min_by_key(|(_, table)| table.used_at);
+            let Some(oldest) = oldest.map(|(id, _)| *id) else {
+                return; // one directory has no more than that
+            };
+            self.remove(&oldest);
         }
+    }
+
+    /// A listing begins: a full table may have numbers of names that are long gone.
+    fn renew(&mut self, directory: &FileId) {
+        let table = self.directories.get(directory);
+        if table.is_some_and(|table| table.wide.len() >= COOKIES_MAX) {
+            self.remove(directory);
+        }
+    }
+
+    fn remove(&mut self, directory: &FileId) {
+        let gone = self.directories.remove(directory);
+        self.cookies -= gone.map_or(0, |table| table.wide.len());
     }
 }
 
@@ -90,13 +122,33 @@ mod tests {
         let directory = FileId::new(b"d").unwrap();
         let wide: Vec<u64> = (1..1000u64).map(|index| index << 40).collect();
         for cookie in &wide {
-            let number = cookies.narrow(&directory, *cookie);
+            let number = cookies.narrow(&directory, *cookie).unwrap();
             assert!(number > 0 && number < 1 << 31);
-            assert_eq!(cookies.narrow(&directory, *cookie), number, "stable");
+            assert_eq!(cookies.narrow(&directory, *cookie), Ok(number), "stable");
             assert_eq!(cookies.widen(&directory, number), Some(*cookie));
         }
         assert_eq!(cookies.widen(&directory, 0), Some(0));
         assert_eq!(cookies.widen(&directory, 1000), None);
         assert_eq!(cookies.widen(&FileId::new(b"e").unwrap(), 1), None);
+    }
+
+    #[test]
+    fn numbers_are_never_given_twice_in_one_listing() {
+        let cookies = NarrowCookies::default();
+        let (small, large) = (FileId::new(b"s").unwrap(), FileId::new(b"l").unwrap());
+        assert_eq!(cookies.narrow(&small, 77), Ok(1));
+        let most = COOKIES_MAX as u64;
+        for cookie in 1..=most {
+            assert_eq!(cookies.narrow(&large, cookie << 32), Ok(cookie));
+        }
+        assert_eq!(cookies.narrow(&large, (most + 1) << 32), Err(TooMany));
+        assert_eq!(cookies.widen(&large, most), Some(most << 32), "still there");
+        assert_eq!(
+            cookies.widen(&small, 1),
+            None,
+            "forgotten for the large one"
+        );
+        assert_eq!(cookies.widen(&large, 0), Some(0));
+        assert_eq!(cookies.narrow(&large, 5), Ok(1), "anew, from the start");
     }
 }

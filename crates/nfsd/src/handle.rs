@@ -9,8 +9,9 @@
 //!
 //! The MAC (SipHash-2-4 with the server's secret key, over everything else) means that a client
 //! cannot make a handle, only repeat one that it was given. The export is named by a keyed hash
-//! of its path, so that handles stay valid when other exports come and go. There is no state in
-//! the server: a handle is valid after a restart with the same key.
+//! of its name and of what tells its tree from others, so that handles stay valid when other
+//! exports come and go, and are stale when another tree is served by the same name. There is no
+//! state in the server: a handle is valid after a restart with the same key.
 //!
 //! Known weakness: 64 bits of MAC stop guessing, not a client that was once given a handle and
 //! has lost the right to it; permission is checked at each call, as NFSv3 does.
@@ -60,12 +61,14 @@ impl HandleKey {
         Self(key)
     }
 
-    /// The number that stands for an export in its handles.
+    /// The number that stands for an export in its handles: of this name, with this tree.
     #[must_use]
-    pub fn export_number(&self, name: &str) -> u32 {
+    pub fn export_number(&self, name: &str, tree_id: &[u8]) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"export ");
         hasher.write(name.as_bytes());
+        hasher.write(&[0]); // no name has it
+        hasher.write(tree_id);
         #[allow(clippy::cast_possible_truncation)] // half of a hash is a hash
         return hasher.finish() as u32;
     }
@@ -138,6 +141,9 @@ mod tests {
         let other = HandleKey::new(*b"fedcba9876543210");
         let id = FileId::new(b"x").unwrap();
         assert!(other.decode(key.encode(7, &id).as_bytes()).is_err());
-        assert_ne!(key.export_number("/a"), key.export_number("/b"));
+        let number = key.export_number("/a", b"tree");
+        assert_ne!(number, key.export_number("/b", b"tree"));
+        assert_ne!(number, key.export_number("/a", b"other"));
+        assert_ne!(number, key.export_number("/atr", b"ee"));
     }
 }

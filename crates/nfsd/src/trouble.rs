@@ -45,8 +45,8 @@ impl Period {
     }
 }
 
-/// Tells of an I/O error of a file system.
-pub(crate) fn report(text: &str) {
+/// Tells of an I/O error in an export, of the object at this place where that is known.
+pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
     STORAGE_ERRORS.add(1);
     let mut period = PERIOD_NOW.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(hidden) = period.admit(Instant::now()) else {
@@ -54,11 +54,15 @@ pub(crate) fn report(text: &str) {
     };
     drop(period);
     // There is nowhere left to say that it could not be said.
-    let _ = std::io::stderr().write_all(line(text, hidden).as_bytes());
+    let _ = std::io::stderr().write_all(line(export, place, text, hidden).as_bytes());
 }
 
-fn line(text: &str, hidden: u64) -> String {
-    let mut line = format!("pagewell: storage: {}", one_line(text));
+fn line(export: &str, place: Option<&str>, text: &str, hidden: u64) -> String {
+    let mut line = format!("pagewell: storage: export {}: ", one_line(export));
+    if let Some(place) = place {
+        line += &format!("{}: ", one_line(place));
+    }
+    line += &one_line(text);
     if hidden > 0 {
         line += &format!(" ({hidden} more were not shown)");
     }
@@ -87,9 +91,12 @@ mod tests {
     #[test]
     fn a_report_is_one_line() {
         assert_eq!(
-            line("disk: at byte 5:\nEIO", 0),
-            "pagewell: storage: disk: at byte 5:\\nEIO\n"
+            line("/", None, "disk: at byte 5:\nEIO", 0),
+            "pagewell: storage: export /: disk: at byte 5:\\nEIO\n"
         );
-        assert!(line("x", 3).ends_with("(3 more were not shown)\n"));
+        assert_eq!(
+            line("/data", Some("/srv/a\nb"), "EIO", 3),
+            "pagewell: storage: export /data: /srv/a\\nb: EIO (3 more were not shown)\n"
+        );
     }
 }

@@ -8,7 +8,7 @@ use pagewell_sunrpc::nfs3::{
 };
 
 use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, Target, failed};
+use super::procedure::{Caller, Done, Out, Stop, Target};
 use crate::convert;
 
 impl Service {
@@ -116,7 +116,7 @@ impl Service {
                     directory_wcc: identity.change(&created.parent),
                 })
             }
-            Err(error) => failed(&error, || CreateFailure {
+            Err(error) => target.failed(&error, || CreateFailure {
                 directory_wcc: target.wcc_after_failure(),
             })?,
         };

@@ -20,11 +20,10 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, failed};
+use super::procedure::{Caller, Done, Out, Stop};
 use crate::convert;
 use crate::output::Piece;
 use crate::resident;
-use crate::trouble;
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
@@ -70,7 +69,7 @@ impl Service {
                 let body = || ReadFailure {
                     file_attributes: target.attributes_now(),
                 };
-                let reply: ReadReply<'_> = failed(&error, body)?;
+                let reply: ReadReply<'_> = target.failed(&error, body)?;
                 out.put(reply)
             }
         }
@@ -156,10 +155,10 @@ impl Service {
         let limit = target.filesystem().limits().file_bytes_max;
         let end = arguments.offset.checked_add(count as u64);
         let Some(data) = arguments.data.get(..count) else {
-            return failed(&fs::Error::Invalid, failure);
+            return target.failed(&fs::Error::Invalid, failure);
         };
         if end.is_none_or(|end| end > limit) {
-            return failed(&fs::Error::FileTooLarge, failure);
+            return target.failed(&fs::Error::FileTooLarge, failure);
         }
         let stability = convert::stability(arguments.stable);
         let filesystem = target.filesystem();
@@ -178,7 +177,7 @@ impl Service {
                 committed: convert::stable_how(written.committed),
                 verifier: written.verifier,
             })),
-            Err(error) => failed(&error, failure),
+            Err(error) => target.failed(&error, failure),
         }
     }
 
@@ -200,9 +199,9 @@ impl Service {
             Err(error) => {
                 // What it lies on names its place by itself; of this the client cannot know where.
                 if matches!(error, fs::Error::NoSpace | fs::Error::QuotaExceeded) {
-                    trouble::report(&format!("{}: {error}", target.filesystem().describe()));
+                    target.tell(&error.to_string());
                 }
-                failed(&error, || CommitFailure {
+                target.failed(&error, || CommitFailure {
                     file_wcc: target.wcc_after_failure(),
                 })
             }

@@ -13,7 +13,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, Target, failed};
+use super::procedure::{Caller, Done, Out, Stop, Target};
 
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -97,7 +97,7 @@ impl Service {
                 let body = || ReaddirFailure {
                     directory_attributes: target.attributes_now(),
                 };
-                let reply: ReaddirReply<'_> = failed_listing(&error, body)?;
+                let reply: ReaddirReply<'_> = failed_listing(&target, &error, body)?;
                 out.put(reply)
             }
         }
@@ -146,7 +146,7 @@ impl Service {
                 let body = || ReaddirFailure {
                     directory_attributes: target.attributes_now(),
                 };
-                let reply: ReaddirPlusReply<'_> = failed_listing(&error, body)?;
+                let reply: ReaddirPlusReply<'_> = failed_listing(&target, &error, body)?;
                 out.put(reply)
             }
         }
@@ -200,9 +200,16 @@ fn list_into(
         cookie
     };
     let mut refused = false;
+    let mut too_many = None;
     let mut visit = |entry: &fs::DirectoryEntry<'_>| {
         let shown = if narrow {
-            cookies.narrow(&target.id, entry.cookie)
+            match cookies.narrow(&target.id, entry.cookie) {
+                Ok(number) => number,
+                Err(reason) => {
+                    too_many = Some(reason);
+                    return false;
+                }
+            }
         } else {
             entry.cookie
         };
@@ -218,6 +225,9 @@ fn list_into(
     let page = filesystem.read_directory(&target.call(), &target.id, cookie, plus, &mut visit)?;
     if !room.begun && refused {
         return Err(ListError::TooSmall);
+    }
+    if let Some(reason) = too_many.filter(|_| !room.begun) {
+        return Err(ListError::Failed(fs::Error::Io(reason.to_string())));
     }
     ReaddirPlusOk::encode_tail(&mut Encoder::new(bytes), page.end);
     let mut head = Vec::with_capacity(HEAD_BYTES);
@@ -242,11 +252,12 @@ impl From<fs::Error> for ListError {
 }
 
 fn failed_listing<T, F>(
+    target: &Target<'_>,
     error: &ListError,
     body: impl FnOnce() -> F,
 ) -> Result<pagewell_sunrpc::nfs3::Reply<T, F>, Stop> {
     match error {
         ListError::TooSmall => Err(Stop::Status(Status::TooSmall)),
-        ListError::Failed(error) => failed(error, body),
+        ListError::Failed(error) => target.failed(error, body),
     }
 }

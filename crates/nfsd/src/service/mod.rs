@@ -129,8 +129,11 @@ impl Service {
                     export.name
                 )));
             }
-            let number = handle_key.export_number(&export.name);
-            if exports.iter().any(|other| other.number == number) {
+            let tree_id = export.filesystem.tree_id();
+            let number = handle_key.export_number(&export.name, &tree_id);
+            let is_same =
+                |other: &ServedExport| other.number == number || other.config.name == export.name;
+            if exports.iter().any(is_same) {
                 return Err(Error::Config(format!(
                     "export '{}' is there twice",
                     export.name

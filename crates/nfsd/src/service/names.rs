@@ -7,7 +7,7 @@ use pagewell_sunrpc::nfs3::{
 };
 
 use super::Service;
-use super::procedure::{Caller, Stop, Target, failed};
+use super::procedure::{Caller, Stop, Target};
 
 impl Service {
     pub(super) fn remove(
@@ -50,7 +50,7 @@ impl Service {
             to_directory_wcc: to.wcc_after_failure(),
         };
         if from.export.number != to.export.number {
-            return failed(&fs::Error::CrossDevice, failure);
+            return from.failed(&fs::Error::CrossDevice, failure);
         }
         let result = from.filesystem().rename(
             &from.call(),
@@ -64,7 +64,7 @@ impl Service {
                 from_directory_wcc: from.export.identity.change(&from_change),
                 to_directory_wcc: to.export.identity.change(&to_change),
             })),
-            Err(error) => failed(&error, failure),
+            Err(error) => from.failed(&error, failure),
         }
     }
 
@@ -80,7 +80,7 @@ impl Service {
             directory_wcc: directory.wcc_after_failure(),
         };
         if file.export.number != directory.export.number {
-            return failed(&fs::Error::CrossDevice, failure);
+            return file.failed(&fs::Error::CrossDevice, failure);
         }
         let filesystem = file.filesystem();
         let name = arguments.link.name;
@@ -89,7 +89,7 @@ impl Service {
                 file_attributes: Some(file.export.identity.attributes(&attributes)),
                 directory_wcc: directory.export.identity.change(&change),
             })),
-            Err(error) => failed(&error, failure),
+            Err(error) => file.failed(&error, failure),
         }
     }
 }
@@ -99,7 +99,7 @@ fn removed(target: &Target<'_>, result: fs::Result<fs::Change>) -> Result<Remove
         Ok(change) => Ok(Ok(RemoveOk {
             directory_wcc: target.export.identity.change(&change),
         })),
-        Err(error) => failed(&error, || RemoveFailure {
+        Err(error) => target.failed(&error, || RemoveFailure {
             directory_wcc: target.wcc_after_failure(),
         }),
     }

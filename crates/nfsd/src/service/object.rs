@@ -9,7 +9,7 @@ use pagewell_sunrpc::nfs3::{
 };
 
 use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, failed};
+use super::procedure::{Caller, Done, Out, Stop};
 use crate::convert;
 
 impl Service {
@@ -23,7 +23,7 @@ impl Service {
             Ok(attributes) => Ok(Ok(GetattrOk {
                 attributes: target.export.identity.attributes(&attributes),
             })),
-            Err(error) => failed(&error, || ()),
+            Err(error) => target.failed(&error, || ()),
         }
     }
 
@@ -39,7 +39,7 @@ impl Service {
         let guard = arguments.guard.map(convert::timestamp);
         let attributes = convert::set_attributes(&arguments.attributes);
         let (Some(attributes), false) = (attributes, guard == Some(None)) else {
-            return failed(&fs::Error::Invalid, failure);
+            return target.failed(&fs::Error::Invalid, failure);
         };
         let result = target.filesystem().set_attributes(
             &target.call(),
@@ -51,7 +51,7 @@ impl Service {
             Ok(change) => Ok(Ok(SetattrOk {
                 object_wcc: target.export.identity.change(&change),
             })),
-            Err(error) => failed(&error, failure),
+            Err(error) => target.failed(&error, failure),
         }
     }
 
@@ -80,7 +80,7 @@ impl Service {
                 let body = || LookupFailure {
                     directory_attributes: target.attributes_now(),
                 };
-                failed(&error, body)?
+                target.failed(&error, body)?
             }
         };
         out.put(reply)
@@ -106,7 +106,7 @@ impl Service {
                     access: (granted & wanted).0 & !denied,
                 }))
             }
-            Err(error) => failed(&error, || AccessFailure {
+            Err(error) => target.failed(&error, || AccessFailure {
                 object_attributes: target.attributes_now(),
             }),
         }

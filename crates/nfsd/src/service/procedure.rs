@@ -82,6 +82,30 @@ impl Target<'_> {
         Some(self.export.identity.attributes(&attributes))
     }
 
+    /// The failure of a file-system call; [`Stop::WouldBlock`] when the call is to be made again.
+    pub(super) fn failed<T, F>(
+        &self,
+        error: &fs::Error,
+        body: impl FnOnce() -> F,
+    ) -> Result<nfs3::Reply<T, F>, Stop> {
+        if *error == fs::Error::WouldBlock {
+            return Err(Stop::WouldBlock);
+        }
+        if let Some(text) = error.trouble() {
+            self.tell(text);
+        }
+        Ok(Err(Failure {
+            status: convert::status(error),
+            body: body(),
+        }))
+    }
+
+    /// Tells the operator what went wrong with this object.
+    pub(super) fn tell(&self, text: &str) {
+        let place = self.filesystem().place(&self.id);
+        trouble::report(&self.export.config.name, place.as_deref(), text);
+    }
+
     /// What a failed change leaves to be said: nothing of before, and how the object is now.
     pub(super) fn wcc_after_failure(&self) -> nfs3::WccData {
         nfs3::WccData {
@@ -89,23 +113,6 @@ impl Target<'_> {
             after: self.attributes_now(),
         }
     }
-}
-
-/// The failure of a file-system call; [`Stop::WouldBlock`] when the call is to be made again.
-pub(super) fn failed<T, F>(
-    error: &fs::Error,
-    body: impl FnOnce() -> F,
-) -> Result<nfs3::Reply<T, F>, Stop> {
-    if *error == fs::Error::WouldBlock {
-        return Err(Stop::WouldBlock);
-    }
-    if let Some(text) = error.trouble() {
-        trouble::report(text);
-    }
-    Ok(Err(Failure {
-        status: convert::status(error),
-        body: body(),
-    }))
 }
 
 /// Calls that must not be done twice (their replies are kept).

@@ -7,7 +7,7 @@ use pagewell_sunrpc::nfs3::{
 };
 
 use super::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
-use super::procedure::{Caller, Stop, failed};
+use super::procedure::{Caller, Stop};
 use super::{STABLE_FOR, Service};
 
 /// The size of READDIR that suits both sides.
@@ -36,7 +36,7 @@ impl Service {
                 #[allow(clippy::cast_possible_truncation)] // zero
                 stable_seconds: STABLE_FOR.as_secs() as u32,
             })),
-            Err(error) => failed(&error, || VolumeFailure { object_attributes }),
+            Err(error) => target.failed(&error, || VolumeFailure { object_attributes }),
         }
     }
 
@@ -61,7 +61,7 @@ impl Service {
         let filesystem = target.filesystem();
         let object_attributes = match filesystem.attributes(&target.call(), &target.id) {
             Ok(attributes) => Some(target.export.identity.attributes(&attributes)),
-            Err(error) => return failed(&error, VolumeFailure::default),
+            Err(error) => return target.failed(&error, VolumeFailure::default),
         };
         Ok(Ok(FsinfoOk {
             object_attributes,
@@ -99,7 +99,7 @@ impl Service {
                 case_insensitive: limits.case_insensitive,
                 case_preserving: true,
             })),
-            Err(error) => failed(&error, VolumeFailure::default),
+            Err(error) => target.failed(&error, VolumeFailure::default),
         }
     }
 }

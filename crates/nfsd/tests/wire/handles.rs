@@ -1,6 +1,7 @@
 //! Pitfalls 16 to 18: handles that are wrong, that are dead, that live on.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use pagewell_nfsd::{Config, Server};
 use pagewell_sunrpc::nfs3::{
@@ -10,7 +11,9 @@ use pagewell_sunrpc::rpc::Refusal;
 
 use crate::client::{Client, User, encoded};
 use crate::every_call::{changing, every_call, status_of};
-use crate::fixture::{Fixture, Kind, export, on_each_kind, ram, serve, serve_with};
+use crate::fixture::{
+    Fixture, Kind, connect, directory, export, on_each_kind, ram, serve, serve_with,
+};
 use crate::operations::{FileHandle, entry, handle};
 use crate::process::Process;
 
@@ -201,6 +204,37 @@ fn row_17_handles_belong_to_their_key_and_their_export() {
     expect_of_every_call(&mut client, &roots[1], Status::Stale);
     let restarted = client.getattr(&roots[0]);
     assert_eq!(restarted.unwrap_err(), Status::Stale, "memory is gone");
+}
+
+/// Pitfall 17: another directory that is served by the same name, with the same key: handles of the
+/// first open nothing, also of a file that has names in both.
+#[test]
+fn row_17_handles_belong_to_the_directory_that_was_served() {
+    for kind in [Kind::Directory, Kind::Trails] {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&first).unwrap();
+        std::fs::create_dir(&second).unwrap();
+        std::fs::write(first.join("file"), b"secret").unwrap();
+        std::fs::hard_link(first.join("file"), second.join("file")).unwrap();
+        let serve_it = |path| serve(vec![export("/", Arc::new(directory(path, kind)))]);
+        let server = serve_it(&first);
+        let (mut client, root) = connect(&server);
+        let file = client.lookup(&root, b"file").unwrap().handle;
+        server.stop().unwrap();
+
+        let server = serve_it(&second);
+        let (mut client, other_root) = connect(&server);
+        assert_eq!(client.read(&file, 0, 10).unwrap_err(), Status::Stale);
+        expect_of_every_call(&mut client, &root, Status::Stale);
+        let other_file = client.lookup(&other_root, b"file").unwrap().handle;
+        assert_ne!(other_file, file);
+        server.stop().unwrap();
+
+        let server = serve_it(&first);
+        let (mut client, _) = connect(&server);
+        assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"secret");
+    }
 }
 
 /// Pitfall 17: a handle outlives the rename of its object and of the object's parents.
