@@ -294,7 +294,7 @@ register! { COUNTERS, Counter:
     DIR_HANDLE_FALLBACKS = "pagewell_dir_handle_fallbacks_total",
         "Exports that name objects by inode trails instead of kernel handles.";
     DIR_CONTAINMENT_CHECKS = "pagewell_dir_containment_checks_total",
-        "Objects opened by handle that were checked to be inside the export.";
+        "Objects that were asked whether they are inside the export.";
     DIR_OBJECTS_OUTSIDE = "pagewell_dir_objects_outside_total",
         "Objects refused because they had left the export.";
     DIR_TRAIL_TABLE_HITS = "pagewell_dir_trail_table_hits_total",
@@ -305,6 +305,10 @@ register! { COUNTERS, Counter:
         "Objects looked for in the whole export.";
     DIR_TRAIL_SEARCHES_FAILED = "pagewell_dir_trail_searches_failed_total",
         "Objects looked for in the whole export in vain.";
+    DIR_CENSUSES = "pagewell_dir_censuses_total",
+        "Readings of all directories of an export, to tell what is in it.";
+    DIR_CENSUSES_FAILED = "pagewell_dir_censuses_failed_total",
+        "Such readings that ended early, for want of descriptors or memory.";
     DIR_IDENTITY_SWITCHES = "pagewell_dir_identity_switches_total",
         "Times that a thread began to act for another caller.";
     DIR_IDENTITY_FAILURES = "pagewell_dir_identity_failures_total",

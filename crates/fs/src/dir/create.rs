@@ -167,10 +167,10 @@ impl Tree {
             act(&directory, &caller)
         })?;
         let Made { object, status, .. } = &made;
-        if made.is_new {
+        if made.is_new || made.touched {
             self.sync_new(object, made.touched, &directory)?;
-        } else if made.touched {
-            self.sync_attributes(object)?;
+        } else {
+            self.sync_found(object, &directory)?;
         }
         Ok(Created {
             entry: Entry {
@@ -292,7 +292,7 @@ impl Tree {
         let id = self.identify(file.as_fd(), &status, &place)?;
         let object = Object::new(id, &status, file.clone())?;
         object.keep_write(file);
-        let object = self.hold_object(object, true)?;
+        let object = self.hold_object(object, &status, true)?;
         self.dress(directory, name, object, status, wanted, caller)
     }
 

@@ -147,6 +147,16 @@ impl Tree {
         self.sync_names(&[directory])
     }
 
+    /// Brings a name that was found there to the device: whoever made it may still be waiting for
+    /// that, or be a local program that does not.
+    pub(super) fn sync_found(&self, object: &Object, directory: &Object) -> Result<()> {
+        if self.durability.one_journal {
+            self.sync_names(&[directory])
+        } else {
+            self.sync_new(object, false, directory)
+        }
+    }
+
     /// Brings the names in these directories to the device; all of them were changed by one
     /// operation.
     pub(super) fn sync_names(&self, directories: &[&Object]) -> Result<()> {

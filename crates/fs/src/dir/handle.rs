@@ -9,25 +9,17 @@
 //! handle. A reused inode has another generation, so the old identifier is stale.
 //!
 //! Containment: the server authenticates identifiers, so what arrives here was once issued for
-//! this export, and a handle cannot lead to another file system. When the export is a whole file
-//! system there is nothing else to check. When it is a part of one, an object that a local
-//! program moved out of the export must become stale: each time an object is opened by handle,
-//! its path in `/proc/self/fd` is compared with the export's. A directory that seems to be outside
-//! is confirmed by walking `..` to the top.
-//!
-//! Not detected: an object moved out while it is held in the open-object cache; a file whose
-//! path the kernel does not know or show (it is then just `/`), as after its directory went out of
-//! memory, or when it was moved out of what a bind mount shows; a file with several names,
-//! which may be inside by one and outside by another. Nor is permission asked of the directories
-//! above an object: who was given its identifier may use it, as with other NFS servers.
+//! this export, and a handle cannot lead to another file system. Whether the object is still in the
+//! export is asked before it is used ([`super::containment`]). Permission is not asked of the
+//! directories above an object: who was given its identifier may use it, as with other NFS servers.
 
 use super::Tree;
 use super::error_of;
-use super::object::{Object, link_to};
+use super::object::Object;
 use super::status::Status;
 use super::system::{self, KernelHandle};
 use super::trail::ID_BYTES_MAX;
-use crate::{Error, FileId, FileType, Result};
+use crate::{Error, FileId, Result};
 use pagewell_counters::names;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -39,8 +31,6 @@ pub(super) const TAG: u8 = 1;
 /// moment. Linux says "out of memory" then (`iget_locked` has no other way to fail); microseconds
 /// later the old identifier is plainly stale. A machine that is out of memory stays so.
 const REUSE_RETRIES: usize = 100;
-/// Directories between an object and the top of the mount that are walked at most.
-const DEPTH_MAX: usize = 4096;
 
 /// Linux' numbers for file systems whose handles and journals are known (statfs `f_type`).
 pub(super) const EXT4_MAGIC: i64 = 0xef53;
@@ -130,70 +120,11 @@ impl Tree {
         if self.is_gone(&status) || !self.same_mount(&status) {
             return Err(Error::Stale);
         }
-        if self.whole_mount || self.is_inside(opened.as_fd(), &status)? {
+        if self.is_inside(opened.as_fd(), &status, true)? {
             Ok((opened, status))
         } else {
             names::DIR_OBJECTS_OUTSIDE.add(1);
             Err(Error::Stale)
-        }
-    }
-
-    /// Whether an object opened by handle is still in the export, as far as can be told.
-    fn is_inside(&self, fd: BorrowedFd<'_>, status: &Status) -> Result<bool> {
-        names::DIR_CONTAINMENT_CHECKS.add(1);
-        if status.node() == self.root.node {
-            return Ok(true);
-        }
-        let root = path_of(self.root.as_fd());
-        let path = path_of(fd);
-        if let (Some(root), Some(path)) = (&root, &path)
-            && beneath(root, path)
-        {
-            return Ok(true);
-        }
-        if status.file_type()? == FileType::Directory {
-            return self.walks_to_root(fd);
-        }
-        let (Some(root), Some(path)) = (root, path) else {
-            return Ok(true);
-        };
-        let known = path.len() > 1 && status.link_count() == 1;
-        // the export itself may have been renamed between the two looks
-        let settled = path_of(self.root.as_fd()).as_ref() == Some(&root);
-        Ok(!(known && settled))
-    }
-
-    /// Whether `..`, again and again, leads from a directory to the export's root.
-    pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>) -> Result<bool> {
-        self.acting.become_server()?;
-        let mut below = Status::of(fd)?.node();
-        let mut at: Option<OwnedFd> = None;
-        for _ in 0..DEPTH_MAX {
-            let parent = self.resolver.parent(at.as_ref().map_or(fd, AsFd::as_fd));
-            let parent = match parent {
-                Ok(parent) => parent,
-                // the top of the mount, or a directory that the mount does not show
-                Err(Error::AccessDenied | Error::NotFound) => return Ok(false),
-                Err(error) => return Err(error),
-            };
-            let status = Status::of(&parent)?;
-            if status.node() == self.root.node {
-                return Ok(true);
-            }
-            if status.node() == below || !self.same_mount(&status) {
-                return Ok(false);
-            }
-            below = status.node();
-            at = Some(parent);
-        }
-        Ok(false)
-    }
-
-    /// Whether something reached from the export is on the export's own mount.
-    pub(super) fn same_mount(&self, status: &Status) -> bool {
-        match (self.mount_number, status.mount()) {
-            (Some(own), Some(other)) => own == other,
-            _ => self.root.node.device == status.node().device,
         }
     }
 }
@@ -205,29 +136,9 @@ impl Object {
     }
 }
 
-fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
-    let path = rustix::fs::readlink(link_to(fd), Vec::new())
-        .ok()?
-        .into_bytes();
-    path.starts_with(b"/").then_some(path)
-}
-
-fn beneath(root: &[u8], path: &[u8]) -> bool {
-    path.strip_prefix(root)
-        .is_some_and(|rest| root.ends_with(b"/") || rest.starts_with(b"/"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn beneath_means_a_whole_component() {
-        assert!(beneath(b"/a", b"/a/b"));
-        assert!(!beneath(b"/a", b"/ab"));
-        assert!(!beneath(b"/a/b", b"/a"));
-        assert!(beneath(b"/", b"/x"));
-    }
 
     #[test]
     fn a_handle_survives_the_identifier() {

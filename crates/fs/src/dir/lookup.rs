@@ -3,6 +3,7 @@
 use super::Tree;
 use super::blocking;
 use super::cache::Evicted;
+use super::containment;
 use super::naming::Place;
 use super::object::Object;
 use super::status::Status;
@@ -19,6 +20,7 @@ impl Tree {
         }
         let key = self.naming.key_of(id)?;
         if let Some(object) = self.cache.get(&key) {
+            self.check_place(&object, call.may_block)?;
             names::DIR_OBJECTS_HIT.add(1);
             return Ok(object);
         }
@@ -26,6 +28,21 @@ impl Tree {
         names::DIR_OBJECTS_MISSED.add(1);
         let (opened, status) = self.reopen(id)?;
         self.hold(*id, opened, &status, true)
+    }
+
+    /// [`crate::FileSystem::place`]: the path of an object that is held.
+    pub(super) fn place(&self, id: &FileId) -> Option<String> {
+        let held = self
+            .naming
+            .key_of(id)
+            .ok()
+            .and_then(|key| self.cache.get(&key));
+        let path = match held {
+            Some(object) => containment::path_of(object.as_fd())?,
+            None if *id == self.root.id => containment::path_of(self.root.as_fd())?,
+            None => return Some(format!("{}/...", self.path.display())),
+        };
+        Some(String::from_utf8_lossy(&path).into_owned())
     }
 
     /// The same, if it is a directory.
@@ -45,6 +62,9 @@ impl Tree {
         if self.is_gone(&status) && !object.is_held() {
             self.release(object);
             return Err(Error::Stale);
+        }
+        if !self.whole_mount && object.may_have_moved(&status) {
+            self.check_place_of(object, &status, true)?; // a directory tells without waiting
         }
         Ok(status)
     }
@@ -111,11 +131,18 @@ impl Tree {
         may_wait: bool,
     ) -> Result<Arc<Object>> {
         let object = Object::new(id, status, OpenFile::new(opened))?;
-        self.hold_object(object, may_wait)
+        self.hold_object(object, status, may_wait)
     }
 
-    pub(super) fn hold_object(&self, object: Object, may_wait: bool) -> Result<Arc<Object>> {
+    /// Holds an object that was just found in the export.
+    pub(super) fn hold_object(
+        &self,
+        object: Object,
+        status: &Status,
+        may_wait: bool,
+    ) -> Result<Arc<Object>> {
         let key = self.naming.key_of(&object.id)?;
+        object.set_asked(self.turn(), status);
         let (object, evicted): (_, Evicted) = self.cache.insert(key, object, may_wait);
         self.let_go(evicted);
         Ok(object)

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
-//! identifier is), `object` and `cache` (what is held open), `resolve` and `lookup` (from a name to
+//! identifier is), `containment` and `census` (whether its object is in the export), `object` and
+//! `cache` (what is held open), `resolve` and `lookup` (from a name to
 //! an object), `hold` (what stays there without a name), `permission`, `read_write`,
 //! `set_attributes`, `create`, `links`, `listing` with `remembered` and `watch`, [`durability`],
 //! `sweeper`, and `blocking` (what a thread that may not wait answers).
@@ -23,6 +24,8 @@
 
 mod blocking;
 mod cache;
+mod census;
+mod containment;
 mod create;
 pub mod durability;
 mod entries;
@@ -32,6 +35,7 @@ pub mod identity;
 mod links;
 mod listing;
 mod lookup;
+mod missing;
 mod naming;
 mod object;
 mod open;
@@ -59,8 +63,8 @@ use crate::{
 };
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// A served directory.
 pub struct Directory {
@@ -82,6 +86,8 @@ struct Tree {
     durability: durability::Durability,
     limits: Limits,
     filesystem_id: u64,
+    /// What tells this tree from others.
+    tree_id: Vec<u8>,
     /// Number of the mount the root is on, where the kernel tells.
     mount_number: Option<u64>,
     /// The export is a whole file system, so that nothing on it can be outside.
@@ -96,8 +102,11 @@ struct Tree {
     remembered: remembered::Remembered,
     /// The file system gives no positions that can be cookies.
     orders_listings: AtomicBool,
-    /// Held by the one thread that searches the export for an object.
-    hunting: Mutex<()>,
+    census: census::Census,
+    /// Counts seconds, about.
+    turns: AtomicU64,
+    /// This tree, for threads of its own.
+    myself: OnceLock<Weak<Tree>>,
 }
 
 impl Directory {
@@ -107,6 +116,7 @@ impl Directory {
     /// and raises the soft limit of open files.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
         let tree = Arc::new(Tree::open(path, options)?);
+        let _ = tree.myself.set(Arc::downgrade(&tree));
         Ok(Self {
             _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
             tree,
@@ -134,6 +144,14 @@ impl FileSystem for Directory {
 
     fn root(&self) -> FileId {
         self.tree.root.id
+    }
+
+    fn tree_id(&self) -> Vec<u8> {
+        self.tree.tree_id.clone()
+    }
+
+    fn place(&self, id: &FileId) -> Option<String> {
+        self.tree.place(id)
     }
 
     fn limits(&self) -> Limits {

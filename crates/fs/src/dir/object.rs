@@ -33,6 +33,9 @@ pub(super) struct Object {
     /// How many programs have it open.
     holds: AtomicUsize,
     changes: Changes,
+    /// When it was last asked whether it is in the export, and its change time then.
+    asked: AtomicU64,
+    asked_changed: AtomicU64,
     acl: Mutex<Option<(Timestamp, bool)>>,
 }
 
@@ -71,6 +74,8 @@ impl Object {
             unsynced: AtomicBool::new(false),
             holds: AtomicUsize::new(0),
             changes: Changes::default(),
+            asked: AtomicU64::new(0),
+            asked_changed: AtomicU64::new(0),
             acl: Mutex::new(None),
         })
     }
@@ -78,6 +83,23 @@ impl Object {
     /// One look at the object, which may have no names any more.
     pub(super) fn status(&self) -> Result<Status> {
         Status::of(self)
+    }
+
+    /// Whether it was asked in this turn where it is.
+    pub(super) fn was_asked(&self, turn: u64) -> bool {
+        self.asked.load(Ordering::Relaxed) == turn
+    }
+
+    /// It was found in the export, in this turn.
+    pub(super) fn set_asked(&self, turn: u64, status: &Status) {
+        self.asked_changed
+            .store(mixed(status.changed()), Ordering::Relaxed);
+        self.asked.store(turn, Ordering::Relaxed);
+    }
+
+    /// Whether it may have been moved since it was asked where it is.
+    pub(super) fn may_have_moved(&self, status: &Status) -> bool {
+        self.is_directory() && self.asked_changed.load(Ordering::Relaxed) != mixed(status.changed())
     }
 
     /// A program opens it.
@@ -212,6 +234,15 @@ pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
         opened => opened,
     };
     opened.map(OpenFile::new).map_err(error_of)
+}
+
+/// A time as one number, only to be compared.
+fn mixed(time: Timestamp) -> u64 {
+    #[allow(clippy::cast_sign_loss)] // equal times stay equal
+    let seconds = time.seconds as u64;
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(u64::from(time.nanoseconds))
 }
 
 /// A path that leads to what is open as `fd` and nowhere else.

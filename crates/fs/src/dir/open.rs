@@ -13,15 +13,15 @@ use super::permission::has_access_list;
 use super::status::Status;
 use super::trail::{self, Trail};
 use super::{cache::Cache, error_of, resolve::Resolver, stripes::Stripes};
-use crate::{Error, Limits, OpenFile, Result, Statistics};
+use crate::{Error, FileId, Limits, OpenFile, Result, Statistics};
 use pagewell_counters::names;
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 /// How to serve a directory.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ impl Tree {
             path: path.to_owned(),
             naming,
             acting,
-            resolver: Resolver::default(),
+            resolver: Resolver::probe(mount.as_fd(), &status),
             cache: Cache::new(objects.min(descriptors), descriptors),
             stripes: Stripes::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
@@ -122,6 +122,7 @@ impl Tree {
             } else {
                 sizes.f_fsid
             },
+            tree_id: tree_id_of(&id, &status, sizes.f_fsid),
             mount_number: status.mount(),
             whole_mount: is_whole_filesystem(&status),
             has_acls,
@@ -133,7 +134,9 @@ impl Tree {
                 matches!(magic, TMPFS_MAGIC | RAMFS_MAGIC | OVERLAY_MAGIC)
                     || !gives_cookies(root.as_fd())?,
             ),
-            hunting: Mutex::new(()),
+            census: super::census::Census::default(),
+            turns: AtomicU64::new(1),
+            myself: OnceLock::new(),
             root,
             mount,
         })
@@ -183,6 +186,20 @@ impl Tree {
             files_available: sizes.f_favail,
         })
     }
+}
+
+/// What tells this tree from others: the root's inode with its generation and birth, and the
+/// number of its file system, unless that is only the number of its device, which may be another
+/// one after a restart of the machine.
+fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
+    let device = status.node().device;
+    let (major, minor) = (device >> 32, device & 0xffff_ffff);
+    let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+    let filesystem = if filesystem == encoded { 0 } else { filesystem };
+    let mut bytes = root.as_bytes().to_vec();
+    bytes.extend(status.birth().to_be_bytes());
+    bytes.extend(filesystem.to_be_bytes());
+    bytes
 }
 
 /// Whether an export has everything on its file system inside: it is the root of a mount, and that

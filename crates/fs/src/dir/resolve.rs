@@ -7,10 +7,13 @@
 //! never where it is looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
-//! the same for a single name, except for mount points, which the caller recognises by their mount
-//! number. `..` is never passed to [`Resolver::child`].
+//! the same for a single name, except for mount points: what was opened is looked at, and refused
+//! when it is on another mount (before Linux 5.8, on another device). Which of the two is used is
+//! found out once, with the root of the export; what a later call is refused with says nothing of
+//! it. `..` is never passed to [`Resolver::child`].
 
 use super::error_of;
+use super::status::Status;
 use crate::{Error, Result};
 use pagewell_counters::names;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
@@ -23,18 +26,46 @@ const INSIDE: ResolveFlags = ResolveFlags::NO_SYMLINKS
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Remembers what this kernel cannot do.
-#[derive(Default)]
+/// How names are looked up on one mount.
 pub(super) struct Resolver {
     lacks_openat2: AtomicBool,
-    lacks_cached: AtomicBool,
+    lacks_cached: bool,
+    /// Number of the mount, where the kernel tells.
+    mount: Option<u64>,
+    device: u64,
 }
 
 impl Resolver {
+    /// Finds out what can be used here, with the root of the export.
+    pub(super) fn probe(root: BorrowedFd<'_>, status: &Status) -> Self {
+        let lacks = |flags: ResolveFlags| {
+            let opened = rustix::fs::openat2(root, c".", NAME_ONLY, Mode::empty(), flags);
+            let missing = [Errno::NOSYS, Errno::PERM, Errno::INVAL];
+            opened.is_err_and(|errno| missing.contains(&errno))
+        };
+        let beneath = INSIDE | ResolveFlags::BENEATH;
+        let lacks_openat2 = lacks(beneath);
+        let lacks_cached = lacks(beneath | ResolveFlags::CACHED); // before Linux 5.12
+        if lacks_openat2 || lacks_cached {
+            names::DIR_RESOLVE_FALLBACKS.add(1);
+        }
+        Self {
+            lacks_openat2: AtomicBool::new(lacks_openat2),
+            lacks_cached,
+            mount: status.mount(),
+            device: status.node().device,
+        }
+    }
+
     /// Behaves as before Linux 5.6 from here on.
     #[cfg(test)]
     pub(super) fn pretend_old(&self) {
         self.lacks_openat2.store(true, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_old(&self) -> bool {
+        self.lacks_openat2.load(Ordering::Relaxed)
     }
 
     /// Opens the object `name` means in `directory`, only to name it. With `may_wait` false,
@@ -49,9 +80,7 @@ impl Resolver {
             let beneath = INSIDE | ResolveFlags::BENEATH;
             return self.open(directory, name, NAME_ONLY, 0, beneath);
         }
-        let unknown =
-            self.lacks_openat2.load(Ordering::Relaxed) || self.lacks_cached.load(Ordering::Relaxed);
-        if unknown {
+        if self.lacks_cached || self.lacks_openat2.load(Ordering::Relaxed) {
             return Err(Error::WouldBlock);
         }
         let cached = INSIDE | ResolveFlags::BENEATH | ResolveFlags::CACHED;
@@ -59,13 +88,6 @@ impl Resolver {
             Ok(opened) => Ok(opened),
             Err(Errno::AGAIN) => {
                 names::DIR_LOOKUPS_NOT_CACHED.add(1);
-                Err(Error::WouldBlock)
-            }
-            Err(Errno::INVAL | Errno::NOSYS | Errno::PERM) => {
-                // before Linux 5.12; a real error comes back from the thread that may wait
-                if !self.lacks_cached.swap(true, Ordering::Relaxed) {
-                    names::DIR_RESOLVE_FALLBACKS.add(1);
-                }
                 Err(Error::WouldBlock)
             }
             Err(errno) => Err(refused(errno)),
@@ -103,18 +125,20 @@ impl Resolver {
     ) -> Result<OwnedFd> {
         let mode = Mode::from_raw_mode(mode);
         if !self.lacks_openat2.load(Ordering::Relaxed) {
-            match rustix::fs::openat2(directory, name, flags, mode, resolve) {
-                Err(Errno::NOSYS) => {}
-                // a system call filter refuses with the same number as a file system may: ask
-                // the older call, which is as safe for one name
-                Err(Errno::PERM) if flags.contains(OFlags::PATH) => {}
-                result => return result.map_err(refused),
-            }
-            if !self.lacks_openat2.swap(true, Ordering::Relaxed) {
-                names::DIR_RESOLVE_FALLBACKS.add(1);
-            }
+            let opened = rustix::fs::openat2(directory, name, flags, mode, resolve);
+            return opened.map_err(refused);
         }
-        rustix::fs::openat(directory, name, flags, mode).map_err(refused)
+        let opened = rustix::fs::openat(directory, name, flags, mode).map_err(refused)?;
+        let status = Status::of(&opened)?;
+        let is_same = match (self.mount, status.mount()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.device == status.node().device,
+        };
+        if is_same {
+            Ok(opened)
+        } else {
+            Err(refused(Errno::XDEV))
+        }
     }
 }
 

@@ -4,7 +4,8 @@
 //! removed through Pagewell is let go at once; what a local program removes is not noticed.
 //!
 //! Rule: a thread looks at all held objects every [`PERIOD`] and lets go of those without names.
-//! At most 16,384 looks of less than a microsecond: a few milliseconds of one core per period.
+//! At most 16,384 looks of less than a microsecond: a few milliseconds of one core per period. It
+//! also counts the turns by which objects are asked again where they are ([`super::containment`]).
 //!
 //! Weakness: the space of a file removed locally may come back a period late.
 
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Shorter than a person waits for `df` to show the space.
 const PERIOD: Duration = Duration::from_secs(5);
+
+/// How long it may take until something that was moved out of the export is found out.
+const TURN: Duration = Duration::from_secs(1);
 
 /// The thread ends when this is dropped.
 pub(super) struct Sweeper {
@@ -35,9 +39,14 @@ impl Sweeper {
 }
 
 fn run(tree: &Weak<Tree>, ended: &Receiver<()>) {
-    while ended.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+    let mut swept = Instant::now();
+    while ended.recv_timeout(TURN) == Err(RecvTimeoutError::Timeout) {
         let Some(tree) = tree.upgrade() else { return };
-        tree.sweep();
+        tree.end_turn();
+        if swept.elapsed() >= PERIOD {
+            tree.sweep();
+            swept = Instant::now();
+        }
         tree.remembered.rest(Instant::now());
     }
 }

@@ -18,12 +18,12 @@
 //!    followed to the root and the names are opened downwards;
 //! 2. *walk*: from the root, only into directories that match the trail's next byte (one in 256
 //!    by chance), to the object's inode number;
-//! 3. *search*: the whole export in breadth, up to [`SEARCH_ENTRIES_MAX`] entries.
+//! 3. *census*: the whole export is read, once for all that are looked for ([`super::census`]).
 //!
 //! Whatever was opened is compared with inode number and birth time before it counts. What is not
-//! found is stale; that is remembered for [`MISSING_FOR`] so that a client that keeps asking
-//! cannot keep the disk busy, and only one thread searches at a time (others are told to try
-//! later).
+//! found is stale, and stays so for a while ([`super::missing`]), so that a client that keeps asking
+//! cannot keep the disk busy. Objects that are where their trails lead
+//! wait for nobody.
 //!
 //! The same object has the same identifier for as long as the table knows it, also by other names
 //! and after a rename. An identifier from an earlier life is put back into the table when it is
@@ -32,20 +32,21 @@
 //! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
 //! restart an object that was reached by two names may be given the other name's trail. More than
 //! [`TRAIL_BYTES_MAX`] levels down, and when a file was moved to another directory while the
-//! program was down, finding it takes the search. File systems whose listings show other inode
+//! program was down, finding it takes the census. File systems whose listings show other inode
 //! numbers than stat (some union mounts) can only be followed by the table.
 
 use super::Tree;
 use super::entries::each_entry;
 use super::lock;
+use super::missing::Missing;
+use super::naming::Naming;
 use super::object::open_directory;
 use super::status::Status;
 use crate::{Error, FileId, Result};
 use pagewell_counters::names;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
 
 /// First byte of an identifier of this kind.
 pub(super) const TAG: u8 = 2;
@@ -56,22 +57,21 @@ pub(super) const KEY_BYTES: usize = 17;
 pub(super) const ID_BYTES_MAX: usize = 48;
 /// What is left of an identifier for the trail.
 pub(super) const TRAIL_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
-/// Directory entries that one search reads at most: about a second of warm reading.
-pub(super) const SEARCH_ENTRIES_MAX: usize = 200_000;
 /// Objects whose place is remembered: about 10 MiB.
 const PLACES_MAX: usize = 1 << 16;
 /// Longest way to the root that the table is followed.
 const DEPTH_MAX: usize = 1024;
-/// How long something that was searched in vain is stale without a new search.
-const MISSING_FOR: Duration = Duration::from_secs(5);
-/// How many such are remembered.
-const MISSING_MAX: usize = 256;
-
 /// Where objects were last seen.
 #[derive(Default)]
 pub(super) struct Trail {
     table: Mutex<Table>,
-    missing: Mutex<VecDeque<(FileId, Instant)>>,
+}
+
+/// What leads to an object from the directory above it.
+pub(super) struct Step {
+    pub(super) inode: u64,
+    pub(super) birth: u64,
+    pub(super) name: Box<[u8]>,
 }
 
 struct Place {
@@ -88,6 +88,7 @@ struct Table {
     places: HashMap<u64, usize>,
     slots: Vec<Place>,
     hand: usize,
+    missing: Missing,
 }
 
 fn hash(inode: u64) -> u8 {
@@ -146,7 +147,9 @@ impl Trail {
             if *place.name != *name {
                 place.name = name.into();
             }
-            return place.id;
+            let id = place.id;
+            table.missing.forget(&id);
+            return id;
         }
         let trail = table
             .trail_of(parent.node.inode, root_inode)
@@ -189,15 +192,8 @@ impl Trail {
         lock(&self.table).put(place);
     }
 
-    fn is_missing(&self, key: &FileId) -> bool {
-        let mut missing = lock(&self.missing);
-        while missing
-            .front()
-            .is_some_and(|(_, since)| since.elapsed() > MISSING_FOR)
-        {
-            missing.pop_front();
-        }
-        missing.iter().any(|(gone, _)| gone == key)
+    fn chain(&self, inode: u64, root_inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
+        lock(&self.table).chain(inode, root_inode)
     }
 }
 
@@ -211,6 +207,7 @@ impl Table {
 
     /// Puts a place in, over one that was not used since the hand last passed (CLOCK).
     fn put(&mut self, place: Place) {
+        self.missing.forget(&place.id);
         if let Some(slot) = self.places.get(&place.inode).copied() {
             if let Some(held) = self.slots.get_mut(slot) {
                 *held = place;
@@ -261,12 +258,11 @@ impl Table {
     }
 }
 
-/// What a walk or search looks for, and how much it may still read.
-struct Hunt<'a> {
+/// What a walk looks for.
+struct Walk<'a> {
     tree: &'a Tree,
     inode: u64,
     birth: u64,
-    entries_left: usize,
 }
 
 /// An object that was found, where it was.
@@ -284,49 +280,94 @@ impl Tree {
         let key = key_of(id)?;
         self.acting.become_server()?;
         let root_inode = self.root.node.inode;
-        let chain = lock(&trail.table).chain(inode, root_inode);
-        if let Some(found) = chain.and_then(|chain| self.descend(&chain, inode, birth)) {
+        if let Some(found) = self.descend_known(trail, inode, birth) {
             names::DIR_TRAIL_TABLE_HITS.add(1);
             return Ok(found);
         }
-        if trail.is_missing(&key) {
+        if self.is_missing(&key) {
             return Err(Error::Stale);
         }
-        let _only_one = match self.hunting.try_lock() {
-            Ok(guard) => guard,
-            Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(Error::TryLater),
-        };
-        let mut hunt = Hunt {
+        names::DIR_TRAIL_WALKS.add(1);
+        let walk = Walk {
             tree: self,
             inode,
             birth,
-            entries_left: SEARCH_ENTRIES_MAX,
         };
-        names::DIR_TRAIL_WALKS.add(1);
-        let mut found = hunt.walk(self.root.as_fd(), root_inode, bytes)?;
-        if found.is_none() {
-            names::DIR_TRAIL_SEARCHES.add(1);
-            found = hunt.search(root_inode)?;
+        if let Some(found) = walk.walk(self.root.as_fd(), root_inode, bytes)? {
+            trail.put(Place {
+                inode,
+                birth,
+                parent: found.parent,
+                name: found.name,
+                id: *id,
+                marked: true,
+            });
+            return Ok((found.opened, found.status));
         }
-        let Some(found) = found else {
+        names::DIR_TRAIL_SEARCHES.add(1);
+        if !self.find_listed(id, inode, birth)? {
             names::DIR_TRAIL_SEARCHES_FAILED.add(1);
-            let mut missing = lock(&trail.missing);
-            if missing.len() >= MISSING_MAX {
-                missing.pop_front();
-            }
-            missing.push_back((key, Instant::now()));
             return Err(Error::Stale);
+        }
+        // moved again, or forgotten among many others
+        self.descend_known(trail, inode, birth)
+            .ok_or(Error::TryLater)
+    }
+
+    fn descend_known(&self, trail: &Trail, inode: u64, birth: u64) -> Option<(OwnedFd, Status)> {
+        let chain = trail.chain(inode, self.root.node.inode)?;
+        self.descend(&chain, inode, birth)
+    }
+
+    /// Whether the object of this key was searched in vain.
+    pub(super) fn is_missing(&self, key: &FileId) -> bool {
+        match &self.naming {
+            Naming::Trails(trail) => lock(&trail.table).missing.has(key),
+            Naming::Handles => false,
+        }
+    }
+
+    /// The object of this key was searched in vain.
+    pub(super) fn set_missing(&self, key: FileId) {
+        if let Naming::Trails(trail) = &self.naming {
+            lock(&trail.table).missing.put(key);
+        }
+    }
+
+    /// Notes where an object was found: in the last of these directories, from the root down.
+    pub(super) fn note_path(&self, above: &[&Step], found: Step, id: FileId) {
+        let Naming::Trails(trail) = &self.naming else {
+            return;
         };
-        trail.put(Place {
-            inode,
-            birth,
-            parent: found.parent,
+        let mut table = lock(&trail.table);
+        let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
+        for step in above {
+            let known = table
+                .get(step.inode)
+                .filter(|place| place.birth == step.birth);
+            let id = known.map_or_else(
+                || compose(step.inode, step.birth, &hashes),
+                |place| place.id,
+            );
+            table.put(Place {
+                inode: step.inode,
+                birth: step.birth,
+                parent,
+                name: step.name.clone(),
+                id,
+                marked: true,
+            });
+            hashes.push(hash(step.inode));
+            parent = step.inode;
+        }
+        table.put(Place {
+            inode: found.inode,
+            birth: found.birth,
+            parent,
             name: found.name,
-            id: *id,
+            id,
             marked: true,
         });
-        Ok((found.opened, found.status))
     }
 
     fn descend(
@@ -342,14 +383,15 @@ impl Tree {
         }
         let opened = at?;
         let status = Status::of(&opened).ok()?;
-        (status.node().inode == inode && status.birth() == birth).then_some((opened, status))
+        let same = status.node().inode == inode && status.birth() == birth;
+        (same && self.same_mount(&status)).then_some((opened, status))
     }
 }
 
-impl Hunt<'_> {
+impl Walk<'_> {
     /// Goes down from `directory` wherever the trail leads.
     fn walk(
-        &mut self,
+        &self,
         directory: BorrowedFd<'_>,
         directory_inode: u64,
         trail: &[u8],
@@ -377,54 +419,9 @@ impl Hunt<'_> {
         Ok(None)
     }
 
-    /// Looks everywhere, nearest to the root first.
-    fn search(&mut self, root_inode: u64) -> Result<Option<Found>> {
-        // (index of the parent in this list, name, inode); a list, so that memory is bounded by
-        // the entries read and not by the length of their paths
-        let mut directories: Vec<(usize, Box<[u8]>, u64)> = vec![(0, Box::default(), root_inode)];
-        let mut next = 0;
-        while let Some((_, _, inode)) = directories.get(next) {
-            let inode = *inode;
-            if let Some(opened) = self.open_listed(&directories, next) {
-                let directory = opened.as_ref().map_or(self.tree.root.as_fd(), AsFd::as_fd);
-                let mut below = Vec::new();
-                let found = self.scan(directory, inode, &mut |name, inode| {
-                    below.push((next, Box::from(name), inode));
-                })?;
-                if found.is_some() {
-                    return Ok(found);
-                }
-                directories.append(&mut below);
-            }
-            next += 1;
-        }
-        Ok(None)
-    }
-
-    /// Opens a directory of the list; `Some(None)` is the root.
-    fn open_listed(
-        &self,
-        directories: &[(usize, Box<[u8]>, u64)],
-        index: usize,
-    ) -> Option<Option<OwnedFd>> {
-        let mut path = Vec::new();
-        let mut at = index;
-        while at != 0 {
-            let (parent, name, _) = directories.get(at)?;
-            path.push(name);
-            at = *parent;
-        }
-        let mut opened: Option<OwnedFd> = None;
-        for name in path.into_iter().rev() {
-            let directory = opened.as_ref().map_or(self.tree.root.as_fd(), AsFd::as_fd);
-            opened = Some(self.tree.resolver.child(directory, name, true).ok()?);
-        }
-        Some(opened)
-    }
-
     /// Reads one directory: returns the object if it is there, gives its directories to `visit`.
     fn scan(
-        &mut self,
+        &self,
         directory: BorrowedFd<'_>,
         directory_inode: u64,
         visit: &mut dyn FnMut(&[u8], u64),
@@ -433,12 +430,8 @@ impl Hunt<'_> {
             return Ok(None); // not ours to read, or no directory
         };
         let mut matches: Vec<Box<[u8]>> = Vec::new();
-        let (wanted, left) = (self.inode, &mut self.entries_left);
+        let wanted = self.inode;
         each_entry(listing.as_fd(), &mut |entry| {
-            if *left == 0 {
-                return false;
-            }
-            *left -= 1;
             if entry.name == b"." || entry.name == b".." {
                 return true;
             }

@@ -257,3 +257,28 @@ fn unchecked_creation_applies_only_the_size_to_what_is_there() {
         assert_eq!(made.err(), Some(Error::Exists));
     });
 }
+
+/// Whoever is told that a name is there may rely on it: the one that made it may not have synced it
+/// yet, and a local program never does.
+#[test]
+fn a_name_that_is_found_by_create_is_durable_too() {
+    with_faults(|fixture, calls| {
+        let who = root_credentials();
+        let call = waiting(&who);
+        let (files, root) = (&fixture.files, fixture.root());
+        let needed = if files.tree.durability.one_journal() {
+            1
+        } else {
+            2
+        };
+        std::fs::write(fixture.path("f"), b"").unwrap();
+        let unchecked = CreateMode::Unchecked(SetAttributes::default());
+        files.create(&call, &root, b"f", &unchecked).unwrap();
+        assert_eq!(calls.counts(), (0, needed, 0));
+        let exclusive = CreateMode::Exclusive([7; 8]);
+        for _ in 0..2 {
+            files.create(&call, &root, b"e", &exclusive).unwrap();
+            assert_eq!(calls.counts(), (0, needed, 0));
+        }
+    });
+}

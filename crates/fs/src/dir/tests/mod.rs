@@ -1,6 +1,7 @@
 //! Tests of the directory kind: each runs with kernel handles and with trails.
 
 mod basics;
+mod containment;
 mod durable;
 mod identifiers;
 mod listings;

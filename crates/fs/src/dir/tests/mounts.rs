@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Error;
+use std::os::fd::AsFd;
 use std::process::Command;
 
 /// Gives the calling thread mounts of its own; false (and says so) when it may not.
@@ -174,4 +175,133 @@ fn a_full_file_system_counts_what_was_written() {
     );
     drop(files);
     unmount(top.path());
+}
+
+/// Where a filter forbids openat2, what leads into a mount is found out and refused; and a refusal
+/// that comes later, whatever its reason, does not make lookups less careful.
+#[test]
+fn mounts_are_not_entered_where_openat2_is_refused() {
+    if !own_mounts() {
+        return;
+    }
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let at = folder.path().join("m");
+    std::fs::create_dir(&at).unwrap();
+    let careful = Directory::open(folder.path(), Options::default()).unwrap();
+    assert!(mount_tmpfs(&at));
+    let child = |files: &Directory, name: &[u8]| {
+        let tree = &files.tree;
+        tree.resolver.child(tree.root.as_fd(), name, true).map(drop)
+    };
+    std::thread::scope(|scope| {
+        let filtered = scope.spawn(|| {
+            forbid_openat2();
+            let without = Directory::open(folder.path(), Options::default()).unwrap();
+            assert_eq!(child(&without, b"m"), Err(Error::AccessDenied));
+            assert_eq!(child(&without, b"none"), Err(Error::NotFound));
+            assert_eq!(child(&careful, b"none"), Err(Error::NotPermitted));
+        });
+        filtered.join().unwrap();
+    });
+    assert_eq!(child(&careful, b"m"), Err(Error::AccessDenied));
+    assert!(
+        !careful.tree.resolver.is_old(),
+        "one refusal changes nothing"
+    );
+    drop(careful);
+    unmount(&at);
+}
+
+/// From here on openat2 is "not permitted" in this thread, as some system call filters have it.
+fn forbid_openat2() {
+    let jump = |code: u32, jt, jf, k: u32| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let refuse = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+    let mut rules = [
+        jump(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0), // number of the call
+        jump(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            libc::SYS_openat2 as u32,
+        ),
+        jump(libc::BPF_RET | libc::BPF_K, 0, 0, refuse),
+        jump(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog {
+        len: rules.len() as u16,
+        filter: rules.as_mut_ptr(),
+    };
+    // SAFETY: the kernel copies the rules, which live until the call returns; the filter is on
+    // this thread alone.
+    let set = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const program,
+        )
+    };
+    assert_eq!(set, 0);
+}
+
+/// After a restart of the machine the kernel knows no names: a handle of a file does not tell where
+/// the file is.
+#[test]
+fn handles_of_files_that_left_while_nothing_ran_are_stale() {
+    if !own_mounts() {
+        return;
+    }
+    let top = tempfile::tempdir_in("/var/tmp").unwrap();
+    let (image, at) = (top.path().join("image"), top.path().join("at"));
+    std::fs::create_dir(&at).unwrap();
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(16 << 20)
+        .unwrap();
+    let made = Command::new("mkfs.ext4")
+        .args(["-q", "-F"])
+        .arg(&image)
+        .status();
+    let mount_it = || mount(&["-o".as_ref(), "loop".as_ref(), image.as_ref(), at.as_ref()]);
+    if !made.is_ok_and(|status| status.success()) || !mount_it() {
+        eprintln!("SKIPPED: no ext4 on a loop device");
+        return;
+    }
+    let (inside, outside) = (at.join("inside"), at.join("outside"));
+    for directory in [&inside, &outside] {
+        std::fs::create_dir(directory).unwrap();
+    }
+    for name in ["stays", "moved", "left", "both"] {
+        std::fs::write(inside.join(name), name).unwrap();
+    }
+    for name in ["left", "both"] {
+        std::fs::hard_link(inside.join(name), outside.join(name)).unwrap();
+    }
+    let open = || Directory::open(&inside, Options::default()).unwrap();
+    let files = open();
+    let id = |name| (name, walk(&files, name).unwrap().id);
+    let ids = ["stays", "moved", "left", "both"].map(id);
+    drop(files);
+    super::super::identity::restore_thread().unwrap();
+    std::fs::rename(inside.join("moved"), outside.join("moved")).unwrap();
+    std::fs::remove_file(inside.join("left")).unwrap();
+    unmount(&at);
+    assert!(mount_it());
+    let files = open();
+    let who = root_credentials();
+    for (name, id) in ids {
+        let wanted = match name {
+            "stays" | "both" => Ok(name.as_bytes().to_vec()),
+            _ => Err(Error::Stale),
+        };
+        assert_eq!(read_as(&files, &who, &id), wanted, "{name}");
+    }
+    assert_eq!(files.tree.census.readings(), 1);
+    drop(files);
+    unmount(&at);
 }
