@@ -40,6 +40,10 @@ register! { COUNTERS, Counter:
         "Retransmitted calls answered with the reply of the first.";
     DUPLICATES_IN_PROGRESS = "pagewell_duplicates_in_progress_total",
         "Retransmitted calls whose first was still being worked on.";
+    DUPLICATES_PUSHED_OUT = "pagewell_duplicates_pushed_out_total",
+        "Replies kept for a retransmission and pushed out by later ones before they were old.";
+    CALLS_ABANDONED = "pagewell_calls_abandoned_total",
+        "Calls not begun because the connection that they came on was gone.";
     JUKEBOX_REPLIES = "pagewell_jukebox_replies_total",
         "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
     PANICS = "pagewell_panics_total",

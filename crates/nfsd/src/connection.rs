@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use crate::output::{Output, Piece, Sent};
+use crate::duplicate::Asker;
+use crate::output::{Output, Piece, Sent, unacknowledged_bytes};
 use crate::reader::Waker;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
@@ -22,6 +24,9 @@ const SHARE_BYTES: usize = 64 << 10;
 /// What a small call counts for at least: its reply and bookkeeping take memory too.
 const CALL_BYTES_MIN: usize = 2048;
 
+/// A client that has ended its side waits no longer than this for a change to begin.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
+
 /// One client connection.
 pub struct Connection {
     socket: OwnedFd,
@@ -34,6 +39,16 @@ pub struct Connection {
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
+    /// When the client was seen to have ended its side.
+    ended_at: OnceLock<Instant>,
+    /// Connections from now on had numbers from here when something was last received.
+    heard_before: AtomicU64,
+    /// [`time_of`]: what was received last arrived after this.
+    arrived_after: AtomicU64,
+    /// [`time_of`]: when something was sent last.
+    sent_at: AtomicU64,
+    /// The latest connection of the client's address.
+    latest: Arc<AtomicU64>,
 }
 
 /// What all connections of a server have together.
@@ -47,20 +62,33 @@ pub struct Totals {
 
 impl Connection {
     /// A connection whose reader is called with `waker`; counted in `totals` until it is dropped.
+    /// `latest` is the number of the latest connection of its address.
     #[must_use]
-    pub fn new(socket: OwnedFd, peer: (IpAddr, u16), waker: Waker, totals: Arc<Totals>) -> Self {
+    pub fn new(
+        socket: OwnedFd,
+        peer: (IpAddr, u16),
+        waker: Waker,
+        totals: Arc<Totals>,
+        latest: Arc<AtomicU64>,
+    ) -> Self {
         names::CONNECTIONS.add(1);
         totals.connections.fetch_add(1, Ordering::Relaxed);
+        latest.fetch_max(waker.token(), Ordering::Relaxed);
         Self {
             socket,
             peer: peer.0,
             peer_port: peer.1,
-            waker,
             output: Output::default(),
             in_flight_bytes: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            ended_at: OnceLock::new(),
+            heard_before: AtomicU64::new(waker.token() + 1),
+            arrived_after: AtomicU64::new(0),
+            sent_at: AtomicU64::new(0),
+            latest,
+            waker,
             totals,
         }
     }
@@ -91,6 +119,8 @@ impl Connection {
 
     /// Sends replies made on a thread of the pool.
     pub fn send(&self, pieces: impl IntoIterator<Item = Piece>) {
+        self.sent_at
+            .store(time_of(Instant::now()), Ordering::Relaxed);
         if self.output.send(&self.socket, pieces) == Sent::Dead {
             self.close();
         }
@@ -100,6 +130,8 @@ impl Connection {
 
     /// Sends a block of replies; what could not leave is queued and `bytes` is empty.
     pub fn send_bytes(&self, bytes: &mut Vec<u8>) {
+        self.sent_at
+            .store(time_of(Instant::now()), Ordering::Relaxed);
         if self.output.send_bytes(&self.socket, bytes) == Sent::Dead {
             bytes.clear();
             self.close();
@@ -195,10 +227,78 @@ impl Connection {
         }
     }
 
+    /// Something was received that arrived after `arrived_after`; connections from now on have
+    /// numbers from `next_token` on.
+    pub fn heard(&self, arrived_after: Instant, next_token: u64) {
+        self.heard_before.store(next_token, Ordering::Relaxed);
+        let time = time_of(arrived_after);
+        self.arrived_after.store(time, Ordering::Relaxed);
+    }
+
+    /// What was given to [`Connection::heard`] last.
+    #[must_use]
+    pub fn heard_before(&self) -> u64 {
+        self.heard_before.load(Ordering::Relaxed)
+    }
+
+    /// The client has ended its side.
+    pub fn set_ended(&self) {
+        let _ = self.ended_at.set(Instant::now());
+    }
+
+    /// Whether its client cannot want a change any more that it sent here and that has not begun.
+    ///
+    /// A client that has ended its side has closed the connection, or says that it sends nothing
+    /// more and waits for the answers: one looks like the other. It has given up when its address
+    /// has opened another connection since something was last heard on this one, which is what a
+    /// client does to send its calls again, or when it would have waited for a long time.
+    #[must_use]
+    pub fn is_given_up(&self) -> bool {
+        self.is_closed()
+            || self.ended_at.get().is_some_and(|at| {
+                self.latest.load(Ordering::Relaxed) >= self.heard_before()
+                    || at.elapsed() >= GIVEN_UP_AFTER
+            })
+    }
+
     /// Whether [`Connection::close`] was called.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
+    }
+}
+
+/// A time as a number: nanoseconds since the first time that was asked for.
+fn time_of(time: Instant) -> u64 {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    let first = FIRST.get_or_init(|| time);
+    u64::try_from(time.saturating_duration_since(*first).as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Asker for Connection {
+    fn token(&self) -> u64 {
+        self.waker.token()
+    }
+
+    fn port(&self) -> u16 {
+        self.peer_port
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_closed()
+    }
+
+    fn has_talked_since(&self, then: Instant) -> bool {
+        let then = time_of(then);
+        self.sent_at.load(Ordering::Relaxed) > then
+            && self.arrived_after.load(Ordering::Relaxed) > then
+    }
+
+    fn has_delivered_all(&self) -> bool {
+        !self.is_closed()
+            && self.ended_at.get().is_none()
+            && self.unsent_bytes() == 0
+            && unacknowledged_bytes(&self.socket) == Ok(0)
     }
 }
 

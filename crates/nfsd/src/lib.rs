@@ -4,6 +4,7 @@
 //! `service` answers it. A hit is answered there and then, into the block of replies that leaves
 //! with one system call ([`reply`], [`output`]). What may wait goes to the [`pool`].
 
+pub mod arrivals;
 pub mod config;
 pub mod connection;
 pub mod convert;

@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pagewell_counters::names;
 use pagewell_fs::PageSlice;
 use rustix::io::Errno;
+use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::pipe::FilledPipe;
@@ -194,6 +195,15 @@ impl Output {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Bytes that were sent and that the other side's machine has not acknowledged.
+pub fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
+    // SAFETY: TIOCOUTQ writes one int, which is what the getter makes room for.
+    unsafe {
+        let get = Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new();
+        ioctl(socket, get)
     }
 }
 

@@ -229,13 +229,15 @@ impl Reader {
                 }
             }
             token => {
-                let gone =
-                    epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+                let reset = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if let Some(receiver) = self.receivers.get_mut(&token) {
                     if flags.contains(epoll::EventFlags::OUT) {
                         receiver.connection().room();
                     }
-                    if flags.intersects(gone) {
+                    if flags.intersects(reset) {
+                        // Nobody can be answered: what was not begun is not to be begun.
+                        receiver.connection().close();
+                    } else if flags.contains(epoll::EventFlags::RDHUP) {
                         receiver.set_peer_closed();
                     }
                 }

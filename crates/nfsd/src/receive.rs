@@ -62,6 +62,8 @@ pub struct Receiver {
     progress: (Instant, usize),
     received_bytes: u64,
     received_bytes_seen: u64,
+    /// When the socket was last known to be empty.
+    empty_at: Instant,
 }
 
 enum Consumed {
@@ -89,6 +91,7 @@ impl Receiver {
             progress: (Instant::now(), 0),
             received_bytes: 0,
             received_bytes_seen: 0,
+            empty_at: Instant::now(),
         }
     }
 
@@ -106,6 +109,7 @@ impl Receiver {
     /// Notes that epoll has seen the client's end of the stream: no event will come for it again.
     pub fn set_peer_closed(&mut self) {
         self.peer_closed = true;
+        self.connection.set_ended();
     }
 
     /// Receives and answers for one turn.
@@ -155,8 +159,15 @@ impl Receiver {
         let count = receive_into(&self.connection, target, scratch)?;
         if count == 0 {
             self.ended = true;
+            self.connection.set_ended();
             self.connection.wake_when_done();
             return Ok(None);
+        }
+        self.connection.heard(self.empty_at, shared.next_token());
+        // Fewer bytes than there was room for: the next event will tell of more.
+        let is_empty = count < wanted + extra;
+        if is_empty {
+            self.empty_at = Instant::now();
         }
         self.received_bytes += count as u64;
         let direct = count.min(wanted);
@@ -168,9 +179,8 @@ impl Receiver {
             Consumed::Paused(taken) => Some(self.put_aside(&scratch[taken..count - direct])),
             Consumed::Broken => Some(Turn::Closed),
         };
-        // Fewer bytes than there was room for: the socket is empty, the next event will tell.
-        let empty = count < wanted + extra && !self.peer_closed;
-        Ok(result.or(empty.then_some(Turn::Idle)))
+        let is_idle = is_empty && !self.peer_closed;
+        Ok(result.or(is_idle.then_some(Turn::Idle)))
     }
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
@@ -199,6 +209,9 @@ impl Receiver {
     fn consume_records(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
         let mut rest = input;
         while !rest.is_empty() {
+            if self.connection.is_closed() {
+                return Consumed::Broken;
+            }
             if self.assembly.is_empty()
                 && let Some((record, taken)) = record::whole(rest)
                 && record.len() <= SMALL_RECORD_BYTES_MAX

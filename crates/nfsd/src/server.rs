@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
+use crate::arrivals::Arrivals;
 use crate::config::Config;
 use crate::connection::{Connection, Totals};
 use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
@@ -58,6 +59,7 @@ pub struct Shared {
     totals: Arc<Totals>,
     mailboxes: Vec<Arc<Mailbox>>,
     next_token: AtomicU64,
+    arrivals: Arrivals,
     pool: OnceLock<Arc<Pool<Job>>>,
 }
 
@@ -97,13 +99,20 @@ impl Shared {
         self.totals.connections.load(Ordering::Relaxed) < self.connections_max
     }
 
+    /// The number that the next connection will have.
+    #[must_use]
+    pub fn next_token(&self) -> u64 {
+        self.next_token.load(Ordering::Relaxed)
+    }
+
     /// Gives a new connection to the next reader.
     pub fn assign(&self, socket: OwnedFd, peer: (IpAddr, u16)) {
         let token = self.next_token.fetch_add(1, Ordering::Relaxed);
         #[allow(clippy::cast_possible_truncation)] // only the remainder matters
         let mailbox = &self.mailboxes[token as usize % self.mailboxes.len()];
         let waker = Waker::new(mailbox.clone(), token);
-        let connection = Connection::new(socket, peer, waker, self.totals.clone());
+        let latest = self.arrivals.of(peer.0);
+        let connection = Connection::new(socket, peer, waker, self.totals.clone(), latest);
         mailbox.adopt(Arc::new(connection));
     }
 
@@ -173,6 +182,7 @@ impl Server {
             totals: Arc::default(),
             mailboxes: mailboxes.map_err(|errno| system(errno.into()))?,
             next_token: AtomicU64::new(FIRST_TOKEN),
+            arrivals: Arrivals::default(),
             pool: OnceLock::new(),
         });
         let weak = Arc::downgrade(&shared);

@@ -11,12 +11,12 @@ mod directory;
 mod mount;
 mod names;
 mod object;
+mod once;
 mod procedure;
 mod volume;
 
 use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names as counters;
@@ -32,7 +32,7 @@ use crate::config::{Config, Export};
 use crate::connection::Connection;
 use crate::convert::Identity;
 use crate::cookies::NarrowCookies;
-use crate::duplicate::{Duplicates, Key, Verdict};
+use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key};
 use crate::handle::HandleKey;
 use crate::memory::Memory;
 use crate::mounts::Mounts;
@@ -78,7 +78,6 @@ pub enum Answer {
 #[derive(Clone, Copy, Default)]
 pub struct WaitingCall {
     duplicate: Option<Key>,
-    is_write: bool,
     /// Bytes that the reply may take.
     pub reply_bytes_max: usize,
 }
@@ -106,15 +105,13 @@ pub struct Service {
     exports: Vec<ServedExport>,
     handle_key: HandleKey,
     object_secret: [u8; 16],
-    duplicates: Duplicates<Arc<Connection>>,
+    duplicates: Duplicates<Connection>,
     slow: SlowCalls<HeldCall>,
     mounts: Mounts,
     pipes: Arc<PipePool>,
     /// For file data that has to be copied: apart from the requests', which replies that nobody
     /// reads must not use up.
     reply_memory: Arc<Memory>,
-    /// WRITEs among the running calls that could be repeated.
-    running_writes: AtomicUsize,
 }
 
 impl Service {
@@ -170,12 +167,11 @@ impl Service {
             exports,
             handle_key,
             object_secret: secret,
-            duplicates: Duplicates::new(secret),
+            duplicates: Duplicates::new(secret, KEPT_BYTES_MAX),
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
             mounts: Mounts::default(),
             pipes: PipePool::new(),
             reply_memory: Memory::new(REPLY_BYTES_MAX),
-            running_writes: AtomicUsize::new(0),
         })
     }
 
@@ -212,61 +208,6 @@ impl Service {
                 Refusal::ProgramMismatch { low: 3, high: 3 },
             ),
             _ => refuse(batch, call.xid, Refusal::ProgramUnavailable),
-        }
-    }
-
-    /// On the receiving thread: duplicates are found here, so that a call is begun once.
-    fn first_look(
-        &self,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        procedure: Procedure,
-        arguments: Decoder<'_>,
-        batch: &mut Batch,
-    ) -> Answer {
-        let is_write = procedure == Procedure::Write;
-        let key = || {
-            let peer = request.connection.peer();
-            self.duplicates.key(peer, call.xid, request.record)
-        };
-        // A WRITE that is still running must not be overtaken by its own repetition.
-        let repeated = is_write
-            && self.running_writes.load(Ordering::Acquire) > 0
-            && self.duplicates.is_running(&key());
-        if !procedure::must_not_repeat(procedure) && !repeated {
-            let answer = self.nfs(request, call, procedure, arguments, false, batch);
-            if matches!(answer, Answer::Done) {
-                return answer;
-            }
-            if !is_write {
-                let reply_bytes_max = procedure::reply_bytes_max(procedure, arguments);
-                return Answer::Wait(WaitingCall {
-                    reply_bytes_max,
-                    ..WaitingCall::default()
-                });
-            }
-        }
-        let key = key();
-        let waiter = || request.connection.clone();
-        match self.duplicates.begin(key, waiter, request.received_at) {
-            Verdict::New => {
-                self.running_writes
-                    .fetch_add(usize::from(is_write), Ordering::AcqRel);
-                Answer::Wait(WaitingCall {
-                    duplicate: Some(key),
-                    is_write,
-                    reply_bytes_max: 0,
-                })
-            }
-            Verdict::Running => {
-                counters::DUPLICATES_IN_PROGRESS.add(1);
-                Answer::Done
-            }
-            Verdict::Done(reply) => {
-                counters::DUPLICATES_REPLAYED.add(1);
-                batch.push(&reply);
-                Answer::Done
-            }
         }
     }
 
@@ -323,45 +264,26 @@ impl Service {
             state,
         } = job;
         let record = &record[..length];
-        let duplicate = state.duplicate;
-        let _ended = EndWrite(self, state.is_write);
-        if connection.is_closed() && duplicate.is_none_or(|key| self.duplicates.abandon(key)) {
+        if self.is_abandoned(&connection, state.duplicate.as_ref()) {
             return;
         }
         let request = Request::new(record, &connection, received_at);
         let mut batch = Batch::default();
         let mark = batch.begin();
         batch.roll_back(mark);
-        let procedure = self.run_watched(&request, &mut batch);
-        if let Some(key) = duplicate {
-            let keep = procedure.is_some_and(procedure::must_not_repeat);
-            let body = batch.body(mark);
-            let body = if body.is_empty() { None } else { Some(body) };
-            let waiter = self
-                .duplicates
-                .finish(key, body.filter(|_| keep), Instant::now());
-            if let (Some(waiter), Some(body)) = (waiter, body) {
-                let mut again = Batch::default();
-                again.push(body);
-                again.send(&waiter);
-            }
+        let was_done = self.run_watched(&request, &mut batch);
+        if let Some(key) = &state.duplicate {
+            self.finish_change(key, batch.body(mark), was_done);
         }
         batch.send(&connection);
     }
 
-    /// Forgets a call whose thread has panicked: it can be asked again.
-    pub fn give_up(&self, state: &WaitingCall) {
-        let finish = |key| self.duplicates.finish(key, None, Instant::now());
-        if let Some(waiter) = state.duplicate.and_then(finish) {
-            // It will not be answered: the client asks again on another connection.
-            waiter.close();
-        }
-    }
-
-    /// Answers a call under the eyes of the watcher. The batch stays empty when the watcher has
-    /// answered in the meantime.
-    fn run_watched(&self, request: &Request<'_>, batch: &mut Batch) -> Option<Procedure> {
-        let (call, mut arguments) = rpc::parse_call(request.record).ok()?;
+    /// Answers a call under the eyes of the watcher; returns whether it was done. The batch stays
+    /// empty when the watcher has answered in the meantime.
+    fn run_watched(&self, request: &Request<'_>, batch: &mut Batch) -> bool {
+        let Ok((call, mut arguments)) = rpc::parse_call(request.record) else {
+            return false;
+        };
         let procedure =
             Procedure::from_number(call.procedure).filter(|_| call.program == nfs3::PROGRAM);
         let Some(procedure) = procedure else {
@@ -374,7 +296,7 @@ impl Service {
             let watched = self.slow.begin((0, 0), false, held, Instant::now());
             self.answer(request, true, batch);
             drop(watched);
-            return None;
+            return true;
         };
         let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
         let object = self.object_hash(handle);
@@ -385,7 +307,7 @@ impl Service {
         if self.slow.is_held(object, export) {
             counters::JUKEBOX_REPLIES.add(1);
             push_jukebox(batch, call.xid, procedure);
-            return None;
+            return false;
         }
         let connection = request.connection.clone();
         let held = HeldCall {
@@ -401,7 +323,7 @@ impl Service {
         if !watched.claim() {
             *batch = Batch::default();
         }
-        Some(procedure)
+        true
     }
 
     /// Answers every call that storage holds for too long; returns how many threads are held.
@@ -462,17 +384,6 @@ impl Service {
         let mut hasher = SipHasher13::new_with_key(&self.object_secret);
         hasher.write(handle);
         hasher.finish()
-    }
-}
-
-/// Counts a WRITE as ended when dropped.
-struct EndWrite<'a>(&'a Service, bool);
-
-impl Drop for EndWrite<'_> {
-    fn drop(&mut self) {
-        self.0
-            .running_writes
-            .fetch_sub(usize::from(self.1), Ordering::AcqRel);
     }
 }
 

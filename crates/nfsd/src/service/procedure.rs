@@ -115,11 +115,13 @@ impl Target<'_> {
     }
 }
 
-/// Calls that must not be done twice (their replies are kept).
+/// Calls that must not be done twice, or long after they were sent (their replies are kept).
+/// COMMIT may be: it changes nothing that can be read.
 pub(super) fn must_not_repeat(procedure: Procedure) -> bool {
     matches!(
         procedure,
         Procedure::Setattr
+            | Procedure::Write
             | Procedure::Create
             | Procedure::Mkdir
             | Procedure::Symlink
@@ -133,7 +135,7 @@ pub(super) fn must_not_repeat(procedure: Procedure) -> bool {
 
 /// Calls that change nothing: a client may be told to ask again while they still run.
 pub(super) fn only_reads(procedure: Procedure) -> bool {
-    !must_not_repeat(procedure) && !matches!(procedure, Procedure::Write | Procedure::Commit)
+    !must_not_repeat(procedure) && procedure != Procedure::Commit
 }
 
 /// Bytes that the reply to a call that goes to the pool may take: what a connection is charged for

@@ -224,6 +224,16 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
+    /// Ends the connection as a machine does that knows nothing of it: with a reset.
+    pub(crate) fn reset(self) {
+        rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
+    }
+
+    /// Has this machine acknowledge what it has received, and not only after a while.
+    pub(crate) fn acknowledge(&self) {
+        rustix::net::sockopt::set_tcp_quickack(&self.stream, true).unwrap();
+    }
+
     /// A second handle on the socket, for a thread that only sends.
     pub(crate) fn sender(&self) -> TcpStream {
         self.stream.try_clone().unwrap()

@@ -244,13 +244,13 @@ fn many_removes(client: &mut Client, root: &[u8], count: usize) {
     }
 }
 
-/// Pitfall 20: what is remembered is bounded: after the first thousands of calls that must not be
-/// done twice, tens of thousands more take no memory.
+/// Pitfall 20: what is remembered is bounded: once so many calls that must not be done twice were
+/// made that the bound is reached, tens of thousands more take no memory.
 #[test]
 fn row_20_tens_of_thousands_of_removes_take_no_more_memory() {
     let server = Process::of_ram();
     let (mut client, root) = server.client();
-    many_removes(&mut client, &root, 10_000);
+    many_removes(&mut client, &root, 70_000);
     let before = server.resident_bytes();
     many_removes(&mut client, &root, 50_000);
     let after = server.resident_bytes();

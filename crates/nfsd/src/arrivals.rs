@@ -1,0 +1,69 @@
+//! Which connection of each address is the latest.
+//!
+//! A client that gave up a connection and wants its calls done opens another one: that it came is
+//! the only thing that tells a connection that was closed from one whose client has sent all that
+//! it had to send and waits for the answers (see `Connection::is_given_up`).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// The numbers of the latest connections, by address. Connections hold the number of theirs; what
+/// nobody holds is forgotten.
+#[derive(Default)]
+pub struct Arrivals {
+    addresses: Mutex<Addresses>,
+}
+
+#[derive(Default)]
+struct Addresses {
+    latest: HashMap<IpAddr, Weak<AtomicU64>>,
+    /// Addresses are looked through for those without a connection when there are more.
+    full_at: usize,
+}
+
+impl Arrivals {
+    /// The number that the connections of an address share.
+    #[must_use]
+    pub fn of(&self, peer: IpAddr) -> Arc<AtomicU64> {
+        let peer = peer.to_canonical();
+        let mut addresses = self
+            .addresses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(latest) = addresses.latest.get(&peer).and_then(Weak::upgrade) {
+            return latest;
+        }
+        if addresses.latest.len() >= addresses.full_at {
+            addresses
+                .latest
+                .retain(|_, latest| latest.strong_count() > 0);
+            addresses.full_at = 64 + 2 * addresses.latest.len();
+        }
+        let latest = Arc::new(AtomicU64::new(0));
+        addresses.latest.insert(peer, Arc::downgrade(&latest));
+        latest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_of_an_address_share_and_the_dead_are_forgotten() {
+        let arrivals = Arrivals::default();
+        let first = arrivals.of("10.0.0.1".parse().unwrap());
+        let same = arrivals.of("::ffff:10.0.0.1".parse().unwrap());
+        assert!(Arc::ptr_eq(&first, &same));
+        for host in 0..100_000u32 {
+            drop(arrivals.of(IpAddr::V4(host.into())));
+        }
+        assert!(arrivals.addresses.lock().unwrap().latest.len() < 1000);
+        assert!(Arc::ptr_eq(
+            &first,
+            &arrivals.of("10.0.0.1".parse().unwrap())
+        ));
+    }
+}
