@@ -267,10 +267,11 @@ impl Tree {
                 let Some(size) = wanted.size else {
                     return Ok(kept(status, false, object));
                 };
+                let locked = object.lock_contents(true);
                 let running = object.changes().begin();
                 self.check_size(&object, &status, caller, size)?;
                 self.truncate(&object, caller, size)?;
-                drop(running);
+                drop((running, locked));
                 let status = self.look(&object)?;
                 Ok(kept(status, true, object))
             }

@@ -66,7 +66,7 @@ impl Tree {
         if !self.whole_mount && object.may_have_moved(&status) {
             self.check_place_of(object, &status, true)?; // a directory tells without waiting
         }
-        Ok(status)
+        Ok(object.settled(status))
     }
 
     /// Whether the object has lost its last name. Some file systems count no names at all.
@@ -91,7 +91,7 @@ impl Tree {
     pub(super) fn entry_of(&self, object: &Object, status: &Status) -> Result<Entry> {
         Ok(Entry {
             id: object.id,
-            attributes: self.attributes_of(status)?,
+            attributes: self.attributes_of(&object.settled(*status))?,
         })
     }
 

@@ -4,9 +4,15 @@
 //! effects on devices and pipes) and, once they were needed, one for reading and one for reading
 //! and writing. While any of them is open the kernel cannot reuse the inode number.
 //!
-//! Whether weak cache consistency data is true is told by counting: a change through Pagewell
-//! announces itself before its first look and retires after its last. The first look counts only
-//! when nobody else was announced at any moment in between.
+//! Weak cache consistency data is true when nothing comes between the two looks at an object but
+//! the change that lies between them. Changes of contents and of attributes exclude each other (as
+//! the kernel has writes of one file exclude each other, too). What also touches an object, a
+//! change of its names, is told by counting: it announces itself before its first look and retires
+//! after its last; the first look of others counts only when nobody was announced in between.
+//!
+//! The kernel moves the times of a file first and copies the bytes of a write afterwards. Who is
+//! told the new times meanwhile, and reads the old bytes, takes them for the new ones for ever. So
+//! while a write is at work, lookers are told how the file was before it.
 
 use super::status::{Node, Status};
 use super::{error_of, lock};
@@ -16,7 +22,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// An object held open.
 pub(super) struct Object {
@@ -36,6 +42,10 @@ pub(super) struct Object {
     /// When it was last asked whether it is in the export, and its change time then.
     asked: AtomicU64,
     asked_changed: AtomicU64,
+    /// Held by a change of contents or attributes from its first look to its last.
+    contents: Mutex<()>,
+    /// How it was before the write that is at work.
+    before_write: Mutex<Option<Status>>,
     acl: Mutex<Option<(Timestamp, bool)>>,
 }
 
@@ -76,6 +86,8 @@ impl Object {
             changes: Changes::default(),
             asked: AtomicU64::new(0),
             asked_changed: AtomicU64::new(0),
+            contents: Mutex::default(),
+            before_write: Mutex::default(),
             acl: Mutex::new(None),
         })
     }
@@ -193,6 +205,30 @@ impl Object {
         &self.changes
     }
 
+    /// Keeps other changes of contents and attributes out; `None` where one is at work and the
+    /// caller must not wait for it.
+    pub(super) fn lock_contents(&self, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
+        if may_wait {
+            return Some(lock(&self.contents));
+        }
+        match self.contents.try_lock() {
+            Ok(locked) => Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// A write begins, of whom holds the contents; it ends when what is returned is dropped.
+    pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
+        *lock(&self.before_write) = Some(*before);
+        Writing(self)
+    }
+
+    /// What lookers are told who found this: see the top of the file.
+    pub(super) fn settled(&self, status: Status) -> Status {
+        lock(&self.before_write).unwrap_or(status)
+    }
+
     /// Notes that there is data which only a sync makes durable.
     pub(super) fn set_unsynced(&self, unsynced: bool) {
         self.unsynced.store(unsynced, Ordering::Release);
@@ -211,6 +247,15 @@ impl Object {
 
     pub(super) fn remember_acl(&self, changed: Timestamp, has: bool) {
         *lock(&self.acl) = Some((changed, has));
+    }
+}
+
+/// A write at work.
+pub(super) struct Writing<'a>(&'a Object);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.before_write) = None;
     }
 }
 

@@ -100,6 +100,8 @@ impl Tree {
         object.expect_regular()?;
         let caller = self.acting.caller(call);
         let verifier = self.durability.verifier();
+        let locked = object.lock_contents(call.may_block);
+        let locked = locked.ok_or(Error::WouldBlock)?;
         let running = object.changes().begin();
         let before = self.look(&object)?;
         self.check_write(&object, &before, &caller)?;
@@ -114,17 +116,21 @@ impl Tree {
         let file = self.writable(&object)?;
         self.acting.become_caller(&caller)?;
         object.set_unsynced(true);
+        let writing = object.begin_write(&before);
         let count = write_all(file, data, offset)?;
+        drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
         // again: a commit that ran meanwhile has taken the mark away
         object.set_unsynced(true);
+        let after = object.status().ok();
+        let alone = running.was_alone();
+        // A sync changes nothing that is told.
+        drop((running, locked));
         match stability {
             Stability::Unstable => {}
             Stability::DataSync => self.durability.sync_data(&object, file)?,
             Stability::FileSync => self.durability.sync_all(&object, file)?,
         }
-        let after = object.status().ok();
-        let alone = running.was_alone();
         Ok(Written {
             count,
             committed: stability,
@@ -139,18 +145,21 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         object.expect_regular()?;
-        let running = object.changes().begin();
-        let before = self.look(&object)?;
+        self.look(&object)?;
         let file = match object.write_if_open() {
             Some(file) => file,
             None => self.readable(&object)?,
         };
         self.durability.sync_data(&object, file)?;
-        let after = object.status().ok();
-        let alone = running.was_alone();
+        // It changes nothing: how the file is at one moment is how it was before and after.
+        let attributes = object.status().ok().map(|status| object.settled(status));
+        let after = attributes.and_then(|status| self.attributes_of(&status).ok());
         Ok(Committed {
             verifier: self.durability.verifier(),
-            change: self.change(&before, after.as_ref(), alone),
+            change: Change {
+                before: after.map(|after| after.wcc()),
+                after,
+            },
         })
     }
 

@@ -35,7 +35,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         let caller = self.acting.caller(call);
-        let locked = self.stripes.lock(object.node);
+        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
         let running = object.changes().begin();
         let before = self.look(&object)?;
         if guard.is_some_and(|guard| guard != before.changed()) {
