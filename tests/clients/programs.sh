@@ -200,6 +200,89 @@ use_two() {
     done
 }
 
+# use_two_writers ONE OTHER: two mounts of one export, on which two programs write to one file at the
+# same time, each its own bytes. Who opens it sees everything that was closed before. As many rounds
+# as PAGEWELL_TWO_CLIENTS_ROUNDS says.
+use_two_writers() {
+    python3 - "$1" "$2" "${PAGEWELL_TWO_CLIENTS_ROUNDS:-300}" <<'PROGRAM'
+import mmap, os, random, sys, threading
+
+mounts, rounds = sys.argv[1:3], int(sys.argv[3])
+# Records of which each has one writer: two runs, then one of each in turn, so that no page is
+# anybody's alone.
+RECORD, RUN, MIXED = 1000, 100, 24
+RECORDS = 2 * RUN + MIXED
+paths = [os.path.join(mount, "at-once") for mount in mounts]
+closed = [0] * RECORDS
+chance = [random.Random(1), random.Random(2)]
+failures = []
+
+def look(which, least, newest, when):
+    with open(paths[which], "rb", buffering=0) as file:
+        seen = file.readall()
+    if len(seen) != RECORDS * RECORD:
+        sys.exit(f"{when}: mount {which} sees {len(seen)} bytes")
+    for record in range(RECORDS):
+        bytes_of = seen[record * RECORD:(record + 1) * RECORD]
+        for at in range(0, RECORD, 8):
+            number = int.from_bytes(bytes_of[at:at + 8], "big")
+            if not least[record] <= number <= newest:
+                raise AssertionError(f"{when}: mount {which} sees {number} in record {record}, "
+                                     f"{least[record]} was closed")
+
+def records(which):
+    random = chance[which]
+    if random.randrange(2):
+        first = random.randrange(RUN)
+        return range(which * RUN + first, which * RUN + first + random.randint(1, RUN - first))
+    at = 2 * RUN + 2 * random.randrange(MIXED // 2) + which
+    return range(at, at + 1)
+
+def store(which, number, at):
+    # Through a mapping: the kernel writes the whole page.
+    with open(paths[which], "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[at * RECORD:at * RECORD + 8] = number.to_bytes(8, "big")
+        for place in range(at * RECORD + 8, (at + 1) * RECORD, 8):
+            memory[place:place + 8] = number.to_bytes(8, "big")
+
+def write(which, number):
+    try:
+        before = list(closed)
+        look(which, before, number, f"round {number}")
+        written = []
+        file = os.open(paths[which], os.O_RDWR)
+        for _ in range(chance[which].randint(1, 3)):
+            where = records(which)
+            data = number.to_bytes(8, "big") * (len(where) * RECORD // 8)
+            assert os.pwrite(file, data, where.start * RECORD) == len(data)
+            written += where
+        os.close(file)
+        for record in written:
+            closed[record] = number
+    except Exception as error:
+        failures.append(error)
+
+with open(paths[0], "wb") as file:
+    file.write(bytes(RECORDS * RECORD))
+for number in range(1, rounds + 1):
+    writers = [threading.Thread(target=write, args=(which, number)) for which in (0, 1)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    if number % 10 == 0 and not failures:
+        which = number // 10 % 2
+        at = records(which)[0]
+        store(which, number, at)
+        closed[at] = number
+    for which in (0, 1):
+        if failures:
+            sys.exit(str(failures[0]))
+        look(which, closed, number, f"after round {number}")
+os.unlink(paths[0])
+PROGRAM
+}
+
 # sees_own_writes MOUNT: what fstat(2) says after a write is the time of that write, whatever else
 # was told of the file in between.
 sees_own_writes() {

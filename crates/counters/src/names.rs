@@ -322,7 +322,7 @@ register! { COUNTERS, Counter:
     DIR_ACL_CHECKS = "pagewell_dir_acl_checks_total",
         "Permissions that an access control list decided.";
     DIR_CHANGES_OVERLAPPED = "pagewell_dir_changes_overlapped_total",
-        "Changes answered without attributes from before because another change overlapped.";
+        "Changes answered without attributes from before because a change of names overlapped.";
     DIR_WRITES_INLINE = "pagewell_dir_writes_inline_total",
         "Unstable writes made by the thread that received them.";
     DIR_SYNCS = "pagewell_dir_syncs_total",
@@ -428,6 +428,10 @@ register! { COUNTERS, Counter:
     CLIENT_WRITE_HITS = "pagewell_client_write_hits_total", "Writes to files that memory took.";
     CLIENT_WRITE_MISSES = "pagewell_client_write_misses_total",
         "Writes to files that waited for the server.";
+    CLIENT_FILES_IN_QUESTION = "pagewell_client_files_in_question_total",
+        "Files read anew because a server did not tell whether others had changed them, too.";
+    CLIENT_WRITER_CHANGES = "pagewell_client_writer_changes_total",
+        "Files committed before another user wrote to them.";
     CLIENT_LINK_HITS = "pagewell_client_link_cache_hits_total",
         "Symbolic links read without asking the server.";
     CLIENT_LINK_MISSES = "pagewell_client_link_cache_misses_total",

@@ -21,6 +21,7 @@ use_fsx "$SCRATCH/mounted" 100000
 use_fio "$SCRATCH/mounted"
 mount_source other "$url"
 use_two "$SCRATCH/mounted" "$SCRATCH/other" "$SCRATCH/served"
+use_two_writers "$SCRATCH/mounted" "$SCRATCH/other"
 unmount_source mounted
 unmount_source other
 [ -z "$(ls -A "$SCRATCH/served")" ] || fail 'something stayed behind'

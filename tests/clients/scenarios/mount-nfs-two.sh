@@ -10,6 +10,7 @@ mount_source one "nfs://127.0.0.1:$PORT/"
 mount_source two "nfs://127.0.0.1:$PORT/"
 sees_own_writes "$SCRATCH/one" || fail 'a program does not see its own writes'
 use_two "$SCRATCH/one" "$SCRATCH/two" "$SCRATCH/served"
+use_two_writers "$SCRATCH/one" "$SCRATCH/two"
 unmount_source one
 unmount_source two
 stop_server

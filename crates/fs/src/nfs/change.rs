@@ -78,7 +78,11 @@ impl Shared {
         };
         let (change, _) = self.end_change(node, &wcc, answer.sent);
         match answer.value {
-            Ok(_) => Ok(change),
+            Ok(_) => {
+                let is_told = change.after.is_some();
+                node.lock().was_set(self.calls.now(), is_told);
+                Ok(change)
+            }
             Err(failure) => Err(convert::error(failure.status)),
         }
     }

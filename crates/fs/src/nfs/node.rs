@@ -4,13 +4,15 @@
 //! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
 //! call that was sent after that moment is newer; one that was on its way then is newer only if its
 //! times say so. Everything else is thrown away. Where the server's clock ticks slowly, times say
-//! nothing of the order, and the larger of two files passes for the newer one. So after its length
-//! was set, what was on its way then is thrown away, whatever it says.
+//! nothing of the order, and the larger of two files passes for the newer one; and times can be set
+//! to the past. So after attributes of it were set, its length among them, what was on its way then
+//! is thrown away, whatever it says.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
 use pagewell_sunrpc::client::EncodedCredential;
 
 use super::length::Length;
@@ -18,7 +20,7 @@ use super::names::{Epoch, Stamp};
 use super::pages::Listing;
 use super::regions::Region;
 use super::silly::Silly;
-use super::wcc::{Consistency, Missing, Verdict, newness};
+use super::wcc::{Consistency, Verdict, newness};
 use crate::{Access, Attributes, Credentials, Error, FileId, Timestamp, WccAttributes};
 
 /// Longest target of a symbolic link that is remembered, in bytes.
@@ -103,14 +105,16 @@ pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
     /// When they were.
     at: Moment,
-    /// When its length was set: nothing of before tells how long it is.
-    cut_at: Moment,
+    /// When its attributes were set: nothing of before tells what they are.
+    set_at: Moment,
     /// When a change of ours was answered without attributes: what was on its way then may be of
     /// before or after.
     untold_at: Moment,
     consistency: Consistency,
     /// How often somebody else has changed it.
     pub(super) changes: u64,
+    /// As a file: somebody else may have changed it beside us.
+    is_in_question: bool,
     /// [`Self::changes`] when the cached data was known to be right.
     pub(super) data_changes: u64,
     /// [`Self::changes`] at the last open.
@@ -160,9 +164,10 @@ impl Node {
             state: Mutex::new(State {
                 believed: None,
                 at: Moment(0),
-                cut_at: Moment(0),
+                set_at: Moment(0),
                 untold_at: Moment(0),
-                consistency: Consistency::new(Missing::Ours),
+                consistency: Consistency::default(),
+                is_in_question: false,
                 changes: 0,
                 data_changes: 0,
                 changes_at_open: None,
@@ -282,7 +287,7 @@ impl State {
     fn take(&mut self, told: &Told) -> bool {
         if let Some((known, _)) = &self.believed {
             let newer = newness(&told.attributes.wcc()) > newness(&known.wcc());
-            if told.sent <= self.cut_at {
+            if told.sent <= self.set_at {
                 // It may be news all the same.
                 if newer {
                     self.doubt();
@@ -296,8 +301,6 @@ impl State {
                 }
                 return false;
             }
-        } else if told.attributes.file_type.is_directory() {
-            self.consistency.is_of_a_directory();
         }
         let is_of_now = told.sent > self.untold_at;
         let until = if is_of_now {
@@ -312,10 +315,37 @@ impl State {
     }
 
     fn judge(&mut self, verdict: Verdict) {
-        if verdict == Verdict::Theirs {
-            self.changes += 1;
-            self.listing = None;
+        match verdict {
+            Verdict::Ours => {}
+            Verdict::Unknown if !self.is_directory() => self.is_in_question = true,
+            Verdict::Theirs | Verdict::Unknown => self.changed_by_others(),
         }
+    }
+
+    /// Somebody else has changed it.
+    pub(super) fn changed_by_others(&mut self) {
+        self.changes += 1;
+        self.listing = None;
+    }
+
+    fn is_directory(&self) -> bool {
+        let known = self.believed.as_ref();
+        known.is_some_and(|(known, _)| known.file_type.is_directory())
+    }
+
+    /// What somebody else may have changed counts as changed from here on: not at once, as a
+    /// program that writes and reads would then be slowed down again and again by its own writes,
+    /// but for who opens the file, or looks when it is time to ask.
+    pub(super) fn end_question(&mut self) {
+        if std::mem::take(&mut self.is_in_question) {
+            CLIENT_FILES_IN_QUESTION.add(1);
+            self.changed_by_others();
+        }
+    }
+
+    /// Whether it cannot be told yet who has changed it.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.consistency.is_undecided()
     }
 
     /// What is known of it, believed or not. It lacks the times of writes that the server has not
@@ -354,9 +384,18 @@ impl State {
         (self.region, self.length.writes())
     }
 
+    /// Attributes of it were set at the server, as is known now; they were told with the answer, or
+    /// not.
+    pub(super) fn was_set(&mut self, now: Moment, is_told: bool) {
+        self.set_at = now;
+        if !is_told {
+            self.doubt();
+        }
+    }
+
     /// Its length was set at the server, as is known now.
     pub(super) fn cut(&mut self, size: u64, now: Moment) {
-        self.cut_at = now;
+        self.set_at = now;
         self.length.cut(size);
         if let Some((attributes, _)) = &mut self.believed {
             attributes.size = size;

@@ -1,13 +1,14 @@
 //! Opening and closing: what one program wrote and closed, another that opens it later sees.
 //!
 //! An open asks for the attributes, whatever is believed. When they tell of a change that was not
-//! ours, what is ours is written, and the cached data thrown away. A close writes everything, has
-//! it committed, and tells of errors; the attributes that come with the last answer are those that
-//! the next open compares.
+//! ours, or of one that nobody can tell whose it was, what is ours is written, and the cached data
+//! thrown away. A close writes everything, has it committed, and tells of errors; the attributes
+//! that come with the last answer are those that the next open compares.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::data::alone;
 use super::node::Node;
 use super::shared::Shared;
 use crate::{Call, FileId, Opened, Result};
@@ -24,6 +25,9 @@ impl Shared {
         let node = self.files.node(id);
         if self.options.close_to_open {
             self.ask_attributes(call, &node)?;
+            if node.lock().is_undecided() {
+                self.decide(call, &node)?;
+            }
         }
         let attributes = self.attributes_of(call, &node)?;
         self.settle(call, &node)?;
@@ -42,6 +46,20 @@ impl Shared {
             file: None,
             hold: Some(Box::new(Hold { shared, node })),
         })
+    }
+
+    /// Finds out whether what was told between writes of ours was made by these: once they have all
+    /// been answered, and no more are made, nobody need guess.
+    fn decide(&self, call: &Call<'_>, node: &Node) -> Result<()> {
+        let _alone = alone(node);
+        self.write_out(node)?;
+        self.ask_attributes(call, node)?;
+        let mut state = node.lock();
+        if state.is_undecided() {
+            // A COMMIT is on its way.
+            state.changed_by_others();
+        }
+        Ok(())
     }
 
     /// [`crate::FileSystem::close`].

@@ -91,7 +91,9 @@ impl Shared {
         match answer.value {
             Ok(found) => {
                 self.look(node, Some(&found.attributes), answer.sent)?;
-                node.lock().known().ok_or(Error::Stale)
+                let mut state = node.lock();
+                state.end_question();
+                state.known().ok_or(Error::Stale)
             }
             Err(failure) => {
                 node.lock().doubt();

@@ -14,20 +14,26 @@
 //! ```
 //!
 //! When the last call of the burst has answered, an edge that hangs in the air means that somebody
-//! else changed the object. The known state is then the newest of all.
+//! else changed the object. So does a state that another call has seen meanwhile (`x1`, told by a
+//! READ) and that no edge has led to. The known state is then the newest of all.
 //!
-//! An edge without its beginning is taken for ours where that only concerns data of a file that two
-//! clients write at the same time, of which nothing is promised; and for somebody else's in a
-//! directory, where a name that others made would never be seen. The same holds for an edge without
-//! its end: nothing is known then, and the next state that is told is one of any time later.
+//! An edge without its beginning tells nothing of what was before it: somebody else may have been
+//! there, or nobody. The same holds for an edge without its end; there, the next state that is told
+//! is one of any time later. Of both the verdict is that it is *unknown*. What that costs is for
+//! who uses the object to say (`node.rs`): a directory is listed anew, since a name that others
+//! made would never be seen; the data of a file is read anew by who opens it next.
 //!
 //! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
 //! of it: that object is *excused* for its next change of nothing but that time.
 //!
+//! A file that grows may be seen while a write is at work in it, with the times of after it and a
+//! part of the length. Such a state is explained by the one that it became.
+//!
 //! **Known weaknesses.** Servers whose clock ticks slowly give two states the same times; a change
 //! of somebody else within the same tick that keeps the size is not seen. States that a server
 //! never told, because it looks at the attributes after other calls have gone on, make an edge hang
-//! in the air: data is then read again for nothing.
+//! in the air: data is then read again for nothing. A server that tells a state of before which
+//! others may have changed until the call was done (RFC 1813 section 2.6 forbids it) hides them.
 
 use crate::{Timestamp, WccAttributes};
 
@@ -41,59 +47,43 @@ pub(super) enum Verdict {
     Ours,
     /// Somebody else has.
     Theirs,
-}
-
-/// What a missing state before a call of ours means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Missing {
-    /// Nothing.
-    Ours,
-    /// That somebody else was there.
-    Theirs,
+    /// It was not told.
+    Unknown,
 }
 
 /// An edge that hangs in the air: before and after.
 type Edge = (WccAttributes, WccAttributes);
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Consistency {
-    missing: Missing,
     known: Option<WccAttributes>,
     in_flight: u32,
     /// States that calls of this burst have reached.
     reached: Vec<WccAttributes>,
     loose: Vec<Edge>,
+    /// States that other calls have seen during this burst.
+    seen: Vec<WccAttributes>,
     theirs: bool,
-    untold: bool,
+    /// A state before a call of this burst was not told, or one after it.
+    lacks_before: bool,
+    lacks_after: bool,
     /// What was known is lost, and others may have changed it since.
     lost: bool,
     excused: bool,
 }
 
 impl Consistency {
-    pub(super) fn new(missing: Missing) -> Self {
-        Self {
-            missing,
-            known: None,
-            in_flight: 0,
-            reached: Vec::new(),
-            loose: Vec::new(),
-            theirs: false,
-            untold: false,
-            lost: false,
-            excused: false,
-        }
-    }
-
-    /// It is a directory's, as is known now: also while calls are on their way.
-    pub(super) fn is_of_a_directory(&mut self) {
-        self.missing = Missing::Theirs;
-    }
-
     /// Whether calls of ours that change it are on their way.
     pub(super) fn is_changing(&self) -> bool {
         self.in_flight > 0
+    }
+
+    /// Whether only the answers to the calls that are on their way will tell whose the state is
+    /// that was told last.
+    pub(super) fn is_undecided(&self) -> bool {
+        let is_told = self.loose.is_empty() && !self.lacks_before && !self.lacks_after;
+        self.is_changing() && !(is_told && self.seen.iter().all(|seen| self.explains(seen)))
     }
 
     /// A call that changes it is sent.
@@ -104,8 +94,8 @@ impl Consistency {
         self.in_flight += 1;
     }
 
-    /// It was answered, with these states as far as they were told. `Theirs` comes at most once in
-    /// a burst, at its end.
+    /// It was answered, with these states as far as they were told. What is not `Ours` comes at
+    /// most once in a burst, at its end.
     pub(super) fn end(
         &mut self,
         before: Option<WccAttributes>,
@@ -115,10 +105,10 @@ impl Consistency {
         match (before, after) {
             (Some(before), Some(after)) => self.edge(before, after),
             (None, Some(after)) => {
-                self.theirs |= self.missing == Missing::Theirs;
+                self.lacks_before = true;
                 self.reach(after);
             }
-            (_, None) => self.untold = true,
+            (_, None) => self.lacks_after = true,
         }
         if self.in_flight > 0 {
             return Verdict::Ours;
@@ -129,7 +119,7 @@ impl Consistency {
     /// Attributes were told by a call that changes nothing.
     pub(super) fn look(&mut self, now: WccAttributes) -> Verdict {
         if self.in_flight > 0 {
-            // A state in the middle of a burst says nothing that its end does not say.
+            self.see(now);
             return Verdict::Ours;
         }
         let excused = std::mem::take(&mut self.excused);
@@ -140,7 +130,7 @@ impl Consistency {
             }
             Some(known) if excused && same_data(&known, &now) => Verdict::Ours,
             Some(_) => Verdict::Theirs,
-            None if std::mem::take(&mut self.lost) => Verdict::Theirs,
+            None if std::mem::take(&mut self.lost) => Verdict::Unknown,
             None => Verdict::Ours,
         };
         self.known = Some(now);
@@ -150,6 +140,27 @@ impl Consistency {
     /// A call of ours is known to change its time of change, and will not tell.
     pub(super) fn excuse(&mut self) {
         self.excused = true;
+    }
+
+    fn see(&mut self, now: WccAttributes) {
+        if self.seen.contains(&now) || self.reached.contains(&now) {
+            return;
+        }
+        if self.seen.len() < STATES_MAX {
+            self.seen.push(now);
+        } else {
+            self.theirs = true;
+        }
+    }
+
+    /// Whether a state that was seen is one that our calls have made of what was known.
+    fn explains(&self, seen: &WccAttributes) -> bool {
+        let is_on_its_way = |to: &WccAttributes| {
+            (to.modified, to.changed) == (seen.modified, seen.changed) && seen.size <= to.size
+        };
+        self.reached
+            .iter()
+            .any(|to| is_on_its_way(to) || self.excused && same_data(to, seen))
     }
 
     fn edge(&mut self, before: WccAttributes, after: WccAttributes) {
@@ -183,26 +194,32 @@ impl Consistency {
     }
 
     fn end_burst(&mut self) -> Verdict {
+        let lacks_before = std::mem::take(&mut self.lacks_before);
+        let lacks_after = std::mem::take(&mut self.lacks_after);
+        // Where states are missing, one that was seen may be one of these.
+        let is_told = !lacks_before && !lacks_after;
+        let is_seen = is_told && !self.seen.iter().all(|seen| self.explains(seen));
+        let seen = std::mem::take(&mut self.seen);
         let loose = std::mem::take(&mut self.loose);
-        let theirs = std::mem::take(&mut self.theirs) || !loose.is_empty();
-        let untold = std::mem::take(&mut self.untold);
-        let theirs = theirs || !untold && self.lost;
-        self.lost = untold && self.missing == Missing::Theirs;
+        let theirs = std::mem::take(&mut self.theirs) || is_seen || !loose.is_empty();
+        let is_lost = !lacks_after && self.lost;
+        self.lost = lacks_after;
         let states = std::mem::take(&mut self.reached);
         let all = states
             .into_iter()
-            .chain(loose.into_iter().map(|(_, after)| after));
+            .chain(loose.into_iter().map(|(_, after)| after))
+            .chain(seen);
         self.excused = false;
         // What was not told may have been newer.
-        self.known = if untold {
+        self.known = if lacks_after {
             None
         } else {
             all.max_by_key(newness)
         };
-        if theirs {
-            Verdict::Theirs
-        } else {
-            Verdict::Ours
+        match (theirs, lacks_before || is_lost) {
+            (true, _) => Verdict::Theirs,
+            (false, true) => Verdict::Unknown,
+            (false, false) => Verdict::Ours,
         }
     }
 }
@@ -234,7 +251,7 @@ mod tests {
     }
 
     fn known(number: u32) -> Consistency {
-        let mut consistency = Consistency::new(Missing::Ours);
+        let mut consistency = Consistency::default();
         assert_eq!(consistency.look(state(number)), Verdict::Ours);
         consistency
     }
@@ -255,42 +272,75 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_taken_as_the_kind_wants() {
+    fn what_is_not_told_is_unknown() {
         let mut file = known(1);
         file.begin();
-        assert_eq!(file.end(None, Some(state(7))), Verdict::Ours);
+        assert_eq!(file.end(None, Some(state(7))), Verdict::Unknown);
         assert_eq!(file.look(state(7)), Verdict::Ours);
         file.begin();
-        assert_eq!(file.end(None, None), Verdict::Ours);
+        assert_eq!(file.end(Some(state(7)), None), Verdict::Ours, "not yet");
+        assert_eq!(file.look(state(9)), Verdict::Unknown);
         assert_eq!(file.look(state(9)), Verdict::Ours);
-        let mut directory = Consistency::new(Missing::Theirs);
-        directory.look(state(1));
-        directory.begin();
-        assert_eq!(directory.end(None, Some(state(2))), Verdict::Theirs);
-        assert_eq!(directory.look(state(2)), Verdict::Ours);
-        directory.begin();
-        assert_eq!(directory.end(Some(state(2)), None), Verdict::Ours);
-        assert_eq!(directory.look(state(3)), Verdict::Theirs);
-        assert_eq!(directory.look(state(3)), Verdict::Ours);
         for _ in 0..2 {
-            directory.begin();
-            assert_eq!(directory.end(None, None), Verdict::Ours);
+            file.begin();
+            assert_eq!(file.end(None, None), Verdict::Ours);
         }
-        directory.begin();
-        let told = directory.end(Some(state(5)), Some(state(6)));
-        assert_eq!(told, Verdict::Theirs, "somebody may have been there before");
-        assert_eq!(directory.look(state(6)), Verdict::Ours);
+        file.begin();
+        let told = file.end(Some(state(10)), Some(state(11)));
+        assert_eq!(
+            told,
+            Verdict::Unknown,
+            "somebody may have been there before"
+        );
+        assert_eq!(file.look(state(11)), Verdict::Ours);
+        // One that does not tell is no excuse for another that was seen to be somebody's.
+        file.begin();
+        file.begin();
+        assert_eq!(file.end(Some(state(20)), Some(state(21))), Verdict::Ours);
+        assert_eq!(file.end(None, Some(state(12))), Verdict::Theirs);
     }
 
     #[test]
-    fn a_look_in_the_middle_of_a_burst_says_nothing() {
+    fn a_look_in_the_middle_of_a_burst_is_kept_until_it_is_explained() {
         let mut file = known(1);
         file.begin();
         file.begin();
+        assert_eq!(file.look(state(1)), Verdict::Ours);
+        assert!(!file.is_undecided());
         assert_eq!(file.look(state(2)), Verdict::Ours);
+        assert!(file.is_undecided());
         assert_eq!(file.end(Some(state(2)), Some(state(3))), Verdict::Ours);
+        assert!(file.is_undecided());
         assert_eq!(file.end(Some(state(1)), Some(state(2))), Verdict::Ours);
+        assert!(!file.is_undecided());
         assert_eq!(file.look(state(3)), Verdict::Ours);
+        file.begin();
+        file.begin();
+        assert_eq!(file.look(state(4)), Verdict::Ours);
+        assert_eq!(file.end(Some(state(3)), Some(state(5))), Verdict::Ours);
+        assert!(file.is_undecided());
+        assert_eq!(file.end(Some(state(5)), Some(state(6))), Verdict::Theirs);
+        assert_eq!(file.look(state(6)), Verdict::Ours);
+        // Behind all of ours.
+        file.begin();
+        file.begin();
+        assert_eq!(file.end(Some(state(6)), Some(state(7))), Verdict::Ours);
+        assert_eq!(file.look(state(8)), Verdict::Ours);
+        assert_eq!(file.end(Some(state(7)), Some(state(7))), Verdict::Theirs);
+        assert_eq!(file.look(state(8)), Verdict::Ours, "it is known now");
+    }
+
+    #[test]
+    fn a_write_that_was_seen_at_work_is_ours() {
+        let mut file = known(1);
+        file.begin();
+        let part = WccAttributes {
+            size: 5,
+            ..state(9)
+        };
+        assert_eq!(file.look(part), Verdict::Ours);
+        assert_eq!(file.end(Some(state(1)), Some(state(9))), Verdict::Ours);
+        assert_eq!(file.look(state(9)), Verdict::Ours);
     }
 
     #[test]
@@ -320,9 +370,11 @@ mod tests {
         }
         for number in 0..1000 {
             let before = state(10 + 2 * number);
+            assert_eq!(file.look(state(5000 + number)), Verdict::Ours);
             let verdict = file.end(Some(before), Some(state(11 + 2 * number)));
             assert_eq!(verdict == Verdict::Theirs, number == 999);
-            assert!(file.loose.len() <= STATES_MAX && file.reached.len() <= STATES_MAX);
+            let longest = file.loose.len().max(file.reached.len());
+            assert!(longest.max(file.seen.len()) <= STATES_MAX);
         }
     }
 

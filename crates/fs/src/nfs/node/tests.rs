@@ -45,6 +45,48 @@ fn an_answer_of_before_does_not_undo_a_cut() {
 }
 
 #[test]
+fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
+    let (moments, node) = (Moments::new(), node());
+    let modified = |sent, seconds| {
+        let mut told = told(&moments, sent, 10);
+        told.attributes.modified.seconds = seconds;
+        told
+    };
+    assert_eq!(node.look(&modified(moments.now(), 1000)), Taken::Right);
+    let (read, set) = (moments.now(), moments.now());
+    // Another answer comes in between: by its times, what was set is older.
+    assert_eq!(node.look(&modified(moments.now(), 1000)), Taken::Right);
+    node.begin_change();
+    let (_, after, _) = node.end_change(None, Some(&modified(set, 7)), moments.now());
+    assert!(after.is_none());
+    node.lock().was_set(moments.now(), false);
+    assert!(node.lock().believed().is_none(), "the next one asks");
+    assert_eq!(node.look(&modified(moments.now(), 7)), Taken::Right);
+    assert_eq!(node.look(&modified(read, 1000)), Taken::Right);
+    let known = node.lock().known().unwrap();
+    assert_eq!(known.modified.seconds, 7);
+}
+
+#[test]
+fn a_file_in_question_is_another_for_who_asks() {
+    let (moments, node) = (Moments::new(), node());
+    assert_eq!(node.look(&told(&moments, moments.now(), 10)), Taken::Right);
+    let changes = node.lock().changes;
+    node.begin_change();
+    let sent = moments.now();
+    node.end_change(None, Some(&told(&moments, sent, 20)), moments.now());
+    assert_eq!(
+        node.lock().changes,
+        changes,
+        "programs that have it open go on"
+    );
+    node.lock().end_question();
+    assert_eq!(node.lock().changes, changes + 1);
+    node.lock().end_question();
+    assert_eq!(node.lock().changes, changes + 1, "once");
+}
+
+#[test]
 fn a_directory_is_known_as_one_from_a_change_on() {
     let (moments, node) = (Moments::new(), node());
     node.begin_change();

@@ -4,8 +4,10 @@
 mod data;
 mod faults;
 mod forgetful;
+mod late;
 mod model;
 mod names;
+mod two;
 mod untold;
 
 use std::net::SocketAddr;

@@ -16,12 +16,12 @@ use super::{Mount, pattern, server};
 use crate::layer::make_file;
 
 /// Bytes of a call up to its procedure (RFC 5531 section 9).
-const PROCEDURE_AT: usize = 20;
+pub(super) const PROCEDURE_AT: usize = 20;
 /// Bytes of an answer without a verifier up to the status of NFS.
-const STATUS_AT: usize = 24;
+pub(super) const STATUS_AT: usize = 24;
 /// Bytes of `fattr3` and `wcc_attr` (RFC 1813 section 2.6).
-const ATTRIBUTES_BYTES: usize = 84;
-const WCC_BYTES: usize = 24;
+pub(super) const ATTRIBUTES_BYTES: usize = 84;
+pub(super) const WCC_BYTES: usize = 24;
 
 /// Procedures by transaction.
 type Asked = Mutex<HashMap<[u8; 4], u32>>;
@@ -87,11 +87,11 @@ impl Drop for Silencer {
     }
 }
 
-fn word(record: &[u8], at: usize) -> u32 {
+pub(super) fn word(record: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(record[at..at + 4].try_into().unwrap())
 }
 
-fn transaction(record: &[u8]) -> [u8; 4] {
+pub(super) fn transaction(record: &[u8]) -> [u8; 4] {
     record[..4].try_into().unwrap()
 }
 
@@ -100,10 +100,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut V
     let mut record = Vec::new();
     while read_record(&mut from, &mut record).is_ok() {
         change(&mut record);
-        let mark = 1 << 31 | u32::try_from(record.len()).unwrap();
-        let mut all = mark.to_be_bytes().to_vec();
-        all.extend_from_slice(&record);
-        if to.write_all(&all).is_err() {
+        if write_record(&mut to, &record).is_err() {
             break;
         }
     }
@@ -111,7 +108,14 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, mut change: impl FnMut(&mut V
     let _ = from.shutdown(Shutdown::Both);
 }
 
-fn read_record(from: &mut TcpStream, record: &mut Vec<u8>) -> Result<()> {
+pub(super) fn write_record(to: &mut TcpStream, record: &[u8]) -> Result<()> {
+    let mark = 1 << 31 | u32::try_from(record.len()).unwrap();
+    let mut all = mark.to_be_bytes().to_vec();
+    all.extend_from_slice(record);
+    to.write_all(&all)
+}
+
+pub(super) fn read_record(from: &mut TcpStream, record: &mut Vec<u8>) -> Result<()> {
     record.clear();
     loop {
         let mut mark = [0; 4];
