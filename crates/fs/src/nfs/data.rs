@@ -7,7 +7,8 @@
 //!
 //! What is thrown away was committed before: pages with bytes that are not safe at the server never
 //! leave the cache. A region is given back only when nothing of it is on its way, as a write that
-//! is would go to the file that has it next.
+//! is would go to the file that has it next. On whose behalf data is written, and who is told of
+//! errors, is in `writers.rs`.
 
 use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
@@ -16,7 +17,7 @@ use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
 use rustix::io::Errno;
 
-use super::node::{Node, User};
+use super::node::Node;
 use super::regions::{FILE_BYTES_MAX, Region};
 use super::shared::Shared;
 use crate::bytes::Run;
@@ -48,7 +49,7 @@ impl Shared {
         let mut payload = Payload::Bytes(Vec::new());
         if length > 0 {
             let (_shared, region) = self.hold(call, &node, size)?;
-            self.act_for(call, &mut node.lock().reader);
+            self.read_for(call, &node);
             let run = Run {
                 position: region.start() + offset,
                 length,
@@ -109,8 +110,7 @@ impl Shared {
         let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         if count > 0 {
             let length = end.max(node.lock().length.get());
-            let (_shared, region) = self.hold(call, &node, length)?;
-            self.act_for(call, &mut node.lock().writer);
+            let (_held, region) = self.hold_to_write(call, &node, length)?;
             let position = region.start() + offset;
             let mut written = self.device.write_at(position, data, WriteMode::TRY);
             if call.may_block && matches!(written, Err(CacheError::WouldBlock)) {
@@ -158,28 +158,6 @@ impl Shared {
                 after,
             },
         })
-    }
-
-    /// Brings everything of a file to the server's stable storage, and tells of what could not be.
-    pub(super) fn commit_node(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
-        self.make_safe(node)?;
-        self.tell_failure(call, node)
-    }
-
-    /// [`crate::FileSystem::sync`].
-    pub(super) fn sync(&self) -> Result<()> {
-        self.device.sync().map_err(|error| self.error(&error))?;
-        let credentials = crate::Credentials::root();
-        let call = Call {
-            credentials: &credentials,
-            may_block: true,
-        };
-        let mut result = Ok(());
-        for node in self.files.failed() {
-            let told = self.tell_failure(&call, &node);
-            result = result.and(told);
-        }
-        result
     }
 
     /// Changes whenever something that was written may have been lost.
@@ -251,26 +229,8 @@ impl Shared {
         Ok(())
     }
 
-    /// An error of a write that nobody was told of. What the server does not have is thrown away.
-    pub(super) fn tell_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
-        if node.lock().failure.is_none() {
-            return Ok(());
-        }
-        Self::may_wait(call)?;
-        let _alone = alone(node);
-        self.throw_away(node)?;
-        let mut state = node.lock();
-        let failure = state.failure.take();
-        state.changes += 1;
-        state.data_changes = state.changes;
-        state.doubt();
-        drop(state);
-        self.files.was_told(node);
-        failure.map_or(Ok(()), Err)
-    }
-
     /// Commits a file's data and discards it. The caller holds it alone.
-    fn throw_away(&self, node: &Node) -> Result<()> {
+    pub(super) fn throw_away(&self, node: &Node) -> Result<()> {
         self.make_safe(node)?;
         let region = node.lock().region;
         if let Some(region) = region {
@@ -309,19 +269,8 @@ impl Shared {
         }
     }
 
-    /// Has data transferred on behalf of the caller from here on.
-    fn act_for(&self, call: &Call<'_>, user: &mut Option<Arc<User>>) {
-        let is_same = |user: &Arc<User>| user.credentials == *call.credentials;
-        if !user.as_ref().is_some_and(is_same) {
-            *user = Some(Arc::new(User {
-                credentials: *call.credentials,
-                encoded: self.calls.credential(call.credentials),
-            }));
-        }
-    }
-
     /// Holds a file's data shared, with a region for `length` bytes.
-    fn hold<'a>(
+    pub(super) fn hold<'a>(
         &self,
         call: &Call<'_>,
         node: &'a Arc<Node>,

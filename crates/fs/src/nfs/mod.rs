@@ -13,8 +13,8 @@
 //! **What programs may rely on.** What was written and closed is seen by who opens the file later,
 //! on any client (close-to-open). What was written and not committed survives a restart of the
 //! server, as the cache keeps it until it is committed, and not one of this program. Errors of
-//! writes are told once, to the next write, commit or close of the file. A file that is removed
-//! while it is open here stays until it is closed (`silly.rs`).
+//! writes are told once, to the next write, commit or close by the user that wrote (`writers.rs`).
+//! A file that is removed while it is open here stays until it is closed (`silly.rs`).
 //!
 //! **What they may not.** There are no locks. Two clients that write to one file at the same time
 //! see what each wrote, byte by byte, and in no order. Attributes of a file with unwritten data are
@@ -22,7 +22,7 @@
 //! directory's attributes are asked for again, within a minute at most.
 //!
 //! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`,
-//! `length.rs`; `node.rs`; `remote/`; `data.rs`, `opening.rs`.
+//! `length.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
 
 mod age;
 mod calls;
@@ -54,6 +54,7 @@ mod testing;
 mod unlink;
 mod url;
 mod wcc;
+mod writers;
 
 use std::sync::Arc;
 

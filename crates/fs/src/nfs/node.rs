@@ -21,7 +21,8 @@ use super::pages::Listing;
 use super::regions::Region;
 use super::silly::Silly;
 use super::wcc::{Consistency, Verdict, newness};
-use crate::{Access, Attributes, Credentials, Error, FileId, Timestamp, WccAttributes};
+use super::writers::Failures;
+use crate::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
 
 /// Longest target of a symbolic link that is remembered, in bytes.
 const LINK_BYTES_MAX: usize = 256;
@@ -126,10 +127,10 @@ pub(super) struct State {
     pub(super) unexpected_ends: u64,
     pub(super) region: Option<Region>,
     pub(super) uncommitted: Option<Uncommitted>,
-    /// An error of a write that nobody was told of.
-    pub(super) failure: Option<Error>,
-    /// On whose behalf data is read and written.
+    pub(super) failures: Failures,
+    /// On whose behalf data is read.
     pub(super) reader: Option<Arc<User>>,
+    /// On whose behalf all of it was written that may not be safe at the server.
     pub(super) writer: Option<Arc<User>>,
     access: Vec<Granted>,
     /// As a symbolic link: its target, and its time of change when that was asked for.
@@ -176,7 +177,7 @@ impl Node {
                 unexpected_ends: 0,
                 region: None,
                 uncommitted: None,
-                failure: None,
+                failures: Failures::default(),
                 reader: None,
                 writer: None,
                 access: Vec::new(),

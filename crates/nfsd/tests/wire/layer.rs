@@ -17,6 +17,8 @@ pub(crate) struct Event<'a> {
     /// The first object named.
     pub(crate) id: FileId,
     pub(crate) may_block: bool,
+    /// For whom.
+    pub(crate) uid: u32,
     pub(crate) offset: u64,
     pub(crate) count: usize,
     pub(crate) name: &'a [u8],
@@ -83,6 +85,7 @@ impl<H: Hook> Layer<H> {
             operation,
             id: *id,
             may_block: call.may_block,
+            uid: call.credentials.uid,
             offset: 0,
             count: 0,
             name,
@@ -101,6 +104,7 @@ impl<H: Hook> Layer<H> {
             operation,
             id: *id,
             may_block: call.may_block,
+            uid: call.credentials.uid,
             offset,
             count,
             name: b"",
@@ -173,6 +177,7 @@ impl<H: Hook> FileSystem for Layer<H> {
             operation: "write",
             id: *id,
             may_block: call.may_block,
+            uid: call.credentials.uid,
             offset,
             count: data.len(),
             name: b"",

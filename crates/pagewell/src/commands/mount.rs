@@ -75,7 +75,8 @@ pub(crate) struct MountArguments {
     )]
     threads: u32,
     /// Let the kernel keep what is written, and send it late: fewer and larger writes, which
-    /// nobody but this machine sees before they are sent
+    /// nobody but this machine sees before they are sent. Whole pages are sent: what other clients
+    /// wrote to the same pages meanwhile is lost
     #[arg(long)]
     kernel_write_back: bool,
     /// Do not let the kernel read and write files of a directory by itself

@@ -16,8 +16,8 @@
 //!
 //! **Errors.** A write that the server refuses for good will not be taken next time either. Keeping
 //! it dirty would stop all other files of the mount in the end, so it counts as done; the error is
-//! kept with the file for the next who writes, commits or closes, and the file is thrown out of the
-//! cache when it is told, so that nobody reads what the server does not have.
+//! kept with the file for the user that wrote (`writers.rs`), and the file is thrown out of the
+//! cache when one writes, commits or closes, so that nobody reads what the server does not have.
 //!
 //! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
 //! one that somebody waits for.
@@ -40,7 +40,7 @@ use super::files::Files;
 use super::later::Later;
 use super::node::Node;
 use super::regions::SPACE_BYTES;
-use crate::Error;
+use crate::{Credentials, Error};
 use pagewell_sunrpc::nfs3::Status;
 
 /// Requests worked on at a time.
@@ -123,7 +123,9 @@ impl Remote {
             return;
         }
         self.losses.fetch_add(1, Ordering::AcqRel);
-        state.failure.get_or_insert(error);
+        let writer = state.writer.as_ref();
+        let user = writer.map_or_else(Credentials::root, |writer| writer.credentials);
+        state.failures.note(user, error);
         state.doubt();
         drop(state);
         self.files.note_failed(node);

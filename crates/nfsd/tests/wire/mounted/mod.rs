@@ -9,6 +9,7 @@ mod model;
 mod names;
 mod two;
 mod untold;
+mod users;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,0 +1,125 @@
+//! Users that write to one file.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pagewell_fs::{Call, Credentials, Error, FileId, FileSystem, Result, SetAttributes, Stability};
+use pagewell_nfsd::Server;
+use pagewell_sunrpc::nfs3::Procedure;
+
+use super::{BOTH, Mount, pattern};
+use crate::fixture::{export, ram, serve};
+use crate::layer::{Event, Hook, Layer};
+
+/// Notes who writes, and refuses one of them.
+#[derive(Default)]
+struct Watches {
+    writes: Mutex<Vec<(u32, u64, usize)>>,
+    refused: AtomicU32,
+}
+
+impl Hook for Watches {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if !event.may_block {
+            return Err(Error::WouldBlock);
+        }
+        match event.operation {
+            "write" if event.uid == self.refused.load(Ordering::Acquire) => {
+                return Err(Error::QuotaExceeded);
+            }
+            "write" => {
+                let write = (event.uid, event.offset, event.count);
+                self.writes.lock().unwrap().push(write);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+const ALICE: u32 = 1001;
+const BOB: u32 = 1002;
+
+/// A server, its hook, a mount, and a file that all may write to.
+fn shared_file() -> (Server, Arc<Watches>, Mount, FileId) {
+    let (layer, hook) = Layer::new(ram(), Watches::default());
+    hook.refused.store(u32::MAX, Ordering::Release);
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    let id = mount.create("shared");
+    let request = SetAttributes {
+        mode: Some(0o666),
+        ..Default::default()
+    };
+    let set = mount
+        .filesystem
+        .set_attributes(&mount.call(), &id, &request, None);
+    set.unwrap();
+    (server, hook, mount, id)
+}
+
+fn as_user<R>(uid: u32, act: impl FnOnce(&Call<'_>) -> R) -> R {
+    let credentials = Credentials::new(uid, uid, &[]);
+    act(&Call {
+        credentials: &credentials,
+        may_block: true,
+    })
+}
+
+fn write(mount: &Mount, uid: u32, id: &FileId, offset: u64, data: &[u8]) -> Result<()> {
+    as_user(uid, |call| {
+        let stability = Stability::Unstable;
+        let written = mount.filesystem.write(call, id, offset, data, stability);
+        written.map(drop)
+    })
+}
+
+fn close(mount: &Mount, uid: u32, id: &FileId) -> Result<()> {
+    as_user(uid, |call| mount.filesystem.close(call, id))
+}
+
+#[test]
+fn data_is_written_as_the_user_that_wrote_it() {
+    let (server, hook, mount, id) = shared_file();
+    let bytes = pattern(40_000, 1);
+    for (number, piece) in bytes.chunks(5000).enumerate() {
+        let uid = if number % 4 < 2 { ALICE } else { BOB };
+        write(&mount, uid, &id, number as u64 * 5000, piece).unwrap();
+    }
+    close(&mount, BOB, &id).unwrap();
+    let mut owners = vec![0; bytes.len()];
+    for (uid, offset, count) in &*hook.writes.lock().unwrap() {
+        let at = usize::try_from(*offset).unwrap();
+        owners[at..at + count].fill(*uid);
+    }
+    for (at, uid) in owners.iter().enumerate() {
+        let expected = if at / 5000 % 4 < 2 { ALICE } else { BOB };
+        assert_eq!(*uid, expected, "byte {at}");
+    }
+    assert_eq!(mount.calls(Procedure::Write), 4, "one for each turn");
+    assert!(Mount::new(&server, "").read(&id).unwrap() == bytes);
+}
+
+#[test]
+fn who_lost_bytes_is_told_and_nobody_else() {
+    let (_server, hook, mount, id) = shared_file();
+    let opened = [ALICE, BOB]
+        .map(|uid| as_user(uid, |call| mount.filesystem.open(call, &id, BOTH)).unwrap());
+    write(&mount, BOB, &id, 0, b"........").unwrap();
+    close(&mount, BOB, &id).unwrap();
+    hook.refused.store(ALICE, Ordering::Release);
+    write(&mount, ALICE, &id, 0, b"alice").unwrap();
+    write(&mount, BOB, &id, 5, b"bob").unwrap();
+    assert_eq!(close(&mount, BOB, &id), Ok(()));
+    assert_eq!(mount.read(&id).unwrap(), b".....bob", "what the server has");
+    assert_eq!(close(&mount, ALICE, &id), Err(Error::QuotaExceeded));
+    assert_eq!(close(&mount, ALICE, &id), Ok(()), "told once");
+    // A program that has become another user since, and is the last.
+    write(&mount, ALICE, &id, 0, b"alice").unwrap();
+    let [alice, bob] = opened;
+    drop(alice);
+    assert_eq!(close(&mount, BOB, &id), Err(Error::QuotaExceeded));
+    assert_eq!(close(&mount, BOB, &id), Ok(()));
+    drop(bob);
+    assert_eq!(mount.read(&id).unwrap(), b".....bob");
+}
