@@ -100,6 +100,19 @@ impl CachedDevice {
     /// device. Reads that begin afterwards see it; one that runs at the same time may see any mix
     /// of old and new. What is lent already does not change.
     pub fn write_at(&self, offset: u64, source: &[u8], mode: WriteMode) -> Result<()> {
+        self.write_counting(offset, source, mode, &mut 0)
+    }
+
+    /// [`Self::write_at`], and tells how many bytes were `changed`, counted from the first. That is
+    /// true of a write that fails, too, and of one that would have to wait in its middle.
+    pub fn write_counting(
+        &self,
+        offset: u64,
+        source: &[u8],
+        mode: WriteMode,
+        changed: &mut usize,
+    ) -> Result<()> {
+        *changed = 0;
         self.object.check(offset, source.len())?;
         if source.is_empty() {
             return Ok(());
@@ -135,6 +148,7 @@ impl CachedDevice {
                 }
             }
             done += count;
+            *changed = done;
         }
         CACHE_WRITES.add(1);
         CACHE_WRITTEN_BYTES.add(source.len() as u64);

@@ -130,11 +130,16 @@ impl Bytes {
         Ok(Some(slices))
     }
 
-    /// Puts `data` into memory. On failure any part of it may be there.
-    pub(crate) fn write(&self, position: u64, data: &[u8], may_block: bool) -> Result<()> {
-        let written = self
-            .device
-            .write_at(position, data, WriteMode { may_block });
+    /// Puts `data` into memory. On failure its first `changed` bytes are there.
+    pub(crate) fn write(
+        &self,
+        position: u64,
+        data: &[u8],
+        may_block: bool,
+        changed: &mut usize,
+    ) -> Result<()> {
+        let mode = WriteMode { may_block };
+        let written = self.device.write_counting(position, data, mode, changed);
         written.map_err(|error| self.error(error))
     }
 

@@ -86,8 +86,9 @@ impl ImageFileSystem {
         if stability > Stability::Unstable && !call.may_block {
             return Err(Error::WouldBlock);
         }
-        let written = self.bytes.write(offset, data, call.may_block);
-        if written == Err(Error::WouldBlock) {
+        let mut changed = 0;
+        let written = self.bytes.write(offset, data, call.may_block, &mut changed);
+        if written == Err(Error::WouldBlock) && changed == 0 {
             return Err(Error::WouldBlock);
         }
         let written = written.and_then(|()| match stability {
@@ -96,7 +97,8 @@ impl ImageFileSystem {
                 self.bytes.commit(offset, data.len() as u64)
             }
         });
-        // A write that failed may have changed some bytes.
+        // One that failed may have changed some bytes. So may one that would have to wait, and it
+        // is never made again when its connection ends.
         let change = changes.wrote(begun, |times| self.file_at(times));
         written?;
         Ok(Written {

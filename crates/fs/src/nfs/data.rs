@@ -112,16 +112,21 @@ impl Shared {
             let length = end.max(node.lock().length.get());
             let (_held, region) = self.hold_to_write(call, &node, length)?;
             let position = region.start() + offset;
-            let mut written = self.device.write_at(position, data, WriteMode::TRY);
+            let mut changed = 0;
+            let device = &self.device;
+            let mut written = device.write_counting(position, data, WriteMode::TRY, &mut changed);
             if call.may_block && matches!(written, Err(CacheError::WouldBlock)) {
                 names::CLIENT_WRITE_MISSES.add(1);
-                written = self.device.write_at(position, data, WriteMode::WAIT);
+                written = device.write_at(position, data, WriteMode::WAIT);
             } else {
                 names::CLIENT_WRITE_HITS.add(u64::from(written.is_ok()));
             }
             if !matches!(written, Err(CacheError::WouldBlock)) {
                 // A write that failed may have changed some bytes.
                 node.lock().length.wrote(end);
+            } else if changed > 0 {
+                // It may never be made again.
+                node.lock().length.wrote(offset + changed as u64);
             }
             written.map_err(|error| self.error(&error))?;
         }
