@@ -4,14 +4,14 @@
 
 mod iso_support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use iso_support::{Manifest, WHOLE, cache, check_parents, display, list, local, tool, walk};
+use iso_support::{Manifest, WHOLE, cache, check_parents, display, local, tool, walk};
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions, Names, TreeKind};
 use pagewell_fs::{FileSystem, FileType};
 
@@ -112,14 +112,8 @@ fn make_image(program: &str, options: &[&str], source: &Path, image: &Path) -> O
     tool(program, &arguments)
 }
 
-const EVERYTHING: IsoOptions = IsoOptions {
-    names: Names::Best,
-    set_id: true,
-    devices: true,
-};
-
 fn check_posix(image: &Path, source: &Path) -> Manifest {
-    let fs = IsoFileSystem::open_with(image, cache(), EVERYTHING).unwrap();
+    let fs = IsoFileSystem::open(image, cache()).unwrap();
     assert_eq!(fs.tree_kind(), TreeKind::RockRidge);
     let ours = walk(&fs, WHOLE);
     check_parents(&fs, &ours);
@@ -159,20 +153,6 @@ fn check_posix(image: &Path, source: &Path) -> Manifest {
     ours
 }
 
-fn check_set_id_and_devices_are_off_by_default(image: &Path) {
-    let fs = IsoFileSystem::open(image, cache()).unwrap();
-    let found: BTreeMap<Vec<u8>, _> = list(&fs, &fs.root(), 10)
-        .unwrap()
-        .into_iter()
-        .map(|(name, _, entry)| (name, entry.unwrap().attributes))
-        .collect();
-    assert_eq!(found[&b"one"[..]].mode, 0o751);
-    if let Some(null) = found.get(&b"null"[..]) {
-        assert_eq!(null.file_type, FileType::CharacterDevice);
-        assert_eq!(null.device, (0, 0));
-    }
-}
-
 #[test]
 fn genisoimage_rock_ridge_and_joliet() {
     let work = tempfile::tempdir().unwrap();
@@ -198,7 +178,6 @@ fn genisoimage_rock_ridge_and_joliet() {
     };
     // Without serial numbers in the image nothing says that two records are one object.
     let _ = same("large", "another name of large");
-    check_set_id_and_devices_are_off_by_default(&image);
     check_joliet(&image, &source);
 }
 
@@ -206,7 +185,6 @@ fn genisoimage_rock_ridge_and_joliet() {
 fn check_joliet(image: &Path, source: &Path) {
     let options = IsoOptions {
         names: Names::Only(TreeKind::Joliet),
-        ..IsoOptions::default()
     };
     let fs = IsoFileSystem::open_with(image, cache(), options).unwrap();
     let ours = walk(&fs, WHOLE);
@@ -269,7 +247,6 @@ fn xorriso_rock_ridge_and_joliet_and_hard_links() {
         ours.len() - 2,
         "all other objects have their own number"
     );
-    check_set_id_and_devices_are_off_by_default(&image);
 }
 
 #[test]

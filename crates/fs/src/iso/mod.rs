@@ -68,11 +68,6 @@ pub enum Names {
 pub struct IsoOptions {
     /// Which names are served.
     pub names: Names,
-    /// Show set-user-id and set-group-id bits; without it they are cleared, as an image is made
-    /// by whoever likes.
-    pub set_id: bool,
-    /// Show the numbers of devices; without it they are 0, so that the nodes open nothing.
-    pub devices: bool,
 }
 
 /// What a device holds, as far as this reader can tell.

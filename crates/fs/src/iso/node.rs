@@ -273,24 +273,15 @@ impl Recorded {
     }
 }
 
-/// What of POSIX is shown.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shown {
-    /// Set-user-id and set-group-id bits.
-    pub(super) set_id: bool,
-    /// Device numbers.
-    pub(super) devices: bool,
-}
-
-/// Attributes of an object from its record.
+/// Attributes of an object from its record: all that Rock Ridge says, set-id bits and numbers of
+/// devices, too. Whether those mean anything is for whoever mounts the image to say (`nosuid`,
+/// `nodev`).
 pub(super) fn attributes(
     volume: &Volume,
     record: &Record,
     rock_ridge: Option<&RockRidge>,
-    shown: Shown,
     (file_id, size): (u64, u64),
 ) -> Attributes {
-    const SET_ID_BITS: u32 = 0o6000;
     let posix = rock_ridge.and_then(|found| found.posix);
     let file_type = file_type(record.is_directory(), posix.map(|posix| posix.mode));
     let default_mode = if file_type.is_directory() {
@@ -313,18 +304,14 @@ pub(super) fn attributes(
     let modified = times.modified.unwrap_or(recorded);
     Attributes {
         file_type,
-        mode: if shown.set_id {
-            mode
-        } else {
-            mode & !SET_ID_BITS
-        },
+        mode,
         link_count: posix.map_or(1, |posix| posix.links.max(1)),
         uid: posix.map_or(0, |posix| posix.uid),
         gid: posix.map_or(0, |posix| posix.gid),
         size,
         used: size.next_multiple_of(u64::from(volume.block_bytes)),
         device: match device {
-            Some(halves) if is_device && shown.devices => device_number(halves),
+            Some(halves) if is_device => device_number(halves),
             _ => (0, 0),
         },
         filesystem_id: volume.identity,

@@ -14,7 +14,6 @@ use pagewell_device::Device;
 
 use super::descriptor::{Content, Descriptors, examine, has_udf_anchor};
 use super::file_id::Object;
-use super::node::Shown;
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
 use super::susp::Continuation;
@@ -62,10 +61,6 @@ pub(super) fn open(
 }
 
 fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Result<Tree, String> {
-    let shown = Shown {
-        set_id: options.set_id,
-        devices: options.devices,
-    };
     let volume = || Volume {
         bytes: bytes.clone(),
         length_bytes: bytes.length_bytes(),
@@ -91,7 +86,7 @@ fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Resu
     let mut empty = None;
     let mut reason = None;
     for (kind, root, skips) in candidates {
-        let tree = Tree::new(volume(), kind, root, skips, shown);
+        let tree = Tree::new(volume(), kind, root, skips);
         match tree.directory(tree.root, true) {
             Ok(directory) if directory.items().is_empty() => empty = empty.or(Some(tree)),
             Ok(_) => return Ok(tree),

@@ -28,7 +28,7 @@ use super::file_id::{Object, decode, encode};
 use super::group::{Found, Group};
 use super::joliet;
 use super::names::{Name, plain, rock_ridge};
-use super::node::{ObjectReader, Recorded, RecordedKind, Shown};
+use super::node::{ObjectReader, Recorded, RecordedKind};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
@@ -80,7 +80,6 @@ pub(super) struct Tree {
     /// Its length as the descriptor has it.
     root_length: u32,
     skips: Option<Skips>,
-    shown: Shown,
     groups: Cache<Object, Group>,
     directories: Cache<u64, Directory>,
     /// Held while a large directory is parsed.
@@ -89,19 +88,12 @@ pub(super) struct Tree {
 
 impl Tree {
     /// The tree below the root directory `root`. `skips` makes it a Rock Ridge tree.
-    pub(super) fn new(
-        volume: Volume,
-        kind: TreeKind,
-        root: &Record,
-        skips: Option<Skips>,
-        shown: Shown,
-    ) -> Self {
+    pub(super) fn new(volume: Volume, kind: TreeKind, root: &Record, skips: Option<Skips>) -> Self {
         Self {
             kind,
             root: root.data_position(&volume),
             root_length: root.data_length(&volume),
             skips,
-            shown,
             groups: Cache::new(
                 NODE_CACHE_BYTES,
                 NODE_CACHE_SHARDS,

@@ -126,13 +126,7 @@ impl Tree {
             self.root_length
         };
         let found = self.own_rock_ridge(&own, is_root, &mut reader)?;
-        let mut shape = attributes(
-            volume,
-            &own,
-            found.as_ref(),
-            self.shown,
-            (position, u64::from(length)),
-        );
+        let mut shape = attributes(volume, &own, found.as_ref(), (position, u64::from(length)));
         shape.file_type = FileType::Directory;
         shape.size = u64::from(length);
         let parent = match reader.cursor.next()? {
@@ -198,7 +192,6 @@ impl Tree {
             &self.volume,
             &recorded.record,
             found,
-            self.shown,
             (file_id, recorded.size()),
         );
         let target = found

@@ -108,11 +108,7 @@ fn open(bytes: Vec<u8>, length_bytes: u64) -> (Arc<Zeros>, Tree) {
     };
     let root = Record::parse(&record("\0", (ROOT, 2048), DIRECTORY, &[])).unwrap();
     let skips = Skips { root: 0, others: 0 };
-    let shown = Shown {
-        set_id: false,
-        devices: false,
-    };
-    let tree = Tree::new(volume, TreeKind::RockRidge, &root, Some(skips), shown);
+    let tree = Tree::new(volume, TreeKind::RockRidge, &root, Some(skips));
     (device, tree)
 }
 
