@@ -104,7 +104,7 @@ pub use cache::Cache;
 pub use cached::{CachedDevice, ReadMode};
 pub use error::{CreateError, Error, Result, SizeError};
 pub use lent::{LentPage, PinnedPage};
-pub use memory::memory_bytes;
+pub use memory::{memory_available_bytes, memory_bytes};
 pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
 pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
 pub use write::WriteMode;

@@ -19,6 +19,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 const GROUPS: &str = "/proc/self/cgroup";
+const INFORMATION: &str = "/proc/meminfo";
 const UNIFIED: &str = "/sys/fs/cgroup";
 const MEMORY: &str = "/sys/fs/cgroup/memory";
 /// Longest list of groups, in bytes.
@@ -39,6 +40,23 @@ pub fn memory_bytes() -> u64 {
     let machine = if bytes == 0 { u64::MAX } else { bytes };
     let groups = read(Path::new(GROUPS), GROUPS_BYTES_MAX).unwrap_or_default();
     least(machine, &groups, |path| read(path, LIMIT_BYTES_MAX))
+}
+
+/// The memory that programs can still have without any of them being pushed out, in bytes;
+/// [`u64::MAX`] when it cannot be told. Caches that take a part of it never have all of a machine
+/// together, however many there are.
+#[must_use]
+pub fn memory_available_bytes() -> u64 {
+    let text = read(Path::new(INFORMATION), GROUPS_BYTES_MAX).unwrap_or_default();
+    available(&text).unwrap_or(u64::MAX)
+}
+
+/// The line `MemAvailable:  123 kB`.
+fn available(information: &str) -> Option<u64> {
+    let mut lines = information.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kibibytes.checked_mul(1024)
 }
 
 /// The beginning of a file.
@@ -180,6 +198,23 @@ mod tests {
         );
         let long = format!("0::/{}", "a/".repeat(1 << 20));
         assert_eq!(limit_files(&long).len(), 2);
+    }
+
+    #[test]
+    fn what_is_available_is_told_by_the_system() {
+        let text = "MemTotal:  24 kB\nMemFree: 1 kB\nMemAvailable:   12345 kB\nBuffers: 7 kB\n";
+        assert_eq!(available(text), Some(12345 << 10));
+        for odd in [
+            "",
+            "MemAvailable:",
+            "MemAvailable: x kB",
+            "MemAvailable: 7",
+            "Mem: 1 kB",
+        ] {
+            assert_eq!(available(odd), None, "{odd}");
+        }
+        assert_eq!(available("MemAvailable: 18446744073709551615 kB"), None);
+        assert!(memory_available_bytes() > 0);
     }
 
     #[test]

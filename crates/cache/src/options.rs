@@ -10,7 +10,7 @@ use pagewell_policy::writeback::settings::DEVICE_TIME_MAX;
 use rustix::io::Errno;
 
 use crate::error::{CreateError, SizeError};
-use crate::memory::memory_bytes;
+use crate::memory::{memory_available_bytes, memory_bytes};
 use crate::{BYTES_MIN, PAGE_BYTES};
 
 /// Which rule guesses what will be read.
@@ -94,8 +94,8 @@ const REMOTE_BYTES_MAX: u64 = 16 << 30;
 /// A call costs a server nearly the same for a page and for one block of it. So what would take
 /// longest half full takes a small part of that when it has gathered, if it may.
 const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
-/// What it has from the beginning.
-const REMOTE_POPULATE_BYTES: u64 = 256 << 20;
+/// At most one part of so many of what other programs leave.
+const AVAILABLE_SHARE: u64 = 4;
 /// Large enough for the rate of any device at depth, small enough that a reader who joins a
 /// request does not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -130,19 +130,28 @@ impl CacheOptions {
     /// system's own page cache, which would take all of it, and a gigabyte that is written in
     /// random order on a machine of 24 is to be gathered before it goes. Half of it may be dirty,
     /// as far as other devices leave that, and for longer than on a device; memory is taken as it
-    /// is used, but for the first part.
+    /// is used.
     #[must_use]
     pub fn remote(size_bytes: Option<u64>) -> Self {
-        let usual = || (memory_bytes() / REMOTE_SHARE).clamp(BYTES_MIN, REMOTE_BYTES_MAX);
+        let usual = || Self::usual_bytes(REMOTE_BYTES_MAX, REMOTE_SHARE);
         let size_bytes_min = size_bytes.is_none().then_some(BYTES_MIN);
         let size_bytes = size_bytes.unwrap_or_else(usual);
         Self {
             size_bytes_min,
-            populate_bytes: REMOTE_POPULATE_BYTES,
             dirty_bytes_max: Some(size_bytes / 2),
             dirty_time_max: REMOTE_TIME_MAX,
             ..Self::new(size_bytes)
         }
+    }
+
+    /// The size of a cache that nobody asked for: `most`, but at most one part of `share` of [the
+    /// memory](crate::memory_bytes), and a part of [what is left](crate::memory_available_bytes).
+    #[must_use]
+    pub fn usual_bytes(most: u64, share: u64) -> u64 {
+        let left = memory_available_bytes() / AVAILABLE_SHARE;
+        most.min(memory_bytes() / share.max(1))
+            .min(left)
+            .max(BYTES_MIN)
     }
 
     /// Everything off: requests of 2 KiB, one at a time and as they come, as HSFS made them.

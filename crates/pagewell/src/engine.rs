@@ -7,7 +7,7 @@ use std::cell::{OnceCell, RefCell};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, ReadAheadRule, WriteRule, memory_bytes};
+use pagewell_cache::{Cache, CacheOptions, ReadAheadRule, WriteRule};
 use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
@@ -25,9 +25,10 @@ const MEMORY_SHARE: u64 = 8;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options for images")]
 pub(crate) struct EngineArguments {
-    /// Memory of the page cache that all images share: 4m or more; takes k, m or g
-    /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory; 1/6
-    /// of it for mounts of nfs://]
+    /// Memory of the page cache that all images share, taken as it is used: 4m or more; takes k, m
+    /// or g
+    /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory, 1/6
+    /// of it for mounts of nfs://, and 1/4 of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     cache: Option<u64>,
     /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as
@@ -97,11 +98,8 @@ pub(crate) struct Engine {
 impl EngineArguments {
     /// The settings of the cache; `default_bytes` is its size when none was asked for.
     fn options(&self, default_bytes: u64) -> CacheOptions {
-        let size_bytes = self.cache.unwrap_or_else(|| {
-            default_bytes
-                .min(memory_bytes() / MEMORY_SHARE)
-                .max(BYTES_MIN)
-        });
+        let usual = || CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE);
+        let size_bytes = self.cache.unwrap_or_else(usual);
         self.switched(CacheOptions::new(size_bytes))
     }
 
@@ -131,12 +129,7 @@ impl Engine {
     /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
     /// numbers.
     pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        let options = CacheOptions {
-            // It will use all of it, and is to find out at the start when it is not there.
-            populate_bytes: u64::MAX,
-            ..arguments.options(SERVER_CACHE_BYTES)
-        };
-        Self::with(arguments, options)
+        Self::with(arguments, arguments.options(SERVER_CACHE_BYTES))
     }
 
     /// The same for a command that ends by itself.

@@ -45,6 +45,16 @@ list_long() { [ "$(ls -l "$MOUNT/directory-$1" | grep -c '^-')" = "$NAMES" ]; }
 list_names() { [ "$(ls -f "$MOUNT/directory-$1" | wc -l)" = $((NAMES + 2)) ]; }
 write_file() { dd if=/dev/zero of="$MOUNT/new-$1" bs=1M count=24 status=none; }
 
+# A small image takes little, however large the cache might become.
+make_tree "$SCRATCH/tree" 300
+make_iso "$SCRATCH/small.iso" "$SCRATCH/tree"
+mounted "$SCRATCH/small.iso"
+find "$MOUNT" -type f -exec cat {} + >"$SCRATCH/read"
+small=$(awk '/^VmHWM:/ { print int($2 / 1024) }' "/proc/$MOUNTER/status")
+echo "a small image: $small MiB resident at most"
+[ "$small" -le 40 ] || fail "a small image: $small MiB"
+unmounted
+
 mkdir "$SCRATCH/served"
 for number in $(seq "$FILES"); do truncate -s "${FILE_MEBIBYTES}M" "$SCRATCH/served/file-$number"; done
 truncate -s "$((FILES * FILE_MEBIBYTES))M" "$SCRATCH/image"
