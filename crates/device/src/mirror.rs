@@ -42,6 +42,8 @@ mod keeper;
 #[cfg(test)]
 mod power;
 mod record;
+#[cfg(test)]
+mod replaced;
 mod resync;
 #[cfg(test)]
 mod world;
@@ -123,6 +125,9 @@ impl Mirror {
     /// possible to store those of halves that are good: they are stored once more, unchanged.
     /// Without a record all halves are
     /// taken for equal. Writes to a mirror that was not opened for writing fail (`EROFS`).
+    ///
+    /// For a half that is missing (it has no [`MirrorRecord::binding`]) any device stands in that
+    /// has the length of the others: it is not used. It is left behind before the first write.
     pub fn open(
         name: &str,
         children: Vec<Arc<dyn Device>>,
@@ -132,6 +137,7 @@ impl Mirror {
         let mut shared = build(name, children)?;
         let halves: Vec<(&str, u64)> = shared.halves.iter().map(Half::told).collect();
         let assessment = Assessment::of(&*record, &halves)?;
+        assessment.check_readable()?;
         if writable && assessment.is_unknown() {
             return Err(Refusal::NeverCompared.into());
         }
@@ -139,25 +145,11 @@ impl Mirror {
             half.failed.store(!condition.is_good(), Ordering::Release);
         }
         MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
-        shared.keeping = Keeping::ReadOnly;
-        if writable {
-            let standings: Vec<Standing> = assessment.standings.iter().flatten().copied().collect();
-            let mut recorded = 0;
-            for (half, standing) in standings.iter().enumerate() {
-                if assessment
-                    .conditions
-                    .get(half)
-                    .is_some_and(|one| one.is_good())
-                {
-                    record.store(half, standing)?;
-                }
-                let is_newest = standing.generation == assessment.generation
-                    && standing.state != HalfState::Resynchronising;
-                recorded |= u64::from(is_newest) << half;
-            }
-            let keeper = Keeper::new(record, standings, assessment.generation, recorded);
-            shared.keeping = Keeping::Record(Box::new(keeper));
-        }
+        shared.keeping = if writable {
+            Keeping::Record(Box::new(keeper_of(record, &assessment)?))
+        } else {
+            Keeping::ReadOnly
+        };
         let shared = Arc::new(shared);
         Ok((Self { shared }, assessment))
     }
@@ -175,6 +167,32 @@ impl Drop for Mirror {
             keeper.join();
         }
     }
+}
+
+/// For a mirror that is to be written to; stores the standings of halves that are good once more.
+fn keeper_of(
+    record: Arc<dyn MirrorRecord>,
+    assessment: &Assessment,
+) -> Result<Keeper, RecordError> {
+    let any = assessment.standings.iter().flatten().next().copied();
+    let (mut standings, mut recorded) = (Vec::new(), 0);
+    let all = assessment.standings.iter().zip(&assessment.conditions);
+    for (half, (standing, condition)) in all.enumerate() {
+        // One that is missing may think what it likes.
+        let is_newest = standing.is_none_or(|one| {
+            one.generation == assessment.generation && one.state != HalfState::Resynchronising
+        });
+        recorded |= u64::from(is_newest) << half;
+        if let Some(standing) = standing
+            && condition.is_good()
+        {
+            record.store(half, standing)?;
+        }
+        // That of a half that is missing is never stored.
+        standings.extend(standing.or(any));
+    }
+    let generation = assessment.generation;
+    Ok(Keeper::new(record, standings, generation, recorded))
 }
 
 /// Puts halves together, all of them in service, and keeps nothing about them.

@@ -12,7 +12,7 @@ use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
 use crate::size;
-use crate::storage::{self, Storage};
+use crate::storage::{self, Storage, Want};
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
 const SERVER_CACHE_BYTES: u64 = 256 << 20;
@@ -53,6 +53,9 @@ pub(crate) struct EngineArguments {
     /// All five: what reading was like without the engine, to measure against
     #[arg(long)]
     baseline: bool,
+    /// Write to mirrors of which a half is missing; that half is then out of date when it returns
+    #[arg(long)]
+    write_degraded: bool,
     /// When what is written goes to the device; all but the first are for measuring
     #[arg(long, value_enum, value_name = "RULE", default_value_t = WriteRuleArgument::Delayed)]
     write_rule: WriteRuleArgument,
@@ -91,6 +94,7 @@ impl From<WriteRuleArgument> for WriteRule {
 pub(crate) struct Engine {
     options: CacheOptions,
     device_model: Option<Parameters>,
+    write_degraded: bool,
     cache: OnceCell<Cache>,
     notes: RefCell<Vec<String>>,
 }
@@ -158,6 +162,7 @@ impl Engine {
         Ok(Self {
             options,
             device_model: arguments.device_model.clone(),
+            write_degraded: arguments.write_degraded,
             cache: OnceCell::new(),
             notes: RefCell::new(Vec::new()),
         })
@@ -179,7 +184,12 @@ impl Engine {
         storage: &Storage,
         writable: bool,
     ) -> anyhow::Result<storage::Opened> {
-        let mut opened = storage.open(writable)?;
+        let want = match (writable, self.write_degraded) {
+            (false, _) => Want::Read,
+            (true, false) => Want::Write,
+            (true, true) => Want::WriteDegraded,
+        };
+        let mut opened = storage.open(want)?;
         let mut notes = self.notes.borrow_mut();
         notes.append(&mut opened.notes);
         if let Some(reason) = opened.read_only.as_ref().filter(|_| writable) {

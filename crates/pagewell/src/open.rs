@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
 use crate::source::{SUPPORTED, Source};
-use crate::storage::Storage;
+use crate::storage::{Storage, Want};
 
 /// What a source is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +204,7 @@ fn by_content(
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     // Without the simulated device: looking at it is not part of what is measured.
-    let looked_at = storage.open(false).with_context(|| shown.to_owned())?;
+    let looked_at = storage.open(Want::Read).with_context(|| shown.to_owned())?;
     match recognise_device(&*looked_at.device)? {
         SourceKind::Iso => iso(storage, engine),
         SourceKind::Unsupported(what) => Err(unsupported(shown, what)),

@@ -11,7 +11,10 @@
 //! `mirror:(stripe:64k:a,b),(stripe:64k:c,d)`. A path that begins with a parenthesis is written
 //! `./(path`.
 
+mod parts;
+
 use std::ffi::OsStr;
+use std::mem::take;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +33,8 @@ use crate::identity::FileIdentity;
 use crate::mirror;
 use crate::size;
 use crate::source::kind_of;
+
+pub(crate) use parts::Parts;
 
 /// Storage inside storage, at most so deep.
 const NESTING_MAX: usize = 4;
@@ -61,6 +66,23 @@ pub(crate) struct Opened {
     pub(crate) notes: Vec<String>,
     /// Why it cannot be written; `None` when it can.
     pub(crate) read_only: Option<String>,
+}
+
+/// What storage is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// To be read.
+    Read,
+    /// To be written, too, when every part allows it.
+    Write,
+    /// The same, also a mirror of which a half is missing.
+    WriteDegraded,
+}
+
+impl Want {
+    fn writes(self) -> bool {
+        self != Self::Read
+    }
 }
 
 /// What nobody asked to write.
@@ -115,25 +137,38 @@ impl Storage {
         }
     }
 
+    /// The last name of the first file in it.
+    fn name(&self) -> &[u8] {
+        match self {
+            Self::Path(path) => path.file_name().map_or(b"", OsStrExt::as_bytes),
+            Self::Ram(_) => b"ram.img",
+            Self::Stripe(..) => b"stripe.img",
+            Self::Mirror(halves) => halves.first().map_or(b"", Self::name),
+            Self::Model(_, inner) => inner.name(),
+        }
+    }
+
     /// Opens all of it; to be written, too, when that is asked for and every part allows it.
-    pub(crate) fn open(&self, writable: bool) -> anyhow::Result<Opened> {
-        self.open_unless(writable, &mut || mirror::why_not_alone(self))
+    pub(crate) fn open(&self, want: Want) -> anyhow::Result<Opened> {
+        self.open_unless(want, &mut || mirror::why_not_alone(self))
     }
 
     /// `why_not` says why this may only be read.
     fn open_unless(
         &self,
-        writable: bool,
+        want: Want,
         why_not: &mut dyn FnMut() -> Option<String>,
     ) -> anyhow::Result<Opened> {
-        if writable && let Some(reason) = why_not() {
+        if want.writes()
+            && let Some(reason) = why_not()
+        {
             return Ok(Opened {
                 read_only: Some(reason),
-                ..self.open_as(false)?
+                ..self.open_as(Want::Read)?
             });
         }
-        let opened = self.open_as(writable)?;
-        if !writable {
+        let opened = self.open_as(want)?;
+        if !want.writes() {
             return Ok(opened);
         }
         // The locks may have been waited for while their holder made a mirror of this.
@@ -144,23 +179,23 @@ impl Storage {
         drop(opened);
         Ok(Opened {
             read_only: Some(reason),
-            ..self.open_as(false)?
+            ..self.open_as(Want::Read)?
         })
     }
 
     /// The same, and also what is a half of a mirror is opened to be written.
-    pub(crate) fn open_as(&self, writable: bool) -> anyhow::Result<Opened> {
+    pub(crate) fn open_as(&self, want: Want) -> anyhow::Result<Opened> {
         match self {
-            Self::Path(path) => open_path(path, writable),
+            Self::Path(path) => open_path(path, want.writes()),
             Self::Ram(bytes) => Ok(Opened {
                 device: Arc::new(RamDevice::new(&format!("ram:{bytes}"), *bytes)),
                 origin: Origin::of_parts(b"ram.img", &[]),
                 files: Vec::new(),
                 notes: Vec::new(),
-                read_only: (!writable).then(|| NOT_ASKED.to_owned()),
+                read_only: (!want.writes()).then(|| NOT_ASKED.to_owned()),
             }),
             Self::Stripe(chunk_bytes, parts) => {
-                let parts = Parts::open(parts, writable)?;
+                let parts = Parts::open(parts, want)?;
                 let name = format!("stripe:{chunk_bytes}:{}", parts.names());
                 Ok(Opened {
                     device: Arc::new(Stripe::new(&name, parts.devices, *chunk_bytes)?),
@@ -171,25 +206,26 @@ impl Storage {
                 })
             }
             Self::Mirror(halves) => {
-                let parts = Parts::open(halves, writable)?;
+                let mut parts = Parts::open_halves(halves, want)?;
                 let name = format!("mirror:{}", parts.names());
-                let first = parts
-                    .origins
-                    .first()
-                    .map_or(&b"mirror.img"[..], Origin::name);
-                let origin = Origin::of_parts(first, &parts.origins);
-                let (device, refused) =
-                    mirror::open(&name, halves, parts.devices, parts.read_only.is_none())?;
+                let origin =
+                    Origin::of_parts(halves.first().map_or(b"", Self::name), &parts.origins);
+                let (files, notes) = (take(&mut parts.files), take(&mut parts.notes));
+                let mirror = mirror::open(&name, halves, parts, want)?;
                 Ok(Opened {
-                    origin,
-                    device,
-                    files: parts.files,
-                    notes: parts.notes,
-                    read_only: parts.read_only.or(refused),
+                    // The same one with a half and without it.
+                    origin: match mirror.identity {
+                        Some(identity) => origin.known_by(&identity),
+                        None => origin,
+                    },
+                    device: mirror.device,
+                    files,
+                    notes,
+                    read_only: mirror.read_only,
                 })
             }
             Self::Model(parameters, inner) => {
-                let inner = inner.open_as(writable)?;
+                let inner = inner.open_as(want)?;
                 Ok(Opened {
                     device: model(inner.device, Parameters::parse(parameters)?)?,
                     ..inner
@@ -267,35 +303,6 @@ fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<Str
 
 /// What the system says of files that may be read and not written.
 const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTBSY];
-
-#[derive(Default)]
-struct Parts {
-    devices: Vec<Arc<dyn Device>>,
-    origins: Vec<Origin>,
-    files: Vec<FileIdentity>,
-    notes: Vec<String>,
-    read_only: Option<String>,
-}
-
-impl Parts {
-    fn open(parts: &[Storage], writable: bool) -> anyhow::Result<Self> {
-        let mut all = Self::default();
-        for part in parts {
-            let opened = part.open_as(writable)?;
-            all.devices.push(opened.device);
-            all.origins.push(opened.origin);
-            all.files.extend(opened.files);
-            all.notes.extend(opened.notes);
-            all.read_only = all.read_only.or(opened.read_only);
-        }
-        Ok(all)
-    }
-
-    fn names(&self) -> String {
-        let names: Vec<&str> = self.devices.iter().map(|device| device.name()).collect();
-        names.join(",")
-    }
-}
 
 fn parse_size(bytes: &[u8]) -> anyhow::Result<u64> {
     let text = std::str::from_utf8(bytes).map_err(|_| usage("the size is not a number"))?;
@@ -425,10 +432,10 @@ mod tests {
             asked += 1;
             (asked == 2).then(|| "a half".to_owned())
         };
-        let opened = storage.open_unless(true, &mut later).unwrap();
+        let opened = storage.open_unless(Want::Write, &mut later).unwrap();
         assert_eq!(opened.read_only.as_deref(), Some("a half"));
         assert_eq!(asked, 2);
-        let opened = storage.open_unless(true, &mut || None).unwrap();
+        let opened = storage.open_unless(Want::Write, &mut || None).unwrap();
         assert_eq!(opened.read_only, None);
     }
 }

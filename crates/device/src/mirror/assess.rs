@@ -15,6 +15,12 @@
 //!   may have reached some and not others. Each of them is a right answer, but only one of them
 //!   may be read, and always the same: the first. A half that is *clean* among them shows that
 //!   the mirror was being opened or closed, and nothing was on its way.
+//! - What stands in the place of a half now may be another file or disk than the record is about.
+//!   It is *replaced*: it is never read, nor copied from. What its record says of the others is
+//!   true all the same.
+//! - A half that is *missing* is left out. Others may have been written to without it, or it
+//!   without them, which its record, where it is kept elsewhere, tells.
+//! - Halves that have each been written to while the other was missing are *split*.
 //! - What contradicts itself is refused. Nobody can tell by looking at bytes which half is right.
 
 use super::record::{HalfState, MirrorRecord, RecordError, Standing};
@@ -34,6 +40,12 @@ pub enum Condition {
     Stale,
     /// It was being copied to.
     Unfinished,
+    /// It is not what the record is about.
+    Replaced,
+    /// Nothing is there.
+    Missing,
+    /// It and another were each written to while the other was missing.
+    Split,
     /// Nothing is known about any half.
     Unknown,
 }
@@ -47,6 +59,9 @@ impl Condition {
             Self::Doubtful => "doubtful",
             Self::Stale => "stale",
             Self::Unfinished => "unfinished",
+            Self::Replaced => "replaced",
+            Self::Missing => "missing",
+            Self::Split => "split",
             Self::Unknown => "unknown",
         }
     }
@@ -122,6 +137,29 @@ pub enum Refusal {
     /// None of the halves was ever finished.
     #[error("no half is complete")]
     NoneComplete,
+    /// Those that have everything are missing, were replaced, or contradict each other.
+    #[error("no half is there that is known to have all that was written")]
+    NoneGood,
+    /// Something else is in the place of a half: it may be dear to somebody.
+    #[error("{half} is not the file or device that was a half of the mirror ({good})")]
+    Replaced {
+        /// What is there now.
+        half: String,
+        /// Which half is good, in words.
+        good: String,
+    },
+    /// Two that have writes which the other lacks.
+    #[error("{half} and another half were each written to while the other was missing")]
+    Split {
+        /// One.
+        half: String,
+    },
+    /// It cannot be made equal.
+    #[error("{half} is missing")]
+    Absent {
+        /// The half.
+        half: String,
+    },
     /// Nothing is known about the halves, and they are to be written to.
     #[error("the halves were never compared")]
     NeverCompared,
@@ -159,7 +197,7 @@ pub enum MirrorError {
 pub struct Assessment {
     /// Of each half, in the order in which they were given.
     pub conditions: Vec<Condition>,
-    /// As they were found; all or none are there.
+    /// As they were found. Those of halves that are there all have one, or none has.
     pub standings: Vec<Option<Standing>>,
     /// The highest, 0 when nothing is known.
     pub generation: u64,
@@ -170,7 +208,35 @@ impl Assessment {
     pub fn of(record: &dyn MirrorRecord, halves: &[(&str, u64)]) -> Result<Self, MirrorError> {
         let loaded = (0..halves.len()).map(|half| record.load(half));
         let standings = loaded.collect::<Result<Vec<_>, _>>()?;
-        Ok(judge(standings, halves)?)
+        let bindings: Vec<Option<u64>> =
+            (0..halves.len()).map(|half| record.binding(half)).collect();
+        Ok(judge(standings, halves, &bindings)?)
+    }
+
+    /// Refuses a mirror of which no half may be read.
+    pub(super) fn check_readable(&self) -> Result<(), Refusal> {
+        if self.bad() == self.conditions.len() {
+            return Err(Refusal::NoneGood);
+        }
+        Ok(())
+    }
+
+    /// Refuses to say by itself which half is right, when that is not known for certain.
+    pub fn certain(&self, halves: &[(&str, u64)]) -> Result<(), Refusal> {
+        let name = |half: usize| halves.get(half).map_or("", |(name, _)| name).to_owned();
+        let is = |wanted: Condition| self.conditions.iter().position(|one| *one == wanted);
+        if let Some(half) = is(Condition::Split) {
+            return Err(Refusal::Split { half: name(half) });
+        }
+        if let Some(half) = is(Condition::Replaced) {
+            let good = is(Condition::Current).map_or_else(
+                || "and no other is known to be good".to_owned(),
+                |good| format!("{} is good", name(good)),
+            );
+            let half = name(half);
+            return Err(Refusal::Replaced { half, good });
+        }
+        self.check_readable()
     }
 
     /// Whether nothing is known about any half.
@@ -197,62 +263,89 @@ impl Assessment {
     }
 }
 
-fn judge(standings: Vec<Option<Standing>>, halves: &[(&str, u64)]) -> Result<Assessment, Refusal> {
+fn judge(
+    standings: Vec<Option<Standing>>,
+    halves: &[(&str, u64)],
+    bindings: &[Option<u64>],
+) -> Result<Assessment, Refusal> {
     let Some(first) = standings.iter().position(Option::is_some) else {
+        let condition = |binding: &Option<u64>| match binding {
+            Some(_) => Condition::Unknown,
+            None => Condition::Missing,
+        };
         return Ok(Assessment {
-            conditions: vec![Condition::Unknown; halves.len()],
+            conditions: bindings.iter().map(condition).collect(),
             standings,
             generation: 0,
         });
     };
-    let known = check(&standings, halves, first)?;
-    let complete = known
-        .iter()
-        .filter(|one| one.state != HalfState::Resynchronising);
+    check(&standings, halves, bindings, first)?;
+    let known = || standings.iter().flatten();
+    let complete = known().filter(|one| one.state != HalfState::Resynchronising);
     let generation = complete.map(|one| one.generation).max();
     let generation = generation.ok_or(Refusal::NoneComplete)?;
     let newest =
         |one: &&Standing| one.state != HalfState::Resynchronising && one.generation == generation;
-    let is_unclean = known
-        .iter()
+    let is_unclean = known()
         .filter(newest)
         .all(|one| one.state == HalfState::InUse);
-    let lowest = known.iter().filter(newest).map(|one| one.index).min();
-    let condition = |one: &Standing| match one.state {
-        HalfState::Resynchronising => Condition::Unfinished,
-        _ if one.generation < generation => Condition::Stale,
-        _ if is_unclean && Some(one.index) != lowest => Condition::Doubtful,
-        _ => Condition::Current,
+    let pairs = || standings.iter().zip(bindings);
+    // Those that are what their record is about.
+    let there = pairs().filter_map(|(one, binding)| {
+        let standing = one.as_ref()?;
+        (*binding == Some(standing.binding)).then_some(standing)
+    });
+    let lowest = there.filter(newest).map(|one| one.index).min();
+    let is_left_behind =
+        |one: &Standing| known().filter(newest).any(|other| other.left_behind(one));
+    let is_split =
+        |one: &Standing| known().any(|other| other.left_behind(one) && one.left_behind(other));
+    let condition = |(one, binding): (&Option<Standing>, &Option<u64>)| match (one, binding) {
+        (_, None) => Condition::Missing,
+        (None, Some(_)) => Condition::Unknown,
+        (Some(one), Some(binding)) if *binding != one.binding => Condition::Replaced,
+        (Some(one), Some(_)) => match one.state {
+            HalfState::Resynchronising => Condition::Unfinished,
+            _ if is_split(one) => Condition::Split,
+            _ if one.generation < generation || is_left_behind(one) => Condition::Stale,
+            _ if is_unclean && Some(one.index) != lowest => Condition::Doubtful,
+            _ => Condition::Current,
+        },
     };
     Ok(Assessment {
-        conditions: known.iter().map(condition).collect(),
+        conditions: pairs().map(condition).collect(),
         standings,
         generation,
     })
 }
 
-/// All standings, when they can be those of one mirror that consists of these halves. `first` is
+/// Whether the standings can be those of one mirror that consists of these halves. `first` is
 /// a half that has one.
 fn check(
     standings: &[Option<Standing>],
     halves: &[(&str, u64)],
+    bindings: &[Option<u64>],
     first: usize,
-) -> Result<Vec<Standing>, Refusal> {
+) -> Result<(), Refusal> {
     let name = |half: usize| halves.get(half).map_or("", |(name, _)| name).to_owned();
-    let mut known: Vec<Standing> = Vec::with_capacity(standings.len());
-    for (half, (standing, (_, found_bytes))) in standings.iter().zip(halves).enumerate() {
+    let mut known: Vec<(usize, Standing)> = Vec::with_capacity(standings.len());
+    let all = standings.iter().zip(halves).zip(bindings).enumerate();
+    for (half, ((standing, (_, found_bytes)), binding)) in all {
         let Some(standing) = *standing else {
+            if binding.is_none() {
+                continue;
+            }
             return Err(Refusal::Missing {
                 half: name(half),
                 other: name(first),
             });
         };
-        if let Some(other) = known.first()
-            && other.identity != standing.identity
+        if let Some((other, _)) =
+            { known.first() }.filter(|(_, one)| one.identity != standing.identity)
         {
             return Err(Refusal::Foreign {
                 half: name(half),
-                other: name(0),
+                other: name(*other),
             });
         }
         if usize::from(standing.count) != halves.len() {
@@ -262,13 +355,13 @@ fn check(
                 given: halves.len(),
             });
         }
-        if let Some(other) = known.iter().position(|one| one.index == standing.index) {
+        if let Some((other, _)) = known.iter().find(|(_, one)| one.index == standing.index) {
             return Err(Refusal::Twice {
                 half: name(half),
-                other: name(other),
+                other: name(*other),
             });
         }
-        if standing.length_bytes != *found_bytes {
+        if standing.length_bytes != *found_bytes && binding.is_some() {
             return Err(Refusal::Length {
                 half: name(half),
                 length_bytes: standing.length_bytes,
@@ -279,123 +372,10 @@ fn check(
         {
             return Err(Refusal::Impossible { half: name(half) });
         }
-        known.push(standing);
+        known.push((half, standing));
     }
-    Ok(known)
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use HalfState::{Clean, InUse, Resynchronising};
-
-    const HALVES: [(&str, u64); 3] = [("a", 100), ("b", 100), ("c", 100)];
-
-    fn one(index: u8, generation: u64, state: HalfState) -> Option<Standing> {
-        Some(Standing {
-            identity: [7; 16],
-            index,
-            count: 3,
-            generation,
-            state,
-            length_bytes: 100,
-        })
-    }
-
-    #[test]
-    fn generations_and_states_tell_what_may_be_read() {
-        use Condition::{Current, Doubtful, Stale, Unfinished};
-        for (found, expected, in_use) in [
-            (
-                [(0, 5, Clean), (1, 5, Clean), (2, 5, Clean)],
-                [Current, Current, Current],
-                false,
-            ),
-            (
-                [(0, 5, InUse), (1, 5, InUse), (2, 4, InUse)],
-                [Current, Doubtful, Stale],
-                true,
-            ),
-            // The order on the command line changes nothing.
-            (
-                [(2, 5, InUse), (1, 5, InUse), (0, 5, InUse)],
-                [Doubtful, Doubtful, Current],
-                true,
-            ),
-            // While it was opened or closed: nothing was on its way.
-            (
-                [(0, 5, InUse), (1, 5, Clean), (2, 5, InUse)],
-                [Current, Current, Current],
-                false,
-            ),
-            // The newest half was alone; that the others are clean says nothing.
-            (
-                [(0, 5, Clean), (1, 6, InUse), (2, 5, Clean)],
-                [Stale, Current, Stale],
-                true,
-            ),
-            // One that is being copied to is not taken for the newest.
-            (
-                [(0, 5, Clean), (1, 9, Resynchronising), (2, 5, InUse)],
-                [Current, Unfinished, Current],
-                false,
-            ),
-        ] {
-            let found: Vec<_> = found
-                .iter()
-                .map(|half| one(half.0, half.1, half.2))
-                .collect();
-            let assessment = judge(found.clone(), &HALVES).unwrap();
-            assert_eq!(assessment.conditions, expected, "{found:?}");
-            assert_eq!(assessment.is_in_use(), in_use, "{found:?}");
-        }
-        let unknown = judge(vec![None; 3], &HALVES).unwrap();
-        assert!(unknown.is_unknown() && !unknown.is_in_use());
-        assert_eq!(unknown.bad(), 0);
-    }
-
-    #[test]
-    fn contradictions_are_refused_by_name() {
-        let good = [one(0, 5, Clean), one(1, 5, Clean), one(2, 5, Clean)];
-        let with = |half: usize, change: &dyn Fn(&mut Standing)| {
-            let mut found = good.to_vec();
-            change(found[half].as_mut().unwrap());
-            judge(found, &HALVES).unwrap_err().to_string()
-        };
-        for (text, part) in [
-            (
-                with(1, &|one| one.identity[3] = 0),
-                "b and a are halves of different",
-            ),
-            (
-                with(2, &|one| one.count = 2),
-                "c is one of 2 halves, not of 3",
-            ),
-            (
-                with(2, &|one| one.index = 1),
-                "c and b have the record of the same",
-            ),
-            (
-                with(1, &|one| one.length_bytes = 99),
-                "b has 100 bytes; it had 99",
-            ),
-            (with(1, &|one| one.generation = 0), "b has an impossible"),
-            (
-                with(1, &|one| one.generation = u64::MAX),
-                "b has an impossible",
-            ),
-            (with(1, &|one| one.index = 3), "b has an impossible"),
-        ] {
-            assert!(text.contains(part), "{text}");
-        }
-        let missing = judge(vec![None, good[1], good[2]], &HALVES);
-        let text = missing.unwrap_err().to_string();
-        assert!(
-            text.contains("a has no record of the mirror, b has"),
-            "{text}"
-        );
-        let copied = [0, 1, 2].map(|index| one(index, 3, Resynchronising));
-        let nothing = judge(copied.to_vec(), &HALVES);
-        assert_eq!(nothing, Err(Refusal::NoneComplete));
-    }
-}
+mod tests;

@@ -103,10 +103,13 @@ impl Keeper {
         None
     }
 
-    /// Stores the standing of each of these halves. Returns those that have it for certain, and
-    /// the last error.
+    /// Stores the standing of each of these halves: all others are left behind. Returns those that
+    /// have it for certain, and the last error.
     fn store(&self, halves: u64, generation: u64, state: HalfState) -> (u64, Option<RecordError>) {
         let (mut stored, mut last) = (0, None);
+        let kept = self.standings.iter().enumerate();
+        let kept = kept.filter(|(half, _)| halves & (1 << half) != 0);
+        let kept = kept.fold(0, |all, (_, standing)| all | standing.bit());
         for (half, standing) in self.standings.iter().enumerate() {
             if halves & (1 << half) == 0 {
                 continue;
@@ -114,6 +117,7 @@ impl Keeper {
             let standing = Standing {
                 generation,
                 state,
+                left_behind: all_halves(standing.count) & !kept,
                 ..*standing
             };
             match self.record.store(half, &standing) {
@@ -291,6 +295,11 @@ impl Shared {
             keeper.store(recorded, state.generation, HalfState::Clean);
         }
     }
+}
+
+/// A bit for each of so many halves.
+fn all_halves(count: u8) -> u64 {
+    u64::MAX >> 64u8.saturating_sub(count).min(63)
 }
 
 /// Fails a request because it could not be recorded.

@@ -48,6 +48,23 @@ pub struct Standing {
     pub state: HalfState,
     /// Length of the half, in bytes.
     pub length_bytes: u64,
+    /// Halves that lack writes which this one has, a bit for each [`Self::index`]. Two that say so
+    /// of each other were both written to while the other was away.
+    pub left_behind: u64,
+    /// What the half was when this was stored, by [`MirrorRecord::binding`].
+    pub binding: u64,
+}
+
+impl Standing {
+    /// Whether it has writes that the other lacks.
+    pub(super) fn left_behind(&self, other: &Self) -> bool {
+        self.left_behind & other.bit() != 0
+    }
+
+    /// This half in [`Self::left_behind`].
+    pub(super) fn bit(&self) -> u64 {
+        1u64.checked_shl(u32::from(self.index)).unwrap_or(0)
+    }
 }
 
 /// A record that could not be read or written.
@@ -91,6 +108,13 @@ pub trait MirrorRecord: Send + Sync {
     /// Replaces the standing of a half. It is durable when this returns `Ok`; after an error the
     /// old or the new one is kept, and nothing between.
     fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError>;
+
+    /// A number of what stands in the place of a half now, which another thing that is put there
+    /// cannot have; nothing when nothing is there. Stored with each standing, it tells whether
+    /// that is about this half.
+    fn binding(&self, _half: usize) -> Option<u64> {
+        Some(0)
+    }
 }
 
 /// Standings that end with the program, for halves that do so too.
@@ -118,6 +142,8 @@ impl MemoryRecord {
             generation: 1,
             state: HalfState::Clean,
             length_bytes,
+            left_behind: 0,
+            binding: 0,
         };
         Self {
             standings: Mutex::new((0..count).map(|index| Some(standing(index))).collect()),

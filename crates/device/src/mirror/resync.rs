@@ -17,7 +17,8 @@
 //!   recorded as being resynchronised, so that none of them is read before it is finished,
 //!   whatever happens. A target is clean with the source's generation only after all of it was
 //!   compared and flushed. Starting again compares all, and writes only what is left to write.
-//! - Halves of which nothing is known are only compared: nothing tells which one is right.
+//! - Halves of which nothing is known are only compared: nothing tells which one is right. Where
+//!   one was replaced, or two were written to without each other, somebody has to name the source.
 //!
 //! Chunks of 1 MiB are long enough for the rate of a disk, and eight on their way keep one busy
 //! that has a queue; together they take 16 MiB.
@@ -79,6 +80,10 @@ impl<'a> Resync<'a> {
             .iter()
             .map(|half| (half.name(), half.length_bytes()))
             .collect();
+        if let Some(absent) = (0..halves.len()).find(|half| record.binding(*half).is_none()) {
+            let half = told.get(absent).map_or("", |(name, _)| name).to_owned();
+            return Err(Refusal::Absent { half }.into());
+        }
         let assessment = match Assessment::of(record, &told) {
             Ok(assessment) => (!assessment.is_unknown()).then_some(assessment),
             Err(MirrorError::Refused(_) | MirrorError::Record(RecordError::Garbled { .. }))
@@ -95,24 +100,16 @@ impl<'a> Resync<'a> {
                 source: from.unwrap_or(0),
                 source_condition: Condition::Unknown,
                 compare_only: from.is_none(),
-                standings: fresh(identity, halves),
+                standings: fresh(identity, halves, record),
             });
         };
-        let known = assessment.standings.into_iter().flatten();
-        let mut standings: Vec<Standing> = known.collect();
-        let newest = standings.iter().map(|one| one.generation).max();
-        let generation = newest.unwrap_or(0) + 1;
-        for (standing, half) in standings.iter_mut().zip(halves) {
-            if generation > GENERATION_MAX {
-                let half = half.name().to_owned();
-                return Err(Refusal::Impossible { half }.into());
-            }
-            standing.generation = generation;
-            standing.state = HalfState::Clean;
+        let certain = assessment.certain(&told);
+        if from.is_none() {
+            certain.clone()?;
         }
-        let pairs = assessment.conditions.iter().zip(&standings).enumerate();
-        let current = pairs.filter(|(_, (condition, _))| condition.is_good());
-        let first = current.min_by_key(|(_, (_, standing))| standing.index);
+        let pairs = assessment.conditions.iter().zip(&assessment.standings);
+        let current = pairs.enumerate().filter(|(_, (one, _))| one.is_good());
+        let first = current.min_by_key(|(_, (_, standing))| standing.map(|one| one.index));
         let first = first.map(|(half, _)| half);
         let source = from.or(first).unwrap_or(0);
         let condition = assessment.conditions.get(source).copied();
@@ -120,10 +117,15 @@ impl<'a> Resync<'a> {
         if source_condition == Condition::Unfinished
             && let Some(good) = first
         {
-            let name = |half: usize| halves.get(half).map_or("", |half| half.name()).to_owned();
+            let name = |half: usize| told.get(half).map_or("", |(name, _)| name).to_owned();
             let (half, other) = (name(source), name(good));
             return Err(Refusal::Unfinished { half, other }.into());
         }
+        let standings = match certain {
+            Ok(()) => raised(assessment, &told)?,
+            // What is elsewhere and may come back is no half of this one.
+            Err(_) => fresh(identity, halves, record),
+        };
         Ok(Self {
             halves,
             record,
@@ -291,8 +293,29 @@ fn done(bytes: u64, report: &mut ResyncReport, progress: &mut dyn FnMut(u64)) {
     progress(bytes);
 }
 
+/// The standings of the same mirror, one generation later.
+fn raised(assessment: Assessment, halves: &[(&str, u64)]) -> Result<Vec<Standing>, Refusal> {
+    let mut standings: Vec<Standing> = assessment.standings.into_iter().flatten().collect();
+    let newest = standings.iter().map(|one| one.generation).max();
+    let generation = newest.unwrap_or(0) + 1;
+    for (standing, (half, _)) in standings.iter_mut().zip(halves) {
+        if generation > GENERATION_MAX {
+            let half = (*half).to_owned();
+            return Err(Refusal::Impossible { half });
+        }
+        standing.generation = generation;
+        standing.state = HalfState::Clean;
+        standing.left_behind = 0;
+    }
+    Ok(standings)
+}
+
 /// The standings of a new mirror of these halves.
-fn fresh(identity: [u8; 16], halves: &[Arc<dyn Device>]) -> Vec<Standing> {
+fn fresh(
+    identity: [u8; 16],
+    halves: &[Arc<dyn Device>],
+    record: &dyn MirrorRecord,
+) -> Vec<Standing> {
     let count = u8::try_from(halves.len()).unwrap_or(u8::MAX);
     let standing = |(index, half): (u8, &Arc<dyn Device>)| Standing {
         identity,
@@ -301,6 +324,8 @@ fn fresh(identity: [u8; 16], halves: &[Arc<dyn Device>]) -> Vec<Standing> {
         generation: 1,
         state: HalfState::Clean,
         length_bytes: half.length_bytes(),
+        left_behind: 0,
+        binding: record.binding(usize::from(index)).unwrap_or(0),
     };
     (0..count).zip(halves).map(standing).collect()
 }

@@ -89,6 +89,18 @@ impl Origin {
         }
     }
 
+    /// The same, known again by its name and this number, and not by what it is made of.
+    #[must_use]
+    pub fn known_by(self, number: &[u8; 16]) -> Self {
+        let number = u128::from_le_bytes(*number);
+        #[allow(clippy::cast_possible_truncation)] // both halves
+        let halves = [number as u64, (number >> 64) as u64];
+        Self {
+            identity: identity(&self.name, &halves),
+            ..self
+        }
+    }
+
     /// The name of the file.
     #[must_use]
     pub fn name(&self) -> &[u8] {

@@ -1,5 +1,7 @@
 //! Mirrors of storage: where the records of their halves are, and what people are told of them.
 
+mod absent;
+mod binding;
 mod closing;
 mod place;
 mod sidecar;
@@ -16,8 +18,10 @@ use pagewell_device::{
 
 use crate::escape;
 use crate::failure;
-use crate::storage::Storage;
+use crate::storage::{Parts, Storage, Want};
 
+pub(crate) use absent::Absent;
+pub(crate) use binding::is_absent;
 pub(crate) use closing::wait_until_closed;
 use place::Place;
 use sidecar::Sidecars;
@@ -29,8 +33,8 @@ pub(crate) struct Records {
     record: Arc<dyn MirrorRecord>,
     /// Some halves are, or hold, memory, and others are not.
     is_mixed: bool,
-    /// A block device that may be another one after the next start.
-    nameless: Option<PathBuf>,
+    /// A half that nothing tells from another in its place.
+    nameless: Option<Place>,
 }
 
 impl Records {
@@ -38,26 +42,29 @@ impl Records {
     pub(crate) fn of(halves: &[Storage], devices: &[Arc<dyn Device>]) -> anyhow::Result<Self> {
         let places = halves.iter().map(Place::of);
         let places = places.collect::<anyhow::Result<Vec<_>>>()?;
-        Self::in_places(&places, devices)
+        let bindings = halves.iter().map(binding::of).collect();
+        Self::in_places(&places, bindings, devices)
     }
 
-    fn in_places(places: &[Place], devices: &[Arc<dyn Device>]) -> anyhow::Result<Self> {
-        let nameless = places.iter().find_map(|place| match place {
-            Place::Nameless(device) => Some(device.clone()),
-            _ => None,
-        });
-        if let Some(device) = &nameless {
-            refuse_records_beside(places, device)?;
+    fn in_places(
+        places: &[Place],
+        bindings: Vec<Option<u64>>,
+        devices: &[Arc<dyn Device>],
+    ) -> anyhow::Result<Self> {
+        let is_nameless = |place: &&Place| matches!(place, Place::Nameless(_) | Place::Timeless(_));
+        let nameless = places.iter().find(is_nameless).cloned();
+        if let Some(Place::Nameless(path) | Place::Timeless(path)) = &nameless {
+            refuse_records_beside(places, path)?;
         }
         let files = places.iter().map(|place| match place {
             Place::File(path) => Some(path.clone()),
-            Place::Zeros | Place::Mixed | Place::Nameless(_) => None,
+            Place::Zeros | Place::Mixed | Place::Nameless(_) | Place::Timeless(_) => None,
         });
         let files: Option<Vec<PathBuf>> = files.collect();
         let is_zeros = places.iter().all(|place| *place == Place::Zeros);
         let length_bytes = devices.first().map_or(0, |half| half.length_bytes());
         let record: Arc<dyn MirrorRecord> = match &files {
-            Some(files) => Arc::new(Sidecars::new(files.clone())),
+            Some(files) => Arc::new(Sidecars::new(files.clone(), bindings)),
             // Halves of zeros are equal.
             None if is_zeros => Arc::new(MemoryRecord::of_equal(places.len(), length_bytes)),
             None => Arc::new(MemoryRecord::new(places.len())),
@@ -82,13 +89,19 @@ impl Records {
 
     /// Refuses what can be no lasting mirror.
     pub(crate) fn check_lasting(&self, name: &str) -> anyhow::Result<()> {
-        if let Some(device) = &self.nameless {
-            bail!(
+        match &self.nameless {
+            Some(Place::Timeless(file)) => bail!(
+                "{name}: the file system of {} does not keep when a file was made, so another file \
+                 in its place would not be noticed, and the mirror is read-only",
+                file.display()
+            ),
+            Some(Place::Nameless(device)) => bail!(
                 "{name}: {} may be another device after the next start, so no record of it can be \
                  kept and the mirror is read-only: use a device that has a name in \
                  /dev/disk/by-id or /dev/disk/by-partuuid",
                 device.display()
-            );
+            ),
+            _ => {}
         }
         if self.is_mixed {
             bail!("{name}: a half in memory ends with the program: such a mirror is read-only");
@@ -124,37 +137,65 @@ fn refuse_records_beside(places: &[Place], device: &Path) -> anyhow::Result<()> 
     }
 }
 
+/// A mirror, open.
+pub(crate) struct OpenMirror {
+    /// Its bytes.
+    pub(crate) device: Arc<dyn Device>,
+    /// Why it can only be read.
+    pub(crate) read_only: Option<String>,
+    /// Its number, when it has records.
+    pub(crate) identity: Option<[u8; 16]>,
+}
+
 /// Makes a mirror of halves that are open, as their records say, and says on standard error, once,
-/// which halves are not read. When it is to be `writable` and its records do not allow that, it
-/// can be read, and the reason comes with it.
+/// which halves are not read. When it is `wanted` to be written and its records do not allow that,
+/// it can be read, and the reason comes with it.
 pub(crate) fn open(
     name: &str,
     halves: &[Storage],
-    devices: Vec<Arc<dyn Device>>,
-    writable: bool,
-) -> anyhow::Result<(Arc<dyn Device>, Option<String>)> {
-    let records = Records::of(halves, &devices)?;
+    mut parts: Parts,
+    wanted: Want,
+) -> anyhow::Result<OpenMirror> {
+    let missing = std::mem::take(&mut parts.missing);
+    let records = Records::of(halves, &parts.devices)?;
+    let devices = parts.devices;
     let names: Vec<String> = devices.iter().map(|half| half.name().to_owned()).collect();
     let open = |writable| Mirror::open(name, devices.clone(), records.record().clone(), writable);
-    let mut refused = None;
-    if writable {
-        refused = records.check_lasting(name).err();
+    let mut read_only = parts.read_only;
+    if read_only.is_none() {
+        read_only = match (missing.first(), wanted) {
+            (Some(missing), Want::Write) => Some(format!(
+                "{name}: {missing}; --write-degraded writes to what is left, and what is missing \
+                 is then out of date when it returns"
+            )),
+            _ => {
+                let refused = records.check_lasting(name).err();
+                refused.map(|reason| failure::one_line(&reason))
+            }
+        };
     }
-    let mut opened = open(writable && refused.is_none());
+    let mut opened = open(read_only.is_none());
     if let Err(
         error @ (MirrorError::Refused(Refusal::NeverCompared)
         | MirrorError::Record(RecordError::Failed { .. })),
     ) = opened
     {
-        refused = Some(advice(name, error));
+        read_only = Some(failure::one_line(&advice(name, error)));
         opened = open(false);
     }
     let (mirror, assessment) = opened.map_err(|error| advice(name, error))?;
+    if let Some(missing) = missing.first().filter(|_| assessment.is_unknown()) {
+        bail!("{name}: {missing}");
+    }
     for text in warnings(name, &names, &assessment) {
         say_once(&text);
     }
-    let refused = refused.map(|reason| failure::one_line(&reason));
-    Ok((Arc::new(mirror), refused))
+    let any = assessment.standings.iter().flatten().next();
+    Ok(OpenMirror {
+        device: Arc::new(mirror),
+        read_only,
+        identity: any.map(|standing| standing.identity),
+    })
 }
 
 /// Why this may not be written to by itself: it is a half of a mirror, and the others would not
@@ -185,6 +226,13 @@ pub(crate) fn advice(name: &str, error: MirrorError) -> anyhow::Error {
             "'pagewell mirror resync' compares them, once, before the mirror can be written to"
         }
         MirrorError::Refused(Refusal::Unfinished { .. }) => "name a good half with --from, or none",
+        MirrorError::Refused(Refusal::NoneGood) => {
+            "'pagewell mirror status' tells what is known of each; 'pagewell mirror resync --from \
+             HALF' makes the others equal to the half you choose"
+        }
+        MirrorError::Refused(Refusal::Absent { .. }) => {
+            "put a file or device of the same length in its place"
+        }
         MirrorError::Refused(_)
         | MirrorError::Record(RecordError::Garbled { .. })
         | MirrorError::Differs { .. } => {
@@ -207,6 +255,16 @@ fn warnings(name: &str, names: &[String], assessment: &Assessment) -> Vec<String
             }
             Condition::Stale => "it missed writes",
             Condition::Unfinished => "it was not completely resynchronised",
+            Condition::Replaced => {
+                "it is not the file or device that was a half of the mirror (copied, moved to \
+                 another file system, or a new one)"
+            }
+            Condition::Missing => {
+                return Some(format!(
+                    "warning: {name}: {half} is missing: only what is left is used"
+                ));
+            }
+            Condition::Split => "it and another were each written to while the other was missing",
         };
         Some(format!(
             "warning: {name}: {half} is not used: {reason} ('pagewell mirror resync' makes the \

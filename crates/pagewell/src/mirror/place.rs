@@ -10,8 +10,10 @@
 //!
 //! `/dev/sdb` may be another disk after the next start, and a record that is taken for that of
 //! another disk makes a stale half a good one. So the name of a block device is the first of its
-//! names in `/dev/disk/by-id`, else in `/dev/disk/by-partuuid`. A device without such a name has
-//! no record, and its mirror can only be read.
+//! names in `/dev/disk/by-id`, else in `/dev/disk/by-partuuid`; names that somebody gave to a
+//! volume do not count, as another volume may get them. A device without such a name has no
+//! record, and its mirror can only be read. So has a file whose file system does not keep when it
+//! was made: nothing would tell it from another in its place.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -21,6 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
+use super::binding;
 use crate::state;
 use crate::storage::Storage;
 
@@ -30,6 +33,8 @@ const SUFFIX: &str = ".pagewell-mirror";
 const LASTING_NAMES: &str = "/dev/disk";
 /// The folders with such names, best first, and what stands before a name from there.
 const LASTING_KINDS: [(&str, &str); 2] = [("by-id", ""), ("by-partuuid", "partuuid-")];
+/// What names begin with that follow those which somebody gave to a volume or an array.
+const GIVEN_NAMES: [&[u8]; 2] = [b"dm-name-", b"md-name-"];
 /// Below the state directory.
 const FOLDER: &str = "mirror";
 /// Where root keeps records. Others look there first.
@@ -46,10 +51,12 @@ pub(crate) enum Place {
     Mixed,
     /// Nowhere: this block device has no name that lasts.
     Nameless(PathBuf),
+    /// Nowhere: when this file was made is not known.
+    Timeless(PathBuf),
 }
 
 impl Place {
-    /// For this half, whose files must be there.
+    /// For this half. One that is not there may have a record beside it.
     pub(crate) fn of(half: &Storage) -> anyhow::Result<Self> {
         match half {
             Storage::Path(path) => of_path(path),
@@ -86,7 +93,7 @@ fn of_parts(parts: &[Storage], suffix: &str) -> anyhow::Result<Place> {
     if places.iter().all(|place| *place == Place::Zeros) {
         return Ok(Place::Zeros);
     }
-    let nameless = |place: &&Place| matches!(place, Place::Nameless(_));
+    let nameless = |place: &&Place| matches!(place, Place::Nameless(_) | Place::Timeless(_));
     if let Some(nameless) = places.iter().find(nameless) {
         return Ok(nameless.clone());
     }
@@ -102,17 +109,40 @@ fn of_parts(parts: &[Storage], suffix: &str) -> anyhow::Result<Place> {
 /// The record of a file or block device that is a half by itself.
 fn of_path(path: &Path) -> anyhow::Result<Place> {
     let shown = || path.display().to_string();
-    let real = path.canonicalize().with_context(shown)?;
+    let real = match path.canonicalize() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Ok(Place::File(with_suffix(&as_if_there(path), SUFFIX)));
+        }
+        real => real.with_context(shown)?,
+    };
     let kind = real.metadata().with_context(shown)?.file_type();
     if !kind.is_block_device() {
+        if binding::made(&real).is_none() {
+            return Ok(Place::Timeless(real));
+        }
         return Ok(Place::File(with_suffix(&real, SUFFIX)));
     }
-    let Some(name) = device_name(&real, Path::new(LASTING_NAMES)) else {
+    let Some(name) = lasting_name(&real) else {
         return Ok(Place::Nameless(real));
     };
     let file = with_suffix(Path::new(&name), SUFFIX);
     let file = in_state_directory(&file, Path::new(SYSTEM), state::base_directory())?;
     Ok(Place::File(file))
+}
+
+/// Where a file that is gone was.
+fn as_if_there(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    let parent = parent.unwrap_or(Path::new(".")).canonicalize();
+    match (parent, path.file_name()) {
+        (Ok(parent), Some(name)) => parent.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+/// [`device_name`] on this machine.
+pub(super) fn lasting_name(device: &Path) -> Option<OsString> {
+    device_name(device, Path::new(LASTING_NAMES))
 }
 
 /// Root's record if there is one, for it is about the same device whoever asks; else one's own.
@@ -140,6 +170,11 @@ fn device_name(device: &Path, lasting_names: &Path) -> Option<OsString> {
         let entries = fs::read_dir(lasting_names.join(folder));
         let entries = entries.into_iter().flatten().flatten();
         let names = entries.filter(leads_here).map(|entry| entry.file_name());
+        let is_given = |name: &OsString| {
+            let name = name.as_encoded_bytes();
+            GIVEN_NAMES.iter().any(|given| name.starts_with(given))
+        };
+        let names = names.filter(|name| !is_given(name));
         let mut whole = OsString::from(prefix);
         whole.push(names.min()?);
         Some(whole)
@@ -188,8 +223,11 @@ mod tests {
         ] {
             assert_eq!(place(&text), expected, "{text}");
         }
-        let missing = Storage::Path(base.join("missing"));
-        assert!(Place::of(&missing).is_err());
+        // What is gone may have left its record.
+        assert_eq!(
+            place(&format!("{shown}/missing")),
+            file("missing.pagewell-mirror")
+        );
     }
 
     #[test]
@@ -205,6 +243,9 @@ mod tests {
             ("by-id/ata-1", "sdb"),
             ("by-partuuid/00", "sda"),
             ("by-partuuid/77", "vda1"),
+            ("by-id/dm-name-data", "dm-0"),
+            ("by-id/dm-uuid-LVM-1", "dm-0"),
+            ("by-id/md-name-host:0", "md0"),
         ] {
             fs::write(base.join(disk), "").unwrap();
             std::os::unix::fs::symlink(base.join(disk), base.join(name)).unwrap();
@@ -213,6 +254,12 @@ mod tests {
         assert_eq!(name("sda").unwrap(), "ata-9");
         assert_eq!(name("sdb").unwrap(), "ata-1");
         assert_eq!(name("vda1").unwrap(), "partuuid-77");
+        assert_eq!(
+            name("dm-0").unwrap(),
+            "dm-uuid-LVM-1",
+            "names can be given again"
+        );
+        assert_eq!(name("md0"), None);
         assert_eq!(name("loop0"), None);
         assert_eq!(device_name(&base.join("sda"), &base.join("nothing")), None);
     }

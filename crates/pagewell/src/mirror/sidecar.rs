@@ -1,17 +1,18 @@
 //! The record of a half in a file beside it.
 //!
-//! 64 bytes, little-endian:
+//! 72 bytes, little-endian:
 //!
 //! ```text
 //!  0  "PWMIRROR"
-//!  8  version     1
+//!  8  version     2
 //! 12  state       1 clean, 2 in use, 3 being resynchronised
 //! 13  index, count of halves, and a zero
 //! 16  identity    16 bytes
 //! 32  generation
 //! 40  length      of the half, in bytes
-//! 48  zeros
-//! 56  checksum    first 8 bytes of the SHA-256 of what is in front of it
+//! 48  left behind a bit for each half that lacks writes which this one has
+//! 56  binding     what the half was, see `binding.rs`
+//! 64  checksum    first 8 bytes of the SHA-256 of what is in front of it
 //! ```
 //!
 //! It is replaced as a whole: written under another name, synchronised, renamed, and the name
@@ -31,26 +32,33 @@ use super::closing::{InUse, OPEN, Open};
 use super::place::SYSTEM;
 
 const MAGIC: &[u8; 8] = b"PWMIRROR";
-const VERSION: u32 = 1;
-const BYTES: usize = 64;
-const CHECKSUM_AT: usize = 56;
+const VERSION: u32 = 2;
+const BYTES: usize = 72;
+const CHECKSUM_AT: usize = 64;
 
 /// The records of all halves of a mirror, each in its file.
 pub(crate) struct Sidecars {
     files: Vec<PathBuf>,
+    bindings: Vec<Option<u64>>,
     _in_use: InUse,
 }
 
 impl Sidecars {
-    /// In these files, one for each half; they need not be there.
-    pub(crate) fn new(files: Vec<PathBuf>) -> Self {
-        Self::counted(files, &OPEN)
+    /// In these files, one for each half, of halves with these [bindings](super::binding); the
+    /// files need not be there.
+    pub(crate) fn new(files: Vec<PathBuf>, bindings: Vec<Option<u64>>) -> Self {
+        Self::counted(files, bindings, &OPEN)
     }
 
     /// The same, counted there as long as they are in use.
-    pub(super) fn counted(files: Vec<PathBuf>, open: &'static Open) -> Self {
+    pub(super) fn counted(
+        files: Vec<PathBuf>,
+        bindings: Vec<Option<u64>>,
+        open: &'static Open,
+    ) -> Self {
         Self {
             files,
+            bindings,
             _in_use: open.begin(),
         }
     }
@@ -66,23 +74,31 @@ impl Sidecars {
 
 impl MirrorRecord for Sidecars {
     fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
-        let path = self.file(half)?;
-        let bytes = match read(path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(path, &error)),
-        };
-        let garbled = |reason| RecordError::Garbled {
-            place: path.display().to_string(),
-            reason,
-        };
-        decode(&bytes).map(Some).map_err(garbled)
+        read_standing(self.file(half)?)
     }
 
     fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
         let path = self.file(half)?;
         replace(path, &encode(standing)).map_err(|error| failed(path, &error))
     }
+
+    fn binding(&self, half: usize) -> Option<u64> {
+        self.bindings.get(half).copied().flatten()
+    }
+}
+
+/// What a record says, nothing when there is none.
+pub(super) fn read_standing(path: &Path) -> Result<Option<Standing>, RecordError> {
+    let bytes = match read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path, &error)),
+    };
+    let garbled = |reason| RecordError::Garbled {
+        place: path.display().to_string(),
+        reason,
+    };
+    decode(&bytes).map(Some).map_err(garbled)
 }
 
 fn failed(path: &Path, error: &io::Error) -> RecordError {
@@ -184,6 +200,8 @@ fn encode(standing: &Standing) -> [u8; BYTES] {
     bytes[16..32].copy_from_slice(&standing.identity);
     bytes[32..40].copy_from_slice(&standing.generation.to_le_bytes());
     bytes[40..48].copy_from_slice(&standing.length_bytes.to_le_bytes());
+    bytes[48..56].copy_from_slice(&standing.left_behind.to_le_bytes());
+    bytes[56..64].copy_from_slice(&standing.binding.to_le_bytes());
     let checksum = checksum(&bytes);
     bytes[CHECKSUM_AT..].copy_from_slice(&checksum);
     bytes
@@ -220,6 +238,8 @@ fn decode(bytes: &[u8]) -> Result<Standing, &'static str> {
         generation: number(32),
         state,
         length_bytes: number(40),
+        left_behind: number(48),
+        binding: number(56),
     })
 }
 
@@ -242,13 +262,15 @@ mod tests {
             generation,
             state,
             length_bytes: 1 << 40,
+            left_behind: 5,
+            binding: 1 << 60,
         }
     }
 
     fn one() -> (tempfile::TempDir, PathBuf, Sidecars) {
         let base = tempfile::tempdir().unwrap();
         let path = base.path().join("deep/er/disk.img.pagewell-mirror");
-        let sidecars = Sidecars::new(vec![path.clone()]);
+        let sidecars = Sidecars::new(vec![path.clone()], vec![Some(7)]);
         (base, path, sidecars)
     }
 
@@ -331,7 +353,7 @@ mod tests {
         assert!(garbled(&[&bytes[..], b"x"].concat()));
         // A version of the future, undamaged.
         let mut later = bytes;
-        later[8] = 2;
+        later[8] = 3;
         let sum = checksum(&later);
         later[CHECKSUM_AT..].copy_from_slice(&sum);
         assert_eq!(
@@ -349,7 +371,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let file = base.path().join("file");
         fs::write(&file, "").unwrap();
-        let sidecars = Sidecars::new(vec![file.join("below"), "/proc/none".into()]);
+        let sidecars = Sidecars::new(vec![file.join("below"), "/proc/none".into()], Vec::new());
         for half in 0..2 {
             let error = sidecars
                 .store(half, &standing(1, HalfState::Clean))
@@ -361,7 +383,7 @@ mod tests {
         fs::write(&victim, "dear").unwrap();
         let path = base.path().join("half");
         std::os::unix::fs::symlink(&victim, temporary_of(&path)).unwrap();
-        let sidecars = Sidecars::new(vec![path]);
+        let sidecars = Sidecars::new(vec![path], Vec::new());
         sidecars.store(0, &standing(1, HalfState::Clean)).unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"dear");
     }

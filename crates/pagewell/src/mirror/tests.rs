@@ -50,6 +50,10 @@ impl Fixture {
         ["a", "b"].map(open).into()
     }
 
+    fn bindings(&self) -> Vec<Option<u64>> {
+        self.halves().iter().map(binding::of).collect()
+    }
+
     fn resync(&self, from: Option<usize>) {
         let devices = self.devices();
         let records = Records::of(&self.halves(), &devices).unwrap();
@@ -114,8 +118,11 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
             let mut devices = fixture.devices();
             let script = Script::parse(&format!("write * error EIO after {after}")).unwrap();
             devices[bad] = Arc::new(Fault::new(devices[bad].clone(), script).unwrap());
-            let (mirror, refused) = open("mirror", &fixture.halves(), devices, true).unwrap();
-            assert_eq!(refused, None);
+            let mut parts = Parts::default();
+            parts.devices = devices;
+            let opened = open("mirror", &fixture.halves(), parts, Want::Write).unwrap();
+            assert_eq!(opened.read_only, None);
+            let mirror = opened.device;
             for step in 0..4 {
                 let outcome = write(&*mirror, step * BLOCK, step as u8);
                 assert_eq!(outcome.result, Ok(()));
@@ -133,7 +140,9 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
             // Whoever opens it next reads the good half only.
             let storage = Storage::Mirror(fixture.halves());
             for writable in [false, true] {
-                let opened = storage.open_as(writable).unwrap();
+                let opened = storage
+                    .open_as(if writable { Want::Write } else { Want::Read })
+                    .unwrap();
                 assert_eq!(opened.read_only.is_none(), writable);
                 for _ in 0..4 {
                     let mut found = vec![0; LENGTH];
@@ -151,7 +160,9 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
 #[test]
 fn what_was_never_compared_can_only_be_read() {
     let fixture = Fixture::new();
-    let opened = Storage::Mirror(fixture.halves()).open_as(true).unwrap();
+    let opened = Storage::Mirror(fixture.halves())
+        .open_as(Want::Write)
+        .unwrap();
     let reason = opened.read_only.clone().unwrap();
     assert!(
         reason.contains("'pagewell mirror resync' compares"),
@@ -170,7 +181,9 @@ fn where_no_record_can_be_kept_nothing_is_written() {
     let fixture = Fixture::mirror();
     // In the way of the file that a record is first written to.
     fs::create_dir(fixture.path("b.pagewell-mirror.new")).unwrap();
-    let opened = Storage::Mirror(fixture.halves()).open_as(true).unwrap();
+    let opened = Storage::Mirror(fixture.halves())
+        .open_as(Want::Write)
+        .unwrap();
     let reason = opened.read_only.clone().unwrap();
     assert!(reason.contains("b.pagewell-mirror"), "{reason}");
     assert!(write(&*opened.device, 0, 1).result.is_err());
@@ -178,14 +191,18 @@ fn where_no_record_can_be_kept_nothing_is_written() {
     drop(opened);
     // It happens while it is written to: the half goes, the mirror stays.
     fs::remove_dir(fixture.path("b.pagewell-mirror.new")).unwrap();
-    let opened = Storage::Mirror(fixture.halves()).open_as(true).unwrap();
+    let opened = Storage::Mirror(fixture.halves())
+        .open_as(Want::Write)
+        .unwrap();
     fs::create_dir(fixture.path("b.pagewell-mirror.new")).unwrap();
     assert_eq!(write(&*opened.device, 0, 1).result, Ok(()));
     drop(opened);
     let conditions = fixture.assessment().conditions;
     assert_eq!(conditions, [Condition::Current, Condition::Stale]);
     // Of the last half: the write fails.
-    let opened = Storage::Mirror(fixture.halves()).open_as(true).unwrap();
+    let opened = Storage::Mirror(fixture.halves())
+        .open_as(Want::Write)
+        .unwrap();
     fs::create_dir(fixture.path("a.pagewell-mirror.new")).unwrap();
     let error = write(&*opened.device, 0, 2).result.unwrap_err().to_string();
     assert!(error.contains("a.pagewell-mirror"), "{error}");
@@ -196,13 +213,13 @@ fn where_no_record_can_be_kept_nothing_is_written() {
 fn memory_lasts_in_no_mirror() {
     let fixture = Fixture::new();
     let zeros = Storage::parse(b"mirror:ram:64k,ram:64k").unwrap();
-    let opened = zeros.open_as(true).unwrap();
+    let opened = zeros.open_as(Want::Write).unwrap();
     assert_eq!(opened.read_only, None);
     assert_eq!(write(&*opened.device, 0, 1).result, Ok(()));
     drop(opened);
     let mut halves = fixture.halves();
     halves[1] = Storage::Ram(LENGTH as u64);
-    let opened = Storage::Mirror(halves).open_as(true).unwrap();
+    let opened = Storage::Mirror(halves).open_as(Want::Write).unwrap();
     assert!(
         opened
             .read_only
@@ -226,14 +243,16 @@ fn a_device_without_a_lasting_name_makes_a_mirror_read_only() {
         Place::Nameless("/dev/loop0".into()),
     ];
     let devices = fixture.devices();
-    let records = Records::in_places(&places, &devices).unwrap();
+    let records = Records::in_places(&places, vec![Some(1); 2], &devices).unwrap();
     let reason = records.check_lasting("mirror").unwrap_err().to_string();
     assert!(reason.contains("/dev/loop0 may be another"), "{reason}");
     assert!(reason.contains("/dev/disk/by-id"), "{reason}");
     assert_eq!(records.file(0), None);
     // The record of another mirror tells that the half may be stale.
     fs::write(fixture.path("a.pagewell-mirror"), "x").unwrap();
-    let error = Records::in_places(&places, &devices).err().unwrap();
+    let error = Records::in_places(&places, vec![Some(1); 2], &devices)
+        .err()
+        .unwrap();
     assert!(error.to_string().contains("another mirror"), "{error}");
 }
 
@@ -298,12 +317,12 @@ fn the_end_waits_until_the_halves_are_marked_clean() {
         fixture.path("a.pagewell-mirror"),
         fixture.path("b.pagewell-mirror"),
     ];
-    let record = Arc::new(Sidecars::counted(files.clone(), &OPEN));
+    let record = Arc::new(Sidecars::counted(files.clone(), fixture.bindings(), &OPEN));
     let (mirror, _) = Mirror::open("mirror", fixture.devices(), record, true).unwrap();
     assert_eq!(write(&mirror, 0, 1).result, Ok(()));
     assert_eq!(flush(&mirror).result, Ok(()));
     let states = || {
-        let record = Sidecars::new(files.clone());
+        let record = Sidecars::new(files.clone(), Vec::new());
         [0, 1].map(|half| record.load(half).unwrap().unwrap().state)
     };
     assert_eq!(states(), [HalfState::InUse; 2]);

@@ -20,6 +20,7 @@ mod copying;
 mod documents;
 mod images;
 mod measuring;
+mod mirror_halves;
 mod mirrors;
 mod reading;
 mod remote;

@@ -12,13 +12,14 @@ use pagewell_device::Device;
 use crate::failure::{Outcome, usage};
 use crate::mirror::Records;
 use crate::source::Source;
-use crate::storage::Storage;
+use crate::storage::{Parts, Storage, Want};
 
 /// Look after mirrors: see how their halves stand, and make them equal.
 ///
 /// A mirror that is written to keeps a record of each half, beside a file as
 /// PATH.pagewell-mirror, for a block device in the state directory. A half that missed a write
-/// is not read again before it has been made equal.
+/// is not read again before it has been made equal. A record is about one file or disk: another
+/// in its place is not used, and never copied from unless --from says so.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,6 +52,8 @@ struct Halves {
     name: String,
     storage: Vec<Storage>,
     devices: Vec<Arc<dyn Device>>,
+    /// Why halves could not be opened that are missing.
+    missing: Vec<String>,
     records: Records,
 }
 
@@ -71,20 +74,25 @@ impl Halves {
     /// Opens each half by itself. For writing each is kept from other programs.
     fn open(text: &OsStr, storage: Vec<Storage>, writable: bool) -> anyhow::Result<Self> {
         let name = text.to_string_lossy().into_owned();
-        let mut devices = Vec::with_capacity(storage.len());
-        for half in &storage {
-            let opened = half.open_as(writable)?;
-            if let Some(reason) = opened.read_only.filter(|_| writable) {
-                anyhow::bail!("{name}: cannot be written: {reason}");
-            }
-            devices.push(opened.device);
+        let want = if writable { Want::Write } else { Want::Read };
+        let parts = Parts::open_halves(&storage, want)?;
+        if let Some(reason) = parts.read_only.filter(|_| writable) {
+            anyhow::bail!("{name}: cannot be written: {reason}");
         }
-        let records = Records::of(&storage, &devices)?;
+        let records = Records::of(&storage, &parts.devices)?;
         Ok(Self {
             name,
             storage,
-            devices,
+            devices: parts.devices,
+            missing: parts.missing,
             records,
         })
+    }
+
+    /// Name and length of each half.
+    fn told(&self) -> Vec<(&str, u64)> {
+        let told = |half: &'_ Arc<dyn Device>| half.length_bytes();
+        let names = self.devices.iter().map(|half| half.name());
+        names.zip(self.devices.iter().map(told)).collect()
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
+use anyhow::bail;
 use clap::Args;
 use pagewell_device::{Condition, Resync, ResyncReport};
 
@@ -19,7 +20,8 @@ use crate::{escape, state};
 /// The newest half is compared with the others, and what differs is copied to them. Meanwhile
 /// the mirror must not be written to by anybody. When it is cut short, halves that are not
 /// finished are not read; run it again. Halves that were never a mirror are only compared: when
-/// they differ, --from says which is right.
+/// they differ, --from says which is right. It has to, too, when a file or disk is not the one that
+/// was a half, or when two halves were written to apart.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,14 +50,17 @@ pub(super) fn run(arguments: &ResyncArguments) -> anyhow::Result<Outcome> {
         None => None,
     };
     let halves = Halves::open(&arguments.source, storage, !arguments.dry_run)?;
+    if let Some(missing) = halves.missing.first() {
+        bail!("{}: {missing}", halves.name);
+    }
     halves.records.check_lasting(&halves.name)?;
     let record = &**halves.records.record();
     let failed = |error| advice(&halves.name, error);
     let identity = state::random()?;
     let resync = Resync::plan(&halves.name, &halves.devices, record, from, identity);
     let resync = resync.map_err(failed)?;
-    if resync.source_condition() == Condition::Stale {
-        failure::report(&stale_source(&halves, resync.source()));
+    if let Some(text) = loss(&halves, resync.source(), resync.source_condition()) {
+        failure::report(&text);
     }
     let mut progress = Progress::new(true);
     progress.expect(Some(resync.bytes()));
@@ -92,11 +97,18 @@ fn chosen(halves: &[Storage], text: &OsStr) -> anyhow::Result<usize> {
     }
 }
 
-/// What somebody loses who prefers an old half.
-fn stale_source(halves: &Halves, source: usize) -> String {
+/// What is lost with a half that is preferred to a better one.
+fn loss(halves: &Halves, source: usize, condition: Condition) -> Option<String> {
+    let reason = match condition {
+        Condition::Stale => "missed writes: what only the others have is lost",
+        Condition::Replaced => {
+            "is not what was a half of the mirror: what only the others have is lost"
+        }
+        Condition::Split => "and another were written to apart: what only the others have is lost",
+        _ => return None,
+    };
     let half = halves.devices.get(source).map_or("", |half| half.name());
-    let name = &halves.name;
-    format!("warning: {name}: {half} missed writes: what only the others have is lost")
+    Some(format!("warning: {}: {half} {reason}", halves.name))
 }
 
 /// What was done, for people.

@@ -16,8 +16,9 @@ use crate::mirror::advice;
 /// Show how the halves of a mirror stand.
 ///
 /// Each half is current, doubtful (the mirror is in use or was not closed; only the first half
-/// is read), stale (it missed writes), unfinished (it was being resynchronised) or unknown (the
-/// mirror was never written to). Nothing is changed.
+/// is read), stale (it missed writes), unfinished (it was being resynchronised), missing, replaced
+/// (it is not the file or disk that was a half), split (it and another were each written to while
+/// the other was missing) or unknown (the mirror was never written to). Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -60,12 +61,7 @@ struct HalfJson {
 pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let storage = Halves::parse(&arguments.source)?;
     let halves = Halves::open(&arguments.source, storage, false)?;
-    let told: Vec<(&str, u64)> = halves
-        .devices
-        .iter()
-        .map(|half| (half.name(), half.length_bytes()))
-        .collect();
-    let assessment = Assessment::of(&**halves.records.record(), &told);
+    let assessment = Assessment::of(&**halves.records.record(), &halves.told());
     let status = status(&halves, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
@@ -105,6 +101,14 @@ fn status(halves: &Halves, assessment: Result<Assessment, MirrorError>) -> Statu
             let pairs = pairs.enumerate();
             let all = pairs.map(|(index, (one, standing))| half(index, Some(*one), *standing));
             status.halves.extend(all);
+            let missing = halves
+                .missing
+                .first()
+                .map(|one| format!("{}: {one}", halves.name));
+            status.problem = match assessment.certain(&halves.told()) {
+                Err(refusal) => Some(format!("{:#}", advice(&halves.name, refusal.into()))),
+                Ok(()) => missing,
+            };
         }
         Err(error) => {
             status.problem = Some(format!("{:#}", advice(&halves.name, error)));
