@@ -202,6 +202,11 @@ impl Engine {
         Ok(opened)
     }
 
+    /// Adds a line to [`Self::notes`].
+    pub(crate) fn note(&self, line: String) {
+        self.notes.borrow_mut().push(line);
+    }
+
     /// Lines that tell which memory the cache has and how files are read; none when there is no
     /// cache.
     pub(crate) fn notes(&self) -> Vec<String> {

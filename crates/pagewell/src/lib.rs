@@ -73,6 +73,7 @@ mod allocator;
 mod arguments;
 mod background;
 mod commands;
+mod content;
 mod copy;
 mod engine;
 mod escape;

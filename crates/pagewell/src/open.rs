@@ -12,6 +12,7 @@ use pagewell_fs::nfs::NfsFileSystem;
 use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::source::{OpenError, SourceKind, recognise, recognise_device};
 
+use crate::content;
 use crate::engine::Engine;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
@@ -26,25 +27,37 @@ pub(crate) enum Purpose {
     /// To be copied into: what cannot be written is an error.
     Fill,
     /// To be served: what cannot be written is read.
-    Serve {
-        /// Nothing is to be written.
-        read_only: bool,
-    },
+    Serve(Writes),
     /// To be mounted: as served, but changes reach the device when a program asks for it.
-    Mount {
-        /// Nothing is to be written.
-        read_only: bool,
-    },
+    Mount(Writes),
+}
+
+/// What may be written of what is served or mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Nothing.
+    None,
+    /// What was recognised, or named by its kind.
+    Recognised,
+    /// Also a file that nothing is known of.
+    Any,
+}
+
+impl Writes {
+    /// As `--read-only` and `--writable` say.
+    pub(crate) fn of(read_only: bool, writable: bool) -> Self {
+        match (read_only, writable) {
+            (true, _) => Self::None,
+            (false, true) => Self::Any,
+            (false, false) => Self::Recognised,
+        }
+    }
 }
 
 impl Purpose {
     fn writes(self) -> bool {
         use Purpose::{Mount, Read, Serve};
-        let reads = matches!(
-            self,
-            Read | Serve { read_only: true } | Mount { read_only: true }
-        );
-        !reads
+        !matches!(self, Read | Serve(Writes::None) | Mount(Writes::None))
     }
 }
 
@@ -85,7 +98,7 @@ pub(crate) fn source(
             match recognise(path)? {
                 SourceKind::Directory => directory(path, purpose),
                 SourceKind::Iso => iso(&storage(), engine),
-                SourceKind::Other => image(&storage(), shown, purpose, engine),
+                SourceKind::Other => unrecognised(path, shown, purpose, engine),
                 SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
             }
         }
@@ -108,7 +121,7 @@ pub(crate) fn source(
 /// What is served and mounted are whole sources; `::` in the name of one is most likely meant as in
 /// a LOCATION.
 fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::Result<()> {
-    let is_whole = matches!(purpose, Purpose::Serve { .. } | Purpose::Mount { .. });
+    let is_whole = matches!(purpose, Purpose::Serve(_) | Purpose::Mount(_));
     if is_whole && shown.contains("::") && path.symlink_metadata().is_err() {
         return Err(usage(format!(
             "{shown}: only a whole source can be served or mounted, not a place inside one"
@@ -129,7 +142,7 @@ fn unsupported(shown: &str, what: &str) -> anyhow::Error {
 /// command does.
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
     let options = Options {
-        metadata_sync: matches!(purpose, Purpose::Serve { .. }),
+        metadata_sync: matches!(purpose, Purpose::Serve(_)),
         ..Options::default()
     };
     Ok(Opened {
@@ -147,6 +160,38 @@ pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> 
         files: opened.files,
         ..Opened::new(iso)
     })
+}
+
+/// Opens what was named by a path and is nothing that is known: a disk image, perhaps, or a text or
+/// an archive that was meant otherwise. Nobody writes to it who has not said that it is meant.
+fn unrecognised(
+    path: &Path,
+    shown: &str,
+    purpose: Purpose,
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
+    let storage = Storage::Path(path.to_owned());
+    let (done, least) = match purpose {
+        // A place inside it was named, `PATH::/NAME`: that can mean nothing else.
+        Purpose::Read | Purpose::Fill => return image(&storage, shown, purpose, engine),
+        Purpose::Serve(_) => ("served", Purpose::Serve(Writes::None)),
+        Purpose::Mount(_) => ("mounted", Purpose::Mount(Writes::None)),
+    };
+    let taken = format!(
+        "{shown}: is neither a directory nor an ISO image (it looks like {}): {done} as one file",
+        content::guess(path)
+    );
+    if matches!(
+        purpose,
+        Purpose::Serve(Writes::Recognised) | Purpose::Mount(Writes::Recognised)
+    ) {
+        engine.note(format!(
+            "{taken}, to be read; --writable, or image:{shown}, lets it be written"
+        ));
+        return image(&storage, shown, least, engine);
+    }
+    engine.note(taken);
+    image(&storage, shown, purpose, engine)
 }
 
 /// Opens anything as a disk image: one file.
@@ -190,8 +235,8 @@ fn is_in_use(error: &anyhow::Error) -> bool {
 /// What to do about it, where that is known.
 fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
     match purpose {
-        Purpose::Serve { .. } => anyhow!("{error:#} (--read-only serves it without writing)"),
-        Purpose::Mount { .. } => anyhow!("{error:#} (--read-only mounts it without writing)"),
+        Purpose::Serve(_) => anyhow!("{error:#} (--read-only serves it without writing)"),
+        Purpose::Mount(_) => anyhow!("{error:#} (--read-only mounts it without writing)"),
         Purpose::Fill | Purpose::Read => anyhow!("{error:#}"),
     }
 }
@@ -226,8 +271,8 @@ mod tests {
         };
         let inside = Path::new("/nowhere/a.iso::/boot");
         for purpose in [
-            Purpose::Serve { read_only: false },
-            Purpose::Mount { read_only: true },
+            Purpose::Serve(Writes::Recognised),
+            Purpose::Mount(Writes::None),
         ] {
             let error = try_for(inside, purpose).unwrap_err().to_string();
             assert!(error.contains("whole source"), "{error}");

@@ -18,7 +18,7 @@ for image in "$SCRATCH/disk.img" "$stripe"; do
 done
 same_file "$SCRATCH/expected" "$SCRATCH/disk.img"
 
-serve --cache 16m --squash none "/disk=$SCRATCH/disk.img" "/stripe=$stripe"
+serve --cache 16m --squash none "/disk=image:$SCRATCH/disk.img" "/stripe=$stripe"
 for file in /disk/disk.img /stripe/stripe.img; do
     copy_out "$file" "$SCRATCH/out"
     same_file "$SCRATCH/expected" "$SCRATCH/out"

@@ -20,7 +20,7 @@ use crate::escape;
 use crate::failure::{Outcome, report, usage};
 use crate::http::server::HttpServer;
 use crate::metrics::snapshot;
-use crate::open::{self, Purpose};
+use crate::open::{self, Purpose, Writes};
 use crate::signals::StopSignals;
 use crate::source::Source;
 use crate::values;
@@ -63,6 +63,9 @@ pub(crate) struct MountArguments {
     /// Refuse all changes
     #[arg(long, short)]
     read_only: bool,
+    /// Let a file that is not recognised be written, too, as image:PATH does
+    #[arg(long)]
+    writable: bool,
     /// Let other users use the mount; permissions are as the source has them
     #[arg(long)]
     allow_other: bool,
@@ -134,9 +137,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     // Before any thread starts: threads inherit what is blocked.
     let signals = StopSignals::block().context("signals")?;
     let shown = arguments.source.to_string_lossy();
-    let purpose = Purpose::Mount {
-        read_only: wanted.read_only,
-    };
+    let purpose = Purpose::Mount(Writes::of(wanted.read_only, arguments.writable));
     let opened = open::source(&source, &shown, purpose, &engine)?;
     let http = match arguments.http {
         Some(address) => Some(

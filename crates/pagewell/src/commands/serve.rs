@@ -18,7 +18,7 @@ use crate::failure::{Outcome, report, usage};
 use crate::http::server::HttpServer;
 use crate::metrics::{Snapshot, snapshot, table};
 use crate::mount_commands;
-use crate::open::{self, Purpose};
+use crate::open::{self, Purpose, Writes};
 use crate::signals::StopSignals;
 use crate::state;
 use crate::values;
@@ -63,6 +63,9 @@ pub(crate) struct ServeArguments {
     /// permissions and this user allow it
     #[arg(long)]
     read_only: bool,
+    /// Let a file that is not recognised be written, too, as image:PATH does
+    #[arg(long)]
+    writable: bool,
     /// Whose calls are made as the anonymous user
     #[arg(long, value_enum, default_value_t = SquashArgument::Root)]
     squash: SquashArgument,
@@ -171,7 +174,8 @@ fn open_all(
     for export in exports {
         let shown = export.text.to_string_lossy();
         let read_only = arguments.read_only;
-        let source = open::source(&export.source, &shown, Purpose::Serve { read_only }, engine)?;
+        let writes = Writes::of(read_only, arguments.writable);
+        let source = open::source(&export.source, &shown, Purpose::Serve(writes), engine)?;
         acts_as_itself |= source.is_local && !is_root;
         opened.push(Export {
             read_only,

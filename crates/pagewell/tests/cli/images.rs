@@ -169,7 +169,7 @@ fn what_cannot_be_put_together_is_refused_by_name() {
 fn a_server_says_what_memory_and_which_way_it_has() {
     let fixture = Fixture::new();
     let image = fixture.tree().join("big");
-    let image = format!("/big={}", image.display());
+    let image = format!("/big=image:{}", image.display());
     let mut serve = Serve::start(&["--cache", "8m", &image]);
     let lines = serve.lines_until("image ").concat();
     assert!(lines.starts_with("cache: 8.0 MiB in "), "{lines}");

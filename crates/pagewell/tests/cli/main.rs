@@ -26,5 +26,6 @@ mod reading;
 mod remote;
 mod serving;
 mod support;
+mod unrecognised;
 mod watching;
 mod writing;

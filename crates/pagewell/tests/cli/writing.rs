@@ -24,17 +24,21 @@ fn stored(fixture: &Fixture) -> Vec<u8> {
     fs::read(fixture.path().join("disk.img")).unwrap()
 }
 
-/// A client that is root, and the handle of `disk.img`.
-fn client_of(serve: &Serve) -> (Client, FileHandle) {
+/// A client that is root, and the handle of an image.
+fn client_of(serve: &Serve, name: &[u8]) -> (Client, FileHandle) {
     let mut client = Client::connect(serve.address(), User::root());
     let root = client.mount(b"/").expect("mounted");
-    let file = client.lookup(&root, b"disk.img").expect("the image");
+    let file = client.lookup(&root, name).expect("the image");
     (client, file.handle)
 }
 
-/// Writes these bytes at the beginning, and commits nothing.
 fn write(serve: &Serve, content: &[u8]) -> Result<(), Status> {
-    let (mut client, file) = client_of(serve);
+    write_to(serve, b"disk.img", content)
+}
+
+/// Writes these bytes at the beginning, and commits nothing.
+pub(crate) fn write_to(serve: &Serve, name: &[u8], content: &[u8]) -> Result<(), Status> {
+    let (mut client, file) = client_of(serve, name);
     for (number, piece) in (0u64..).zip(content.chunks(1 << 20)) {
         let written = client.write(&file, number << 20, piece, StableHow::Unstable)?;
         assert_eq!(written.count as usize, piece.len());
@@ -237,7 +241,7 @@ fn what_clients_wrote_is_in_the_file_after_a_stop() {
         (300, &["--write-rule", "block-end"]),
     ] {
         fs::write(&image, &before).unwrap();
-        let source = image.display().to_string();
+        let source = format!("image:{}", image.display());
         let arguments = [&["--squash", "none"], options, &[&source]].concat();
         let mut serve = Serve::start(&arguments);
         let lines = serve.lines_until("image ").concat();
@@ -258,7 +262,7 @@ fn an_image_that_may_not_be_written_is_served_to_be_read() {
     let fixture = Fixture::new();
     let content = disk(&fixture);
     let image = fixture.path().join("disk.img");
-    let source = image.display().to_string();
+    let source = format!("image:{}", image.display());
     for (mode, options, note) in [
         (0o444, &[][..], Some("read-only: ")),
         (0o644, &["--read-only"], None),
@@ -283,7 +287,7 @@ fn an_image_that_may_not_be_written_is_served_to_be_read() {
 fn an_image_is_written_by_one_program_at_a_time() {
     let fixture = Fixture::new();
     let content = disk(&fixture);
-    let image = fixture.path().join("disk.img").display().to_string();
+    let image = format!("image:{}", fixture.path().join("disk.img").display());
     let serve = Serve::start(&[&image]);
     let run = |arguments: &[&str]| run_in(Path::new(fixture.path()), arguments);
     let state = fixture.path().join("state").display().to_string();
@@ -308,7 +312,7 @@ fn an_image_is_written_by_one_program_at_a_time() {
 fn a_stop_that_cannot_write_everything_says_so() {
     let fixture = Fixture::new();
     disk(&fixture);
-    let image = fixture.path().join("disk.img").display().to_string();
+    let image = format!("image:{}", fixture.path().join("disk.img").display());
     let serve = Serve::start_limited(&["--squash", "none", &image], 1 << 20);
     write(&serve, &bytes(LENGTH, 9)).unwrap();
     serve.signal("TERM");
