@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -51,6 +52,7 @@ pub(crate) struct Front {
     pub(crate) written: Mutex<HashMap<u64, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
     device: OnceLock<OwnedFd>,
+    answered_past_library: AtomicBool,
     pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
     pub(crate) root_file_id: OnceLock<u64>,
@@ -100,6 +102,7 @@ impl Front {
             written: Mutex::default(),
             forgetting: Forgetting::default(),
             device: OnceLock::new(),
+            answered_past_library: AtomicBool::new(false),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
         }
@@ -112,6 +115,20 @@ impl Front {
 
     pub(crate) fn device(&self) -> Option<BorrowedFd<'_>> {
         self.device.get().map(AsFd::as_fd)
+    }
+
+    /// The descriptor for an answer that is given without the library; from here on
+    /// [`Front::answered_past_library`].
+    pub(crate) fn past_library(&self) -> Option<BorrowedFd<'_>> {
+        if !self.answered_past_library() {
+            self.answered_past_library.store(true, Ordering::Relaxed);
+        }
+        self.device()
+    }
+
+    /// Whether an answer of the library may have been forgotten.
+    pub(crate) fn answered_past_library(&self) -> bool {
+        self.answered_past_library.load(Ordering::Relaxed)
     }
 
     /// Whether the kernel has ended the connection: it is unmounted, and nobody uses it.

@@ -35,6 +35,7 @@
 //! on, and only one that is killed is let go.
 
 mod appending;
+mod attach;
 mod attributes;
 mod blocked;
 mod busy;
@@ -44,6 +45,7 @@ mod front;
 mod handles;
 mod listing;
 mod mount;
+mod mounts;
 mod naming;
 mod nodes;
 mod opening;
@@ -59,4 +61,5 @@ mod writing;
 
 pub use busy::{User, users_of};
 pub use mount::{MountError, Mounted, Options, mount};
+pub use mounts::{Entry, mounted_on};
 pub use unmount::{UnmountError, unmount};

@@ -1,9 +1,9 @@
 //! A mount from outside: how it is made, what is agreed with the kernel, how it ends.
 
-use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fuser::{Config, InitFlags, KernelConfig, MountOption, Session, SessionACL};
+use fuser::{Config, InitFlags, KernelConfig, Session, SessionACL};
 use pagewell_fs::{Coherence, FileSystem};
 
+use crate::attach::{Attached, attach};
 use crate::dispatch::Dispatch;
 use crate::front::Front;
 use crate::service::Service;
@@ -42,6 +43,8 @@ pub struct Options {
     pub allow_privileges: bool,
     /// Programs in it cannot be run.
     pub no_exec: bool,
+    /// Reading does not move the time of access (`noatime`).
+    pub no_access_times: bool,
     /// Threads in all that may wait for the source.
     pub threads: usize,
     /// The kernel may keep what is written, and write it when it likes.
@@ -62,6 +65,7 @@ impl Options {
             allow_other: false,
             allow_privileges: false,
             no_exec: false,
+            no_access_times: false,
             threads: 64,
             kernel_write_back: false,
             passthrough: true,
@@ -76,26 +80,8 @@ impl Options {
             .min(self.threads.max(READERS_MIN))
     }
 
-    fn for_kernel(&self, read_only: bool) -> Config {
-        // A comma would end the name in the list of options.
-        let source = self.source.replace(',', "_");
-        let mut options = vec![
-            MountOption::FSName(source),
-            // The kernel knows it by this name; the crate tells it only to fusermount3.
-            MountOption::CUSTOM("subtype=pagewell".to_owned()),
-            MountOption::DefaultPermissions,
-        ];
-        if read_only {
-            options.push(MountOption::RO);
-        }
-        if self.no_exec {
-            options.push(MountOption::NoExec);
-        }
-        if self.allow_privileges {
-            options.extend([MountOption::Suid, MountOption::Dev]);
-        }
+    fn for_library(&self) -> Config {
         let mut config = Config::default();
-        config.mount_options = options;
         config.acl = if self.allow_other {
             SessionACL::All
         } else {
@@ -179,6 +165,18 @@ pub struct Mounted {
     place: PathBuf,
     front: Arc<Front>,
     session: Mutex<Option<JoinHandle<io::Result<()>>>>,
+    /// The library's descriptor of the connection.
+    number: RawFd,
+    attached: Attached,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // One that has ended is gone from its place, and what is there is another.
+        if !self.front.has_ended() {
+            self.attached.detach();
+        }
+    }
 }
 
 /// Mounts `filesystem` on the directory `place`. When this returns the mount can be used.
@@ -212,25 +210,39 @@ pub fn mount(
     let dispatch = Arc::clone(&front.dispatch);
     let let_go = move || dispatch.drop_unwanted();
     front.blocked.start(let_go).map_err(failed)?;
-    let config = options.for_kernel(read_only);
-    let session = Session::new(service, &place, &config).map_err(failed)?;
-    let device = session.as_fd().try_clone_to_owned().map_err(failed)?;
-    front.set_device(device);
-    front.notify_through(session.notifier()).map_err(failed)?;
-    front.start_pruning().map_err(failed)?;
-    if front.is_immutable() {
-        front.pushing.start(session.notifier());
-    }
-    let running = std::thread::Builder::new()
-        .name("fuse-session".to_owned())
-        .spawn(move || session.run())
-        .map_err(failed)?;
+    let (connection, attached) = attach(&place, options, read_only).map_err(failed)?;
+    let number = connection.as_raw_fd();
+    let running = start(service, connection, &front, options).map_err(|error| {
+        attached.detach();
+        failed(error)
+    })?;
     read_further_ahead(&place);
     Ok(Mounted {
         place,
         front,
         session: Mutex::new(Some(running)),
+        number,
+        attached,
     })
+}
+
+/// Begins to answer what comes through `connection`.
+fn start(
+    service: Service,
+    connection: OwnedFd,
+    front: &Arc<Front>,
+    options: &Options,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let config = options.for_library();
+    let session = Session::from_fd(service, connection, config.acl, config)?;
+    front.set_device(session.as_fd().try_clone_to_owned()?);
+    front.notify_through(session.notifier())?;
+    front.start_pruning()?;
+    if front.is_immutable() {
+        front.pushing.start(session.notifier());
+    }
+    let thread = std::thread::Builder::new().name("fuse-session".to_owned());
+    thread.spawn(move || session.run())
 }
 
 fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
@@ -308,7 +320,27 @@ impl Mounted {
         self.front.blocked.stop();
         self.front.forgetting.stop();
         self.front.pruning.stop();
-        ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")))
+        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")));
+        if ended.is_err() {
+            self.attached.detach();
+        }
+        if self.front.answered_past_library() {
+            self.release_connection().and(ended)
+        } else {
+            ended
+        }
+    }
+
+    /// Lets go of the connection, which the library's unused answers keep open for ever: its
+    /// number becomes one of `/dev/null`.
+    fn release_connection(&self) -> io::Result<()> {
+        let null = File::options().read(true).write(true).open("/dev/null")?;
+        // SAFETY: an answer that was given past the library was forgotten with its share of the
+        // library's descriptor, so nobody ever closes this number and it is still that one.
+        // Neither does this: what is made of it is not dropped.
+        let mut kept = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(self.number) });
+        rustix::io::dup2(&null, &mut kept)?;
+        Ok(())
     }
 
     /// Brings everything that was written to the source's device.
@@ -325,17 +357,4 @@ impl Mounted {
     pub fn finish(&self, patience: Duration) -> pagewell_fs::Result<u64> {
         self.front.filesystem.finish(patience)
     }
-}
-
-/// The bytes of a path as the list of mounts writes them.
-pub(crate) fn in_mount_list(path: &Path) -> Vec<u8> {
-    let bytes: &OsStr = path.as_os_str();
-    let mut shown = Vec::new();
-    for byte in bytes.as_bytes() {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => shown.extend(format!("\\{byte:03o}").as_bytes()),
-            _ => shown.push(*byte),
-        }
-    }
-    shown
 }

@@ -12,6 +12,7 @@ use fuser::{Errno, ReplyData};
 use pagewell_counters::names;
 use pagewell_fs::{PageSlice, Payload, Result};
 
+use crate::front::Front;
 use crate::room::Room;
 use crate::spare;
 
@@ -110,21 +111,22 @@ impl Data {
         }
     }
 
-    /// Sends the answer to the request `unique`, which came from `device`.
-    pub(crate) fn send(self, reply: ReplyData, unique: u64, device: Option<BorrowedFd<'_>>) {
+    /// Sends the answer to the request `unique`.
+    pub(crate) fn send(self, reply: ReplyData, unique: u64, front: &Front) {
         let length = self.len();
         names::FUSE_READ_BYTES.add(length as u64);
-        match (self.pages.as_slice(), device) {
-            ([], _) => reply.data(&self.bytes),
-            ([page], _) => reply.data(page),
-            (pages, Some(device)) => {
-                send_pages(device, unique, pages, length);
-                // `fuser` answers once more, with an error. The kernel, which waits for no answer
-                // of that number and never gives it to another request, refuses it (ENOENT). A
-                // reply that is not dropped would keep the device open after the mount has ended.
-                drop(reply);
-            }
-            (pages, None) => reply.data(&pages.concat_bytes()),
+        match self.pages.as_slice() {
+            [] => reply.data(&self.bytes),
+            [page] => reply.data(page),
+            pages => match front.past_library() {
+                Some(device) => {
+                    send_pages(device, unique, pages, length);
+                    // Dropped it would answer once more, with an error. Forgotten it keeps its
+                    // share of the library's descriptor, which the mount lets go of at its end.
+                    std::mem::forget(reply);
+                }
+                None => reply.data(&pages.concat_bytes()),
+            },
         }
     }
 }

@@ -304,7 +304,7 @@ impl Filesystem for Service {
             },
             move |front, reply, data| match data {
                 Ok(data) => {
-                    data.send(reply, unique, front.device());
+                    data.send(reply, unique, front);
                     if offset == 0 {
                         front.push_after(node.0);
                     }

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
-use crate::mount::in_mount_list;
+use crate::attach::said;
+use crate::mounts::mounted_on;
 
 /// Why something is still mounted.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,14 @@ pub enum UnmountError {
     /// Nothing is mounted there.
     #[error("nothing is mounted on {}", .0.display())]
     NotMounted(PathBuf),
+    /// What is mounted there is not ours.
+    #[error("{} is a mount of {kind}, not of pagewell; umount(8) takes it away", place.display())]
+    Foreign {
+        /// Where.
+        place: PathBuf,
+        /// What kind of file system it is.
+        kind: String,
+    },
     /// The system refuses.
     #[error("cannot unmount {}: {reason}", place.display())]
     System {
@@ -31,6 +40,16 @@ pub enum UnmountError {
 /// Unmounts what is mounted on `place`. With `lazy` it goes from its place at once, and ends when
 /// the last program that uses it is done.
 pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
+    match mounted_on(place) {
+        None => return Err(UnmountError::NotMounted(place.to_owned())),
+        Some(entry) if !entry.is_ours() => {
+            return Err(UnmountError::Foreign {
+                place: place.to_owned(),
+                kind: entry.kind,
+            });
+        }
+        Some(_) => {}
+    }
     let flags = if lazy {
         UnmountFlags::DETACH
     } else {
@@ -50,9 +69,6 @@ pub fn unmount(place: &Path, lazy: bool) -> Result<(), UnmountError> {
 
 /// Without root: by the helper program that mounted it.
 fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
-    if !is_mounted(place) {
-        return Err(UnmountError::NotMounted(place.to_owned()));
-    }
     let failed = |reason: String| UnmountError::System {
         place: place.to_owned(),
         reason,
@@ -71,7 +87,7 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    let said = said(&done.stderr);
     if said.contains("busy") {
         Err(UnmountError::Busy(place.to_owned()))
     } else {
@@ -79,35 +95,16 @@ fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     }
 }
 
-/// Whether the list of mounts has anything there.
-fn is_mounted(place: &Path) -> bool {
-    let mounts = std::fs::read("/proc/self/mounts").unwrap_or_default();
-    lists(&mounts, place)
-}
-
-fn lists(mounts: &[u8], place: &Path) -> bool {
-    let wanted = in_mount_list(place);
-    mounts
-        .split(|byte| *byte == b'\n')
-        .any(|line| line.split(|byte| *byte == b' ').nth(1) == Some(&wanted[..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn mounts_are_found_by_their_written_name() {
-        let mounts = b"/dev/vda / ext4 rw 0 0\nx.iso /mnt/a\\040b fuse.pagewell ro 0 0\n";
-        assert!(lists(mounts, Path::new("/mnt/a b")));
-        assert!(lists(mounts, Path::new("/")));
-        assert!(!lists(mounts, Path::new("/mnt/a")));
-    }
 
     #[test]
     fn a_plain_directory_is_not_mounted() {
         let directory = tempfile::tempdir().unwrap();
         let error = unmount(directory.path(), false).unwrap_err();
         assert!(matches!(error, UnmountError::NotMounted(_)), "{error}");
+        let error = unmount(Path::new("/proc"), false).unwrap_err();
+        assert!(error.to_string().contains("mount of proc"), "{error}");
     }
 }

@@ -4,10 +4,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use pagewell_fs::ram::RamFileSystem;
 use pagewell_fuse::{Options, mount, unmount};
+
+/// Tests count what the whole process has open.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 const FILE_BYTES: usize = 4 << 20;
 
@@ -43,6 +46,7 @@ fn use_and_unmount(place: &Path) {
 
 #[test]
 fn a_mount_that_has_ended_keeps_no_device_open() {
+    let _alone = ONE_AT_A_TIME.lock();
     let place = tempfile::tempdir().unwrap();
     use_and_unmount(place.path());
     // Its threads let go of it one after the other.
@@ -52,4 +56,38 @@ fn a_mount_that_has_ended_keeps_no_device_open() {
         assert!(looks < 1000, "{} are open", devices());
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
+}
+
+#[test]
+fn unmounting_leaves_what_lies_beneath() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let place = tempfile::tempdir().unwrap();
+    let files = || Arc::new(RamFileSystem::new(16 << 20).unwrap());
+    let below = match mount(files(), place.path(), &Options::new("below")) {
+        Ok(mounted) => mounted,
+        Err(error) => return eprintln!("SKIPPED: cannot mount here: {error}"),
+    };
+    std::fs::write(place.path().join("below"), "").unwrap();
+    for _ in 0..10 {
+        let above = mount(files(), place.path(), &Options::new("above")).unwrap();
+        assert!(!place.path().join("below").exists());
+        unmount(place.path(), false).unwrap();
+        above.wait().unwrap();
+        drop(above);
+        assert!(place.path().join("below").exists());
+    }
+    unmount(place.path(), false).unwrap();
+    below.wait().unwrap();
+}
+
+#[test]
+fn a_mount_that_nobody_keeps_goes_from_its_place() {
+    let _alone = ONE_AT_A_TIME.lock();
+    let place = tempfile::tempdir().unwrap();
+    let files = Arc::new(RamFileSystem::new(16 << 20).unwrap());
+    match mount(files, place.path(), &Options::new("short")) {
+        Ok(mounted) => drop(mounted),
+        Err(error) => return eprintln!("SKIPPED: cannot mount here: {error}"),
+    }
+    assert_eq!(pagewell_fuse::mounted_on(place.path()), None);
 }

@@ -1,0 +1,191 @@
+//! How a mount comes to its place, and is taken from there.
+//!
+//! The crate `fuser` can do both, but unmounts by path when a mount has ended: what lay beneath
+//! would go instead. Here the kernel's list says whose mount is on a place before it is taken
+//! away.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+
+use crate::mount::Options;
+use crate::mounts::{self, KIND};
+
+/// The program that mounts for users who are not root.
+const HELPER: &str = "fusermount3";
+
+/// A mount on its place.
+pub(crate) struct Attached {
+    place: PathBuf,
+    /// Of the mount, as the kernel's list has it.
+    device: Option<String>,
+}
+
+/// Mounts on `place`, and returns the descriptor that requests come from.
+pub(crate) fn attach(
+    place: &Path,
+    options: &Options,
+    read_only: bool,
+) -> io::Result<(OwnedFd, Attached)> {
+    let connection = match directly(place, options, read_only) {
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+            with_helper(place, options, read_only)
+        }
+        other => other,
+    }?;
+    let attached = Attached {
+        place: place.to_owned(),
+        device: mounts::mounted_on(place).map(|entry| entry.device),
+    };
+    Ok((connection, attached))
+}
+
+impl Attached {
+    /// Takes the mount away, if it is there and nothing was mounted over it.
+    pub(crate) fn detach(&self) {
+        let there = mounts::mounted_on(&self.place).map(|entry| entry.device);
+        if there.is_none() || there != self.device {
+            return;
+        }
+        let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+        if rustix::mount::unmount(&self.place, flags) == Err(Errno::PERM) {
+            let mut command = Command::new(HELPER);
+            command.args(["-u", "-q", "-z", "--"]).arg(&self.place);
+            // What is in the way then is told by whoever looks at the place.
+            let _ = command.stdin(Stdio::null()).output();
+        }
+    }
+}
+
+/// As root: by mount(2).
+fn directly(place: &Path, options: &Options, read_only: bool) -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open("/dev/fuse")?;
+    let mut data = format!(
+        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        device.as_raw_fd(),
+        rustix::process::getuid().as_raw(),
+        rustix::process::getgid().as_raw()
+    );
+    if options.allow_other {
+        data.push_str(",allow_other");
+    }
+    let mut flags = MountFlags::empty();
+    flags.set(MountFlags::RDONLY, read_only);
+    flags.set(MountFlags::NOEXEC, options.no_exec);
+    flags.set(MountFlags::NOSUID, !options.allow_privileges);
+    flags.set(MountFlags::NODEV, !options.allow_privileges);
+    flags.set(MountFlags::NOATIME, options.no_access_times);
+    let source = CString::new(options.source.as_bytes())?;
+    let data = CString::new(data)?;
+    rustix::mount::mount(source.as_c_str(), place, KIND, flags, data.as_c_str())?;
+    Ok(device.into())
+}
+
+/// Without root: the helper mounts, and hands the descriptor back through a socket.
+fn with_helper(place: &Path, options: &Options, read_only: bool) -> io::Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // The helper inherits it. No other program is started while it can.
+    fcntl_setfd(&theirs, FdFlags::empty())?;
+    let child = Command::new(HELPER)
+        .arg("-o")
+        .arg(helper_options(options, read_only))
+        .arg("--")
+        .arg(place)
+        .env("_FUSE_COMMFD", theirs.as_raw_fd().to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    drop(theirs);
+    let received = receive_descriptor(&ours);
+    let ended = child.wait_with_output()?;
+    match received? {
+        Some(connection) => Ok(connection),
+        None => {
+            let said = said(&ended.stderr);
+            Err(match said.contains("user_allow_other") {
+                true => io::Error::new(io::ErrorKind::PermissionDenied, said),
+                false => io::Error::other(said),
+            })
+        }
+    }
+}
+
+/// What the helper said, on one line.
+pub(crate) fn said(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let lines: Vec<&str> = lines.collect();
+    match lines.as_slice() {
+        [] => format!("{HELPER} failed and did not say why"),
+        lines => lines.join("; "),
+    }
+}
+
+fn helper_options(options: &Options, read_only: bool) -> String {
+    // A comma would end the name in the list of options, a backslash is its escape.
+    let source = options.source.replace([',', '\\'], "_");
+    let mut list = format!("fsname={source},subtype=pagewell,default_permissions");
+    for (wanted, name) in [
+        (options.allow_other, "allow_other"),
+        (read_only, "ro"),
+        (options.no_exec, "noexec"),
+        (options.no_access_times, "noatime"),
+        (options.allow_privileges, "suid,dev"),
+    ] {
+        if wanted {
+            list.push(',');
+            list.push_str(name);
+        }
+    }
+    list
+}
+
+/// The descriptor that comes through the socket; none when it is closed before.
+fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0; 1];
+    let mut pieces = [IoSliceMut::new(&mut byte)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(socket, &mut pieces, &mut control, flags).map(|_| ())
+    })?;
+    let mut descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    Ok(descriptors.next().and_then(|mut list| list.next()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_helper_is_told_what_was_asked_for() {
+        let mut options = Options::new("a,b");
+        options.allow_other = true;
+        assert_eq!(
+            helper_options(&options, true),
+            "fsname=a_b,subtype=pagewell,default_permissions,allow_other,ro"
+        );
+    }
+
+    #[test]
+    fn what_the_helper_says_is_one_line() {
+        assert_eq!(
+            said(b"fusermount3: one\n\nthen two\n"),
+            "fusermount3: one; then two"
+        );
+        assert!(said(b"\n").contains("did not say why"));
+    }
+}
