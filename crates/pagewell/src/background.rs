@@ -4,6 +4,7 @@ use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::path::Path;
 
 use crate::failure::FAILED;
+use crate::system_log::SystemLog;
 
 /// Which of the two processes this is.
 pub(crate) enum Side {
@@ -56,8 +57,9 @@ fn wait(mut ready: PipeReader, child: i32) -> i32 {
 }
 
 impl Child {
-    /// Lets go of the terminal and the current directory, and of the parent.
-    pub(crate) fn ready(mut self) -> std::io::Result<()> {
+    /// Lets go of the terminal and the current directory, and of the parent. From here on what is
+    /// said goes to the system log.
+    pub(crate) fn ready(mut self) -> std::io::Result<SystemLog> {
         rustix::process::chdir(Path::new("/"))?;
         let null = std::fs::File::options()
             .read(true)
@@ -65,7 +67,8 @@ impl Child {
             .open("/dev/null")?;
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stdout(&null)?;
-        rustix::stdio::dup2_stderr(&null)?;
-        self.ready.write_all(&[1])
+        let log = SystemLog::start()?;
+        self.ready.write_all(&[1])?;
+        Ok(log)
     }
 }

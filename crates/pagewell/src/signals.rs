@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// arrives twice within microseconds. Nobody types a second wish so soon.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// SIGINT, SIGTERM and what else was asked for, blocked in this thread and in those started later.
+/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for, blocked in this thread and in those started later.
 pub(crate) struct StopSignals {
     set: libc::sigset_t,
 }
@@ -29,6 +29,10 @@ impl StopSignals {
             let mut set = set.assume_init();
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
+            // Who started it with nohup(1) wants it to go on when the terminal is closed.
+            if !is_ignored(libc::SIGHUP) {
+                libc::sigaddset(&raw mut set, libc::SIGHUP);
+            }
             for signal in others {
                 libc::sigaddset(&raw mut set, *signal);
             }
@@ -80,6 +84,17 @@ impl StopSignals {
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.set, std::ptr::null_mut());
             libc::raise(libc::SIGTERM);
         }
+    }
+}
+
+/// Whether the process was started with a signal ignored.
+fn is_ignored(signal: libc::c_int) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action sigaction only fills in the present one, all of which is read
+    // after it succeeded.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
     }
 }
 

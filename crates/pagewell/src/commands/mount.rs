@@ -11,13 +11,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use pagewell_fs::Coherence;
-use pagewell_fuse::{Mounted, Options, UnmountError, unmount, users_of};
+use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, unmount, users_of};
 
 use crate::allocator;
 use crate::background::{self, Side};
+use crate::control::Control;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
-use crate::failure::{Outcome, report, usage};
+use crate::failure::{Outcome, one_line, report, usage};
 use crate::http::server::HttpServer;
 use crate::metrics::snapshot;
 use crate::open::{self, Purpose, Writes};
@@ -42,12 +43,13 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 /// Mount a source through FUSE.
 ///
 /// Returns when the mount can be used and goes on in the background, until it is unmounted
-/// (`pagewell umount`, `umount`, `fusermount3 -u`) or gets SIGTERM or SIGINT. If programs use it
+/// (`pagewell umount`, `umount`, `fusermount3 -u`) or gets SIGTERM, SIGINT or SIGHUP. If programs use it
 /// then, it goes from its place at once and ends when they are done; a second signal ends it at
 /// once.
 ///
 /// Without root, the program fusermount3 (package fuse3) is needed, only the user who mounts may
-/// use the mount unless --allow-other is given, and directories are used as that user.
+/// use the mount unless --allow-other is given, and directories are used as that user. In the
+/// background messages go to the system log.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -151,15 +153,48 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let mounted = pagewell_fuse::mount(opened.filesystem, &arguments.place, &options)?;
     let mounted = Arc::new(mounted);
     announce(&mounted, &described, &engine.notes(), http.as_ref());
-    match side {
-        Some(child) => child.ready().context("cannot go to the background")?,
-        None => print_ready(mounted.place())?,
-    }
+    let control = listen(&mounted);
+    let log = match side {
+        Some(child) => Some(child.ready().context("cannot go to the background")?),
+        None => {
+            print_ready(mounted.place())?;
+            None
+        }
+    };
     let written = serve_until_unmounted(&mounted, signals);
     if let Some(http) = http {
         http.stop();
     }
-    written.map(|()| Outcome::Done)
+    let lost = written.as_ref().err().map(one_line);
+    if let Some(control) = control {
+        control.finish(lost.as_deref());
+    }
+    match (log, lost) {
+        (Some(log), lost) => {
+            let place = mounted.place().display();
+            report(&match &lost {
+                Some(lost) => format!("{place}: {lost}"),
+                None => format!("{place}: unmounted, and all is written"),
+            });
+            log.close();
+            Ok(Outcome::from_failures(u64::from(lost.is_some())))
+        }
+        (None, _) => written.map(|()| Outcome::Done),
+    }
+}
+
+/// Lets `pagewell umount` ask how it ends.
+fn listen(mounted: &Mounted) -> Option<Control> {
+    let entry = mounted_on(mounted.place())?;
+    match Control::start(&format!("mount/{}", entry.device)) {
+        Ok(control) => Some(control),
+        Err(error) => {
+            report(&format!(
+                "'pagewell umount' will not wait until all is written: {error}"
+            ));
+            None
+        }
+    }
 }
 
 /// The options, from both ways to give them.
@@ -209,7 +244,8 @@ impl Wanted {
         match option.split_once('=') {
             None => match option {
                 "ro" => self.read_only = true,
-                "rw" => self.read_only = false,
+                // The default. It takes back nothing: the safe one of two that differ wins.
+                "rw" | "defaults" => {}
                 "allow_other" => self.allow_other = true,
                 "suid" | "dev" => self.allow_privileges = true,
                 "nosuid" | "nodev" => self.allow_privileges = false,
@@ -421,7 +457,10 @@ mod tests {
             let wanted = wanted(words).unwrap();
             assert!(wanted.read_only && wanted.allow_other && wanted.passthrough);
         }
-        let wanted = wanted(&["-o", "ro,,rw", "-o", "attr_timeout=1.5,suid"]).unwrap();
+        for words in [&["-o", "ro,rw"][..], &["--read-only", "-o", "rw"]] {
+            assert!(self::wanted(words).unwrap().read_only);
+        }
+        let wanted = wanted(&["-o", "rw,,", "-o", "attr_timeout=1.5,suid"]).unwrap();
         assert!(!wanted.read_only && wanted.allow_privileges);
         let options = wanted.options("x", Coherence::UNCHANGED);
         let coherence = options.coherence.unwrap();

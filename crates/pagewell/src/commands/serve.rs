@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use pagewell_nfsd::{Config, Export, Network, Server, Squash};
 use pagewell_sunrpc::{mount3, nfs3, portmap};
 
+use crate::control::Control;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::export::{self, ExportArgument};
@@ -32,7 +33,7 @@ const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
 /// Serve sources over NFSv3, with MOUNT on the same TCP port.
 ///
 /// When ready, one line `ready nfs://ADDR:PORT/EXPORT ...` goes to standard output and the mount
-/// commands for clients to standard error. SIGTERM and SIGINT stop the server cleanly: what was
+/// commands for clients to standard error. SIGTERM, SIGINT and SIGHUP stop the server cleanly: what was
 /// asked is answered, what was written is brought to the device, the counters are shown; a
 /// second signal ends it at once.
 ///
@@ -141,6 +142,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
             "not running as root: directories are used as user {uid} for every caller"
         ));
     }
+    // Without it 'pagewell counters' has to be given an address.
+    let _control = Control::start("serve");
     announce(&running, &descriptions, &engine.notes())?;
     signals.wait().context("signals")?;
     signals.end_on_another();

@@ -1,7 +1,6 @@
 //! `pagewell top`.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -11,10 +10,10 @@ use anyhow::Context;
 use clap::Args;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-use crate::commands::counters;
 use crate::failure::{Outcome, one_line, usage};
 use crate::metrics::Snapshot;
 use crate::signals::StopSignals;
+use crate::target::{Target, TargetArguments};
 use crate::top::history::History;
 use crate::top::measure::{Look, title};
 use crate::top::screen::{Around, draw};
@@ -30,7 +29,7 @@ const KEY_TIME: Duration = Duration::from_millis(100);
 
 /// Watch a running server or mount, live.
 ///
-/// The process must have been started with --http. Shown is what happened in each interval:
+/// Of the only one that runs on this machine, or of the one that is asked for. Shown is what happened in each interval:
 /// calls and their latency, how many there were at a time, bytes, hits of the caches, device
 /// requests, and the procedures that were called.
 #[derive(Debug, Args)]
@@ -38,18 +37,12 @@ const KEY_TIME: Duration = Duration::from_millis(100);
 Keys: q, Escape and Control-C quit, the space bar pauses.
 
 Examples:
-  pagewell top                                 of the server at 127.0.0.1:20491
+  pagewell top                                 the server or mount that runs here
   pagewell top --connect 10.0.0.1 --interval 5
   pagewell top --once                          one interval as text, for scripts")]
 pub(crate) struct TopArguments {
-    /// Where the process's --http listens
-    #[arg(
-        long,
-        value_name = "ADDR[:PORT]",
-        default_value = "127.0.0.1:20491",
-        value_parser = values::parse_address
-    )]
-    connect: SocketAddr,
+    #[command(flatten)]
+    target: TargetArguments,
     /// Look so often
     #[arg(
         long,
@@ -66,9 +59,10 @@ pub(crate) struct TopArguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     // Before the terminal changes: that nobody listens is an ordinary message.
-    let first = counters::get(arguments.connect)?;
+    let target = arguments.target.target()?;
+    let first = target.counters()?;
     if arguments.once {
-        return once(arguments, &first);
+        return once(arguments, &target, &first);
     }
     if !FullScreen::is_possible() {
         return Err(usage(
@@ -77,20 +71,21 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     }
     // Before any thread starts: threads inherit what is blocked.
     let stopping = stop_on_signals().context("signals")?;
-    let snapshots = ask(arguments)?;
+    let shown = format!("{target}, every {} s", arguments.interval);
+    let snapshots = ask(target, interval(arguments))?;
     let screen = FullScreen::enter().context("the terminal")?;
-    watch(arguments, screen, &first, &snapshots, &stopping)
+    watch(&shown, screen, &first, &snapshots, &stopping)
 }
 
 fn interval(arguments: &TopArguments) -> Duration {
     Duration::from_secs(arguments.interval.into())
 }
 
-fn once(arguments: &TopArguments, first: &Snapshot) -> anyhow::Result<Outcome> {
+fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::Result<Outcome> {
     std::thread::sleep(interval(arguments));
-    let now = counters::get(arguments.connect)?;
+    let now = target.counters()?;
     let look = Look::between(first, &now)
-        .with_context(|| format!("{}: the process was restarted", arguments.connect))?;
+        .with_context(|| format!("{target}: the process was restarted"))?;
     let mut out = std::io::stdout().lock();
     out.write_all(text::render(&look).as_bytes())
         .and_then(|()| out.flush())
@@ -116,21 +111,20 @@ fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
 
 /// Asks for a snapshot at every interval, on a thread of its own, so that a server that does not
 /// answer does not hold up the keyboard.
-fn ask(arguments: &TopArguments) -> anyhow::Result<Receiver<Result<Snapshot, String>>> {
+fn ask(target: Target, interval: Duration) -> anyhow::Result<Receiver<Result<Snapshot, String>>> {
     let (sender, receiver) = sync_channel(1);
-    let (address, interval) = (arguments.connect, interval(arguments));
     std::thread::Builder::new()
         .name("snapshots".to_owned())
-        .spawn(move || ask_on(address, interval, &sender))?;
+        .spawn(move || ask_on(&target, interval, &sender))?;
     Ok(receiver)
 }
 
-fn ask_on(address: SocketAddr, interval: Duration, sender: &SyncSender<Result<Snapshot, String>>) {
+fn ask_on(target: &Target, interval: Duration, sender: &SyncSender<Result<Snapshot, String>>) {
     let mut next = Instant::now() + interval;
     loop {
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
         next = (next + interval).max(Instant::now());
-        let answer = counters::get(address).map_err(|error| one_line(&error));
+        let answer = target.counters().map_err(|error| one_line(&error));
         if sender.send(answer).is_err() {
             return;
         }
@@ -138,13 +132,12 @@ fn ask_on(address: SocketAddr, interval: Duration, sender: &SyncSender<Result<Sn
 }
 
 fn watch(
-    arguments: &TopArguments,
+    source: &str,
     mut screen: FullScreen,
     first: &Snapshot,
     snapshots: &Receiver<Result<Snapshot, String>>,
     stopping: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
-    let source = format!("{}, every {} s", arguments.connect, arguments.interval);
     let mut history = History::default();
     history.set_title(title(first));
     let mut earlier = first.clone();
@@ -163,7 +156,7 @@ fn watch(
             Err(TryRecvError::Disconnected) => anyhow::bail!("nobody asks for counters any more"),
         }
         let around = Around {
-            source: &source,
+            source,
             trouble: trouble.as_deref(),
             paused,
         };

@@ -1,25 +1,28 @@
 //! `pagewell umount`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use pagewell_fuse::{UnmountError, unmount};
+use pagewell_fuse::{UnmountError, mounted_on, unmount};
 
 use super::mount::named_users;
+use crate::control::ending_of;
 use crate::failure::Outcome;
+use crate::progress::Progress;
 
 /// Unmount what `pagewell mount` mounted.
 ///
-/// What was written is on the source's device when the program that served the mount has ended,
-/// a moment after this returns.
+/// Waits until what was written is on the source's device, and fails with what was lost if it could
+/// not be brought there. What is not a mount of pagewell is left alone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   pagewell umount /mnt
   pagewell umount --lazy /mnt      take it from its place although programs use it")]
 pub(crate) struct UmountArguments {
-    /// Take it from its place at once; it ends when the last program that uses it is done
+    /// Take it from its place at once and do not wait; it ends when the last program that uses it
+    /// is done, and the system log says whether all was written
     #[arg(long, short)]
     lazy: bool,
     /// Where it is mounted
@@ -29,16 +32,51 @@ pub(crate) struct UmountArguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
-    // Looking at the mount itself would ask the program that serves it, which may be gone.
-    let place = std::path::absolute(&arguments.place)
-        .with_context(|| arguments.place.display().to_string())?;
+    let place = resolved(&arguments.place)?;
+    // Asked before it goes: then nobody knows any more which program served it.
+    let ending = match mounted_on(&place).filter(|_| !arguments.lazy) {
+        Some(entry) => ending_of(&entry.device, entry.user),
+        None => None,
+    };
     match unmount(&place, arguments.lazy) {
-        Ok(()) => Ok(Outcome::Done),
-        Err(UnmountError::Busy(_)) => Err(anyhow!(
-            "{} is in use{} (--lazy takes it from its place all the same)",
-            place.display(),
-            named_users(&place)
-        )),
-        Err(error) => Err(error.into()),
+        Ok(()) => {}
+        Err(UnmountError::Busy(_)) => {
+            return Err(anyhow!(
+                "{} is in use{} (--lazy takes it from its place all the same)",
+                place.display(),
+                named_users(&place)
+            ));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if let Some(ending) = ending {
+        let mut progress = Progress::new(true);
+        progress.begin("to be written");
+        let mut left_before: Option<u64> = None;
+        let ended = ending.wait(|left| {
+            let before = *left_before.get_or_insert_with(|| {
+                progress.expect(Some(left));
+                left
+            });
+            progress.add(before.saturating_sub(left));
+            left_before = Some(left.min(before));
+        });
+        drop(progress);
+        ended.with_context(|| format!("{} is unmounted", place.display()))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The place without symbolic links. Looking at the mount itself would ask the program that serves
+/// it, which may be gone: then the last name is taken as it is.
+fn resolved(place: &Path) -> anyhow::Result<PathBuf> {
+    if let Ok(found) = std::fs::canonicalize(place) {
+        return Ok(found);
+    }
+    let shown = || place.display().to_string();
+    let absolute = std::path::absolute(place).with_context(shown)?;
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize().with_context(shown)?.join(name)),
+        _ => Ok(absolute),
     }
 }

@@ -1,0 +1,196 @@
+//! The end that asks.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+
+use super::PREFIX;
+use crate::metrics::Snapshot;
+
+/// Longer answers are not ours.
+const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// Something is told twice a second.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// A server or mount of this machine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Peer {
+    /// Its process.
+    pub(crate) process: u32,
+    /// `serve`, or `mount/MAJOR:MINOR`.
+    pub(crate) kind: String,
+}
+
+/// All that run here, in order of their numbers.
+pub(crate) fn peers() -> Vec<Peer> {
+    let list = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    find(&list)
+}
+
+/// The last column of each line is the name, with `@` for the zero that it begins with. Both a
+/// listener and what is connected to it have one.
+fn find(list: &str) -> Vec<Peer> {
+    let names = list.lines().filter_map(|line| line.split(' ').next_back());
+    let mut found: Vec<Peer> = names
+        .filter_map(|name| {
+            let (process, kind) = name
+                .strip_prefix('@')?
+                .strip_prefix(PREFIX)?
+                .split_once('/')?;
+            Some(Peer {
+                process: process.parse().ok()?,
+                kind: kind.to_owned(),
+            })
+        })
+        .collect();
+    found.sort();
+    found.dedup();
+    found
+}
+
+impl Peer {
+    fn connect(&self) -> std::io::Result<UnixStream> {
+        let name = format!("{PREFIX}{}/{}", self.process, self.kind);
+        let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+        stream.set_read_timeout(Some(ANSWER_TIME))?;
+        stream.set_write_timeout(Some(ANSWER_TIME))?;
+        Ok(stream)
+    }
+
+    /// Its counters.
+    pub(crate) fn counters(&self) -> anyhow::Result<Snapshot> {
+        let failed = || format!("process {}", self.process);
+        let mut stream = self.connect().with_context(failed)?;
+        stream.write_all(b"stat\n").with_context(failed)?;
+        let mut body = Vec::new();
+        let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
+        read.with_context(failed)?;
+        if body.is_empty() {
+            bail!(
+                "process {} answers its own user and root only",
+                self.process
+            );
+        }
+        serde_json::from_slice(&body)
+            .with_context(|| format!("process {}: not the counters of pagewell", self.process))
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ({})", self.process, self.kind)
+    }
+}
+
+/// What tells how a mount ends.
+pub(crate) struct Ending {
+    lines: BufReader<std::io::Take<UnixStream>>,
+}
+
+/// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
+/// when there is none that can be believed.
+pub(crate) fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
+    let kind = format!("mount/{device}");
+    let peers = peers();
+    let mut of_mount = peers.iter().filter(|peer| peer.kind == kind);
+    of_mount.find_map(|peer| {
+        let mut stream = peer.connect().ok()?;
+        let uid = rustix::net::sockopt::socket_peercred(&stream).ok()?.uid;
+        if !uid.is_root() && Some(uid.as_raw()) != user {
+            return None;
+        }
+        stream.write_all(b"end\n").ok()?;
+        let lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+        Some(Ending { lines })
+    })
+}
+
+impl Ending {
+    /// Waits until all is written; `progress` is called with the bytes that are left.
+    ///
+    /// # Errors
+    ///
+    /// What is lost, or that the program ended without saying so.
+    pub(crate) fn wait(mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<()> {
+        loop {
+            let mut line = String::new();
+            let read = self.lines.read_line(&mut line);
+            let line = line.trim_end();
+            match (read, line.split_once(' ')) {
+                (Ok(_), _) if line == "done" => return Ok(()),
+                (Ok(_), Some(("lost", reason))) => return Err(anyhow!("{reason}")),
+                (Ok(_), Some(("left", bytes))) => progress(bytes.parse().unwrap_or(0)),
+                _ => bail!(
+                    "the program that served it ended without saying that all is written; \
+                     the system log may say more"
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::Control;
+
+    #[test]
+    fn names_are_found_in_the_kernels_list() {
+        let list = "Num RefCount Protocol Flags Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 20 @pagewell/77/serve\n\
+            0000: 00000003 00000000 00000000 0001 03 21 @pagewell/77/serve\n\
+            0000: 00000002 00000000 00010000 0001 01 22 @pagewell/5/mount/0:41\n\
+            0000: 00000002 00000000 00010000 0001 01 23 @pagewell/x/serve\n\
+            0000: 00000002 00000000 00010000 0001 01 24 /run/pagewell/1/serve\n\
+            0000: 00000002 00000000 00010000 0001 01 25\n";
+        let found = find(list);
+        let shown: Vec<(u32, &str)> = found.iter().map(|p| (p.process, &*p.kind)).collect();
+        assert_eq!(shown, [(5, "mount/0:41"), (77, "serve")]);
+    }
+
+    #[test]
+    fn an_asker_is_told_what_is_left_and_how_it_ended() {
+        let own = rustix::process::geteuid().as_raw();
+        for (number, lost) in [(0, None), (1, Some("7 bytes\nare lost"))] {
+            let kind = format!("mount/test:{number}");
+            let control = Control::start(&kind).unwrap();
+            let ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
+            let peer = peers().into_iter().find(|peer| peer.kind == kind).unwrap();
+            assert!(peer.counters().unwrap().resident_bytes > 0);
+            let (told, heard) = std::sync::mpsc::channel();
+            let waiting = std::thread::spawn(move || ending.wait(|left| told.send(left).unwrap()));
+            heard.recv().unwrap();
+            control.finish(lost);
+            let result = waiting.join().unwrap();
+            assert_eq!(
+                result.err().map(|error| error.to_string()),
+                lost.map(|text| text.replace('\n', " "))
+            );
+            drop(control);
+            assert!(peer.counters().is_err());
+        }
+        assert!(ending_of("no such mount", Some(own)).is_none());
+    }
+
+    #[test]
+    fn one_that_ends_without_a_word_is_an_error() {
+        let control = Control::start("mount/test:2").unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let ending = ending_of("test:2", Some(own)).unwrap();
+        let Ok(()) = ending
+            .lines
+            .get_ref()
+            .get_ref()
+            .shutdown(std::net::Shutdown::Both)
+        else {
+            panic!("no connection");
+        };
+        let error = ending.wait(|_| {}).unwrap_err().to_string();
+        assert!(error.contains("without saying"), "{error}");
+        drop(control);
+    }
+}

@@ -1,0 +1,21 @@
+//! How one `pagewell` asks another on this machine: what it counts, and whether all was written
+//! when its mount ended.
+//!
+//! Every server and mount listens on an abstract socket `pagewell/PID/KIND` (unix(7)): it leaves
+//! no file behind, and `/proc/net/unix` lists all of them. Both ends ask the kernel for the other
+//! one's user: a server answers its own user and root, and `umount` believes the mount's user and
+//! root only, so that a name that somebody else has taken is of no use.
+//!
+//! ```text
+//!   "stat\n" -> the document of /stat.json
+//!   "end\n"  -> "left BYTES\n" twice a second, then "done\n" or "lost REASON\n"
+//! ```
+
+mod client;
+mod server;
+
+pub(crate) use client::{Peer, ending_of, peers};
+pub(crate) use server::Control;
+
+/// How names begin.
+const PREFIX: &str = "pagewell/";

@@ -1,0 +1,183 @@
+//! The end that is asked.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+
+use super::PREFIX;
+use crate::metrics::Snapshot;
+
+/// Askers at once; one more is closed.
+const ASKERS_MAX: usize = 16;
+/// The longest question.
+const QUESTION_BYTES_MAX: u64 = 16;
+/// For a question, and for each line of an answer.
+const ASKER_TIME: Duration = Duration::from_secs(5);
+/// How often what is left is told.
+const TELL_EVERY: Duration = Duration::from_millis(500);
+/// How long the end of the process waits until it is told.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A listener, for as long as it lives.
+pub(crate) struct Control {
+    shared: Arc<Shared>,
+    listener: Arc<UnixListener>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The last line, once it is known.
+    ending: Option<String>,
+    askers: usize,
+    stopping: bool,
+}
+
+impl Control {
+    /// Listens for a process of this kind: `serve`, or `mount/MAJOR:MINOR`.
+    pub(crate) fn start(kind: &str) -> std::io::Result<Self> {
+        let name = format!("{PREFIX}{}/{kind}", std::process::id());
+        let address = SocketAddr::from_abstract_name(name)?;
+        let listener = Arc::new(UnixListener::bind_addr(&address)?);
+        let shared = Arc::new(Shared::default());
+        let thread = {
+            let (listener, shared) = (Arc::clone(&listener), Arc::clone(&shared));
+            thread::Builder::new()
+                .name("control".to_owned())
+                .spawn(move || accept_all(&listener, &shared))?
+        };
+        Ok(Self {
+            shared,
+            listener,
+            thread: Some(thread),
+        })
+    }
+
+    /// Tells how it ended to all that asked: that everything was written, or what was not.
+    pub(crate) fn finish(&self, lost: Option<&str>) {
+        let line = match lost {
+            None => "done\n".to_owned(),
+            Some(reason) => format!("lost {}\n", reason.replace('\n', " ")),
+        };
+        let mut state = self.shared.lock();
+        state.ending = Some(line);
+        self.shared.changed.notify_all();
+        let deadline = Instant::now() + FAREWELL;
+        while state.askers > 0 {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            let waited = self.shared.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.shared.lock().stopping = true;
+        // Wakes the accept that is waiting.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
+    loop {
+        let accepted = listener.accept();
+        if shared.lock().stopping {
+            return;
+        }
+        match accepted {
+            Ok((stream, _)) if may_ask(&stream) => begin(stream, shared),
+            Ok(_) => {}
+            // No descriptors are left, so that it would become a busy loop.
+            Err(_) => thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+/// Whether the other end is of the same user, or root.
+fn may_ask(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid.is_root() || peer.uid == own)
+}
+
+fn begin(stream: UnixStream, shared: &Arc<Shared>) {
+    {
+        let mut state = shared.lock();
+        if state.askers >= ASKERS_MAX {
+            return;
+        }
+        state.askers += 1;
+    }
+    let asker = Asker(Arc::clone(shared));
+    // Without a thread the connection is closed, and the other end sees that.
+    let _ = thread::Builder::new()
+        .name("control asker".to_owned())
+        .spawn(move || {
+            // One that is gone or too slow is nobody to tell.
+            let _ = answer(&stream, &asker.0);
+        });
+}
+
+/// Counts an asker for as long as it is answered.
+struct Asker(Arc<Shared>);
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        self.0.lock().askers -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+fn answer(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
+    stream.set_read_timeout(Some(ASKER_TIME))?;
+    stream.set_write_timeout(Some(ASKER_TIME))?;
+    let mut question = String::new();
+    BufReader::new(stream.take(QUESTION_BYTES_MAX)).read_line(&mut question)?;
+    match question.as_str() {
+        "stat\n" => stream.write_all(&serde_json::to_vec(&Snapshot::take())?),
+        "end\n" => tell_ending(stream, shared),
+        _ => Ok(()),
+    }
+}
+
+fn tell_ending(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
+    let mut state = shared.lock();
+    loop {
+        if let Some(line) = state.ending.clone() {
+            drop(state);
+            return stream.write_all(line.as_bytes());
+        }
+        drop(state);
+        let left = names::CACHE_DIRTY_BYTES.get();
+        stream.write_all(format!("left {left}\n").as_bytes())?;
+        state = shared.lock();
+        if state.ending.is_none() {
+            let waited = shared.changed.wait_timeout(state, TELL_EVERY);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Whose counters are shown: a process of this machine, or one behind an address.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+
+use crate::control::{Peer, peers};
+use crate::failure::usage;
+use crate::http;
+use crate::metrics::Snapshot;
+use crate::values;
+
+/// Without either: the only one that runs here.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArguments {
+    /// Ask the process whose --http listens there, of any machine
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
+    connect: Option<SocketAddr>,
+    /// Ask this process of this machine, which needs no --http
+    #[arg(long, value_name = "PID", conflicts_with = "connect")]
+    process: Option<u32>,
+}
+
+/// One that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    Address(SocketAddr),
+    Process(Peer),
+}
+
+impl TargetArguments {
+    /// The one that is meant.
+    pub(crate) fn target(&self) -> anyhow::Result<Target> {
+        match self.connect {
+            Some(address) => Ok(Target::Address(address)),
+            None => choose(peers(), self.process),
+        }
+    }
+}
+
+fn choose(mut peers: Vec<Peer>, process: Option<u32>) -> anyhow::Result<Target> {
+    if let Some(process) = process {
+        let mut peers = peers.into_iter();
+        let found = peers.find(|peer| peer.process == process);
+        return found
+            .map(Target::Process)
+            .ok_or_else(|| anyhow!("process {process} is no server or mount of pagewell"));
+    }
+    match peers.len() {
+        1 => Ok(Target::Process(peers.remove(0))),
+        0 => Err(anyhow!(
+            "no server or mount of pagewell runs here (--connect ADDR asks one elsewhere, \
+             which needs --http)"
+        )),
+        _ => {
+            let list: Vec<String> = peers.iter().map(Peer::to_string).collect();
+            Err(usage(format!(
+                "several run here, say which with --process: {}",
+                list.join(", ")
+            )))
+        }
+    }
+}
+
+impl Target {
+    /// Its counters.
+    pub(crate) fn counters(&self) -> anyhow::Result<Snapshot> {
+        match self {
+            Self::Process(peer) => peer.counters(),
+            Self::Address(address) => {
+                let body = http::client::get(*address, "/stat.json")?;
+                serde_json::from_slice(&body)
+                    .with_context(|| format!("{address}: not the counters of a pagewell server"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(formatter, "{address}"),
+            Self::Process(peer) => write!(formatter, "process {peer}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_one_is_found_and_of_several_one_is_asked_for() {
+        let peer = |process| Peer {
+            process,
+            kind: "serve".to_owned(),
+        };
+        assert_eq!(
+            choose(vec![peer(7)], None).unwrap(),
+            Target::Process(peer(7))
+        );
+        let both = || vec![peer(7), peer(9)];
+        assert_eq!(choose(both(), Some(9)).unwrap(), Target::Process(peer(9)));
+        let error = choose(both(), None).unwrap_err().to_string();
+        assert!(error.contains("7 (serve), 9 (serve)"), "{error}");
+        assert!(choose(both(), Some(8)).is_err());
+        assert!(
+            choose(Vec::new(), None)
+                .unwrap_err()
+                .to_string()
+                .contains("--connect")
+        );
+    }
+}
