@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 /// arrives twice within microseconds. Nobody types a second wish so soon.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for, blocked in this thread and in those started later.
+/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for, blocked in this
+/// thread and in those started later.
 pub(crate) struct StopSignals {
     set: libc::sigset_t,
 }

@@ -1,6 +1,5 @@
 //! `pagewell bench`: experiments, and two results compared.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,13 +9,12 @@ use clap::{Args, Subcommand};
 use pagewell_bench::experiment::direct::{self, Choice, TargetName};
 use pagewell_bench::experiment::nfs;
 use pagewell_bench::experiment::seekreadwrite;
-use pagewell_bench::experiment::{
-    Experiment, Options, Session, compare_documents, document, page, text,
-};
+use pagewell_bench::experiment::{Experiment, Options, Session, document, page, text};
 use pagewell_bench::measure::Environment;
 use pagewell_cache::WriteRule;
 use pagewell_fs::Timestamp;
 
+use super::compare;
 use crate::failure::Outcome;
 use crate::result_file::ResultFile;
 use crate::size;
@@ -314,7 +312,7 @@ fn parse_seconds(text: &str) -> Result<u32, String> {
 /// Runs the command.
 pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
     match &arguments.command {
-        Some(BenchCommand::Compare { before, after }) => compare(before, after),
+        Some(BenchCommand::Compare { before, after }) => compare::run(before, after),
         Some(BenchCommand::Direct(chosen)) => measure(&chosen.manner, |session| {
             direct::run_choice(session, &chosen.choice());
         }),
@@ -369,45 +367,11 @@ fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Ou
     Ok(Outcome::from_failures(u64::from(!session.is_good())))
 }
 
-fn compare(before: &Path, after: &Path) -> anyhow::Result<Outcome> {
-    let found =
-        compare_documents(&read_all(before)?, &read_all(after)?).map_err(anyhow::Error::msg)?;
-    std::io::stdout().lock().write_all(found.text.as_bytes())?;
-    Ok(Outcome::from_failures(found.worse as u64))
-}
-
-/// The results in a folder, by name, or the one of a file.
-fn read_all(path: &Path) -> anyhow::Result<Vec<serde_json::Value>> {
-    if !path.is_dir() {
-        return Ok(vec![read(path)?]);
-    }
-    let entries = fs::read_dir(path).with_context(|| path.display().to_string())?;
-    let mut files = Vec::new();
-    for entry in entries {
-        let file = entry.with_context(|| path.display().to_string())?.path();
-        if file
-            .extension()
-            .is_some_and(|extension| extension == "json")
-        {
-            files.push(file);
-        }
-    }
-    files.sort();
-    anyhow::ensure!(!files.is_empty(), "{}: holds no .json file", path.display());
-    files.iter().map(|file| read(file)).collect()
-}
-
-fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
-    let text = fs::read(path).with_context(|| path.display().to_string())?;
-    serde_json::from_slice(&text).with_context(|| {
-        let path = path.display();
-        format!("{path}: is not what pagewell bench --json writes")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::compare::read;
+    use std::fs;
 
     #[derive(Debug, clap::Parser)]
     struct Line {

@@ -24,6 +24,7 @@ use crate::metrics::snapshot;
 use crate::open::{self, Purpose, Writes};
 use crate::signals::StopSignals;
 use crate::source::Source;
+use crate::system_log::SystemLog;
 use crate::values;
 
 /// More threads than any storage has use for.
@@ -43,9 +44,9 @@ const TELL_AFTER: Duration = Duration::from_secs(2);
 /// Mount a source through FUSE.
 ///
 /// Returns when the mount can be used and goes on in the background, until it is unmounted
-/// (`pagewell umount`, `umount`, `fusermount3 -u`) or gets SIGTERM, SIGINT or SIGHUP. If programs use it
-/// then, it goes from its place at once and ends when they are done; a second signal ends it at
-/// once.
+/// (`pagewell umount`, `umount`, `fusermount3 -u`) or gets SIGTERM, SIGINT or SIGHUP. If programs
+/// use it then, it goes from its place at once and ends when they are done; a second signal ends
+/// it at once.
 ///
 /// Without root, the program fusermount3 (package fuse3) is needed, only the user who mounts may
 /// use the mount unless --allow-other is given, and directories are used as that user. In the
@@ -165,22 +166,30 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     if let Some(http) = http {
         http.stop();
     }
+    tell_ending(mounted.place(), written, control, log)
+}
+
+/// Tells how it ended to `pagewell umount`, and to the system log or the caller.
+fn tell_ending(
+    place: &Path,
+    written: anyhow::Result<()>,
+    control: Option<Control>,
+    log: Option<SystemLog>,
+) -> anyhow::Result<Outcome> {
     let lost = written.as_ref().err().map(one_line);
     if let Some(control) = control {
         control.finish(lost.as_deref());
     }
-    match (log, lost) {
-        (Some(log), lost) => {
-            let place = mounted.place().display();
-            report(&match &lost {
-                Some(lost) => format!("{place}: {lost}"),
-                None => format!("{place}: unmounted, and all is written"),
-            });
-            log.close();
-            Ok(Outcome::from_failures(u64::from(lost.is_some())))
-        }
-        (None, _) => written.map(|()| Outcome::Done),
-    }
+    let Some(log) = log else {
+        return written.map(|()| Outcome::Done);
+    };
+    let place = place.display();
+    report(&match &lost {
+        Some(lost) => format!("{place}: {lost}"),
+        None => format!("{place}: unmounted, and all is written"),
+    });
+    log.close();
+    Ok(Outcome::from_failures(u64::from(lost.is_some())))
 }
 
 /// Lets `pagewell umount` ask how it ends.

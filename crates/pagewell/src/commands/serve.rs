@@ -33,9 +33,9 @@ const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
 /// Serve sources over NFSv3, with MOUNT on the same TCP port.
 ///
 /// When ready, one line `ready nfs://ADDR:PORT/EXPORT ...` goes to standard output and the mount
-/// commands for clients to standard error. SIGTERM, SIGINT and SIGHUP stop the server cleanly: what was
-/// asked is answered, what was written is brought to the device, the counters are shown; a
-/// second signal ends it at once.
+/// commands for clients to standard error. SIGTERM, SIGINT and SIGHUP stop the server cleanly:
+/// what was asked is answered, what was written is brought to the device, the counters are shown;
+/// a second signal ends it at once.
 ///
 /// As root, each call to a directory is made as its caller. Without root all calls are made as
 /// the user who runs the server, whoever the caller is.

@@ -29,9 +29,9 @@ const KEY_TIME: Duration = Duration::from_millis(100);
 
 /// Watch a running server or mount, live.
 ///
-/// Of the only one that runs on this machine, or of the one that is asked for. Shown is what happened in each interval:
-/// calls and their latency, how many there were at a time, bytes, hits of the caches, device
-/// requests, and the procedures that were called.
+/// Of the only one that runs on this machine, or of the one that is asked for. Shown is what
+/// happened in each interval: calls and their latency, how many there were at a time, bytes, hits
+/// of the caches, device requests, and the procedures that were called.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Keys: q, Escape and Control-C quit, the space bar pauses.

@@ -1,0 +1,40 @@
+# How mounts end: umount waits and names what is lost, and leaves alone what is not ours.
+. "$(dirname "$0")/../lib.sh"
+. "$(dirname "$0")/../fuse.sh"
+
+need_fuse
+
+# In the background, which is where nobody would be told.
+"$PAGEWELL" mount ram:8m "$MOUNT" 2>"$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+"$PAGEWELL" counters >"$SCRATCH/counters" || fail 'counters finds no mount without --http'
+ln -s "$MOUNT" "$SCRATCH/link"
+"$PAGEWELL" umount "$SCRATCH/link" || fail 'a symbolic link to the mount'
+! grep -qF " $MOUNT " /proc/mounts || fail 'it is still mounted'
+! "$PAGEWELL" counters >/dev/null 2>"$SCRATCH/err" || fail 'counters of nobody'
+grep -qF 'no server or mount' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+
+! "$PAGEWELL" umount /proc 2>"$SCRATCH/err" || fail 'unmounted /proc'
+grep -qF 'mount of proc, not of pagewell' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+
+mounted --read-only -o rw ram:8m
+! touch "$MOUNT/file" 2>/dev/null || fail 'rw took read-only back'
+kill -HUP "$MOUNTER"
+mount_ended
+
+is_root || exit 0
+# A disk image whose file system is full.
+mkdir "$SCRATCH/small"
+mount -t tmpfs -o size=4m none "$SCRATCH/small"
+full_ended() {
+    umount "$SCRATCH/small"
+}
+truncate -s 64M "$SCRATCH/small/disk.img"
+"$PAGEWELL" mount "image:$SCRATCH/small/disk.img" "$MOUNT" 2>"$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+# Programs that ask are told, too; this one does not.
+dd if=/dev/urandom of="$MOUNT/disk.img" bs=1M count=27 conv=notrunc 2>"$SCRATCH/dd" || true
+status=0
+"$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/err" || status=$?
+[ "$status" = 1 ] || fail "umount answered $status when data was lost: $(cat "$SCRATCH/err")"
+grep -qiE 'no space|lost' "$SCRATCH/err" || fail "it does not say what is lost: $(cat "$SCRATCH/err")"
+grep -qF 'is unmounted' "$SCRATCH/err" || fail "it does not say that it is unmounted: $(cat "$SCRATCH/err")"
+full_ended
