@@ -1,5 +1,6 @@
 //! Two clients that write to one file at the same time: who opens it sees what was closed before.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_fs::{Credentials, FileId, FileSystem, Stability, WccAttributes};
@@ -66,6 +67,53 @@ fn what_was_closed_beside_a_write_is_seen() {
     }
     drop(one.open(&id));
     assert!(one.read(&id).unwrap() == expected);
+}
+
+/// Another program of the same mount writes all the time: there is always a call on its way.
+#[test]
+fn what_was_closed_is_seen_beside_a_program_that_goes_on_writing() {
+    const HALF: usize = 256 << 10;
+    let (server, _folder) = directory_server();
+    let (one, other) = (Mount::new(&server, "wsize=16k"), Mount::new(&server, ""));
+    let mut expected = vec![0; 10_000];
+    let id = one.create("shared");
+    one.write(&id, HALF as u64, &expected).unwrap();
+    one.close(&id).unwrap();
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut round = 0;
+            while !has_ended.load(Ordering::Acquire) {
+                round += 1;
+                one.write(&id, 0, &pattern(HALF, round)).unwrap();
+                // It is sent, and nobody waits for more than that.
+                let _ = one.attributes(&id);
+            }
+        });
+        // It must end with a failure, too.
+        let _ends = Ends(&has_ended);
+        for round in 0..100 {
+            let at = (round * 7919) % 9000;
+            let few = pattern(100, round as u64);
+            let opened = other.open(&id);
+            other.write(&id, (HALF + at) as u64, &few).unwrap();
+            other.close(&id).unwrap();
+            drop(opened);
+            expected[at..at + few.len()].copy_from_slice(&few);
+            drop(one.open(&id));
+            let seen = one.read(&id).unwrap();
+            assert!(seen[HALF..] == expected, "round {round}");
+        }
+    });
+}
+
+/// Says that it is over when it goes.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
 }
 
 /// Each of the writes that overlap is told from what it came: together they are one way.
