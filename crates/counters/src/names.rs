@@ -48,10 +48,8 @@ register! { COUNTERS, Counter:
         "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
     PANICS = "pagewell_panics_total",
         "Calls that ended in a defect of the program; each cost its client the connection.";
-    STORAGE_ERRORS = "pagewell_storage_errors_total",
-        "Calls that failed because storage did.";
-    BAD_HANDLES = "pagewell_bad_handles_total",
-        "Calls with a handle that this server never made.";
+    STORAGE_ERRORS = "pagewell_storage_errors_total", "Calls that failed because storage did.";
+    BAD_HANDLES = "pagewell_bad_handles_total", "Calls with a handle that this server never made.";
     RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
         "Pages of RAM files copied at a write because a reader still held them.";
     RAM_TRIMS = "pagewell_ram_trims_total",
@@ -65,12 +63,10 @@ register! { COUNTERS, Counter:
         "Bytes read from files and block devices.";
     DEVICE_READ_ERRORS = "pagewell_device_read_errors_total",
         "Reads that a file or block device refused.";
-    CACHE_HITS = "pagewell_cache_hits_total",
-        "Pages, or parts of them, found in the page cache.";
+    CACHE_HITS = "pagewell_cache_hits_total", "Pages, or parts of them, found in the page cache.";
     CACHE_MISSES = "pagewell_cache_misses_total",
         "Reads of the page cache that found something missing or on its way.";
-    CACHE_WOULD_BLOCK = "pagewell_cache_would_block_total",
-        "Misses of callers that may not wait.";
+    CACHE_WOULD_BLOCK = "pagewell_cache_would_block_total", "Misses of callers that may not wait.";
     CACHE_JOINED = "pagewell_cache_joined_total",
         "Times that a reader waited for a fetch that was on its way already.";
     CACHE_FETCH_REQUESTS = "pagewell_cache_fetch_requests_total",
@@ -97,8 +93,7 @@ register! { COUNTERS, Counter:
         "Reads that had to wait for read-ahead.";
     CACHE_AHEAD_REFUSED = "pagewell_cache_read_ahead_refused_total",
         "Times that there was no memory for read-ahead.";
-    CACHE_EVICTED_PAGES = "pagewell_cache_evicted_pages_total",
-        "Pages evicted for others.";
+    CACHE_EVICTED_PAGES = "pagewell_cache_evicted_pages_total", "Pages evicted for others.";
     CACHE_RELEASED_PAGES = "pagewell_cache_released_pages_total",
         "Pages given back because a stream had passed them.";
     CACHE_PASSED_WANTED = "pagewell_cache_passed_wanted_total",
@@ -110,10 +105,8 @@ register! { COUNTERS, Counter:
     CACHE_TIMEOUTS = "pagewell_cache_timeouts_total",
         "Reads given up because a device did not answer in time.";
     // Before those lent, so that whoever reads both never finds more returned than lent.
-    CACHE_RETURNED_PAGES = "pagewell_cache_returned_pages_total",
-        "Lent pages that came back.";
-    CACHE_LENT_PAGES = "pagewell_cache_lent_pages_total",
-        "Pages lent instead of copied.";
+    CACHE_RETURNED_PAGES = "pagewell_cache_returned_pages_total", "Lent pages that came back.";
+    CACHE_LENT_PAGES = "pagewell_cache_lent_pages_total", "Pages lent instead of copied.";
     CACHE_LENDING_REFUSED = "pagewell_cache_lending_refused_total",
         "Reads copied because too many pages were lent.";
     CACHE_HUGE_PAGES_MISSING = "pagewell_cache_huge_pages_missing_total",
@@ -122,8 +115,7 @@ register! { COUNTERS, Counter:
         "Halvings of the usual size of a cache because there was no memory for it.";
     CACHE_POPULATE_FAILED = "pagewell_cache_populate_failed_total",
         "Caches whose first part of memory could not be taken at the start.";
-    CACHE_WINDOW_HITS = "pagewell_cache_window_hits_total",
-        "Reads that found their window mapped.";
+    CACHE_WINDOW_HITS = "pagewell_cache_window_hits_total", "Reads that found their window mapped.";
     CACHE_WINDOW_MAPS = "pagewell_cache_window_maps_total", "Windows mapped.";
     CACHE_WINDOW_UNMAPS = "pagewell_cache_window_unmaps_total", "Windows unmapped.";
     CACHE_WRITES = "pagewell_cache_writes_total", "Writes into the page cache.";
@@ -281,8 +273,7 @@ register! { COUNTERS, Counter:
         "Numbers of images whose two byte orders differ.";
     ISO_NAMES_REPEATED = "pagewell_iso_names_repeated_total",
         "Names of images given a number because they were repeated.";
-    DIR_OBJECTS_HIT = "pagewell_dir_objects_hit_total",
-        "Calls whose object was held open.";
+    DIR_OBJECTS_HIT = "pagewell_dir_objects_hit_total", "Calls whose object was held open.";
     DIR_OBJECTS_MISSED = "pagewell_dir_objects_missed_total",
         "Calls whose object had to be opened by its identifier.";
     DIR_OBJECTS_EVICTED = "pagewell_dir_objects_evicted_total",
@@ -295,6 +286,8 @@ register! { COUNTERS, Counter:
         "Times that openat2 or RESOLVE_CACHED was found missing.";
     DIR_MOUNT_POINTS_REFUSED = "pagewell_dir_mount_points_refused_total",
         "Lookups refused because the name is a mount point.";
+    DIR_OWN_MOUNTS_REFUSED = "pagewell_dir_own_mounts_refused_total",
+        "Exports that could not be given a mount of their own: mount points in them are refused.";
     DIR_HANDLE_FALLBACKS = "pagewell_dir_handle_fallbacks_total",
         "Exports that name objects by inode trails instead of kernel handles.";
     DIR_CONTAINMENT_CHECKS = "pagewell_dir_containment_checks_total",
@@ -303,12 +296,13 @@ register! { COUNTERS, Counter:
         "Objects refused because they had left the export.";
     DIR_TRAIL_TABLE_HITS = "pagewell_dir_trail_table_hits_total",
         "Objects found again where they were last seen.";
-    DIR_TRAIL_WALKS = "pagewell_dir_trail_walks_total",
-        "Objects looked for along their trail.";
+    DIR_TRAIL_WALKS = "pagewell_dir_trail_walks_total", "Objects looked for along their trail.";
     DIR_TRAIL_SEARCHES = "pagewell_dir_trail_searches_total",
         "Objects looked for in the whole export.";
     DIR_TRAIL_SEARCHES_FAILED = "pagewell_dir_trail_searches_failed_total",
         "Objects looked for in the whole export in vain.";
+    DIR_EXPORTS_REPLACED = "pagewell_dir_exports_replaced_total",
+        "Directories that were removed and made again while they were served.";
     DIR_CENSUSES = "pagewell_dir_censuses_total",
         "Readings of all directories of an export, to tell what is in it.";
     DIR_CENSUSES_FAILED = "pagewell_dir_censuses_failed_total",
@@ -327,8 +321,7 @@ register! { COUNTERS, Counter:
         "Unstable writes made by the thread that received them.";
     DIR_SYNCS = "pagewell_dir_syncs_total",
         "Sync calls made for files, directories and file systems.";
-    DIR_FILESYSTEM_SYNCS = "pagewell_dir_filesystem_syncs_total",
-        "Syncs of a whole file system.";
+    DIR_FILESYSTEM_SYNCS = "pagewell_dir_filesystem_syncs_total", "Syncs of a whole file system.";
     DIR_SYNC_FAILURES = "pagewell_dir_sync_failures_total",
         "Sync calls that failed; each changed the write verifier.";
     DIR_LISTINGS_OPENED = "pagewell_dir_listings_opened_total",
@@ -359,16 +352,14 @@ register! { COUNTERS, Counter:
         "Replies of other servers to calls that were never made.";
     CLIENT_LATE_REPLIES = "pagewell_client_late_replies_total",
         "Replies of other servers to calls that had been given up.";
-    CLIENT_CONNECTIONS = "pagewell_client_connections_total",
-        "Connections made to other servers.";
+    CLIENT_CONNECTIONS = "pagewell_client_connections_total", "Connections made to other servers.";
     CLIENT_RECONNECTIONS = "pagewell_client_reconnections_total",
         "Connections made to other servers in place of a lost one.";
     CLIENT_CONNECT_FAILURES = "pagewell_client_connect_failures_total",
         "Attempts to connect to another server again that failed.";
     CLIENT_RESERVED_PORT_FALLBACKS = "pagewell_client_reserved_port_fallbacks_total",
         "Connections to other servers from an ordinary port because no reserved one was allowed.";
-    CLIENT_SENT_BYTES = "pagewell_client_sent_bytes_total",
-        "Bytes of calls sent to other servers.";
+    CLIENT_SENT_BYTES = "pagewell_client_sent_bytes_total", "Bytes of calls sent to other servers.";
     CLIENT_RECEIVED_BYTES = "pagewell_client_received_bytes_total",
         "Bytes of replies received from other servers.";
     CLIENT_SEND_CALLS = "pagewell_client_send_calls_total",

@@ -207,14 +207,14 @@ impl Engine {
         self.notes.borrow_mut().push(line);
     }
 
-    /// Lines that tell which memory the cache has and how files are read; none when there is no
-    /// cache.
+    /// Lines that tell which memory the cache has, if there is one, how files are read, and what
+    /// is not part of a source.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let Some(cache) = self.cache.get() else {
-            return Vec::new();
-        };
-        let bytes = size::display(cache.size_bytes());
-        let mut notes = vec![format!("cache: {bytes} in {}", cache.page_size())];
+        let cache = self.cache.get().map(|cache| {
+            let bytes = size::display(cache.size_bytes());
+            format!("cache: {bytes} in {}", cache.page_size())
+        });
+        let mut notes: Vec<String> = cache.into_iter().collect();
         notes.extend(self.notes.borrow().iter().cloned());
         notes
     }

@@ -59,6 +59,11 @@ impl Purpose {
         use Purpose::{Mount, Read, Serve};
         !matches!(self, Read | Serve(Writes::None) | Mount(Writes::None))
     }
+
+    /// Whether it is for others, as a whole: not for a command that is given a path.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Serve(_) | Self::Mount(_))
+    }
 }
 
 /// A source that is open.
@@ -96,14 +101,14 @@ pub(crate) fn source(
             refuse_a_place_inside(path, shown, purpose)?;
             let storage = || Storage::Path(path.clone());
             match recognise(path)? {
-                SourceKind::Directory => directory(path, purpose),
+                SourceKind::Directory => whole_directory(path, purpose, engine),
                 SourceKind::Iso => iso(&storage(), engine),
                 SourceKind::Other => unrecognised(path, shown, purpose, engine),
                 SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
             }
         }
         Source::Storage(storage) => by_content(storage, shown, purpose, engine),
-        Source::Directory(path) => directory(path, purpose),
+        Source::Directory(path) => whole_directory(path, purpose, engine),
         Source::Iso(storage) => iso(storage, engine),
         Source::Image(storage) => image(storage, shown, purpose, engine),
         Source::Ram(bytes) => {
@@ -121,8 +126,7 @@ pub(crate) fn source(
 /// What is served and mounted are whole sources; `::` in the name of one is most likely meant as in
 /// a LOCATION.
 fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::Result<()> {
-    let is_whole = matches!(purpose, Purpose::Serve(_) | Purpose::Mount(_));
-    if is_whole && shown.contains("::") && path.symlink_metadata().is_err() {
+    if purpose.is_whole() && shown.contains("::") && path.symlink_metadata().is_err() {
         return Err(usage(format!(
             "{shown}: only a whole source can be served or mounted, not a place inside one"
         )));
@@ -137,18 +141,46 @@ fn unsupported(shown: &str, what: &str) -> anyhow::Error {
     )
 }
 
+/// Opens a directory as a source, and says what of it is not part of the source.
+fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Result<Opened> {
+    let files = open_directory(path, purpose)?;
+    if let [first, others @ ..] = files.mounts_inside()
+        && purpose.is_whole()
+    {
+        let others = match others.len() {
+            0 => String::new(),
+            count => format!(" (and {count} more)"),
+        };
+        let first = first.display();
+        engine.note(format!(
+            "{}: another file system is mounted at {first}{others}: what is on it is not part of \
+             this source, give it as one of its own",
+            path.display()
+        ));
+    }
+    Ok(Opened {
+        is_local: true,
+        ..Opened::new(files)
+    })
+}
+
 /// Opens a directory of this machine. Changes of names and attributes reach the device with
 /// [`FileSystem::sync`], not one by one, unless it is served: a server promises more than a
 /// command does.
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
-    let options = Options {
-        metadata_sync: matches!(purpose, Purpose::Serve(_)),
-        ..Options::default()
-    };
     Ok(Opened {
         is_local: true,
-        ..Opened::new(Directory::open(path, options)?)
+        ..Opened::new(open_directory(path, purpose)?)
     })
+}
+
+fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Directory> {
+    let options = Options {
+        metadata_sync: matches!(purpose, Purpose::Serve(_)),
+        own_mount: purpose.is_whole(),
+        ..Options::default()
+    };
+    Ok(Directory::open(path, options)?)
 }
 
 /// Opens an ISO image.

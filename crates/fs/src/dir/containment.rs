@@ -25,6 +25,7 @@
 //! one of its several names.
 
 use super::Tree;
+use super::mount;
 use super::object::{Object, link_to};
 use super::status::Status;
 use crate::{Error, FileType, Result};
@@ -84,8 +85,12 @@ impl Tree {
             return Ok(true);
         }
         names::DIR_CONTAINMENT_CHECKS.add(1);
-        let root = path_of(self.root.as_fd());
-        let path = path_of(fd);
+        let seen = self.original.as_ref().and_then(|original| {
+            self.acting.become_server().ok()?;
+            original.see(fd)
+        });
+        let root = self.root_path();
+        let path = path_of(seen.as_ref().map_or(fd, AsFd::as_fd));
         let known = path.as_ref().is_some_and(|path| is_known(path));
         if let (Some(root), Some(path), true) = (&root, &path, known)
             && let Some(below) = beneath(root, path)
@@ -98,11 +103,16 @@ impl Tree {
             return self.walks_to_root(fd);
         }
         // the export itself may have been renamed between the two looks
-        let settled = root.is_some() && path_of(self.root.as_fd()) == root;
+        let settled = root.is_some() && self.root_path() == root;
         if known && settled && status.link_count() == 1 {
             return Ok(false);
         }
         self.is_listed(status.node(), may_wait)
+    }
+
+    fn root_path(&self) -> Option<Vec<u8>> {
+        let original = self.original.as_ref().map(mount::Original::root);
+        path_of(original.unwrap_or_else(|| self.root.as_fd()))
     }
 
     /// Whether a path from the export's root leads to this object.
@@ -175,7 +185,7 @@ fn is_known(path: &[u8]) -> bool {
 }
 
 /// What of `path` is beneath `root`.
-fn beneath<'a>(root: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
+pub(super) fn beneath<'a>(root: &[u8], path: &'a [u8]) -> Option<&'a [u8]> {
     path.strip_prefix(root)
         .filter(|rest| root.ends_with(b"/") || rest.starts_with(b"/"))
 }

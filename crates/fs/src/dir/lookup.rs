@@ -39,10 +39,15 @@ impl Tree {
             .and_then(|key| self.cache.get(&key));
         let path = match held {
             Some(object) => containment::path_of(object.as_fd())?,
-            None if *id == self.root.id => containment::path_of(self.root.as_fd())?,
+            None if *id == self.root.id => b"/".to_vec(),
             None => return Some(format!("{}/...", self.path.display())),
         };
-        Some(String::from_utf8_lossy(&path).into_owned())
+        let path = String::from_utf8_lossy(&path);
+        if self.original.is_some() || *id == self.root.id {
+            Some(format!("{}{path}", self.path.display())) // as its own mount shows it
+        } else {
+            Some(path.into_owned())
+        }
     }
 
     /// The same, if it is a directory.

@@ -18,7 +18,7 @@
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`crate::Change`] is true with respect to changes through Pagewell. Special files
-//! are made and described, never opened. Mount points inside the export are listed and not entered.
+//! are made and described, never opened. What is mounted in the export is not entered (`mount`).
 //! Clients see all times to the nanosecond as the file system keeps them; reading updates access
 //! times as the mount options say.
 
@@ -36,6 +36,7 @@ mod links;
 mod listing;
 mod lookup;
 mod missing;
+mod mount;
 mod naming;
 mod object;
 mod open;
@@ -61,6 +62,7 @@ use crate::{
     DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenFile, OpenIntent,
     Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
+use pagewell_counters::names;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -70,11 +72,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 pub struct Directory {
     tree: Arc<Tree>,
     _sweeper: sweeper::Sweeper,
+    /// What is served since this one was removed.
+    next: OnceLock<Box<Directory>>,
 }
 
 /// Everything about one export.
 struct Tree {
     path: PathBuf,
+    options: Options,
     /// The root, open for reading: names the file system to open_by_handle_at and syncfs.
     mount: OpenFile,
     root: Arc<object::Object>,
@@ -90,6 +95,10 @@ struct Tree {
     tree_id: Vec<u8>,
     /// Number of the mount the root is on, where the kernel tells.
     mount_number: Option<u64>,
+    /// The mount that `mount` is a private copy of.
+    original: Option<mount::Original>,
+    /// Where other file systems were mounted in the export when it was opened.
+    mounts_inside: Vec<PathBuf>,
     /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,
     /// The file system can have access control lists.
@@ -120,7 +129,29 @@ impl Directory {
         Ok(Self {
             _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
             tree,
+            next: OnceLock::new(),
         })
+    }
+
+    /// What is served now: this directory, or the one that was made in its place.
+    fn now(&self) -> &Self {
+        let mut now = self;
+        while let Some(next) = now.next.get() {
+            now = next;
+        }
+        now
+    }
+
+    /// When the directory was removed, serves the one that is at its path now, if there is one.
+    /// Only who asks for the root is led there: identifiers of the old one stay stale.
+    fn replace_if_gone(&self) {
+        let now = self.now();
+        let status = now.tree.root.status();
+        let gone = status.is_ok_and(|status| now.tree.is_gone(&status));
+        if gone && let Ok(next) = Self::open(&now.tree.path, now.tree.options.clone()) {
+            names::DIR_EXPORTS_REPLACED.add(1);
+            let _ = now.next.set(Box::new(next));
+        }
     }
 
     /// Whether calls are made as their callers (the program runs as root) or all as the
@@ -130,42 +161,43 @@ impl Directory {
         matches!(self.tree.acting, identity::Acting::AsCaller)
     }
 
-    /// What an operator should be told at start: one line, or nothing.
+    /// Where other file systems are mounted in it: what is there is not served.
     #[must_use]
-    pub fn notice(&self) -> Option<String> {
-        self.tree.notice()
+    pub fn mounts_inside(&self) -> &[PathBuf] {
+        &self.tree.mounts_inside
     }
 }
 
 impl FileSystem for Directory {
     fn describe(&self) -> String {
-        self.tree.describe()
+        self.now().tree.describe()
     }
 
     fn root(&self) -> FileId {
-        self.tree.root.id
+        self.replace_if_gone();
+        self.now().tree.root.id
     }
 
     fn tree_id(&self) -> Vec<u8> {
-        self.tree.tree_id.clone()
+        self.now().tree.tree_id.clone()
     }
 
     fn place(&self, id: &FileId) -> Option<String> {
-        self.tree.place(id)
+        self.now().tree.place(id)
     }
 
     fn limits(&self) -> Limits {
-        self.tree.limits
+        self.now().tree.limits
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
-        self.tree.lookup(call, directory, name)
+        self.now().tree.lookup(call, directory, name)
     }
 
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        let object = self.tree.object(call, id)?;
-        let status = self.tree.look(&object)?;
-        self.tree.attributes_of(&status)
+        let object = self.now().tree.object(call, id)?;
+        let status = self.now().tree.look(&object)?;
+        self.now().tree.attributes_of(&status)
     }
 
     fn set_attributes(
@@ -175,23 +207,23 @@ impl FileSystem for Directory {
         attributes: &SetAttributes,
         guard: Option<Timestamp>,
     ) -> Result<Change> {
-        self.tree.set_attributes(call, id, attributes, guard)
+        self.now().tree.set_attributes(call, id, attributes, guard)
     }
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
-        let object = self.tree.object(call, id)?;
-        let status = self.tree.look(&object)?;
-        let caller = self.tree.acting.caller(call);
-        let granted = self.tree.granted(&object, &status, &caller, wanted)?;
-        Ok((granted, self.tree.attributes_of(&status)?))
+        let object = self.now().tree.object(call, id)?;
+        let status = self.now().tree.look(&object)?;
+        let caller = self.now().tree.acting.caller(call);
+        let granted = self.now().tree.granted(&object, &status, &caller, wanted)?;
+        Ok((granted, self.now().tree.attributes_of(&status)?))
     }
 
     fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        self.tree.read_link(call, id)
+        self.now().tree.read_link(call, id)
     }
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
-        self.tree.read(call, id, offset, count)
+        self.now().tree.read(call, id, offset, count)
     }
 
     fn write(
@@ -202,15 +234,15 @@ impl FileSystem for Directory {
         data: &[u8],
         stability: Stability,
     ) -> Result<Written> {
-        self.tree.write(call, id, offset, data, stability)
+        self.now().tree.write(call, id, offset, data, stability)
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
-        self.tree.commit(call, id)
+        self.now().tree.commit(call, id)
     }
 
     fn write_verifier(&self) -> [u8; 8] {
-        self.tree.durability.verifier()
+        self.now().tree.durability.verifier()
     }
 
     fn create(
@@ -220,7 +252,7 @@ impl FileSystem for Directory {
         name: &[u8],
         mode: &CreateMode,
     ) -> Result<Created> {
-        self.tree.create(call, directory, name, mode)
+        self.now().tree.create(call, directory, name, mode)
     }
 
     fn make_directory(
@@ -230,7 +262,9 @@ impl FileSystem for Directory {
         name: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.tree.make_directory(call, directory, name, attributes)
+        self.now()
+            .tree
+            .make_directory(call, directory, name, attributes)
     }
 
     fn make_symlink(
@@ -241,7 +275,8 @@ impl FileSystem for Directory {
         target: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.tree
+        self.now()
+            .tree
             .make_symlink(call, directory, name, target, attributes)
     }
 
@@ -253,7 +288,9 @@ impl FileSystem for Directory {
         kind: NodeKind,
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.tree.make_node(call, directory, name, kind, attributes)
+        self.now()
+            .tree
+            .make_node(call, directory, name, kind, attributes)
     }
 
     fn link(
@@ -263,15 +300,15 @@ impl FileSystem for Directory {
         directory: &FileId,
         name: &[u8],
     ) -> Result<(Attributes, Change)> {
-        self.tree.link(call, id, directory, name)
+        self.now().tree.link(call, id, directory, name)
     }
 
     fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
-        self.tree.remove(call, directory, name, false)
+        self.now().tree.remove(call, directory, name, false)
     }
 
     fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
-        self.tree.remove(call, directory, name, true)
+        self.now().tree.remove(call, directory, name, true)
     }
 
     fn rename(
@@ -283,7 +320,7 @@ impl FileSystem for Directory {
         to_name: &[u8],
     ) -> Result<(Change, Change)> {
         let (from, to) = ((from_directory, from_name), (to_directory, to_name));
-        self.tree.rename(call, from, to)
+        self.now().tree.rename(call, from, to)
     }
 
     fn read_directory(
@@ -294,28 +331,29 @@ impl FileSystem for Directory {
         with_attributes: bool,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
-        self.tree
+        self.now()
+            .tree
             .read_directory(call, directory, cookie, with_attributes, visit)
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
-        self.tree.statistics()
+        self.now().tree.statistics()
     }
 
     fn sync(&self) -> Result<()> {
-        self.tree.sync_all()
+        self.now().tree.sync_all()
     }
 
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
-        self.tree.open_object(call, id)
+        self.now().tree.open_object(call, id)
     }
 
     fn same_object(&self, one: &FileId, other: &FileId) -> bool {
-        self.tree.same_object(one, other)
+        self.now().tree.same_object(one, other)
     }
 
     fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
-        self.tree.commit_metadata(call, id)
+        self.now().tree.commit_metadata(call, id)
     }
 }
 

@@ -12,10 +12,10 @@ use super::object::Object;
 use super::permission::has_access_list;
 use super::status::Status;
 use super::trail::{self, Trail};
-use super::{cache::Cache, error_of, resolve::Resolver, stripes::Stripes};
+use super::{cache::Cache, containment, error_of, mount, resolve::Resolver, stripes::Stripes};
 use crate::{Error, FileId, Limits, OpenFile, Result, Statistics};
 use pagewell_counters::names;
-use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 use std::os::fd::AsFd;
@@ -29,6 +29,9 @@ pub struct Options {
     /// Changes of names and attributes are on the device when the call returns, as NFSv3
     /// promises. Without it a crash of the machine may undo answered changes.
     pub metadata_sync: bool,
+    /// Show what lies beneath mount points, where that can be done. A command that is given a path
+    /// means what its user sees there.
+    pub own_mount: bool,
     /// Name objects by inode and trail even where kernel handles can be used.
     pub force_trails: bool,
     /// The most objects to hold open; `None`: as many as the limit of open files allows.
@@ -41,6 +44,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             metadata_sync: true,
+            own_mount: true,
             force_trails: false,
             open_objects_max: None,
             sync_calls: Arc::new(KernelSync),
@@ -81,10 +85,19 @@ impl Tree {
         rustix::process::umask(Mode::empty());
         let acting = Acting::detect();
         acting.become_server()?;
+        let whole_mount = mount::is_whole(&Status::of(&mount)?);
+        let mounts_inside = containment::path_of(mount.as_fd())
+            .map(|path| mount::below(&path))
+            .unwrap_or_default();
+        let handles = !options.force_trails && handle::works(mount.as_fd());
+        let (mount, original) = if handles && options.own_mount {
+            mount::own(mount)?
+        } else {
+            (mount, None)
+        };
         let status = Status::of(&mount)?;
         let sizes = rustix::fs::fstatvfs(&mount).map_err(error_of)?;
         let magic = magic_of(&mount)?;
-        let handles = !options.force_trails && handle::works(mount.as_fd());
         let (naming, id) = if handles {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
@@ -101,22 +114,14 @@ impl Tree {
         };
         Ok(Self {
             path: path.to_owned(),
+            options: options.clone(),
             naming,
             acting,
             resolver: Resolver::probe(mount.as_fd(), &status),
             cache: Cache::new(objects.min(descriptors), descriptors),
             stripes: Stripes::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
-            limits: Limits {
-                read_only: sizes.f_flag.contains(StatVfsMountFlags::RDONLY),
-                file_bytes_max: file_bytes_max(magic, sizes.f_bsize),
-                name_bytes_max: u32::try_from(sizes.f_namemax).unwrap_or(255).min(255),
-                links_max: links_max(magic),
-                symlinks: true,
-                times_settable: true,
-                time_grain_nanoseconds: 1,
-                case_insensitive: false,
-            },
+            limits: limits_of(magic, &sizes),
             filesystem_id: if sizes.f_fsid == 0 {
                 status.node().device
             } else {
@@ -124,7 +129,9 @@ impl Tree {
             },
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
             mount_number: status.mount(),
-            whole_mount: is_whole_filesystem(&status),
+            whole_mount,
+            original,
+            mounts_inside,
             has_acls,
             counts_links: status.link_count() > 0,
             magic,
@@ -163,16 +170,6 @@ impl Tree {
         format!("directory {path} (objects named by {names}; acts {acting})")
     }
 
-    pub(super) fn notice(&self) -> Option<String> {
-        match &self.acting {
-            Acting::AsCaller => None,
-            Acting::AsSelf { uid, .. } => Some(format!(
-                "{}: not running as root: every client acts as user {uid}",
-                self.path.display()
-            )),
-        }
-    }
-
     /// [`crate::FileSystem::statistics`].
     pub(super) fn statistics(&self) -> Result<Statistics> {
         let sizes = rustix::fs::fstatvfs(&self.mount).map_err(error_of)?;
@@ -188,6 +185,20 @@ impl Tree {
     }
 }
 
+/// What the file system can hold and do.
+fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
+    Limits {
+        read_only: sizes.f_flag.contains(StatVfsMountFlags::RDONLY),
+        file_bytes_max: file_bytes_max(magic, sizes.f_bsize),
+        name_bytes_max: u32::try_from(sizes.f_namemax).unwrap_or(255).min(255),
+        links_max: links_max(magic),
+        symlinks: true,
+        times_settable: true,
+        time_grain_nanoseconds: 1,
+        case_insensitive: false,
+    }
+}
+
 /// What tells this tree from others: the root's inode with its generation and birth, and the
 /// number of its file system, unless that is only the number of its device, which may be another
 /// one after a restart of the machine.
@@ -200,29 +211,6 @@ fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
     bytes.extend(status.birth().to_be_bytes());
     bytes.extend(filesystem.to_be_bytes());
     bytes
-}
-
-/// Whether an export has everything on its file system inside: it is the root of a mount, and that
-/// mount shows the file system from its own root (a bind mount may show a part of it).
-fn is_whole_filesystem(root: &Status) -> bool {
-    let Some(number) = root.mount().filter(|_| root.is_mount_root() == Some(true)) else {
-        return false;
-    };
-    std::fs::read("/proc/thread-self/mountinfo")
-        .is_ok_and(|mounts| mounted_root(&mounts, number) == Some(b"/"))
-}
-
-/// The fourth field of the line of a mount in mountinfo: which directory of the file system it
-/// shows as its root.
-fn mounted_root(mounts: &[u8], number: u64) -> Option<&[u8]> {
-    let number = number.to_string();
-    mounts
-        .split(|byte| *byte == b'\n')
-        .map(|line| line.split(|byte| *byte == b' '))
-        .find_map(|mut fields| {
-            let is_it = fields.next() == Some(number.as_bytes());
-            is_it.then(|| fields.nth(2)).flatten()
-        })
 }
 
 fn reason_of(errno: Errno) -> String {
@@ -307,16 +295,6 @@ fn ext4_has_journal(device: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_root_of_a_mount_is_read_from_its_line() {
-        let mounts = b"22 27 0:21 / /proc rw - proc proc rw\n\
-            122 27 8:1 /a\\040b /srv rw shared:1 - ext4 /dev/x rw\n33\n";
-        assert_eq!(mounted_root(mounts, 22), Some(&b"/"[..]));
-        assert_eq!(mounted_root(mounts, 122), Some(&b"/a\\040b"[..]));
-        assert_eq!(mounted_root(mounts, 33), None);
-        assert_eq!(mounted_root(mounts, 2), None);
-    }
 
     #[test]
     fn what_cannot_be_served_is_named_with_the_reason() {

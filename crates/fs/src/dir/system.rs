@@ -3,7 +3,7 @@
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// The longest handle the kernel makes (`MAX_HANDLE_SZ`).
 const HANDLE_BYTES_MAX: usize = 128;
@@ -160,6 +160,45 @@ pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errn
         )
     })
     .map(|_| ())
+}
+
+/// A mount of this process alone that shows the directory `root` and what is below it, without what
+/// is mounted there (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). It lasts as
+/// long as the descriptor.
+pub(super) fn own_mount(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
+    // SAFETY: the path is a literal that ends in NUL.
+    let made = checked(unsafe {
+        libc::syscall(
+            libc::SYS_open_tree,
+            descriptor(root),
+            c"".as_ptr(),
+            libc::c_long::from(libc::AT_EMPTY_PATH) | libc::c_long::from(flags),
+        )
+    })?;
+    let made = i32::try_from(made).map_err(|_| Errno::IO)?;
+    // SAFETY: the kernel just made this descriptor and nobody else knows it.
+    let made = unsafe { OwnedFd::from_raw_fd(made) };
+    // what is mounted later on the original does not come here either
+    let private = libc::mount_attr {
+        attr_set: 0,
+        attr_clr: 0,
+        propagation: libc::MS_PRIVATE,
+        userns_fd: 0,
+    };
+    // SAFETY: the path is a literal that ends in NUL; the kernel reads as many bytes as it is told
+    // that the structure has.
+    checked(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            descriptor(made.as_fd()),
+            c"".as_ptr(),
+            libc::c_long::from(libc::AT_EMPTY_PATH),
+            &raw const private,
+            size_of::<libc::mount_attr>(),
+        )
+    })?;
+    Ok(made)
 }
 
 /// A group that reports every change on the file system that `mount` is on, by file handle

@@ -21,9 +21,8 @@
 //! 3. *census*: the whole export is read, once for all that are looked for ([`super::census`]).
 //!
 //! Whatever was opened is compared with inode number and birth time before it counts. What is not
-//! found is stale, and stays so for a while ([`super::missing`]), so that a client that keeps asking
-//! cannot keep the disk busy. Objects that are where their trails lead
-//! wait for nobody.
+//! found is stale, and stays so for a while ([`super::missing`]), so that a client that keeps
+//! asking cannot keep the disk busy. Objects that are where their trails lead wait for nobody.
 //!
 //! The same object has the same identifier for as long as the table knows it, also by other names
 //! and after a rename. An identifier from an earlier life is put back into the table when it is

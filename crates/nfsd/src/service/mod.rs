@@ -17,11 +17,12 @@ mod volume;
 
 use std::hash::Hasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names as counters;
-use pagewell_fs::Credentials;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
+use pagewell_fs::{Credentials, FileId};
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
@@ -88,9 +89,16 @@ const REPLY_BYTES_MAX: usize = 8 << 20;
 /// An export with what belongs to it while it is served.
 pub struct ServedExport {
     config: Export,
-    number: u32,
+    number: AtomicU32,
     identity: Identity,
     narrow_cookies: NarrowCookies,
+}
+
+impl ServedExport {
+    /// The number in the handles of this export.
+    fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
 }
 
 /// What is needed to answer a held call.
@@ -114,6 +122,11 @@ pub struct Service {
     reply_memory: Arc<Memory>,
 }
 
+/// The number that stands for an export, as it is now, in its handles.
+fn number_of(key: &HandleKey, export: &Export) -> u32 {
+    key.export_number(&export.name, &export.filesystem.tree_id())
+}
+
 impl Service {
     /// A service for the exports of `config`.
     pub fn new(config: Config) -> Result<Self, Error> {
@@ -126,17 +139,17 @@ impl Service {
                     export.name
                 )));
             }
-            let tree_id = export.filesystem.tree_id();
-            let number = handle_key.export_number(&export.name, &tree_id);
+            let root = export.filesystem.root();
+            let number = number_of(&handle_key, &export);
             let is_same =
-                |other: &ServedExport| other.number == number || other.config.name == export.name;
+                |other: &ServedExport| other.number() == number || other.config.name == export.name;
             if exports.iter().any(is_same) {
                 return Err(Error::Config(format!(
                     "export '{}' is there twice",
                     export.name
                 )));
             }
-            let id_bytes = export.filesystem.root().as_bytes().len();
+            let id_bytes = root.as_bytes().len();
             if id_bytes > SERVED_ID_BYTES_MAX {
                 return Err(Error::Config(format!(
                     "export '{}': its server's handles have {id_bytes} bytes, and only those of up \
@@ -144,7 +157,8 @@ impl Service {
                     export.name
                 )));
             }
-            let filesystem_id = u64::from(number).max(1);
+            // clients keep it for as long as a mount lasts: the same whatever is served
+            let filesystem_id = u64::from(handle_key.export_number(&export.name, b"")).max(1);
             let identity = Identity {
                 filesystem_id,
                 narrow: export.cookies_32bit,
@@ -152,7 +166,7 @@ impl Service {
             let narrow_cookies = NarrowCookies::default();
             exports.push(ServedExport {
                 config: export,
-                number,
+                number: AtomicU32::new(number),
                 identity,
                 narrow_cookies,
             });
@@ -173,6 +187,14 @@ impl Service {
             pipes: PipePool::new(),
             reply_memory: Memory::new(REPLY_BYTES_MAX),
         })
+    }
+
+    /// The root of an export, which may have been made anew since it was last asked for.
+    fn root_of(&self, export: &ServedExport) -> FileId {
+        let root = export.config.filesystem.root();
+        let number = number_of(&self.handle_key, &export.config);
+        export.number.store(number, Ordering::Relaxed);
+        root
     }
 
     /// Looks at a call and answers it, unless it would have to wait and may not.

@@ -149,7 +149,7 @@ impl Service {
             credentials: &credentials,
             may_block: caller.may_block,
         };
-        let mut id = filesystem.root();
+        let mut id = self.root_of(export);
         for name in rest.iter().take(PATH_DEPTH_MAX) {
             let found = filesystem.lookup(&call, &id, name);
             match found {

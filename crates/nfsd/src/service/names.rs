@@ -49,7 +49,7 @@ impl Service {
             from_directory_wcc: from.wcc_after_failure(),
             to_directory_wcc: to.wcc_after_failure(),
         };
-        if from.export.number != to.export.number {
+        if from.export.number() != to.export.number() {
             return from.failed(&fs::Error::CrossDevice, failure);
         }
         let result = from.filesystem().rename(
@@ -79,7 +79,7 @@ impl Service {
             file_attributes: file.attributes_now(),
             directory_wcc: directory.wcc_after_failure(),
         };
-        if file.export.number != directory.export.number {
+        if file.export.number() != directory.export.number() {
             return file.failed(&fs::Error::CrossDevice, failure);
         }
         let filesystem = file.filesystem();

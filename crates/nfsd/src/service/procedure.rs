@@ -205,7 +205,7 @@ impl Service {
         let export = self
             .exports
             .iter()
-            .find(|export| export.number == number)
+            .find(|export| export.number() == number)
             .ok_or(Stop::Status(Status::Stale))?;
         if !export.config.allows(caller.peer) {
             return Err(Stop::Status(Status::AccessDenied));
@@ -234,7 +234,7 @@ impl Service {
 
     /// The handle of an object of an export.
     pub(super) fn handle(&self, export: &ServedExport, id: &fs::FileId) -> WireHandle {
-        self.handle_key.encode(export.number, id)
+        self.handle_key.encode(export.number(), id)
     }
 
     /// Runs one procedure; its reply is appended after the RPC head.

@@ -237,6 +237,37 @@ fn row_17_handles_belong_to_the_directory_that_was_served() {
     }
 }
 
+/// A directory that is removed and made again is found at the next mount; handles of the old one,
+/// also of what was moved to the new one, stay stale.
+#[test]
+fn row_17_a_directory_that_was_made_again_is_found_by_the_next_mount() {
+    for kind in [Kind::Directory, Kind::Trails] {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, aside) = (folder.path().join("served"), folder.path().join("aside"));
+        std::fs::create_dir(&path).unwrap();
+        let serve_it = || serve(vec![export("/", Arc::new(directory(&path, kind)))]);
+        let server = serve_it();
+        let (mut client, root) = connect(&server);
+        let file = client.make_file(&root, b"file", b"content");
+        std::fs::rename(path.join("file"), &aside).unwrap();
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(client.getattr(&root).unwrap_err(), Status::Stale);
+        client.mount(b"/").unwrap(); // nothing is there yet
+        std::fs::create_dir(&path).unwrap();
+        std::fs::rename(&aside, path.join("file")).unwrap();
+        let new_root = client.mount(b"/").unwrap();
+        let new_file = client.lookup(&new_root, b"file").unwrap().handle;
+        assert_eq!(client.read(&new_file, 0, 10).unwrap().bytes, b"content");
+        for old in [&root, &file] {
+            assert_eq!(client.getattr(old).unwrap_err(), Status::Stale);
+        }
+        server.stop().unwrap();
+        let server = serve_it();
+        let (mut client, _) = connect(&server);
+        assert_eq!(client.read(&new_file, 0, 10).unwrap().bytes, b"content");
+    }
+}
+
 /// Pitfall 17: a handle outlives the rename of its object and of the object's parents.
 #[test]
 fn row_17_handles_outlive_renames_of_the_object_and_its_parents() {

@@ -52,8 +52,21 @@ fn mount_points_are_listed_and_not_entered() {
         let (files, root) = (&fixture.files, fixture.root());
         std::fs::create_dir(fixture.path("m")).unwrap();
         let below = fixture.id("m");
+        std::fs::write(fixture.path("m/beneath"), b"x").unwrap();
         assert!(mount_tmpfs(&fixture.path("m")));
         std::fs::write(fixture.path("m/inside"), b"x").unwrap();
+        let again = fixture.restarted();
+        let inside: Vec<_> = again
+            .mounts_inside()
+            .iter()
+            .filter_map(|at| at.file_name())
+            .collect();
+        assert_eq!(inside, ["m"]);
+        if fixture.files.tree.original.is_some() {
+            shows_what_is_beneath(fixture, &below);
+            unmount(&fixture.path("m"));
+            return;
+        }
         assert_eq!(files.lookup(&call, &root, b"m"), Err(Error::AccessDenied));
         let up = files.lookup(&call, &below, b"..").unwrap();
         assert_eq!(up.id, root, "the directory under the mount is still ours");
@@ -86,6 +99,32 @@ fn mount_points_are_listed_and_not_entered() {
         }
         assert_eq!(fixture.id("m"), below);
     });
+}
+
+/// With a mount of its own the export has no mount points.
+fn shows_what_is_beneath(fixture: &Fixture, below: &FileId) {
+    let who = root_credentials();
+    let call = waiting(&who);
+    for files in [&fixture.files, &fixture.restarted()] {
+        let root = files.root();
+        assert_eq!(files.lookup(&call, &root, b"m").unwrap().id, *below);
+        assert_eq!(files.lookup(&call, below, b"..").unwrap().id, root);
+        assert!(files.lookup(&call, below, b"beneath").is_ok());
+        assert_eq!(files.lookup(&call, below, b"inside"), Err(Error::NotFound));
+        let mut listed = 0;
+        files
+            .read_directory(&call, &root, 0, true, &mut |entry| {
+                if entry.name == b"m" {
+                    listed += 1;
+                    assert_eq!(entry.entry.unwrap().id, *below);
+                }
+                true
+            })
+            .unwrap();
+        assert_eq!(listed, 1);
+        let rmdir = files.remove_directory(&call, &root, b"m");
+        assert_eq!(rmdir.err(), Some(Error::AccessDenied));
+    }
 }
 
 #[test]
@@ -187,7 +226,15 @@ fn mounts_are_not_entered_where_openat2_is_refused() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let at = folder.path().join("m");
     std::fs::create_dir(&at).unwrap();
-    let careful = Directory::open(folder.path(), Options::default()).unwrap();
+    // without a mount of its own, as where that cannot be had
+    let open = || {
+        let options = Options {
+            force_trails: true,
+            ..Options::default()
+        };
+        Directory::open(folder.path(), options).unwrap()
+    };
+    let careful = open();
     assert!(mount_tmpfs(&at));
     let child = |files: &Directory, name: &[u8]| {
         let tree = &files.tree;
@@ -196,7 +243,7 @@ fn mounts_are_not_entered_where_openat2_is_refused() {
     std::thread::scope(|scope| {
         let filtered = scope.spawn(|| {
             forbid_openat2();
-            let without = Directory::open(folder.path(), Options::default()).unwrap();
+            let without = open();
             assert_eq!(child(&without, b"m"), Err(Error::AccessDenied));
             assert_eq!(child(&without, b"none"), Err(Error::NotFound));
             assert_eq!(child(&careful, b"none"), Err(Error::NotPermitted));
