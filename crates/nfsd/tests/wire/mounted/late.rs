@@ -24,13 +24,16 @@ const WCC_TIMES_AT: usize = 8;
 /// A test that fails must not wait for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// An answer, and where it is to go.
+type Kept = (Vec<u8>, Arc<Mutex<TcpStream>>);
+
 /// What all connections share.
 #[derive(Default)]
 struct Shared {
     /// The next answer to a GETATTR is kept back.
     keeps: AtomicBool,
     /// What is kept back, and where it is to go.
-    kept: Mutex<Option<(Vec<u8>, Arc<Mutex<TcpStream>>)>>,
+    kept: Mutex<Option<Kept>>,
     came: Condvar,
     has_ended: AtomicBool,
 }
@@ -182,7 +185,7 @@ fn a_length_that_was_set_is_not_undone_by_a_late_answer() {
         });
         assert_eq!(mount.attributes(&id).size, size);
         let reply = mount.filesystem.read(&mount.call(), &id, size, 10).unwrap();
-        assert!(reply.end_of_file && reply.payload.len() == 0);
+        assert!(reply.end_of_file && reply.payload.is_empty());
         let mut expected = bytes.clone();
         expected.resize(usize::try_from(size).unwrap(), 0);
         let end = mount.attributes(&id).size;
