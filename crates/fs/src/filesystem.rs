@@ -131,6 +131,9 @@ pub struct DirectoryPage {
     pub attributes: Attributes,
     /// Whether the last entry was given to the visitor and taken.
     pub end: bool,
+    /// Entries that were left out because what the source calls them can be no name, among those
+    /// that this call looked at.
+    pub unusable: u64,
 }
 
 /// Sizes of the whole file system, in bytes and in objects (RFC 1813 FSSTAT).

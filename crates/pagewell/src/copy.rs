@@ -4,22 +4,38 @@
 //! identifier of a directory that was itself found or made so, names are checked, and symbolic
 //! links in the target are never followed. Data is written unstable and brought to the device
 //! once, at the end; if the target lost data in between, its write verifier tells.
+//!
+//! One failure does not end the work, unless everything after it would fail the same way: a target
+//! that is full or cannot be written ends it with one message.
 
+mod attributes;
+mod data;
+mod durable;
+mod leaf;
+mod links;
 mod overwrite;
+pub(crate) mod rules;
+mod within;
 
-use pagewell_fs::{
-    Attributes, CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime,
-    Stability, name,
-};
+use std::collections::HashSet;
+use std::io::Write;
+use std::sync::Arc;
+
+use pagewell_fs::dir::Directory;
+use pagewell_fs::{Entry, Error, FileId, SetAttributes, name};
 
 use crate::escape;
-use crate::failure::Outcome;
-use crate::holes::data_of;
+use crate::failure::{Outcome, OutputFailed};
 use crate::identity::FileIdentity;
-use crate::location::Place;
+use crate::location::{Home, Place};
 use crate::progress::Progress;
 use crate::tree::Tree;
 use crate::walk::{Next, Step, walk};
+
+use attributes::Made;
+use durable::Unsynced;
+use links::Links;
+use rules::Rules;
 
 /// Where one object goes.
 pub(crate) struct Target {
@@ -31,45 +47,121 @@ pub(crate) struct Target {
     pub(crate) label: Vec<u8>,
 }
 
+/// An object that is copied.
+struct Original<'a> {
+    place: &'a Place,
+    /// Its path below the place; nothing for the place itself.
+    path: Option<&'a [u8]>,
+    entry: &'a Entry,
+}
+
+impl Original<'_> {
+    fn label(&self) -> Vec<u8> {
+        match self.path {
+            Some(path) => self.place.label_of(path),
+            None => self.place.label.clone(),
+        }
+    }
+}
+
+/// Why something was not copied, and which side it is on.
+#[derive(Debug)]
+enum Trouble {
+    /// The original, or what is not done with it.
+    Source(anyhow::Error),
+    /// The copy.
+    Target(Error),
+}
+
+impl Trouble {
+    fn refused(what: &str) -> Self {
+        Self::Source(anyhow::anyhow!("{what}"))
+    }
+
+    /// Whether every other copy would fail the same way.
+    fn is_final(&self) -> bool {
+        let Self::Target(error) = self else {
+            return false;
+        };
+        matches!(
+            error,
+            Error::NoSpace
+                | Error::FullBelow(_)
+                | Error::QuotaExceeded
+                | Error::QuotaBelow(_)
+                | Error::ReadOnly
+        )
+    }
+}
+
+/// The copy ends here.
+#[derive(Debug)]
+struct Ended;
+
 /// Copies, and counts what could not be copied.
 pub(crate) struct Copier {
     tree: Tree,
-    is_local: bool,
+    home: Home,
+    local: Option<Arc<Directory>>,
     is_image: bool,
     /// What the target lies in, when it is an image.
     files: Vec<FileIdentity>,
-    preserve: bool,
+    rules: Rules,
     is_root: bool,
     verifier: [u8; 8],
     progress: Progress,
     buffer: Vec<u8>,
+    links: Links,
+    device: Unsynced,
+    told: HashSet<String>,
+    told_loss: bool,
+    output: Option<std::io::Error>,
     copied: u64,
     failures: u64,
+    has_ended: bool,
 }
 
 /// A directory of the target that is being filled.
 struct Filling {
     id: FileId,
-    is_new: bool,
+    label: Vec<u8>,
+    /// The directory that it is a copy of, when it is a new one.
+    original: Option<(Entry, Made)>,
 }
 
 impl Copier {
-    /// Copies into the tree of `target`. With `preserve`, owners too.
+    /// Copies into the tree of `target`.
     #[must_use]
-    pub(crate) fn new(target: &Place, preserve: bool) -> Self {
+    pub(crate) fn new(target: &Place, rules: Rules) -> Self {
+        let local = match &target.home {
+            Home::Local(local) => Some(local.clone()),
+            _ => None,
+        };
         Self {
             verifier: target.tree.filesystem.write_verifier(),
             tree: target.tree.clone(),
-            is_local: target.is_local,
+            home: target.home.clone(),
+            local,
             is_image: target.is_image,
             files: target.files.clone(),
-            preserve,
+            rules,
             is_root: rustix::process::geteuid().is_root(),
             progress: Progress::new(true),
             buffer: Vec::new(),
+            links: Links::default(),
+            device: Unsynced::default(),
+            told: HashSet::new(),
+            told_loss: false,
+            output: None,
             copied: 0,
             failures: 0,
+            has_ended: false,
         }
+    }
+
+    /// Whether everything else would fail as the last copy did.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
     }
 
     /// Reports and counts a failure.
@@ -78,14 +170,56 @@ impl Copier {
         self.progress.report(text);
     }
 
-    fn fail_at(&mut self, label: &[u8], error: &anyhow::Error) {
-        self.fail(&format!("{}: {error:#}", escape::text(label)));
+    /// Tells something that is no failure, the first time.
+    fn tell_once(&mut self, text: &str) {
+        if self.told.insert(text.to_owned()) {
+            self.progress.report(text);
+        }
+    }
+
+    /// Reports and counts a failure by the name of the side that it is on.
+    fn settle(&mut self, copied: Result<(), Trouble>, original: &Original<'_>, to: &Target) {
+        let trouble = match copied {
+            Ok(()) => {
+                self.copied += 1;
+                return;
+            }
+            Err(trouble) => trouble,
+        };
+        self.has_ended |= trouble.is_final();
+        let rest = if self.has_ended {
+            ": the copy ends here"
+        } else {
+            ""
+        };
+        let (label, error) = match trouble {
+            Trouble::Source(error) => (original.label(), format!("{error:#}")),
+            Trouble::Target(error) => (to.label.clone(), error.to_string()),
+        };
+        self.fail(&format!("{}: {error}{rest}", escape::text(&label)));
+    }
+
+    /// Tells what is copied where, when that is asked for.
+    fn tell(&mut self, original: &Original<'_>, to: &Target) {
+        if !self.rules.verbose {
+            return;
+        }
+        let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
+        let told = writeln!(std::io::stdout(), "'{from}' -> '{to}'");
+        if let Err(error) = told {
+            self.output = Some(error);
+            self.has_ended = true;
+        }
     }
 
     /// Brings everything to the device and says how it went.
     pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
         self.progress.begin("to the device");
-        self.tree.filesystem.sync()?;
+        match &self.local {
+            Some(_) if !self.rules.syncs => {}
+            Some(_) => self.device.sync(&self.tree)?,
+            None => self.tree.filesystem.sync()?,
+        }
         if self.tree.filesystem.write_verifier() != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
         }
@@ -94,31 +228,42 @@ impl Copier {
             self.progress
                 .report(&format!("{copied} copied, {failures} failed"));
         }
-        Ok(Outcome::from_failures(self.failures))
+        match self.output {
+            Some(error) => Err(OutputFailed(error).into()),
+            None => Ok(Outcome::from_failures(self.failures)),
+        }
     }
 
-    /// Copies one object, and with a directory all that is in it. What is inside and fails is
-    /// reported; only the object itself can be an error.
-    pub(crate) fn object(
-        &mut self,
-        place: &Place,
-        entry: &Entry,
-        to: &Target,
-    ) -> anyhow::Result<()> {
-        let shown = || place.shown();
-        if entry.attributes.file_type.is_directory() {
-            if self.is_image {
-                anyhow::bail!("{}: {}", shown(), overwrite::ONE_FILE);
-            }
-            let filling = self.make_directory(entry, to, place.is_local);
-            let filling = filling.map_err(|error| error.context(shown()))?;
-            self.fill(place, entry, filling);
-            return Ok(());
+    /// Copies one object, and with a directory all that is in it.
+    pub(crate) fn object(&mut self, place: &Place, entry: &Entry, to: &Target) {
+        let original = Original {
+            place,
+            path: None,
+            entry,
+        };
+        if !self.links.begin(&original, &to.name) {
+            let shown = place.shown();
+            self.progress
+                .report(&format!("{shown}: is given more than once: copied once"));
+            return;
         }
-        self.progress.begin(&shown());
-        self.progress.expect(Some(entry.attributes.size));
-        let copied = self.leaf(place, entry, to);
-        copied.map_err(|error| error.context(shown()))
+        if !entry.attributes.file_type.is_directory() {
+            self.progress.begin(&place.shown());
+            self.progress.expect(Some(entry.attributes.size));
+            self.one(&original, to);
+            return;
+        }
+        let filling = if self.is_image {
+            Err(Trouble::refused(overwrite::ONE_FILE))
+        } else if self.is_within(place, entry, &to.directory) {
+            Err(Trouble::refused(within::INTO_ITSELF))
+        } else {
+            self.make_directory(&original, to)
+        };
+        match filling {
+            Ok(filling) => self.fill(place, entry, filling),
+            Err(trouble) => self.settle(Err(trouble), &original, to),
+        }
     }
 
     /// Copies what is in a directory into another that exists.
@@ -126,26 +271,36 @@ impl Copier {
         &mut self,
         place: &Place,
         entry: &Entry,
-        into: &Entry,
+        into: (&Entry, &[u8]),
     ) -> anyhow::Result<()> {
         if !entry.attributes.file_type.is_directory() {
             anyhow::bail!("{}: has no name to copy it to", place.shown());
         }
-        if self.is_same(place.is_local, entry, into) {
-            anyhow::bail!("{}: will not copy a directory into itself", place.shown());
+        let (into, label) = into;
+        if self.is_same(place, entry, into) || self.is_within(place, entry, &into.id) {
+            anyhow::bail!("{}: {}", place.shown(), within::INTO_ITSELF);
         }
+        let original = Original {
+            place,
+            path: None,
+            entry,
+        };
+        self.links.begin(&original, b"");
+        let keeps = self.rules.keep != rules::Keep::default();
+        let made = Made::Before { mode: None };
         let filling = Filling {
             id: into.id,
-            is_new: false,
+            label: label.to_vec(),
+            original: keeps.then_some((*entry, made)),
         };
         self.fill(place, entry, filling);
         Ok(())
     }
 
-    /// Whether two objects are one. Only directories of this machine can be open twice.
-    fn is_same(&self, is_local: bool, one: &Entry, other: &Entry) -> bool {
-        let identity = |entry: &Entry| (entry.attributes.filesystem_id, entry.attributes.file_id);
-        self.is_local && is_local && identity(one) == identity(other)
+    /// Copies what is not a directory.
+    fn one(&mut self, original: &Original<'_>, to: &Target) {
+        let copied = self.leaf(original, to);
+        self.settle(copied, original, to);
     }
 
     /// Walks a source directory and rebuilds it below `top`.
@@ -157,329 +312,150 @@ impl Copier {
             attributes,
         });
         let mut filling = vec![top];
-        let walked = walk(&place.tree, start, &mut |step| -> Result<Next, Error> {
+        // An end is told by whoever brought it about.
+        let _ = walk(&place.tree, start, &mut |step| -> Result<Next, Ended> {
             match step {
                 Step::Enter(path, entry) => {
-                    if top_entry.is_some_and(|top| self.is_same(place.is_local, entry, &top)) {
-                        let error = anyhow::anyhow!("will not copy a directory into itself");
-                        self.fail_at(&place.label_of(path), &error);
-                        return Ok(Next::Skip);
-                    }
-                    let Some(to) = target_of(place, path, &filling) else {
+                    let original = Original {
+                        place,
+                        path: Some(path),
+                        entry,
+                    };
+                    let Some(to) = target_of(path, &filling) else {
                         return Ok(Next::Skip);
                     };
-                    match self.make_directory(entry, &to, place.is_local) {
+                    let is_top = top_entry.is_some_and(|top| self.is_same(place, entry, &top));
+                    let made = if is_top {
+                        Err(Trouble::refused(within::INTO_ITSELF))
+                    } else {
+                        self.make_directory(&original, &to)
+                    };
+                    match made {
                         Ok(made) => filling.push(made),
-                        Err(error) => {
-                            self.fail_at(&to.label, &error);
-                            return Ok(Next::Skip);
+                        Err(trouble) => {
+                            self.settle(Err(trouble), &original, &to);
+                            return self.go_on(Next::Skip);
                         }
                     }
                 }
                 Step::Object(path, entry) => {
-                    if let Some(to) = target_of(place, path, &filling) {
+                    if let Some(to) = target_of(path, &filling) {
                         self.progress.begin(&escape::text(&to.label));
-                        if let Err(error) = self.leaf(place, entry, &to) {
-                            self.fail_at(&to.label, &error);
-                        }
+                        let original = Original {
+                            place,
+                            path: Some(path),
+                            entry,
+                        };
+                        self.one(&original, &to);
                     }
                 }
-                Step::Leave(path, entry) => {
+                Step::Leave(path) => {
                     if let Some(made) = filling.pop() {
-                        self.close_directory(&made, entry, &place.label_of(path));
+                        self.close_directory(place, Some(path), made);
                     }
                 }
                 Step::Failed(path, error) => {
-                    self.fail_at(&place.label_of(path), &error.into());
+                    let shown = escape::text(&place.label_of(path));
+                    self.fail(&format!("{shown}: {error}"));
                 }
                 Step::Listing(..) => {}
             }
-            Ok(Next::Go)
+            self.go_on(Next::Go)
         });
-        // The visitor returns no error, so the walk has none.
-        debug_assert!(walked.is_ok());
-        if let Some(made) = filling.pop() {
-            self.close_directory(&made, start, &place.label);
+        while let Some(made) = filling.pop() {
+            self.close_directory(place, None, made);
         }
     }
 
-    fn make_directory(
-        &mut self,
-        source: &Entry,
-        to: &Target,
-        is_local: bool,
-    ) -> anyhow::Result<Filling> {
-        name::check_new(&to.name)?;
-        // Writable until it is filled: the mode of the original is set at the end.
+    fn go_on(&self, next: Next) -> Result<Next, Ended> {
+        if self.has_ended { Err(Ended) } else { Ok(next) }
+    }
+
+    fn make_directory(&mut self, original: &Original<'_>, to: &Target) -> Result<Filling, Trouble> {
+        name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
+        // Writable until it is filled: the mode that it is to have is set at the end.
         let attributes = SetAttributes {
-            mode: Some(source.attributes.mode & 0o777 | 0o700),
+            mode: Some(self.mode_at_first(&original.entry.attributes) | 0o700),
             ..SetAttributes::default()
         };
         let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
         match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
-            Ok(created) => Ok(Filling {
-                id: created.entry.id,
-                is_new: true,
-            }),
-            Err(Error::Exists) => {
-                let existing = filesystem.lookup(&call, &to.directory, &to.name)?;
-                if !existing.attributes.file_type.is_directory() {
-                    anyhow::bail!("exists in the target and is not a directory");
-                }
-                if self.is_same(is_local, source, &existing) {
-                    anyhow::bail!("will not copy a directory onto itself");
-                }
+            Ok(created) => {
+                let inherited = created.entry.attributes.mode & 0o2000;
+                self.device.note(&to.directory);
+                self.tell(original, to);
                 Ok(Filling {
-                    id: existing.id,
-                    is_new: false,
+                    id: created.entry.id,
+                    label: to.label.clone(),
+                    original: Some((*original.entry, Made::Directory { inherited })),
                 })
             }
-            Err(error) => Err(error.into()),
+            Err(error @ (Error::Exists | Error::ReadOnly | Error::AccessDenied)) => {
+                let existing = match filesystem.lookup(&call, &to.directory, &to.name) {
+                    Ok(existing) => existing,
+                    Err(Error::NotFound) => return Err(Trouble::Target(error)),
+                    Err(error) => return Err(Trouble::Target(error)),
+                };
+                if !existing.attributes.file_type.is_directory() {
+                    let what = "exists in the target and is not a directory";
+                    return Err(Trouble::refused(what));
+                }
+                if self.is_same(original.place, original.entry, &existing) {
+                    let what = "will not copy a directory onto itself";
+                    return Err(Trouble::refused(what));
+                }
+                let keeps = self.rules.keep != rules::Keep::default();
+                let made = Made::Before { mode: None };
+                Ok(Filling {
+                    id: existing.id,
+                    label: to.label.clone(),
+                    original: keeps.then_some((*original.entry, made)),
+                })
+            }
+            Err(error) => Err(Trouble::Target(error)),
         }
     }
 
-    /// Gives a new directory the attributes of the original, after its contents were made.
-    fn close_directory(&mut self, made: &Filling, source: &Entry, label: &[u8]) {
-        self.copied += 1;
-        if made.is_new
-            && let Err(error) = self.set_attributes(&made.id, &source.attributes)
-        {
-            self.fail_at(label, &error.into());
-        }
+    /// Gives a directory the attributes that are kept, after its contents were made.
+    fn close_directory(&mut self, place: &Place, path: Option<&[u8]>, filling: Filling) {
+        let Some((entry, made)) = filling.original else {
+            self.copied += 1;
+            return;
+        };
+        let original = Original {
+            place,
+            path,
+            entry: &entry,
+        };
+        let to = Target {
+            directory: filling.id,
+            name: Vec::new(),
+            label: filling.label,
+        };
+        let dressed = self.dress(&original, &filling.id, made);
+        self.device.note(&filling.id);
+        self.settle(dressed, &original, &to);
     }
 
     /// Whether writing the one would change what is read of the other: a file and an image that
     /// lies in it, or two images that have a file in common.
-    fn shares_bytes(&self, place: &Place, source: &Entry, existing: Option<&Entry>) -> bool {
+    fn shares_bytes(&self, original: &Original<'_>, existing: Option<&Entry>) -> bool {
+        let place = original.place;
         let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
             is_local && files.contains(&FileIdentity::of_local(&entry.attributes))
         };
-        within(place.is_local, &self.files, source)
-            || existing.is_some_and(|entry| within(self.is_local, &place.files, entry))
+        within(place.is_local(), &self.files, original.entry)
+            || existing.is_some_and(|entry| within(self.local.is_some(), &place.files, entry))
             || place.files.iter().any(|file| self.files.contains(file))
     }
-
-    /// Copies what is not a directory.
-    fn leaf(&mut self, place: &Place, source: &Entry, to: &Target) -> anyhow::Result<()> {
-        name::check_new(&to.name)?;
-        let from = &place.tree;
-        let found = self
-            .tree
-            .filesystem
-            .lookup(&self.tree.call(), &to.directory, &to.name);
-        let existing = match found {
-            Ok(entry) => Some(entry),
-            Err(Error::NotFound) => None,
-            Err(error) => return Err(error.into()),
-        };
-        if self.shares_bytes(place, source, existing.as_ref()) {
-            anyhow::bail!("its copy would be written over what is being read");
-        }
-        if self.is_image {
-            self.overwrite(from, source, to, existing)?;
-            self.copied += 1;
-            return Ok(());
-        }
-        if existing.is_some_and(|entry| self.is_same(place.is_local, source, &entry)) {
-            anyhow::bail!("is the same file as its copy would be");
-        }
-        if let Some(reason) = existing.and_then(|existing| obstacle(source, &existing)) {
-            anyhow::bail!(reason);
-        }
-        match source.attributes.file_type {
-            FileType::Regular => self.file(from, source, to, existing)?,
-            FileType::Symlink => self.symlink(from, source, to, existing)?,
-            _ => self.special(source, to, existing)?,
-        }
-        self.copied += 1;
-        Ok(())
-    }
-
-    /// Makes an empty file, or empties the one that is there. One without permission to write is
-    /// given it first: the copy gets the permissions of the original in the end, and copying a
-    /// second time from an image, where most files are read-only, must work like the first.
-    fn empty_file(
-        &self,
-        source: &Entry,
-        to: &Target,
-        existing: Option<Entry>,
-    ) -> Result<FileId, Error> {
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
-        let mode = CreateMode::Unchecked(SetAttributes {
-            mode: Some(source.attributes.mode & 0o777),
-            size: Some(0),
-            ..SetAttributes::default()
-        });
-        let create = || filesystem.create(&call, &to.directory, &to.name, &mode);
-        let created = match (create(), existing) {
-            (Err(Error::AccessDenied), Some(existing)) => {
-                let writable = SetAttributes {
-                    mode: Some(existing.attributes.mode | 0o200),
-                    ..SetAttributes::default()
-                };
-                filesystem.set_attributes(&call, &existing.id, &writable, None)?;
-                create()?
-            }
-            (created, _) => created?,
-        };
-        Ok(created.entry.id)
-    }
-
-    fn file(
-        &mut self,
-        from: &Tree,
-        source: &Entry,
-        to: &Target,
-        existing: Option<Entry>,
-    ) -> Result<(), Error> {
-        let id = self.empty_file(source, to, existing)?;
-        let Self {
-            tree,
-            progress,
-            buffer,
-            ..
-        } = self;
-        let is_sparse = source.attributes.used < source.attributes.size;
-        let mut end = 0;
-        let size = from.stream(&source.id, buffer, &mut |offset, bytes| {
-            progress.add(bytes.len() as u64);
-            for (start, data) in data_of(bytes, is_sparse) {
-                write_all(tree, &id, offset + start, data)?;
-                end = offset + start + data.len() as u64;
-            }
-            Ok(())
-        })?;
-        if end < size {
-            let attributes = SetAttributes {
-                size: Some(size),
-                ..SetAttributes::default()
-            };
-            let call = tree.call();
-            tree.filesystem
-                .set_attributes(&call, &id, &attributes, None)?;
-        }
-        self.set_attributes(&id, &source.attributes)
-    }
-
-    /// Copies a link; one that is in the way is replaced, as another run of the same copy needs.
-    fn symlink(
-        &self,
-        from: &Tree,
-        source: &Entry,
-        to: &Target,
-        existing: Option<Entry>,
-    ) -> Result<(), Error> {
-        let target = from.link_target(&source.id)?;
-        if existing.is_some() {
-            let call = self.tree.call();
-            self.tree
-                .filesystem
-                .remove(&call, &to.directory, &to.name)?;
-        }
-        let modified = Some(SetTime::To(source.attributes.modified));
-        let owned = self.preserve && self.is_root;
-        let attributes = SetAttributes {
-            uid: owned.then_some(source.attributes.uid),
-            gid: owned.then_some(source.attributes.gid),
-            modified,
-            ..SetAttributes::default()
-        };
-        self.tree.filesystem.make_symlink(
-            &self.tree.call(),
-            &to.directory,
-            &to.name,
-            &target,
-            &attributes,
-        )?;
-        Ok(())
-    }
-
-    /// Makes a device, socket or pipe like the original, unless there is one.
-    fn special(&self, source: &Entry, to: &Target, existing: Option<Entry>) -> anyhow::Result<()> {
-        if let Some(existing) = existing {
-            return Ok(self.set_attributes(&existing.id, &source.attributes)?);
-        }
-        if !self.is_root {
-            anyhow::bail!("is a special file, which only root can copy");
-        }
-        let (major, minor) = source.attributes.device;
-        let kind = match source.attributes.file_type {
-            FileType::BlockDevice => NodeKind::BlockDevice(major, minor),
-            FileType::CharacterDevice => NodeKind::CharacterDevice(major, minor),
-            FileType::Socket => NodeKind::Socket,
-            _ => NodeKind::Fifo,
-        };
-        let attributes = SetAttributes {
-            mode: Some(source.attributes.mode & 0o777),
-            ..SetAttributes::default()
-        };
-        let created = self.tree.filesystem.make_node(
-            &self.tree.call(),
-            &to.directory,
-            &to.name,
-            kind,
-            &attributes,
-        )?;
-        self.set_attributes(&created.entry.id, &source.attributes)?;
-        Ok(())
-    }
-
-    /// Sets mode and modification time, and with `preserve` the rest.
-    fn set_attributes(&self, id: &FileId, source: &Attributes) -> Result<(), Error> {
-        let owned = self.preserve && self.is_root;
-        let bits = if self.preserve { 0o7777 } else { 0o777 };
-        let attributes = SetAttributes {
-            mode: Some(source.mode & bits),
-            uid: owned.then_some(source.uid),
-            gid: owned.then_some(source.gid),
-            size: None,
-            accessed: self.preserve.then_some(SetTime::To(source.accessed)),
-            modified: Some(SetTime::To(source.modified)),
-        };
-        let call = self.tree.call();
-        self.tree
-            .filesystem
-            .set_attributes(&call, id, &attributes, None)?;
-        Ok(())
-    }
 }
 
-/// Why an object of the target cannot become a copy of `source`.
-fn obstacle(source: &Entry, existing: &Entry) -> Option<&'static str> {
-    let (new, old) = (&source.attributes, &existing.attributes);
-    match (new.file_type, old.file_type) {
-        (FileType::Regular | FileType::Symlink, same) if same == new.file_type => None,
-        (_, FileType::Directory) => Some("is a directory in the target"),
-        (FileType::Regular, FileType::BlockDevice) => {
-            Some("is a block device in the target: image:PATH writes to what is on it")
-        }
-        (FileType::Regular, _) => Some("exists in the target and is not a regular file"),
-        (_, same) if same == new.file_type && old.device == new.device => None,
-        _ => Some("exists in the target and is something else"),
-    }
-}
-
-fn target_of(place: &Place, path: &[u8], filling: &[Filling]) -> Option<Target> {
+fn target_of(path: &[u8], filling: &[Filling]) -> Option<Target> {
     let name = path.rsplit(|byte| *byte == b'/').next()?;
+    let directory = filling.last()?;
     Some(Target {
-        directory: filling.last()?.id,
+        directory: directory.id,
         name: name.to_vec(),
-        label: place.label_of(path),
+        label: [directory.label.as_slice(), b"/", name].concat(),
     })
-}
-
-fn write_all(tree: &Tree, id: &FileId, mut offset: u64, mut data: &[u8]) -> Result<(), Error> {
-    while !data.is_empty() {
-        let call = tree.call();
-        let written = tree
-            .filesystem
-            .write(&call, id, offset, data, Stability::Unstable)?;
-        let rest = data.get(written.count as usize..);
-        match rest {
-            Some(rest) if written.count > 0 => data = rest,
-            _ => return Err(Error::Io("a write made no progress".to_owned())),
-        }
-        offset += u64::from(written.count);
-    }
-    Ok(())
 }

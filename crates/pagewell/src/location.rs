@@ -16,6 +16,7 @@ use pagewell_fs::{Entry, FileId};
 use crate::engine::Engine;
 use crate::escape;
 use crate::identity::FileIdentity;
+pub(crate) use crate::open::Home;
 use crate::open::{self, Opened, Purpose};
 use crate::source::Source;
 use crate::storage::Storage;
@@ -58,8 +59,10 @@ pub(crate) struct Place {
     pub(crate) copy_name: Vec<u8>,
     /// The object, if there is one.
     pub(crate) entry: Option<Entry>,
-    /// Whether the source is a directory of this machine: two such places may be the same.
-    pub(crate) is_local: bool,
+    /// Where the objects of the source are.
+    pub(crate) home: Home,
+    /// Whether the location can only mean a directory: it ends with a slash.
+    pub(crate) means_directory: bool,
     /// Whether the source is a disk image: one file, whose length never changes.
     pub(crate) is_image: bool,
     /// The files and block devices that an image lies in.
@@ -167,12 +170,16 @@ impl Location {
     }
 
     fn place(&self, opened: Opened, path: &[u8], follow: Follow) -> anyhow::Result<Place> {
-        let is_local = opened.is_local;
+        let is_local = opened.is_local();
         let is_image = opened.only_file.is_some();
         let tree = Tree::new(opened.filesystem);
         let only_file = opened.only_file.filter(|_| self.path.is_none());
         let path = only_file.as_deref().unwrap_or(path);
         let spot = resolve(&tree, path, follow).with_context(|| self.shown())?;
+        let is_other = |entry: &Entry| !entry.attributes.file_type.is_directory();
+        if self.text_ends_with_slash() && spot.entry.as_ref().is_some_and(is_other) {
+            return Err(pagewell_fs::Error::NotDirectory).context(self.shown());
+        }
         Ok(Place {
             tree,
             label: self.text.as_bytes().to_vec(),
@@ -181,7 +188,8 @@ impl Location {
             directory: spot.directory,
             name: spot.name,
             entry: spot.entry,
-            is_local,
+            home: opened.home,
+            means_directory: self.text_ends_with_slash(),
             is_image,
             files: opened.files,
         })
@@ -244,6 +252,12 @@ fn resolve(tree: &Tree, path: &[u8], follow: Follow) -> pagewell_fs::Result<Spot
 }
 
 impl Place {
+    /// Whether the source is a directory of this machine.
+    #[must_use]
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.home, Home::Local(_))
+    }
+
     /// The label of an object below this one, such as `debian.iso::/boot/vmlinuz`.
     #[must_use]
     pub(crate) fn label_of(&self, below: &[u8]) -> Vec<u8> {

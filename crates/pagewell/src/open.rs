@@ -66,12 +66,23 @@ impl Purpose {
     }
 }
 
+/// Where the objects of a source are: two sources may have the same ones.
+#[derive(Clone)]
+pub(crate) enum Home {
+    /// In a directory of this machine.
+    Local(Arc<Directory>),
+    /// On a server, by its name and port.
+    Server(String),
+    /// In nothing that another source could have, too.
+    Alone,
+}
+
 /// A source that is open.
 pub(crate) struct Opened {
     /// What it serves.
     pub(crate) filesystem: Arc<dyn FileSystem>,
-    /// Whether it is a directory of this machine.
-    pub(crate) is_local: bool,
+    /// Where its objects are.
+    pub(crate) home: Home,
     /// The name of the only file, when it is a disk image.
     pub(crate) only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
@@ -79,10 +90,15 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
+    /// Whether it is a directory of this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self.home, Home::Local(_))
+    }
+
     fn new(filesystem: impl FileSystem + 'static) -> Self {
         Self {
             filesystem: Arc::new(filesystem),
-            is_local: false,
+            home: Home::Alone,
             only_file: None,
             files: Vec::new(),
         }
@@ -111,6 +127,7 @@ pub(crate) fn source(
         Source::Directory(path) => whole_directory(path, purpose, engine),
         Source::Iso(storage) => iso(storage, engine),
         Source::Image(storage) => image(storage, shown, purpose, engine),
+        Source::Ram(_) if purpose == Purpose::Fill => Err(keeps_nothing(shown)),
         Source::Ram(bytes) => {
             let ram = RamFileSystem::new(*bytes).with_context(|| shown.to_owned())?;
             Ok(Opened::new(ram))
@@ -118,7 +135,11 @@ pub(crate) fn source(
         Source::Nfs(url) => {
             let mut url = url.clone();
             url.options.read_only |= !purpose.writes();
-            Ok(Opened::new(NfsFileSystem::mount(&url, engine.cache()?)?))
+            let server = format!("{}:{:?}", url.host, url.options.port);
+            Ok(Opened {
+                home: Home::Server(server),
+                ..Opened::new(NfsFileSystem::mount(&url, engine.cache()?)?)
+            })
         }
     }
 }
@@ -158,20 +179,24 @@ fn whole_directory(path: &Path, purpose: Purpose, engine: &Engine) -> anyhow::Re
             path.display()
         ));
     }
-    Ok(Opened {
-        is_local: true,
-        ..Opened::new(files)
-    })
+    Ok(local(files))
 }
 
 /// Opens a directory of this machine. Changes of names and attributes reach the device with
 /// [`FileSystem::sync`], not one by one, unless it is served: a server promises more than a
 /// command does.
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
-    Ok(Opened {
-        is_local: true,
-        ..Opened::new(open_directory(path, purpose)?)
-    })
+    Ok(local(open_directory(path, purpose)?))
+}
+
+fn local(directory: Directory) -> Opened {
+    let directory = Arc::new(directory);
+    Opened {
+        filesystem: directory.clone(),
+        home: Home::Local(directory),
+        only_file: None,
+        files: Vec::new(),
+    }
 }
 
 fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Directory> {
@@ -245,6 +270,9 @@ fn image(
     {
         bail!("{shown}: cannot be written: {reason}");
     }
+    if purpose == Purpose::Fill && opened.files.is_empty() {
+        return Err(keeps_nothing(shown));
+    }
     let name = opened.origin.name().to_vec();
     let image = ImageFileSystem::from_device(opened.device, opened.origin, engine.cache()?);
     let image = if opened.read_only.is_none() {
@@ -257,6 +285,14 @@ fn image(
         files: opened.files,
         ..Opened::new(image)
     })
+}
+
+/// Memory of this process is no place to copy to.
+fn keeps_nothing(shown: &str) -> anyhow::Error {
+    anyhow!(
+        "{shown}: is memory, which ends with this command and keeps nothing (serve or mount it, \
+         and copy into that)"
+    )
 }
 
 fn is_in_use(error: &anyhow::Error) -> bool {

@@ -17,12 +17,23 @@ const LINKS_MAX: usize = 40;
 /// requests.
 pub(crate) const READ_BYTES: u32 = 1 << 20;
 
+/// Names of one directory: some GiB of memory. A server can go on listing for ever.
+const NAMES_MAX: usize = 8 << 20;
+
 /// A file system and on whose behalf it is used.
 #[derive(Clone)]
 pub(crate) struct Tree {
     /// The file system.
     pub(crate) filesystem: Arc<dyn FileSystem>,
     credentials: Credentials,
+}
+
+/// All names of a directory.
+pub(crate) struct Names {
+    /// Those that are names, in the order of their bytes.
+    pub(crate) listed: Vec<Listed>,
+    /// How many others the source has, which were left out.
+    pub(crate) unusable: u64,
 }
 
 /// Takes the bytes of a stream: the offset of a piece, and the piece.
@@ -63,6 +74,18 @@ impl Tree {
             filesystem,
             credentials: Credentials::new(uid, gid, &groups),
         }
+    }
+
+    /// The user on whose behalf it is used.
+    #[must_use]
+    pub(crate) fn uid(&self) -> u32 {
+        self.credentials.uid
+    }
+
+    /// And the group.
+    #[must_use]
+    pub(crate) fn gid(&self) -> u32 {
+        self.credentials.gid
     }
 
     /// The call to make: as this user, on a thread that may wait.
@@ -113,9 +136,19 @@ impl Tree {
 
     /// All names of a directory but `.` and `..`, in the order of their bytes. With `dots`,
     /// those two as well.
-    pub(crate) fn list(&self, directory: &FileId, dots: bool) -> Result<Vec<Listed>> {
+    pub(crate) fn list(&self, directory: &FileId, dots: bool) -> Result<Names> {
+        self.list_up_to(directory, dots, NAMES_MAX)
+    }
+
+    /// The same; a directory of more names is an error.
+    pub(crate) fn list_up_to(
+        &self,
+        directory: &FileId,
+        dots: bool,
+        names_max: usize,
+    ) -> Result<Names> {
         let mut found: Vec<(Vec<u8>, Option<Entry>)> = Vec::new();
-        let mut cookie = 0;
+        let (mut cookie, mut unusable) = (0, 0);
         loop {
             let before = found.len();
             let mut names_seen = 0u64;
@@ -125,6 +158,9 @@ impl Tree {
                 cookie,
                 true,
                 &mut |entry| {
+                    if found.len() >= names_max {
+                        return false;
+                    }
                     names_seen += 1;
                     cookie = entry.cookie;
                     if dots || (entry.name != b"." && entry.name != b"..") {
@@ -133,8 +169,13 @@ impl Tree {
                     true
                 },
             )?;
+            unusable += page.unusable;
             if page.end {
                 break;
+            }
+            if found.len() >= names_max {
+                let reason = format!("the directory has more than {names_max} names");
+                return Err(Error::Io(reason));
             }
             if names_seen == 0 {
                 let reason = format!("the listing stops after {before} names");
@@ -149,7 +190,12 @@ impl Tree {
             ),
             name,
         };
-        Ok(found.into_iter().map(examine).collect())
+        // A name that was moved during the listing, or a server that is not honest.
+        found.dedup_by(|later, first| later.0 == first.0);
+        Ok(Names {
+            listed: found.into_iter().map(examine).collect(),
+            unusable,
+        })
     }
 
     /// Gives every byte of a file to `take`, in order, each piece with its offset. Stops when the

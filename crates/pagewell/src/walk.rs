@@ -10,10 +10,13 @@ use std::collections::HashMap;
 
 use pagewell_fs::{Entry, Error, FileId};
 
-use crate::tree::{Listed, Tree};
+use crate::tree::{Listed, Names, Tree};
 
 /// Times one directory may be entered in one walk.
 const VISITS_MAX: u32 = 16;
+
+/// Directories of one walk: their identifiers fill memory, and a server can make up others for ever.
+const DIRECTORIES_MAX: usize = 16 << 20;
 
 /// Directories inside each other: beyond any path that can be named, below what fills memory.
 const DEPTH_MAX: usize = 4096;
@@ -26,7 +29,7 @@ pub(crate) enum Step<'a> {
     /// All names of the start (an empty path) or of a directory that was entered.
     Listing(&'a [u8], &'a Entry, &'a [Listed]),
     /// The end of a directory that was entered.
-    Leave(&'a [u8], &'a Entry),
+    Leave(&'a [u8]),
     /// Anything that is not a directory.
     Object(&'a [u8], &'a Entry),
     /// A name that could not be examined, or a directory that could not be listed.
@@ -70,8 +73,9 @@ pub(crate) fn walk<E>(
     let mut stack: Vec<Frame> = Vec::new();
     match enter(tree, start, &stack, &mut visits) {
         Ok(names) => {
-            visit(Step::Listing(&path, start, &names))?;
-            stack.push(Frame::new(*start, 0, names));
+            let listed = told(names, &path, visit)?;
+            visit(Step::Listing(&path, start, &listed))?;
+            stack.push(Frame::new(*start, 0, listed));
         }
         Err(error) => {
             visit(Step::Failed(&path, error))?;
@@ -80,10 +84,9 @@ pub(crate) fn walk<E>(
     while let Some(frame) = stack.last_mut() {
         path.truncate(frame.path_length);
         let Some(listed) = frame.rest.next() else {
-            let entry = frame.entry;
             stack.pop();
             if !stack.is_empty() {
-                visit(Step::Leave(&path, &entry))?;
+                visit(Step::Leave(&path))?;
             }
             continue;
         };
@@ -107,16 +110,30 @@ pub(crate) fn walk<E>(
         }
         match enter(tree, &entry, &stack, &mut visits) {
             Ok(names) => {
-                visit(Step::Listing(&path, &entry, &names))?;
-                stack.push(Frame::new(entry, path.len(), names));
+                let listed = told(names, &path, visit)?;
+                visit(Step::Listing(&path, &entry, &listed))?;
+                stack.push(Frame::new(entry, path.len(), listed));
             }
             Err(error) => {
                 visit(Step::Failed(&path, error))?;
-                visit(Step::Leave(&path, &entry))?;
+                visit(Step::Leave(&path))?;
             }
         }
     }
     Ok(())
+}
+
+/// The names of a directory, after it was told that some cannot be used.
+fn told<E>(
+    names: Names,
+    path: &[u8],
+    visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
+) -> Result<Vec<Listed>, E> {
+    if names.unusable > 0 {
+        let reason = format!("{} names that cannot be used are left out", names.unusable);
+        visit(Step::Failed(path, Error::Io(reason)))?;
+    }
+    Ok(names.listed)
 }
 
 fn enter(
@@ -124,13 +141,16 @@ fn enter(
     directory: &Entry,
     stack: &[Frame],
     visits: &mut HashMap<FileId, u32>,
-) -> Result<Vec<Listed>, Error> {
+) -> Result<Names, Error> {
     let refuse = |reason: &str| Err(Error::Io(reason.to_owned()));
     if stack.iter().any(|frame| frame.entry.id == directory.id) {
         return refuse("the directory contains itself");
     }
     if stack.len() >= DEPTH_MAX {
         return refuse("directories are nested too deeply");
+    }
+    if visits.len() >= DIRECTORIES_MAX {
+        return refuse("there are too many directories");
     }
     let count = visits.entry(directory.id).or_insert(0);
     *count += 1;

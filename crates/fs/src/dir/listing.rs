@@ -72,6 +72,7 @@ impl Tree {
         Ok(DirectoryPage {
             attributes: self.attributes_of(&after)?,
             end,
+            unusable: 0,
         })
     }
 

@@ -27,6 +27,7 @@ mod cache;
 mod census;
 mod containment;
 mod create;
+mod direct;
 pub mod durability;
 mod entries;
 mod handle;
@@ -55,6 +56,7 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
+pub use direct::ExtendedAttribute;
 pub use open::{OpenError, Options};
 
 use crate::{

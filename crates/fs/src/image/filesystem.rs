@@ -197,7 +197,11 @@ impl FileSystem for ImageFileSystem {
                 break;
             }
         }
-        Ok(DirectoryPage { attributes, end })
+        Ok(DirectoryPage {
+            attributes,
+            end,
+            unusable: 0,
+        })
     }
 
     fn coherence(&self) -> Coherence {

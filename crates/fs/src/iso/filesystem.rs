@@ -230,7 +230,11 @@ impl FileSystem for IsoFileSystem {
             visit,
         };
         let end = listing.run(object, parent, cookie)?;
-        Ok(DirectoryPage { attributes, end })
+        Ok(DirectoryPage {
+            attributes,
+            end,
+            unusable: 0,
+        })
     }
 
     fn coherence(&self) -> Coherence {

@@ -60,6 +60,7 @@ impl Shared {
         self.check(call, &node, Access::READ)?;
         let mut cookie = cookie;
         let mut begun = HashSet::new();
+        let mut unusable = 0;
         loop {
             if begun.len() == PAGES_MAX || !begun.insert(cookie) {
                 return Err(Error::Io("the listing does not end".to_owned()));
@@ -77,6 +78,9 @@ impl Shared {
                     Spot { page, index: 0 }
                 }
             };
+            if spot.index == 0 {
+                unusable += spot.page.unusable;
+            }
             let all = self.show(&spot, &mut cookie, visit);
             let is_end = all && spot.page.is_last;
             if is_end || !all {
@@ -84,6 +88,7 @@ impl Shared {
                 return Ok(DirectoryPage {
                     attributes,
                     end: is_end,
+                    unusable,
                 });
             }
             cookie = spot.page.next;
@@ -165,16 +170,20 @@ impl Shared {
             .last()
             .map_or(cookie, |(last, _)| last.cookie);
         let mut entries = Vec::with_capacity(answer.entries.len());
+        let mut unusable = 0;
         for (listed, attributes) in answer.entries {
             if crate::name::check(&listed.name).is_ok() {
                 self.remember(node, &listed, attributes.as_ref(), (sent, before));
                 entries.push(listed);
+            } else {
+                unusable += 1;
             }
         }
         let page = self.listed.page(Page {
             after: cookie,
             next,
             entries,
+            unusable,
             is_last: answer.is_last,
             has_attributes,
             came: Instant::now(),

@@ -61,6 +61,8 @@ pub(super) struct Page {
     /// The cookie of its last entry, also when that cannot be shown.
     pub(super) next: u64,
     pub(super) entries: Vec<Listed>,
+    /// Entries that cannot be shown.
+    pub(super) unusable: u64,
     pub(super) is_last: bool,
     pub(super) has_attributes: bool,
     pub(super) came: Instant,
@@ -175,6 +177,7 @@ mod tests {
             after,
             next: cookies.end - 1,
             entries: cookies.map(listed).collect(),
+            unusable: 0,
             is_last,
             has_attributes: false,
             came: Instant::now(),
@@ -216,6 +219,7 @@ mod tests {
             after,
             next: after + 1000,
             entries: (after + 1..=after + 1000).map(listed).collect(),
+            unusable: 0,
             is_last: false,
             has_attributes: true,
             came: Instant::now(),

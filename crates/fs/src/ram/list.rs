@@ -81,12 +81,20 @@ impl RamFileSystem {
                 });
                 if !taken {
                     let end = false;
-                    return Ok(DirectoryPage { attributes, end });
+                    return Ok(DirectoryPage {
+                        attributes,
+                        end,
+                        unusable: 0,
+                    });
                 }
             }
             if chunk.entries.len() < CHUNK_ENTRIES {
                 let end = true;
-                return Ok(DirectoryPage { attributes, end });
+                return Ok(DirectoryPage {
+                    attributes,
+                    end,
+                    unusable: 0,
+                });
             }
         }
     }

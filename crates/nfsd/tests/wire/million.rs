@@ -148,6 +148,7 @@ impl FileSystem for Million {
         Ok(DirectoryPage {
             attributes: Self::attributes_of(Self::number_of(directory)?),
             end,
+            unusable: 0,
         })
     }
 

@@ -150,7 +150,7 @@ impl Lister<'_> {
                     let label = label(place, path);
                     if self.arguments.all {
                         match place.tree.list(&directory.id, true) {
-                            Ok(names) => self.listing(&place.tree, &label, &names)?,
+                            Ok(names) => self.listing(&place.tree, &label, &names.listed)?,
                             Err(error) => self.fail_at(&label, &error),
                         }
                     } else {

@@ -179,7 +179,7 @@ fn open_all(
         let read_only = arguments.read_only;
         let writes = Writes::of(read_only, arguments.writable);
         let source = open::source(&export.source, &shown, Purpose::Serve(writes), engine)?;
-        acts_as_itself |= source.is_local && !is_root;
+        acts_as_itself |= source.is_local() && !is_root;
         opened.push(Export {
             read_only,
             squash: match arguments.squash {

@@ -160,7 +160,7 @@ impl Summer {
 }
 
 fn directory_hint(place: &Place) -> String {
-    if place.is_local {
+    if place.is_local() {
         return "is a directory (-r sums all files below it)".to_owned();
     }
     "is a directory (-r sums all files below it; an image file itself is summed as image:PATH)"

@@ -3,50 +3,59 @@
 //! An image has a length, permissions and a name of its own, so a copy is bytes alone. All of them
 //! are written, holes as zeros: what was there before must not show through.
 
-use anyhow::bail;
 use pagewell_fs::{Entry, Error, FileType};
 
-use super::{Copier, Target, write_all};
+use super::data::write_all;
+use super::{Copier, Original, Target, Trouble};
 use crate::escape;
-use crate::tree::Tree;
 
 /// What is answered to copies of anything else.
 pub(super) const ONE_FILE: &str = "a disk image is one file, and nothing can be added to it";
 
 impl Copier {
-    /// Copies `source` over the beginning of the image's file, which must hold all of it.
+    /// Copies a file over the beginning of the image's file, which must hold all of it.
     pub(super) fn overwrite(
         &mut self,
-        from: &Tree,
-        source: &Entry,
+        original: &Original<'_>,
         to: &Target,
         existing: Option<Entry>,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), Trouble> {
+        let source = original.entry;
         let Some(existing) = existing else {
-            bail!(ONE_FILE);
+            return Err(Trouble::refused(ONE_FILE));
         };
         if source.attributes.file_type != FileType::Regular {
-            bail!("only a regular file can be copied into a disk image");
+            let what = "only a regular file can be copied into a disk image";
+            return Err(Trouble::refused(what));
         }
         let (length, room) = (source.attributes.size, existing.attributes.size);
         let target = escape::text(&to.label);
         if length > room {
-            bail!("its {length} bytes do not fit into {target}, which has {room}");
+            let what = format!("its {length} bytes do not fit into {target}, which has {room}");
+            return Err(Trouble::refused(&what));
         }
+        self.tell(original, to);
         let Self {
             tree,
             progress,
             buffer,
             ..
         } = self;
+        let mut failed = None;
+        let from = &original.place.tree;
         let copied = from.stream(&source.id, buffer, &mut |offset, bytes| {
             progress.add(bytes.len() as u64);
             write_all(tree, &existing.id, offset, bytes)
+                .inspect_err(|error| failed = Some(error.clone()))
         });
-        let copied = match copied {
+        let copied = match (copied, failed) {
+            (Ok(copied), _) => copied,
             // It has grown since it was looked at.
-            Err(Error::NoSpace) => bail!("more bytes than {target} has"),
-            copied => copied?,
+            (Err(_), Some(Error::NoSpace)) => {
+                return Err(Trouble::refused(&format!("more bytes than {target} has")));
+            }
+            (Err(_), Some(error)) => return Err(Trouble::Target(error)),
+            (Err(error), None) => return Err(Trouble::Source(error.into())),
         };
         if copied < room {
             let rest = room - copied;

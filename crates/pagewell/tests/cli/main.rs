@@ -15,6 +15,7 @@ mod mount_client;
 #[allow(dead_code, reason = "the client is that of the server's tests")]
 mod operations;
 
+mod as_cp;
 mod bad_input;
 mod copying;
 mod documents;

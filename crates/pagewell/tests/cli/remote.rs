@@ -52,13 +52,20 @@ fn trees_are_copied_there_and_back() {
     ])
     .done();
     let back = fixture.path().join("back");
-    run(&[
+    let copied = run(&[
         "cp",
         "-rp",
         &format!("{url}::/copy"),
         back.to_str().unwrap(),
-    ])
-    .done();
+    ]);
+    assert_eq!(copied.code, Some(0), "{}", copied.err);
+    // Whether there were any is not told by a server.
+    assert_eq!(copied.err.lines().count(), 1, "{}", copied.err);
+    assert!(
+        copied.err.contains("access control lists"),
+        "{}",
+        copied.err
+    );
     for copy in [exported.join("copy"), back] {
         tool(
             fixture.path(),

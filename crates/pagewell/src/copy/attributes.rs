@@ -1,0 +1,174 @@
+//! The attributes of a copy.
+//!
+//! Without being asked to keep more, a new file has the permissions of its original that the umask
+//! leaves, belongs to the user who copies, and has the time of its making; a file that was there
+//! keeps what it had. Set-id bits are only given where the owner is that of the original: they must
+//! not become those of another user.
+
+use pagewell_fs::{Attributes, Error, FileId, SetAttributes, SetTime};
+
+use super::rules::Extended;
+use super::{Copier, Original, Trouble};
+use crate::location::Home;
+
+/// What all names of access control lists begin with.
+const LIST_PREFIX: &[u8] = b"system.posix_acl_";
+/// Labels belong to the policy of a machine, not to a file; GNU cp leaves them, too.
+const LABEL: &[u8] = b"security.selinux";
+
+/// How the copy came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// For this copy.
+    New,
+    /// It was there; with the mode to give back to it.
+    Before { mode: Option<u32> },
+    /// For this copy: a directory, with the bits that it has from the one it is in.
+    Directory { inherited: u32 },
+}
+
+impl Copier {
+    /// The mode of a new object until it is filled: nobody else may open it if it will get another
+    /// owner.
+    pub(super) fn mode_at_first(&self, original: &Attributes) -> u32 {
+        let mode = original.mode & 0o777;
+        match self.rules.keep {
+            keep if keep.ownership => mode & 0o700,
+            keep if keep.mode => mode,
+            _ => mode & !self.rules.umask,
+        }
+    }
+
+    /// The mode in the end; nothing when it is right already.
+    fn mode_at_last(&self, original: &Attributes, made: Made) -> Option<u32> {
+        let keep = self.rules.keep;
+        let as_original = original.mode & 0o777 & !self.rules.umask;
+        match made {
+            _ if keep.mode => Some(self.mode_kept(original)),
+            Made::New if keep.ownership => Some(as_original),
+            Made::New => None,
+            Made::Before { mode } => mode,
+            Made::Directory { inherited } => Some(as_original | inherited),
+        }
+    }
+
+    fn mode_kept(&self, original: &Attributes) -> u32 {
+        let owned = self.rules.keep.ownership && self.is_root;
+        let mut mode = original.mode & 0o7777;
+        if !owned && original.uid != self.tree.uid() {
+            mode &= !0o4000;
+        }
+        if !owned && original.gid != self.tree.gid() {
+            mode &= !0o2000;
+        }
+        mode
+    }
+
+    /// Gives a copy the attributes that are kept.
+    pub(super) fn dress(
+        &mut self,
+        original: &Original<'_>,
+        id: &FileId,
+        made: Made,
+    ) -> Result<(), Trouble> {
+        let keep = self.rules.keep;
+        let source = &original.entry.attributes;
+        let owned = keep.ownership && self.is_root;
+        let mut attributes = SetAttributes {
+            uid: owned.then_some(source.uid),
+            gid: owned.then_some(source.gid),
+            ..SetAttributes::default()
+        };
+        if keep.extended != Extended::Nothing {
+            // The owner first: changing it takes attributes away that give rights. The mode last:
+            // without permission to write there would be none to set attributes.
+            let extended = self.extended(original)?;
+            if !extended.is_empty() {
+                self.set(id, &attributes).map_err(Trouble::Target)?;
+                attributes = SetAttributes::default();
+                self.set_extended(id, &extended)?;
+            }
+        }
+        attributes.mode = self.mode_at_last(source, made);
+        if keep.timestamps {
+            attributes.accessed = Some(SetTime::To(source.accessed));
+            attributes.modified = Some(SetTime::To(source.modified));
+        }
+        self.set(id, &attributes).map_err(Trouble::Target)
+    }
+
+    fn set(&self, id: &FileId, attributes: &SetAttributes) -> Result<(), Error> {
+        if *attributes == SetAttributes::default() {
+            return Ok(());
+        }
+        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        filesystem
+            .set_attributes(&call, id, attributes, None)
+            .map(drop)
+    }
+
+    /// The extended attributes of the original that are to be kept, as far as they are known.
+    fn extended(
+        &mut self,
+        original: &Original<'_>,
+    ) -> Result<Vec<pagewell_fs::dir::ExtendedAttribute>, Trouble> {
+        let lists_only = self.rules.keep.extended == Extended::Lists;
+        let place = original.place;
+        let local = match &place.home {
+            Home::Local(local) => local,
+            Home::Server(_) => {
+                let what = "an NFS server does not tell extended attributes and access control \
+                            lists: none are kept";
+                return self.lost(what).map(|()| Vec::new());
+            }
+            Home::Alone => return Ok(Vec::new()),
+        };
+        let known = local.extended_attributes(&place.tree.call(), &original.entry.id);
+        let mut known = known.map_err(|error| Trouble::Source(error.into()))?;
+        known.retain(|(name, _)| {
+            let name = name.as_bytes();
+            name != LABEL && (!lists_only || name.starts_with(LIST_PREFIX))
+        });
+        Ok(known)
+    }
+
+    fn set_extended(
+        &mut self,
+        id: &FileId,
+        extended: &[pagewell_fs::dir::ExtendedAttribute],
+    ) -> Result<(), Trouble> {
+        let Some(local) = self.local.clone() else {
+            let what = "the target takes no extended attributes and access control lists: they \
+                        are not kept";
+            return self.lost(what);
+        };
+        let tree = self.tree.clone();
+        for (name, value) in extended {
+            match local.set_extended_attribute(&tree.call(), id, name, value) {
+                Ok(()) => {}
+                Err(error @ (Error::NoSpace | Error::QuotaExceeded)) => {
+                    return Err(Trouble::Target(error));
+                }
+                Err(error) => {
+                    let name = name.to_string_lossy();
+                    self.lost(&format!(
+                        "extended attributes are not kept: {name}: {error}"
+                    ))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Something is not kept: a failure when it was asked for by name, else told once.
+    fn lost(&mut self, what: &str) -> Result<(), Trouble> {
+        if self.rules.keep.extended == Extended::Required {
+            return Err(Trouble::refused(what));
+        }
+        if !self.told_loss {
+            self.told_loss = true;
+            self.tell_once(what);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Moves the bytes of a file.
+//!
+//! Into a directory of this machine they go through the file's descriptor: one system call for
+//! each read, and between two such directories within the kernel (copy_file_range(2)), which may
+//! share the blocks. Everything else is written by way of [`pagewell_fs::FileSystem::write`].
+
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+
+use pagewell_fs::{Entry, Error, FileId, OpenFile, PageSlice, Payload, Result, Stability};
+use rustix::io::Errno;
+
+use crate::holes::data_of;
+use crate::progress::Progress;
+use crate::tree::{READ_BYTES, Tree};
+
+/// Bytes that are asked for at once where the kernel copies them.
+const RANGE_BYTES: u32 = 16 << 20;
+/// Slices of one pwritev(2).
+const SLICES_MAX: usize = 64;
+
+/// Where the bytes go.
+pub(super) enum Sink<'a> {
+    /// A file of this machine.
+    File(OpenFile),
+    /// A file of any other tree.
+    Tree(&'a Tree, FileId),
+}
+
+/// Which side failed.
+pub(super) enum Side {
+    Source(Error),
+    Target(Error),
+}
+
+/// How a copy went.
+pub(super) struct Moved {
+    /// Bytes of the original.
+    pub(super) size: u64,
+    /// Where the last bytes that were written end; less than the size when a hole is at the end.
+    pub(super) end: u64,
+}
+
+/// Copies all bytes of `source`; `moved` says how far it came also when it fails. `is_local`: the
+/// source is a directory of this machine, too.
+pub(super) fn copy(
+    (from, is_local): (&Tree, bool),
+    source: &Entry,
+    sink: &Sink<'_>,
+    (buffer, progress): (&mut Vec<u8>, &mut Progress),
+    moved: &mut Moved,
+) -> Result<(), Side> {
+    let is_sparse = source.attributes.used < source.attributes.size;
+    let mut in_kernel = is_local && !is_sparse && matches!(sink, Sink::File(_));
+    loop {
+        let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
+        let (call, offset) = (from.call(), moved.size);
+        let reply = from.filesystem.read(&call, &source.id, offset, bytes);
+        let reply = reply.map_err(Side::Source)?;
+        let got = match (&reply.payload, sink) {
+            (
+                Payload::File {
+                    file,
+                    offset: at,
+                    length,
+                },
+                Sink::File(out),
+            ) if in_kernel => match copy_range(file, *at, out, offset, *length) {
+                Some(copied) => {
+                    moved.end = offset + copied;
+                    copied
+                }
+                // Whatever is wrong, reading and writing tells which side it is.
+                None => {
+                    in_kernel = false;
+                    continue;
+                }
+            },
+            (payload, sink) => pieces(payload, buffer, &mut |at, pieces| {
+                for piece in pieces.iter().filter(|_| is_sparse) {
+                    let start = offset + at;
+                    for (within, data) in data_of(piece, true) {
+                        sink.write(start + within, &[data])?;
+                        moved.end = start + within + data.len() as u64;
+                    }
+                }
+                if !is_sparse {
+                    sink.write(offset + at, pieces)?;
+                    moved.end = offset + at + total(pieces);
+                }
+                Ok(())
+            })?,
+        };
+        progress.add(got);
+        moved.size += got;
+        if got == 0 || (reply.end_of_file && got == reply.payload.len() as u64) {
+            return Ok(());
+        }
+    }
+}
+
+fn total(pieces: &[&[u8]]) -> u64 {
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
+type Take<'a> = dyn FnMut(u64, &[&[u8]]) -> Result<()> + 'a;
+
+/// Hands the bytes of a payload on: those in memory as they are, those of a file by way of
+/// `buffer`. One piece at a time when they may have holes, all that are together otherwise.
+fn pieces(payload: &Payload, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64, Side> {
+    match payload {
+        Payload::Pages(pages) => {
+            let mut got = 0;
+            for pages in pages.chunks(SLICES_MAX) {
+                let slices: Vec<&[u8]> = pages.iter().map(|page: &PageSlice| &**page).collect();
+                take(got, &slices).map_err(Side::Target)?;
+                got += total(&slices);
+            }
+            Ok(got)
+        }
+        Payload::Bytes(bytes) => {
+            take(0, &[bytes]).map_err(Side::Target)?;
+            Ok(bytes.len() as u64)
+        }
+        Payload::File { .. } => {
+            buffer.resize(READ_BYTES as usize, 0);
+            let got = payload.copy_to(buffer, true).map_err(Side::Source)?;
+            let bytes = buffer.get(..got).unwrap_or_default();
+            take(0, &[bytes]).map_err(Side::Target)?;
+            Ok(got as u64)
+        }
+    }
+}
+
+/// Has the kernel copy a range; `None` when it cannot, or something failed.
+fn copy_range(from: &OpenFile, start: u64, to: &OpenFile, at: u64, length: u32) -> Option<u64> {
+    let (mut source, mut target) = (start, at);
+    let end = start + u64::from(length);
+    while source < end {
+        let left = usize::try_from(end - source).ok()?;
+        match rustix::fs::copy_file_range(from, Some(&mut source), to, Some(&mut target), left) {
+            Ok(0) => break,
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return None,
+        }
+    }
+    // Nothing of what was asked for: not a file whose length the kernel knows.
+    (source > start || length == 0).then_some(source - start)
+}
+
+impl Sink<'_> {
+    fn write(&self, offset: u64, pieces: &[&[u8]]) -> Result<()> {
+        match self {
+            Self::File(file) => write_slices(file, offset, pieces),
+            Self::Tree(tree, id) => {
+                let mut offset = offset;
+                for piece in pieces {
+                    write_all(tree, id, offset, piece)?;
+                    offset += piece.len() as u64;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+fn write_slices(file: &OpenFile, mut offset: u64, pieces: &[&[u8]]) -> Result<()> {
+    let mut slices: Vec<IoSlice<'_>> = pieces
+        .iter()
+        .filter(|piece| !piece.is_empty())
+        .map(|piece| IoSlice::new(piece))
+        .collect();
+    let mut rest = &mut slices[..];
+    while !rest.is_empty() {
+        match rustix::io::pwritev(file.as_fd(), rest, offset) {
+            Ok(0) => return Err(Error::NoSpace),
+            Ok(count) => {
+                offset += count as u64;
+                IoSlice::advance_slices(&mut rest, count);
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `data` into a file of a tree.
+pub(super) fn write_all(tree: &Tree, id: &FileId, offset: u64, data: &[u8]) -> Result<()> {
+    let (mut offset, mut data) = (offset, data);
+    while !data.is_empty() {
+        let call = tree.call();
+        let written = tree
+            .filesystem
+            .write(&call, id, offset, data, Stability::Unstable)?;
+        let rest = data.get(written.count as usize..);
+        match rest {
+            Some(rest) if written.count > 0 => data = rest,
+            _ => return Err(Error::Io("a write made no progress".to_owned())),
+        }
+        offset += u64::from(written.count);
+    }
+    Ok(())
+}

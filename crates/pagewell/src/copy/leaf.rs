@@ -1,0 +1,374 @@
+//! Copies what is not a directory: files, links, special files.
+
+use pagewell_fs::{
+    CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime, name,
+};
+
+use super::attributes::Made;
+use super::data::{self, Moved, Side, Sink};
+use super::rules::Existing;
+use super::{Copier, Original, Target, Trouble};
+
+/// Why nothing is made of a device.
+const NO_DEVICE: &str =
+    "is a device, which could be any of this machine: only -p and -a copy devices";
+
+impl Copier {
+    /// Copies what is not a directory.
+    pub(super) fn leaf(&mut self, original: &Original<'_>, to: &Target) -> Result<(), Trouble> {
+        name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
+        let source = original.entry;
+        let is_file = source.attributes.file_type == FileType::Regular;
+        let is_device = matches!(
+            source.attributes.file_type,
+            FileType::BlockDevice | FileType::CharacterDevice
+        );
+        let keep = self.rules.keep;
+        if is_device && !self.is_image && !(keep.mode && keep.ownership) {
+            return Err(Trouble::refused(NO_DEVICE));
+        }
+        let linked = self.links.find(original, keep.links);
+        let at_once = is_file
+            && !self.is_image
+            && linked.is_none()
+            && self.rules.existing == Existing::Overwrite
+            && !self.shares_bytes(original, None);
+        let mut refusal = None;
+        if at_once {
+            match self.new_file(original, to) {
+                Ok(id) => return self.file(original, to, id, Made::New),
+                // Told before it is seen that the name is there.
+                Err(
+                    error @ (Error::Exists
+                    | Error::AccessDenied
+                    | Error::NotPermitted
+                    | Error::ReadOnly),
+                ) => refusal = Some(error),
+                Err(error) => return Err(Trouble::Target(error)),
+            }
+        }
+        self.over(original, to, linked, refusal)
+    }
+
+    /// Copies to a name that may have been there before. `refusal`: why nothing new was made of it,
+    /// if that was tried.
+    fn over(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+        linked: Option<FileId>,
+        refusal: Option<Error>,
+    ) -> Result<(), Trouble> {
+        let source = original.entry;
+        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let existing = match filesystem.lookup(&call, &to.directory, &to.name) {
+            Ok(entry) => Some(entry),
+            Err(Error::NotFound) => match refusal {
+                Some(error) => return Err(Trouble::Target(error)),
+                None => None,
+            },
+            Err(error) => return Err(Trouble::Target(error)),
+        };
+        if self.shares_bytes(original, existing.as_ref()) {
+            return Err(Trouble::refused(
+                "its copy would be written over what is being read",
+            ));
+        }
+        if self.is_image {
+            return self.overwrite(original, to, existing);
+        }
+        if let Some(existing) = existing {
+            if self.is_same(original.place, source, &existing) {
+                return Err(Trouble::refused("is the same file as its copy would be"));
+            }
+            if self.stays(original, &existing) {
+                return Ok(());
+            }
+            if let Some(reason) = obstacle(source, &existing) {
+                return Err(Trouble::refused(reason));
+            }
+            if self.links.is_made(&existing) {
+                return Err(Trouble::refused(
+                    "will not overwrite what this copy has just made there",
+                ));
+            }
+        }
+        if let Some(id) = linked
+            && self.link(original, &id, to, existing.as_ref())?
+        {
+            return Ok(());
+        }
+        match source.attributes.file_type {
+            FileType::Regular => self.over_file(original, to, existing),
+            FileType::Symlink => self.symlink(original, to, existing),
+            _ => self.special(original, to, existing),
+        }
+    }
+
+    /// Whether a file that is there is to be left alone.
+    fn stays(&mut self, original: &Original<'_>, existing: &Entry) -> bool {
+        let (new, old) = (&original.entry.attributes, &existing.attributes);
+        match self.rules.existing {
+            Existing::Overwrite => false,
+            Existing::Stay => true,
+            Existing::Update if old.modified < new.modified => false,
+            Existing::Update => {
+                if old.file_type == new.file_type && !old.file_type.is_directory() {
+                    self.links.remember(original, existing.id);
+                }
+                true
+            }
+        }
+    }
+
+    /// Gives what was copied before one more name; false when the target has no such names.
+    fn link(
+        &mut self,
+        original: &Original<'_>,
+        id: &FileId,
+        to: &Target,
+        existing: Option<&Entry>,
+    ) -> Result<bool, Trouble> {
+        let (filesystem, call) = (self.tree.filesystem.clone(), self.tree.call());
+        if let Some(existing) = existing {
+            if filesystem.same_object(&existing.id, id) {
+                return Ok(true);
+            }
+            let removed = filesystem.remove(&call, &to.directory, &to.name);
+            removed.map_err(Trouble::Target)?;
+        }
+        match filesystem.link(&call, id, &to.directory, &to.name) {
+            Ok(_) => {
+                self.tell(original, to);
+                self.device.note(&to.directory);
+                Ok(true)
+            }
+            Err(Error::NotSupported | Error::TooManyLinks | Error::CrossDevice) => {
+                self.tell_once("the target takes no more hard links: their files are copied");
+                Ok(false)
+            }
+            Err(error) => Err(Trouble::Target(error)),
+        }
+    }
+
+    /// Makes an empty file that nobody else has made.
+    fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<FileId, Error> {
+        let mode = CreateMode::Guarded(SetAttributes {
+            mode: Some(self.mode_at_first(&original.entry.attributes)),
+            ..SetAttributes::default()
+        });
+        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let created = filesystem.create(&call, &to.directory, &to.name, &mode)?;
+        Ok(created.entry.id)
+    }
+
+    /// Makes a file, or empties the one that is there.
+    fn over_file(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+        existing: Option<Entry>,
+    ) -> Result<(), Trouble> {
+        let Some(existing) = existing else {
+            let id = self.new_file(original, to).map_err(Trouble::Target)?;
+            return self.file(original, to, id, Made::New);
+        };
+        if self.rules.keep.links && existing.attributes.link_count > 1 {
+            // Its other names are not to be written through.
+            let call = self.tree.call();
+            let (filesystem, directory) = (&self.tree.filesystem, &to.directory);
+            let removed = filesystem.remove(&call, directory, &to.name);
+            removed.map_err(Trouble::Target)?;
+            let id = self.new_file(original, to).map_err(Trouble::Target)?;
+            return self.file(original, to, id, Made::New);
+        }
+        let made = self.empty(&existing).map_err(Trouble::Target)?;
+        self.file(original, to, existing.id, made)
+    }
+
+    /// Empties a file. One without permission to write is given it for as long as it is filled:
+    /// copying a second time from an image, where most files are read-only, must work like the
+    /// first.
+    fn empty(&self, existing: &Entry) -> Result<Made, Error> {
+        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let set = |attributes: SetAttributes| {
+            filesystem.set_attributes(&call, &existing.id, &attributes, None)
+        };
+        let none = SetAttributes {
+            size: Some(0),
+            ..SetAttributes::default()
+        };
+        let truncate = || match &self.local {
+            Some(local) => {
+                let file = local.open_to_write(&call, &existing.id)?;
+                rustix::fs::ftruncate(&file, 0).map_err(Error::from)
+            }
+            None => set(none).map(drop),
+        };
+        match truncate() {
+            Err(Error::AccessDenied) => {
+                let mode = existing.attributes.mode;
+                let writable = SetAttributes {
+                    mode: Some(mode | 0o200),
+                    ..SetAttributes::default()
+                };
+                set(writable)?;
+                truncate()?;
+                Ok(Made::Before { mode: Some(mode) })
+            }
+            truncated => truncated.map(|()| Made::Before { mode: None }),
+        }
+    }
+
+    /// Fills a file that is empty, and gives it its attributes. One that was made for this and
+    /// cannot be filled is removed, unless it is the original that cannot be read on: then what was
+    /// read stays.
+    fn file(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+        id: FileId,
+        made: Made,
+    ) -> Result<(), Trouble> {
+        self.tell(original, to);
+        let mut moved = Moved { size: 0, end: 0 };
+        let filled = self.fill_file(original, &id, &mut moved);
+        let filled = filled.and_then(|()| self.dress(original, &id, made));
+        if let Err(trouble) = &filled {
+            let is_useless = matches!(trouble, Trouble::Target(_)) || moved.size == 0;
+            if made == Made::New && is_useless {
+                let call = self.tree.call();
+                let filesystem = &self.tree.filesystem;
+                // The failure is told anyway.
+                let _ = filesystem.remove(&call, &to.directory, &to.name);
+            }
+            return filled;
+        }
+        self.device.note(&id);
+        self.device.note(&to.directory);
+        self.made(original, id);
+        Ok(())
+    }
+
+    fn fill_file(
+        &mut self,
+        original: &Original<'_>,
+        id: &FileId,
+        moved: &mut Moved,
+    ) -> Result<(), Trouble> {
+        let tree = self.tree.clone();
+        let call = tree.call();
+        let sink = match &self.local {
+            Some(local) => Sink::File(local.open_to_write(&call, id).map_err(Trouble::Target)?),
+            None => Sink::Tree(&tree, *id),
+        };
+        let from = (&original.place.tree, original.place.is_local());
+        let work = (&mut self.buffer, &mut self.progress);
+        match data::copy(from, original.entry, &sink, work, moved) {
+            Err(Side::Source(error)) => return Err(Trouble::Source(error.into())),
+            Err(Side::Target(error)) => return Err(Trouble::Target(error)),
+            Ok(()) => {}
+        }
+        if moved.end < moved.size {
+            let attributes = SetAttributes {
+                size: Some(moved.size),
+                ..SetAttributes::default()
+            };
+            let set = tree.filesystem.set_attributes(&call, id, &attributes, None);
+            set.map_err(Trouble::Target)?;
+        }
+        Ok(())
+    }
+
+    /// Copies a link; one that is in the way is replaced, as another run of the same copy needs.
+    fn symlink(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+        existing: Option<Entry>,
+    ) -> Result<(), Trouble> {
+        self.tell(original, to);
+        let source = original.entry;
+        let target = original.place.tree.link_target(&source.id);
+        let target = target.map_err(|error| Trouble::Source(error.into()))?;
+        let (filesystem, call) = (self.tree.filesystem.clone(), self.tree.call());
+        if existing.is_some() {
+            let removed = filesystem.remove(&call, &to.directory, &to.name);
+            removed.map_err(Trouble::Target)?;
+        }
+        let keep = self.rules.keep;
+        let owned = keep.ownership && self.is_root;
+        let time = |time| keep.timestamps.then_some(SetTime::To(time));
+        let attributes = SetAttributes {
+            uid: owned.then_some(source.attributes.uid),
+            gid: owned.then_some(source.attributes.gid),
+            accessed: time(source.attributes.accessed),
+            modified: time(source.attributes.modified),
+            ..SetAttributes::default()
+        };
+        let created = filesystem
+            .make_symlink(&call, &to.directory, &to.name, &target, &attributes)
+            .map_err(Trouble::Target)?;
+        self.device.note(&to.directory);
+        self.made(original, created.entry.id);
+        Ok(())
+    }
+
+    /// Makes a device, socket or pipe like the original, unless there is one.
+    fn special(
+        &mut self,
+        original: &Original<'_>,
+        to: &Target,
+        existing: Option<Entry>,
+    ) -> Result<(), Trouble> {
+        if let Some(existing) = existing {
+            return self.dress(original, &existing.id, Made::Before { mode: None });
+        }
+        self.tell(original, to);
+        let source = &original.entry.attributes;
+        let (major, minor) = source.device;
+        let kind = match source.file_type {
+            FileType::BlockDevice => NodeKind::BlockDevice(major, minor),
+            FileType::CharacterDevice => NodeKind::CharacterDevice(major, minor),
+            FileType::Socket => NodeKind::Socket,
+            _ => NodeKind::Fifo,
+        };
+        let attributes = SetAttributes {
+            mode: Some(self.mode_at_first(source)),
+            ..SetAttributes::default()
+        };
+        let (filesystem, call) = (self.tree.filesystem.clone(), self.tree.call());
+        let created = filesystem
+            .make_node(&call, &to.directory, &to.name, kind, &attributes)
+            .map_err(Trouble::Target)?;
+        let id = created.entry.id;
+        self.dress(original, &id, Made::New)?;
+        self.device.note(&to.directory);
+        self.made(original, id);
+        Ok(())
+    }
+
+    fn made(&mut self, original: &Original<'_>, id: FileId) {
+        if self.rules.keep.links {
+            self.links.remember(original, id);
+        }
+        if self.rules.several && original.path.is_none() {
+            self.links.note_made(id);
+        }
+    }
+}
+
+/// Why an object of the target cannot become a copy of `source`.
+fn obstacle(source: &Entry, existing: &Entry) -> Option<&'static str> {
+    let (new, old) = (&source.attributes, &existing.attributes);
+    match (new.file_type, old.file_type) {
+        (FileType::Regular | FileType::Symlink, same) if same == new.file_type => None,
+        (_, FileType::Directory) => Some("is a directory in the target"),
+        (FileType::Regular, FileType::BlockDevice) => {
+            Some("is a block device in the target: image:PATH writes to what is on it")
+        }
+        (FileType::Regular, _) => Some("exists in the target and is not a regular file"),
+        (_, same) if same == new.file_type && old.device == new.device => None,
+        _ => Some("exists in the target and is something else"),
+    }
+}
