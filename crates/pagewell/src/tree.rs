@@ -17,8 +17,8 @@ const LINKS_MAX: usize = 40;
 /// requests.
 pub(crate) const READ_BYTES: u32 = 1 << 20;
 
-/// Names of one directory: some GiB of memory. A server can go on listing for ever.
-const NAMES_MAX: usize = 8 << 20;
+/// Names of one directory, in about 1 GiB of memory. A server can go on listing for ever.
+const NAMES_MAX: usize = 4 << 20;
 
 /// A file system and on whose behalf it is used.
 #[derive(Clone)]
@@ -113,7 +113,11 @@ impl Tree {
     /// followed, the last name only with `follow`. A last name that does not exist gives a spot
     /// without an entry; everything else that is missing is an error.
     pub(crate) fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
-        let root = self.root()?;
+        self.resolve_below(self.root()?, path, follow)
+    }
+
+    /// The same from a directory, as if that were the root: nothing leads out of it.
+    pub(crate) fn resolve_below(&self, root: Entry, path: &[u8], follow: bool) -> Result<Spot> {
         let mut walk = Resolution {
             tree: self,
             parents: vec![root],
@@ -149,6 +153,7 @@ impl Tree {
     ) -> Result<Names> {
         let mut found: Vec<(Vec<u8>, Option<Entry>)> = Vec::new();
         let (mut cookie, mut unusable) = (0, 0);
+        let mut are_too_many = false;
         loop {
             let before = found.len();
             let mut names_seen = 0u64;
@@ -159,6 +164,7 @@ impl Tree {
                 true,
                 &mut |entry| {
                     if found.len() >= names_max {
+                        are_too_many = true;
                         return false;
                     }
                     names_seen += 1;
@@ -173,7 +179,7 @@ impl Tree {
             if page.end {
                 break;
             }
-            if found.len() >= names_max {
+            if are_too_many {
                 let reason = format!("the directory has more than {names_max} names");
                 return Err(Error::Io(reason));
             }

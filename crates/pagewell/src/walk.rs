@@ -15,7 +15,8 @@ use crate::tree::{Listed, Names, Tree};
 /// Times one directory may be entered in one walk.
 const VISITS_MAX: u32 = 16;
 
-/// Directories of one walk: their identifiers fill memory, and a server can make up others for ever.
+/// Directories of one walk: their identifiers fill memory, and a server can make up others without
+/// end.
 const DIRECTORIES_MAX: usize = 16 << 20;
 
 /// Directories inside each other: beyond any path that can be named, below what fills memory.

@@ -73,6 +73,7 @@ impl FileSystem for Graph {
     ) -> Result<DirectoryPage> {
         let number = directory.as_bytes()[0];
         let names = &self.0[usize::from(number)];
+        let mut end = true;
         for (at, (name, child)) in (1..).zip(names).filter(|(at, _)| *at > cookie) {
             let listed = DirectoryEntry {
                 name: name.as_bytes(),
@@ -80,11 +81,14 @@ impl FileSystem for Graph {
                 cookie: at,
                 entry: Some(self.entry(*child)),
             };
-            visit(&listed);
+            if !visit(&listed) {
+                end = false;
+                break;
+            }
         }
         Ok(DirectoryPage {
             attributes: self.attributes_of(number),
-            end: true,
+            end,
             unusable: 0,
         })
     }
@@ -232,6 +236,19 @@ fn a_tree_that_multiplies_is_walked_in_bounded_time() {
     let steps = steps(graph, b"");
     assert!(steps.len() < 40 * 16 * 8, "{} steps", steps.len());
     assert!(steps.iter().any(|step| step.contains("too many places")));
+}
+
+#[test]
+fn a_directory_has_so_many_names_and_each_once() {
+    let names = vec![("a", 9), ("b", 9), ("a", 9), ("c", 9)];
+    let tree = Tree::new(Arc::new(Graph(vec![names])));
+    let root = tree.root().unwrap().id;
+    let listed = |names_max| tree.list_up_to(&root, false, names_max);
+    let names = listed(4).unwrap().listed;
+    let names: Vec<&[u8]> = names.iter().map(|one| one.name.as_slice()).collect();
+    assert_eq!(names, [b"a", b"b", b"c"]);
+    let error = listed(3).err().unwrap().to_string();
+    assert!(error.contains("more than 3 names"), "{error}");
 }
 
 #[test]
