@@ -96,6 +96,7 @@ mod size;
 mod source;
 mod state;
 mod storage;
+mod stream;
 mod system_log;
 mod target;
 mod time_text;

@@ -93,6 +93,21 @@ impl Location {
         texts.iter().map(|text| Self::parse(text)).collect()
     }
 
+    /// Its path, when it is no more than that: of a local file or directory.
+    #[must_use]
+    pub(crate) fn plain_path(&self) -> Option<&Path> {
+        match (&self.source, &self.path) {
+            (Source::Path(path), None) => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The location as it was given.
+    #[must_use]
+    pub(crate) fn as_given(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
+
     /// The location as it was given, safe to print.
     #[must_use]
     pub(crate) fn shown(&self) -> String {

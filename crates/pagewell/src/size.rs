@@ -46,9 +46,50 @@ pub(crate) fn display(bytes: u64) -> String {
     out
 }
 
+/// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, never less than
+/// it is, such as `640K` and `1.2G`.
+#[must_use]
+pub(crate) fn brief(bytes: u64) -> String {
+    if bytes < 1024 {
+        return bytes.to_string();
+    }
+    let mut unit = 1u128;
+    for letter in ["K", "M", "G", "T", "P", "E"] {
+        unit *= 1024;
+        let tenths = (u128::from(bytes) * 10).div_ceil(unit);
+        if tenths < 100 {
+            return format!("{}.{}{letter}", tenths / 10, tenths % 10);
+        }
+        let whole = u128::from(bytes).div_ceil(unit);
+        if whole < 1024 {
+            return format!("{whole}{letter}");
+        }
+    }
+    // 2^64 bytes are 16 of the last unit.
+    bytes.to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn brief_sizes_are_those_of_ls() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1.0K"),
+            (1025, "1.1K"),
+            (10_137, "9.9K"),
+            (10_138, "10K"),
+            (1_047_552, "1023K"),
+            (1_047_553, "1.0M"),
+            (3_145_745, "3.1M"),
+            (u64::MAX, "16E"),
+        ] {
+            assert_eq!(brief(bytes), text, "{bytes}");
+        }
+    }
 
     #[test]
     fn sizes_have_units_of_1024() {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pagewell_fs::nfs::Url;
 
+use crate::escape;
 use crate::failure::usage;
 use crate::size;
 use crate::storage::Storage;
@@ -43,7 +44,10 @@ impl Source {
             return Err(usage("the name of a source is empty"));
         }
         let Some((kind, rest)) = kind_of(bytes) else {
-            return Ok(Self::Path(text.into()));
+            return match spelling(text) {
+                Some(hint) => Err(usage(hint)),
+                None => Ok(Self::Path(text.into())),
+            };
         };
         let path = || {
             if rest.is_empty() {
@@ -64,12 +68,39 @@ impl Source {
             _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
                 Ok(Self::Path(text.into()))
             }
-            _ => Err(usage(format!(
-                "{}: unknown kind of source '{kind}:' and no such file (a source is {SUPPORTED})",
-                text.display()
-            ))),
+            _ => Err(usage(spelling(text).unwrap_or_else(|| {
+                let shown = text.display();
+                format!(
+                    "{shown}: unknown kind of source '{kind}:' and no such file (a source is \
+                     {SUPPORTED})"
+                )
+            }))),
         }
     }
+}
+
+/// The right spelling of what looks like `HOST:/EXPORT`, as mount(8) has it, or `IMAGE:/PATH`; only
+/// where no such file is there nor could be made.
+fn spelling(text: &OsStr) -> Option<String> {
+    let bytes = text.as_bytes();
+    let at = bytes.windows(2).position(|pair| pair == b":/")?;
+    let (before, path) = (&bytes[..at], &bytes[at + 1..]);
+    let above = Path::new(text).parent()?;
+    if before.is_empty() || path.starts_with(b"//") || above.exists() {
+        return None;
+    }
+    let shown = escape::text(bytes);
+    let (name, path) = (escape::text(before), escape::text(path));
+    if Path::new(OsStr::from_bytes(before)).exists() {
+        return Some(format!(
+            "{shown}: no such file; what is inside {name} is written {name}::{path}"
+        ));
+    }
+    // An address of IPv6 has colons of its own, and stands in brackets in both.
+    let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_[]:".contains(byte);
+    before.iter().all(is_host).then(|| {
+        format!("{shown}: no such file; an export of a server is written nfs://{name}{path}")
+    })
 }
 
 fn parse_ram(text: &OsStr, rest: &[u8]) -> anyhow::Result<Source> {
@@ -119,6 +150,8 @@ mod tests {
             ("debian.iso", Source::Path("debian.iso".into())),
             ("./odd:name", Source::Path("./odd:name".into())),
             ("C:x", Source::Path("C:x".into())),
+            ("C://x", Source::Path("C://x".into())),
+            ("odd name:/x", Source::Path("odd name:/x".into())),
             ("dir:/srv", Source::Directory("/srv".into())),
             ("dir:a:b", Source::Directory("a:b".into())),
             ("iso:x.iso", Source::Iso(Storage::Path("x.iso".into()))),
@@ -167,6 +200,11 @@ mod tests {
             ("http://host/x", "unknown kind of source 'http:'"),
             ("zip:x", "image:PATH"),
             ("zip:nothing-here", "unknown kind of source 'zip:'"),
+            ("server:/export", "nfs://server/export"),
+            ("filer.example-1:/a b", "nfs://filer.example-1/a b"),
+            ("192.0.2.1:/x", "nfs://192.0.2.1/x"),
+            ("[2001:db8::1]:/x", "nfs://[2001:db8::1]/x"),
+            ("Cargo.toml:/x/y", "written Cargo.toml::/x/y"),
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(exit_code_of(&error), USAGE, "{text}");

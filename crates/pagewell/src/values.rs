@@ -1,28 +1,61 @@
 //! Values of options, with errors that say what is wanted.
 
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+
 /// The port of `serve --http` and `counters --connect` when none is given.
 pub(crate) const DEFAULT_PORT: u16 = 20491;
 
-/// Parses `ADDRESS` or `ADDRESS:PORT`; the address is numeric, IPv6 with a port in brackets.
-pub(crate) fn parse_address(text: &str) -> Result<std::net::SocketAddr, String> {
+/// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets.
+pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(text);
-    text.parse()
-        .or_else(|_| {
-            let address: std::net::IpAddr = bare.parse()?;
-            Ok((address, DEFAULT_PORT).into())
-        })
-        .map_err(|_: std::net::AddrParseError| {
-            "an address is like 127.0.0.1, 127.0.0.1:20491 or [::1]:20491".to_owned()
-        })
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok((address, DEFAULT_PORT).into());
+    }
+    let named = match text.split_once(':') {
+        Some((host, port)) => port.parse().ok().map(|port| (host, port)),
+        None => Some((text, DEFAULT_PORT)),
+    };
+    let form = "an address is like 127.0.0.1, 127.0.0.1:20491, [::1]:20491 or localhost:20491";
+    let (host, port) = named.ok_or(form)?;
+    resolve(host, port, form)
 }
 
-/// Parses `ADDRESS:PORT`.
-pub(crate) fn parse_address_and_port(text: &str) -> Result<std::net::SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "an address is like 127.0.0.1:20490 or [::1]:20490".to_owned())
+/// Parses `HOST:PORT`.
+pub(crate) fn parse_address_and_port(text: &str) -> Result<SocketAddr, String> {
+    let form = "an address is like 127.0.0.1:20490, [::1]:20490 or localhost:20490";
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let (host, port) = text.split_once(':').ok_or(form)?;
+    resolve(host, port.parse().map_err(|_| form)?, form)
+}
+
+/// The address of a name: one of IPv4 where there is one, since that is what is served and asked
+/// when nothing is said.
+fn resolve(host: &str, port: u16, form: &str) -> Result<SocketAddr, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+    // Digits and dots alone are meant to be an address, and the resolver would take `1` for one.
+    let is_number = host
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if host.is_empty() || is_number || !host.bytes().all(is_name) {
+        return Err(form.to_owned());
+    }
+    let found = (host, port).to_socket_addrs();
+    let found: Vec<SocketAddr> = found
+        .map_err(|error| format!("'{host}' is not known: {error}"))?
+        .collect();
+    let first = found.iter().find(|address| address.is_ipv4());
+    first
+        .or(found.first())
+        .copied()
+        .ok_or_else(|| format!("'{host}' has no address"))
 }
 
 /// Parses a number from 1 to `most`.
@@ -54,6 +87,34 @@ mod tests {
     }
 
     #[test]
+    fn hosts_may_have_names() {
+        // Every system knows this one (RFC 6761 section 6.3).
+        assert_eq!(
+            parse_address_and_port("localhost:80"),
+            Ok("127.0.0.1:80".parse().unwrap())
+        );
+        assert_eq!(
+            parse_address("localhost"),
+            Ok("127.0.0.1:20491".parse().unwrap())
+        );
+        for bad in [
+            "localhost",
+            ":80",
+            "localhost:",
+            "1:80",
+            "a b:80",
+            "127.1:80",
+            "::1:x",
+        ] {
+            let error = parse_address_and_port(bad).unwrap_err();
+            assert!(error.contains("127.0.0.1:20490"), "{bad}: {error}");
+        }
+        // A name that is never given (RFC 6761 section 6.4).
+        let error = parse_address("pagewell.invalid:80").unwrap_err();
+        assert!(error.contains("'pagewell.invalid'"), "{error}");
+    }
+
+    #[test]
     fn the_port_may_be_left_out() {
         for (text, address) in [
             ("127.0.0.1", "127.0.0.1:20491"),
@@ -66,7 +127,9 @@ mod tests {
         }
         for bad in [
             "",
-            "localhost",
+            "localhost:",
+            "localhost:x",
+            "local host",
             "127.0.0.1:",
             "127.0.0.1:65536",
             ":80",

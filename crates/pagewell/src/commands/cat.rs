@@ -14,27 +14,27 @@ use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
+use crate::stream::{self, Stream};
 use crate::tree::{READ_BYTES, Tree};
 use crate::walk::{Next, Step, walk};
 
 /// Write files to standard output, one after the other.
 ///
 /// With -r, all regular files below a directory, in the order of their names; symbolic links and
-/// special files below it are passed over.
+/// special files below it are passed over. A location that is `-` is standard input.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   pagewell cat debian.iso::/README.txt
   pagewell cat debian.iso::/live/filesystem.squashfs > filesystem.squashfs
   pagewell cat -r debian.iso::/docs | grep -c serial
-  pagewell cat image:debian.iso | wc -c       the image itself, through the page cache
-  pagewell cat --device-model dvd,speed=20 --baseline debian.iso::/README.txt")]
+  pagewell cat image:debian.iso | wc -c       the image itself, through the page cache")]
 pub(crate) struct CatArguments {
     /// Write all files below directories
     #[arg(short, long)]
     recursive: bool,
     /// What to write: SOURCE::/PATH or a local file
-    #[arg(value_name = "LOCATION", required = true)]
+    #[arg(value_name = "LOCATION", required = true, value_hint = clap::ValueHint::AnyPath)]
     locations: Vec<OsString>,
     #[command(flatten)]
     engine: EngineArguments,
@@ -68,9 +68,13 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
         failures: 0,
     };
     for location in &locations {
-        let written = location
-            .open_existing(Follow::Always, &engine)
-            .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive));
+        let written = match stream::of(location) {
+            Ok(Some(stream)) => writer.stream(stream),
+            Ok(None) => location
+                .open_existing(Follow::Always, &engine)
+                .and_then(|(place, entry)| writer.object(&place, &entry, arguments.recursive)),
+            Err(error) => Err(error),
+        };
         writer.settle(written)?;
         // The next place may be one that does not answer.
         writer.write_gathered()?;
@@ -92,6 +96,17 @@ impl Writer {
             }
             written => written,
         }
+    }
+
+    /// Writes what a stream has.
+    fn stream(&mut self, stream: Stream) -> anyhow::Result<()> {
+        self.write_gathered()?;
+        stream.read(&mut |bytes| match write_all(self.out.as_fd(), bytes) {
+            Err(Sent::Write(error)) => Err(OutputFailed(error).into()),
+            Err(Sent::Read(error)) => Err(error.into()),
+            Ok(()) => Ok(()),
+        })?;
+        Ok(())
     }
 
     /// Writes a file, or all files below a directory.

@@ -1,33 +1,42 @@
 //! `pagewell ls`.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::io::{BufWriter, IsTerminal, Write};
 
-use clap::Args;
-use pagewell_fs::{Attributes, Entry, FileType};
+use clap::{ArgAction, Args, ValueEnum};
+use pagewell_fs::{Entry, FileType};
 use serde::Serialize;
 
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report};
-use crate::listing::{self, AttributesJson, TextOrHex};
+use crate::listing::{AttributesJson, TextOrHex};
 use crate::location::{Follow, Location, Place};
-use crate::time_text;
-use crate::tree::{self, Listed, Tree};
+use crate::tree::{Listed, Tree};
 use crate::walk::{Next, Step, walk};
+
+mod columns;
+
+use columns::Columns;
 
 /// List directories, one name a line, sorted by their bytes.
 ///
-/// All names are shown, also those that begin with a dot. With -l owners are numbers (the names
-/// of this machine mean nothing in an image) and times are UTC. On a terminal control characters
-/// are escaped; into a pipe or file names go as they are.
+/// All names are shown, also those that begin with a dot, as with -A of ls(1). With -l owners are
+/// numbers (the names of this machine mean nothing in an image) and times are UTC. On a terminal
+/// control characters are escaped; into a pipe or file names go as they are.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    disable_help_flag = true,
+    after_help = "\
 Examples:
   pagewell ls debian.iso                      the root of an image
   pagewell ls -lR debian.iso::/boot           all of a directory in it, with attributes
+  pagewell ls -lhS debian.iso::/live          the largest first, with sizes to read
+  pagewell ls --json=lines nfs://server/data  an object a line, as they come
   pagewell ls --json /srv/data                for programs: names that are not UTF-8 come with
-                                              their bytes in hexadecimal")]
+                                              their bytes in hexadecimal"
+)]
 pub(crate) struct LsArguments {
     /// Show type, permissions, links, owner, group, size, time
     #[arg(short, long)]
@@ -38,14 +47,56 @@ pub(crate) struct LsArguments {
     /// Show the directory itself and its parent, . and .., too
     #[arg(short, long)]
     all: bool,
-    /// Print one JSON document
-    #[arg(long)]
-    json: bool,
+    /// Show sizes with a unit: 640K, 1.2G
+    #[arg(short, long)]
+    human_readable: bool,
+    /// Show file numbers (of inodes) first
+    #[arg(short, long)]
+    inode: bool,
+    /// Show directories themselves, not what is in them
+    #[arg(short, long)]
+    directory: bool,
+    /// Put a slash behind the names of directories
+    #[arg(short = 'p')]
+    slash: bool,
+    /// Sort by time of modification, the newest first
+    #[arg(short = 't', overrides_with = "by_size")]
+    by_time: bool,
+    /// Sort by size, the largest first
+    #[arg(short = 'S', overrides_with = "by_time")]
+    by_size: bool,
+    /// Sort the other way round
+    #[arg(short, long)]
+    reverse: bool,
+    /// One name a line, as always
+    #[arg(short = '1')]
+    one: bool,
+    /// Print one JSON document, or an object for each name on a line of its own
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORM",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "document"
+    )]
+    json: Option<JsonForm>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
     /// What to list: SOURCE, SOURCE::/PATH or a local file
-    #[arg(value_name = "LOCATION", required = true)]
+    #[arg(value_name = "LOCATION", required = true, value_hint = clap::ValueHint::AnyPath)]
     locations: Vec<OsString>,
     #[command(flatten)]
     engine: EngineArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum JsonForm {
+    /// All of it in one list
+    Document,
+    /// An object on each line, with the directory that it is in
+    Lines,
 }
 
 /// A directory, or a location that is not one, in the JSON document.
@@ -55,6 +106,16 @@ struct DirectoryJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     location_hex: Option<String>,
     entries: Vec<EntryJson>,
+}
+
+/// A line.
+#[derive(Serialize)]
+struct LineJson {
+    location: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    location_hex: Option<String>,
+    #[serde(flatten)]
+    entry: EntryJson,
 }
 
 #[derive(Serialize)]
@@ -97,8 +158,15 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     let mut directories = Vec::new();
     let mut others = Vec::new();
     for location in &locations {
-        match location.open_existing(Follow::ToDirectory, &engine) {
-            Ok((place, entry)) if entry.attributes.file_type.is_directory() => {
+        let follow = if arguments.directory {
+            Follow::Never
+        } else {
+            Follow::ToDirectory
+        };
+        match location.open_existing(follow, &engine) {
+            Ok((place, entry))
+                if entry.attributes.file_type.is_directory() && !arguments.directory =>
+            {
                 directories.push((place, entry));
             }
             Ok((place, entry)) => others.push((place, entry)),
@@ -109,7 +177,7 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     for (place, entry) in &directories {
         lister.directory(place, entry)?;
     }
-    if arguments.json {
+    if arguments.json == Some(JsonForm::Document) {
         serde_json::to_writer_pretty(&mut lister.out, &lister.json)?;
         lister.out.write_all(b"\n")?;
     }
@@ -128,12 +196,13 @@ impl Lister<'_> {
     /// Locations that are not directories, in the order given.
     fn others(&mut self, others: &[(Place, Entry)]) -> anyhow::Result<()> {
         for (place, entry) in others {
-            let listed = [Listed {
+            let listed = Listed {
                 name: place.label.clone(),
                 entry: Ok(*entry),
-            }];
-            if self.arguments.json {
-                self.add_json(&place.tree, &place.label, &listed);
+            };
+            let listed = [&listed];
+            if self.arguments.json.is_some() {
+                self.add_json(&place.tree, &place.label, &listed)?;
             } else {
                 self.lines(&place.tree, &listed)?;
             }
@@ -173,9 +242,10 @@ impl Lister<'_> {
 
     /// One directory: a header when there are several, then its names.
     fn listing(&mut self, tree: &Tree, label: &[u8], names: &[Listed]) -> anyhow::Result<()> {
-        if self.arguments.json {
-            self.add_json(tree, label, names);
-            return Ok(());
+        let mut names: Vec<&Listed> = names.iter().collect();
+        self.sort(&mut names);
+        if self.arguments.json.is_some() {
+            return self.add_json(tree, label, &names);
         }
         if self.headers {
             if self.printed_any {
@@ -185,24 +255,41 @@ impl Lister<'_> {
             self.out.write_all(b":\n")?;
         }
         self.printed_any = true;
-        self.lines(tree, names)
+        self.lines(tree, &names)
     }
 
-    fn lines(&mut self, tree: &Tree, names: &[Listed]) -> anyhow::Result<()> {
+    /// Names come sorted by their bytes, and those that are equal otherwise stay so.
+    fn sort(&self, names: &mut [&Listed]) {
+        let attributes = |listed: &Listed| listed.entry.as_ref().ok().map(|entry| entry.attributes);
+        if self.arguments.by_time {
+            names.sort_by_key(|listed| Reverse(attributes(listed).map(|found| found.modified)));
+        } else if self.arguments.by_size {
+            names.sort_by_key(|listed| Reverse(attributes(listed).map(|found| found.size)));
+        }
+        if self.arguments.reverse {
+            names.reverse();
+        }
+    }
+
+    fn lines(&mut self, tree: &Tree, names: &[&Listed]) -> anyhow::Result<()> {
         let attributes = names.iter().filter_map(|listed| listed.entry.as_ref().ok());
-        let widths = Widths::of(attributes.map(|entry| &entry.attributes));
+        let columns = Columns::of(self.arguments, attributes.map(|entry| &entry.attributes));
         for listed in names {
-            if let (Err(error), true) = (&listed.entry, self.arguments.long) {
+            let needed = columns.are_any() || self.arguments.slash;
+            if let (Err(error), true) = (&listed.entry, needed) {
                 self.fail_at(&listed.name, error);
                 continue;
             }
-            let entry = listed.entry.as_ref().ok().filter(|_| self.arguments.long);
-            if let Some(entry) = entry {
-                let columns = widths.columns(&entry.attributes);
-                write!(self.out, "{columns} ")?;
+            let entry = listed.entry.as_ref().ok();
+            if let Some(entry) = entry.filter(|_| columns.are_any()) {
+                write!(self.out, "{}", columns.text(&entry.attributes))?;
             }
             self.name(&listed.name)?;
-            if let Some(entry) = entry
+            let is_directory = entry.is_some_and(|entry| entry.attributes.file_type.is_directory());
+            if is_directory && self.arguments.slash && !listed.name.ends_with(b"/") {
+                self.out.write_all(b"/")?;
+            }
+            if let Some(entry) = entry.filter(|_| self.arguments.long)
                 && entry.attributes.file_type == FileType::Symlink
             {
                 self.out.write_all(b" -> ")?;
@@ -225,7 +312,8 @@ impl Lister<'_> {
         }
     }
 
-    fn add_json(&mut self, tree: &Tree, label: &[u8], names: &[Listed]) {
+    fn add_json(&mut self, tree: &Tree, label: &[u8], names: &[&Listed]) -> anyhow::Result<()> {
+        let location = TextOrHex::new(label);
         let mut entries = Vec::with_capacity(names.len());
         for listed in names {
             let name = TextOrHex::new(&listed.name);
@@ -249,65 +337,24 @@ impl Lister<'_> {
                 target_hex,
             });
         }
-        let location = TextOrHex::new(label);
+        if self.arguments.json == Some(JsonForm::Lines) {
+            for entry in entries {
+                let line = LineJson {
+                    location: location.text.clone(),
+                    location_hex: location.hex.clone(),
+                    entry,
+                };
+                serde_json::to_writer(&mut self.out, &line)?;
+                self.out.write_all(b"\n")?;
+            }
+            return Ok(());
+        }
         self.json.push(DirectoryJson {
             location: location.text,
             location_hex: location.hex,
             entries,
         });
-    }
-}
-
-/// Widths of the columns that are aligned to the right.
-#[derive(Clone, Copy, Default)]
-struct Widths {
-    links: usize,
-    uid: usize,
-    gid: usize,
-    size: usize,
-}
-
-impl Widths {
-    fn of<'a>(all: impl Iterator<Item = &'a Attributes>) -> Self {
-        let mut widths = Self::default();
-        for attributes in all {
-            widths.links = widths.links.max(digits(attributes.link_count.into()));
-            widths.uid = widths.uid.max(digits(attributes.uid.into()));
-            widths.gid = widths.gid.max(digits(attributes.gid.into()));
-            widths.size = widths.size.max(size_text(attributes).len());
-        }
-        widths
-    }
-
-    fn columns(self, attributes: &Attributes) -> String {
-        let Self {
-            links,
-            uid,
-            gid,
-            size,
-        } = self;
-        format!(
-            "{} {:>links$} {:>uid$} {:>gid$} {:>size$} {}",
-            tree::mode_text(attributes),
-            attributes.link_count,
-            attributes.uid,
-            attributes.gid,
-            size_text(attributes),
-            time_text::seconds(attributes.modified),
-        )
-    }
-}
-
-fn digits(value: u64) -> usize {
-    value.checked_ilog10().map_or(1, |log| log as usize + 1)
-}
-
-/// The size, or the numbers of a device.
-fn size_text(attributes: &Attributes) -> String {
-    if listing::is_device(attributes) {
-        format!("{}, {}", attributes.device.0, attributes.device.1)
-    } else {
-        attributes.size.to_string()
+        Ok(())
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct StatArguments {
     #[arg(long)]
     json: bool,
     /// What to show: SOURCE, SOURCE::/PATH or a local file
-    #[arg(value_name = "LOCATION", required = true)]
+    #[arg(value_name = "LOCATION", required = true, value_hint = clap::ValueHint::AnyPath)]
     locations: Vec<OsString>,
     #[command(flatten)]
     engine: EngineArguments,

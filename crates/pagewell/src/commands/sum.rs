@@ -1,9 +1,11 @@
-//! `pagewell sum`: the output of sha256sum for files of any source.
+//! `pagewell sum`: sha256sum for files of any source.
+
+mod check;
 
 use std::ffi::OsString;
-use std::io::{BufWriter, StdoutLock, Write};
+use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use pagewell_fs::{Entry, FileType};
 use serde::Serialize;
@@ -15,30 +17,51 @@ use crate::failure::{self, Outcome};
 use crate::listing::TextOrHex;
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
+use crate::stream::{self, Stream};
 use crate::tree::Tree;
 use crate::walk::{Next, Step, walk};
 
-/// Print SHA-256 checksums in the format of sha256sum.
+/// Print SHA-256 checksums in the format of sha256sum, or check them.
 ///
 /// What is summed is the content of files: with -r of all regular files below a directory, in
-/// the order of their names; symbolic links and special files below it are passed over. The
-/// lines of local files can be checked with `sha256sum -c`.
+/// the order of their names; symbolic links and special files below it are passed over. A location
+/// that is `-` is standard input. With -r names are relative to the LOCATION, so that
+/// `sha256sum -c` checks a copy of it from inside the copy; of several LOCATIONs they begin with
+/// the names that `cp -r` would give them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   pagewell sum debian.iso::/boot/vmlinuz      one file in an image
   pagewell sum -r debian.iso                  every file in it
   pagewell sum image:debian.iso               the image file itself
-  pagewell sum -r /srv/data > data.sha256     later: sha256sum -c data.sha256")]
+  pagewell sum -r debian.iso > sums           and in a copy of it: sha256sum -c sums
+  pagewell sum -c sums nfs://server/copy      the same, in a copy that is anywhere
+  pagewell sum -c SHA256SUMS                  files of this machine")]
 pub(crate) struct SumArguments {
     /// Sum all files below directories
     #[arg(short, long)]
     recursive: bool,
+    /// Check the files that LIST names, in LOCATION if one is given; - is standard input
+    #[arg(
+        short,
+        long,
+        value_name = "LIST",
+        conflicts_with_all = ["recursive", "json"],
+        value_hint = clap::ValueHint::FilePath
+    )]
+    check: Option<OsString>,
+    /// When checking, name only the files that fail
+    #[arg(long, requires = "check")]
+    quiet: bool,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
     /// What to sum: SOURCE, SOURCE::/PATH or a local file
-    #[arg(value_name = "LOCATION", required = true)]
+    #[arg(
+        value_name = "LOCATION",
+        required_unless_present = "check",
+        value_hint = clap::ValueHint::AnyPath
+    )]
     locations: Vec<OsString>,
     #[command(flatten)]
     engine: EngineArguments,
@@ -55,6 +78,8 @@ struct SumJson {
 
 struct Summer {
     out: BufWriter<StdoutLock<'static>>,
+    is_terminal: bool,
+    several: bool,
     json: Option<Vec<SumJson>>,
     progress: Progress,
     buffer: Vec<u8>,
@@ -65,15 +90,31 @@ struct Summer {
 pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine)?;
+    let stdout = std::io::stdout();
     let mut summer = Summer {
-        out: BufWriter::new(std::io::stdout().lock()),
+        is_terminal: stdout.is_terminal(),
+        out: BufWriter::new(stdout.lock()),
+        several: locations.len() > 1,
         json: arguments.json.then(Vec::new),
         progress: Progress::new(true),
         buffer: Vec::new(),
         failures: 0,
     };
+    if let Some(list) = &arguments.check {
+        summer.check(list, &locations, arguments.quiet, &engine)?;
+        summer.out.flush()?;
+        return Ok(Outcome::from_failures(summer.failures));
+    }
     for location in &locations {
-        match location.open_existing(Follow::Always, &engine) {
+        let opened = match stream::of(location) {
+            Ok(Some(stream)) => {
+                summer.stream(stream, location)?;
+                continue;
+            }
+            Ok(None) => location.open_existing(Follow::Always, &engine),
+            Err(error) => Err(error),
+        };
+        match opened {
             Ok((place, entry)) => summer.location(&place, &entry, arguments.recursive)?,
             Err(error) => summer.fail(&failure::one_line(&error)),
         }
@@ -95,7 +136,7 @@ impl Summer {
     fn location(&mut self, place: &Place, entry: &Entry, recursive: bool) -> anyhow::Result<()> {
         if !entry.attributes.file_type.is_directory() {
             self.progress.expect(Some(entry.attributes.size));
-            return self.file(&place.tree, &place.label, entry);
+            return self.file(&place.tree, (&place.label, &place.label), entry);
         }
         if !recursive {
             self.fail(&format!("{}: {}", place.shown(), directory_hint(place)));
@@ -105,7 +146,8 @@ impl Summer {
         walk(&place.tree, entry, &mut |step| -> anyhow::Result<Next> {
             match step {
                 Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
-                    self.file(&place.tree, &place.label_of(path), entry)?;
+                    let name = self.name_of(place, path);
+                    self.file(&place.tree, (&name, &place.label_of(path)), entry)?;
                 }
                 Step::Failed(path, error) => {
                     let shown = escape::text(&place.label_of(path));
@@ -117,14 +159,67 @@ impl Summer {
         })
     }
 
-    /// Sums one file. A file that cannot be read is reported; only output that cannot be written
-    /// is an error.
-    fn file(&mut self, tree: &Tree, label: &[u8], entry: &Entry) -> anyhow::Result<()> {
-        if entry.attributes.file_type != FileType::Regular {
-            self.fail(&format!("{}: not a regular file", escape::text(label)));
-            return Ok(());
+    /// What an object below a place is called in a list: its path in a copy of the place.
+    fn name_of(&self, place: &Place, path: &[u8]) -> Vec<u8> {
+        if self.several && !place.copy_name.is_empty() {
+            [place.copy_name.as_slice(), b"/", path].concat()
+        } else {
+            path.to_vec()
         }
-        self.progress.begin(&escape::text(label));
+    }
+
+    /// Sums a stream to its end.
+    fn stream(&mut self, stream: Stream, location: &Location) -> anyhow::Result<()> {
+        let mut hasher = Sha256::new();
+        let read = stream.read(&mut |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        });
+        match read {
+            Ok(bytes) => {
+                let name = location.as_given();
+                self.tell(
+                    (name, name),
+                    &escape::hexadecimal(&hasher.finalize()),
+                    bytes,
+                )
+            }
+            Err(error) => {
+                self.fail(&failure::one_line(&error));
+                Ok(())
+            }
+        }
+    }
+
+    /// Sums one file, which is called so in the list and in messages. A file that cannot be read is
+    /// reported; only output that cannot be written is an error.
+    fn file(
+        &mut self,
+        tree: &Tree,
+        (name, label): (&[u8], &[u8]),
+        entry: &Entry,
+    ) -> anyhow::Result<()> {
+        match self.digest(tree, label, entry) {
+            Ok((sum, bytes)) => self.tell((name, label), &sum, bytes),
+            Err(error) => {
+                self.fail(&failure::one_line(&error));
+                Ok(())
+            }
+        }
+    }
+
+    /// The sum of a file, and its length.
+    fn digest(
+        &mut self,
+        tree: &Tree,
+        label: &[u8],
+        entry: &Entry,
+    ) -> anyhow::Result<(String, u64)> {
+        let shown = escape::text(label);
+        if entry.attributes.file_type != FileType::Regular {
+            bail!("{shown}: not a regular file");
+        }
+        self.progress.begin(&shown);
         let mut hasher = Sha256::new();
         let progress = &mut self.progress;
         let read = tree.stream(&entry.id, &mut self.buffer, &mut |_, bytes| {
@@ -132,30 +227,34 @@ impl Summer {
             progress.add(bytes.len() as u64);
             Ok(())
         });
-        let bytes = match read {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                self.fail(&format!("{}: {error}", escape::text(label)));
-                return Ok(());
-            }
-        };
-        let sum = escape::hexadecimal(&hasher.finalize());
-        match &mut self.json {
-            Some(json) => {
-                let location = TextOrHex::new(label);
-                json.push(SumJson {
-                    location: location.text,
-                    location_hex: location.hex,
-                    sha256: sum,
-                    bytes,
-                });
-                Ok(())
-            }
-            None => {
-                let written = self.out.write_all(&line(&sum, label));
-                written.context("standard output")
-            }
+        let bytes = read.context(shown)?;
+        Ok((escape::hexadecimal(&hasher.finalize()), bytes))
+    }
+
+    fn tell(&mut self, (name, label): (&[u8], &[u8]), sum: &str, bytes: u64) -> anyhow::Result<()> {
+        if let Some(json) = &mut self.json {
+            let location = TextOrHex::new(label);
+            json.push(SumJson {
+                location: location.text,
+                location_hex: location.hex,
+                sha256: sum.to_owned(),
+                bytes,
+            });
+            return Ok(());
         }
+        let line = line(sum, name);
+        self.print(&line)
+    }
+
+    /// Prints a line, which cannot disturb a terminal.
+    fn print(&mut self, line: &[u8]) -> anyhow::Result<()> {
+        let written = if self.is_terminal {
+            let text = escape::text(line.strip_suffix(b"\n").unwrap_or(line));
+            writeln!(self.out, "{text}")
+        } else {
+            self.out.write_all(line)
+        };
+        written.context("standard output")
     }
 }
 
@@ -167,25 +266,28 @@ fn directory_hint(place: &Place) -> String {
         .to_owned()
 }
 
-/// One line of sha256sum: the sum, two spaces, the name. A name with a newline, a carriage
-/// return or a backslash is escaped, and then the line begins with a backslash.
+/// One line of sha256sum: the sum, two spaces, the name.
 fn line(sum: &str, name: &[u8]) -> Vec<u8> {
-    let mut line = Vec::with_capacity(sum.len() + name.len() + 4);
-    if name.iter().any(|byte| b"\n\r\\".contains(byte)) {
-        line.push(b'\\');
+    let (mark, name) = escaped(name);
+    [mark, sum.as_bytes(), b"  ", &name, b"\n"].concat()
+}
+
+/// A name as sha256sum writes it: with a newline, a carriage return or a backslash in it, these are
+/// escaped, and the line begins with a backslash.
+fn escaped(name: &[u8]) -> (&'static [u8], Vec<u8>) {
+    if !name.iter().any(|byte| b"\n\r\\".contains(byte)) {
+        return (b"", name.to_vec());
     }
-    line.extend_from_slice(sum.as_bytes());
-    line.extend_from_slice(b"  ");
+    let mut text = Vec::with_capacity(name.len() + 4);
     for byte in name {
         match byte {
-            b'\n' => line.extend_from_slice(b"\\n"),
-            b'\r' => line.extend_from_slice(b"\\r"),
-            b'\\' => line.extend_from_slice(b"\\\\"),
-            byte => line.push(*byte),
+            b'\n' => text.extend_from_slice(b"\\n"),
+            b'\r' => text.extend_from_slice(b"\\r"),
+            b'\\' => text.extend_from_slice(b"\\\\"),
+            byte => text.push(*byte),
         }
     }
-    line.push(b'\n');
-    line
+    (b"\\", text)
 }
 
 #[cfg(test)]

@@ -207,7 +207,13 @@ fn locations_that_are_not_there() {
         (&["ls", ""], "empty"),
         (&["cat", "ram:0::/x"], "ram:0"),
         (&["cp", "tree/a"], "LOCATION"),
-        (&["counters", "--connect", "host"], "--connect"),
+        (&["counters", "--connect", "host:x"], "--connect"),
+        (&["ls", "server:/export"], "nfs://server/export"),
+        (
+            &["cp", "-r", "tree", "192.0.2.1:/export"],
+            "nfs://192.0.2.1/export",
+        ),
+        (&["cat", "tree.iso:/a"], "tree.iso::/a"),
         (&["completions", "dos"], "dos"),
     ] {
         let line = run_in(fixture.path(), arguments).failed(2);

@@ -19,6 +19,8 @@ mod as_cp;
 mod bad_input;
 mod copying;
 mod documents;
+mod everyday;
+mod hostile;
 mod images;
 mod measuring;
 mod mirror_halves;

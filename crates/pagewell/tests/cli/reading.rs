@@ -212,7 +212,7 @@ fn sums_are_those_of_sha256sum() {
         &[
             "sh",
             "-c",
-            "find tree -type f -print0 | sort -z | xargs -0 sha256sum",
+            "cd tree; find . -type f -printf '%P\\0' | sort -z | xargs -0 sha256sum",
         ],
     );
     let ours = run_in(fixture.path(), &["sum", "-r", "tree"]).done();
@@ -223,11 +223,10 @@ fn sums_are_those_of_sha256sum() {
         lines
     };
     assert_eq!(lines(&ours), lines(&theirs));
-    fs::write(fixture.path().join("sums"), &ours).unwrap();
-    tool(
-        fixture.path(),
-        &["sha256sum", "--quiet", "--strict", "-c", "sums"],
-    );
+    let sums = fixture.path().join("sums");
+    fs::write(&sums, &ours).unwrap();
+    let check = ["sha256sum", "--quiet", "--strict", "-c", "../sums"];
+    tool(&fixture.tree(), &check);
 }
 
 #[test]
@@ -236,7 +235,7 @@ fn sums_of_an_image_are_those_of_the_files() {
     fixture.iso();
     let ours = run_in(fixture.path(), &["sum", "-r", "tree.iso"]).text();
     let tree = run_in(fixture.path(), &["sum", "-r", "tree"]).text();
-    assert_eq!(ours.replace("  tree.iso::/", "  tree/"), tree);
+    assert_eq!(ours, tree);
     let image = run_in(fixture.path(), &["sum", "image:tree.iso"]).text();
     let theirs = tool(fixture.path(), &["sha256sum", "tree.iso"]);
     assert_eq!(&image.as_bytes()[..64], &theirs[..64]);

@@ -1,0 +1,76 @@
+//! Locations that are no files but streams: standard input, pipes and terminals. They are read to
+//! their end, once, as cat(1) does.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+
+use anyhow::Context;
+
+use crate::location::Location;
+use crate::tree::READ_BYTES;
+
+/// A stream, open, and what it is called.
+pub(crate) struct Stream {
+    file: File,
+    name: String,
+}
+
+/// The stream that a location means; nothing when it means a file.
+pub(crate) fn of(location: &Location) -> anyhow::Result<Option<Stream>> {
+    let Some(path) = location.plain_path() else {
+        return Ok(None);
+    };
+    let name = location.shown();
+    let bytes = path.as_os_str().as_encoded_bytes();
+    // What these lead to may have no name, or have been read in part.
+    let is_descriptor = bytes.starts_with(b"/dev/fd/") || bytes.starts_with(b"/proc/self/fd/");
+    let opened = if matches!(bytes, b"-" | b"/dev/stdin") {
+        std::io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .map(File::from)
+    } else {
+        let is_stream = path.metadata().is_ok_and(|metadata| {
+            let kind = metadata.file_type();
+            kind.is_fifo() || kind.is_char_device()
+        });
+        if !is_descriptor && !is_stream {
+            return Ok(None);
+        }
+        File::open(path)
+    };
+    let file = opened.with_context(|| name.clone())?;
+    let is_directory = file.metadata().is_ok_and(|metadata| metadata.is_dir());
+    if is_directory {
+        return Ok(None);
+    }
+    Ok(Some(Stream::new(file, name)))
+}
+
+impl Stream {
+    /// An open file that is read from where it is.
+    pub(crate) fn new(file: File, name: String) -> Self {
+        Self { file, name }
+    }
+
+    /// Gives all bytes to `take`, and says how many they were.
+    pub(crate) fn read(
+        mut self,
+        take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,
+    ) -> anyhow::Result<u64> {
+        let mut buffer = vec![0; READ_BYTES as usize];
+        let mut bytes = 0;
+        loop {
+            let got = match self.file.read(&mut buffer) {
+                Ok(0) => return Ok(bytes),
+                Ok(got) => got,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error).context(self.name),
+            };
+            take(buffer.get(..got).unwrap_or_default())?;
+            bytes += got as u64;
+        }
+    }
+}
