@@ -33,8 +33,11 @@ A SOURCE is:
   stripe:CHUNK:SOURCE,SOURCE...    images or devices side by side
   mirror:SOURCE,SOURCE...          images or devices with the same bytes
   model:NAME[,speed=X]:SOURCE      a simulated dvd, hdd-7200, fc-15k, ssd or nvme over real bytes
-The last three hold an ISO 9660 image or a disk image, recognised by content. Their SOURCEs are
-files, block devices, image:PATH, ram:SIZE (zeros) or, in parentheses, further ones.
+  nfs://HOST[:PORT]/EXPORT[?OPTION&...]    an export of another server of NFS version 3
+The three before the last hold an ISO 9660 image or a disk image, recognised by content. Their
+SOURCEs are files, block devices, image:PATH, ram:SIZE (zeros) or, in parentheses, further ones.
+OPTIONs of nfs:// are mountport=N, rsize=SIZE, wsize=SIZE, readahead=N, connections=N, soft, timeo=
+SECONDS, retrans=N, sync, ro, actimeo=SECONDS, noac, nocto, noresvport: see pagewell-sources(7).
 A LOCATION is SOURCE, SOURCE::/PATH inside it, or a plain local file. Without ::/PATH, an
 image: source is its one file, and a plain local file is read as it is.
 
@@ -44,6 +47,7 @@ Examples:
   pagewell mount debian.iso /mnt                mount an image through FUSE
   pagewell ls -lR debian.iso::/boot             look into an image
   pagewell cp debian.iso::/boot/vmlinuz .       take a file out of it
+  pagewell cat nfs://server/export::/a/b        read a file of another server
   pagewell sum image:/dev/sdb                   read a whole device
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";

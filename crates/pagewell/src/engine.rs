@@ -21,6 +21,9 @@ const COMMAND_CACHE_BYTES: u64 = 64 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
 
+/// The heading of what nobody needs who does not measure: not in the short help.
+const MEASURING: &str = "Options for measuring";
+
 /// Options of every command that reads images.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options for images")]
@@ -33,31 +36,44 @@ pub(crate) struct EngineArguments {
     cache: Option<u64>,
     /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as
     /// dvd,speed=20 for one whose clock runs 20 times as fast
-    #[arg(long, value_name = "NAME[,speed=X]", value_parser = Parameters::parse)]
+    #[arg(
+        long,
+        value_name = "NAME[,speed=X]",
+        value_parser = Parameters::parse,
+        hide_short_help = true,
+        help_heading = MEASURING
+    )]
     device_model: Option<Parameters>,
     /// Fetch nothing before it is asked for
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     no_readahead: bool,
     /// Send requests to the device as they come, one at a time
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     no_elevator: bool,
     /// Do not join adjacent requests
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     no_merge: bool,
     /// Keep what a stream has passed until its place is needed
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     no_free_behind: bool,
     /// Fetch in pieces of 2 KiB
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     no_page_chunk: bool,
     /// All five: what reading was like without the engine, to measure against
-    #[arg(long)]
+    #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     baseline: bool,
     /// Write to mirrors of which a half is missing; that half is then out of date when it returns
     #[arg(long)]
     write_degraded: bool,
     /// When what is written goes to the device; all but the first are for measuring
-    #[arg(long, value_enum, value_name = "RULE", default_value_t = WriteRuleArgument::Delayed)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "RULE",
+        default_value_t = WriteRuleArgument::Delayed,
+        hide_short_help = true,
+        help_heading = MEASURING
+    )]
     write_rule: WriteRuleArgument,
 }
 

@@ -9,17 +9,20 @@ use clap::{Args, Subcommand};
 use pagewell_bench::experiment::direct::{self, Choice, TargetName};
 use pagewell_bench::experiment::nfs;
 use pagewell_bench::experiment::seekreadwrite;
-use pagewell_bench::experiment::{Experiment, Options, Session, document, page, text};
+use pagewell_bench::experiment::{Options, Session, document, page, text};
 use pagewell_bench::measure::Environment;
 use pagewell_cache::WriteRule;
 use pagewell_fs::Timestamp;
 
+use self::names::{Experiments, experiments};
 use super::compare;
 use crate::failure::Outcome;
 use crate::result_file::ResultFile;
 use crate::size;
 use crate::time_text;
 use crate::values::parse_count;
+
+mod names;
 
 /// Largest block of the program that rewrites blocks.
 const BLOCK_BYTES_MAX: u64 = 1 << 20;
@@ -43,7 +46,7 @@ pub(crate) struct BenchArguments {
     #[command(subcommand)]
     command: Option<BenchCommand>,
     /// The experiment, or `all`
-    #[arg(value_name = "EXPERIMENT", required = true, value_parser = parse_experiments)]
+    #[arg(value_name = "EXPERIMENT", required = true, value_parser = experiments())]
     experiments: Option<Experiments>,
     #[command(flatten)]
     manner: Manner,
@@ -254,20 +257,6 @@ impl NfsArguments {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Experiments(Vec<Experiment>);
-
-fn parse_experiments(text: &str) -> Result<Experiments, String> {
-    if text == "all" {
-        return Ok(Experiments(Experiment::ALL.to_vec()));
-    }
-    let found = Experiment::named(text).map(|one| Experiments(vec![one]));
-    found.ok_or_else(|| {
-        let names: Vec<_> = Experiment::ALL.iter().map(|one| one.name()).collect();
-        format!("there are {} and all", names.join(", "))
-    })
-}
-
 fn parse_repeat(text: &str) -> Result<u32, String> {
     parse_count(text, 1000)
 }
@@ -473,14 +462,5 @@ mod tests {
         ] {
             assert_eq!(parse_file_bytes(text).is_ok(), is_right, "{text}");
         }
-    }
-
-    #[test]
-    fn experiments_have_names() {
-        let all = parse_experiments("all").unwrap();
-        assert_eq!(all.0, Experiment::ALL);
-        assert_eq!(parse_experiments("hsfs").unwrap().0, [Experiment::Hsfs]);
-        let error = parse_experiments("hfs").unwrap_err();
-        assert!(error.contains("hsfs") && error.contains("all"), "{error}");
     }
 }

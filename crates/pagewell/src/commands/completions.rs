@@ -1,5 +1,7 @@
 //! `pagewell completions`.
 
+mod bash;
+
 use std::io::Write;
 
 use anyhow::Context;
@@ -10,6 +12,9 @@ use crate::arguments::Arguments;
 use crate::failure::Outcome;
 
 /// Print a completion script for a shell.
+///
+/// Names of files are completed for all of them, and in bash what is inside an image, too: after
+/// `debian.iso::/`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,6 +36,9 @@ pub(crate) fn run(arguments: &CompletionsArguments) -> anyhow::Result<Outcome> {
         "pagewell",
         &mut script,
     );
+    if arguments.shell == Shell::Bash {
+        script.extend(bash::places(&Arguments::command()).into_bytes());
+    }
     let mut out = std::io::stdout().lock();
     out.write_all(&script).context("standard output")?;
     out.flush().context("standard output")?;

@@ -1,5 +1,8 @@
 //! `pagewell man`.
 
+mod sections;
+mod sources;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -17,8 +20,9 @@ Examples:
   pagewell man | man -l -
   pagewell man /usr/local/share/man/man1")]
 pub(crate) struct ManArguments {
-    /// Write pagewell.1, pagewell-serve.1 and so on here; made if it is missing
-    #[arg(value_name = "DIR")]
+    /// Write pagewell.1, pagewell-serve.1 and so on here, and pagewell-sources.7 to man7 beside it
+    /// if it is called man1; made if it is missing
+    #[arg(value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     directory: Option<PathBuf>,
 }
 
@@ -26,10 +30,12 @@ pub(crate) struct ManArguments {
 pub(crate) fn run(arguments: &ManArguments) -> anyhow::Result<Outcome> {
     let mut program = Arguments::command().disable_help_subcommand(true);
     program.build();
+    let pages = pages(&program);
     match &arguments.directory {
-        Some(directory) => write_all(&program, directory)?,
+        Some(directory) => write_all(&pages, directory)?,
         None => {
-            let page = render(&program)?;
+            let page = pages.first().map(|page| page.render(&pages));
+            let page = page.transpose()?.unwrap_or_default();
             let mut out = std::io::stdout().lock();
             out.write_all(&page).context("standard output")?;
             out.flush().context("standard output")?;
@@ -38,32 +44,87 @@ pub(crate) fn run(arguments: &ManArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// One page. What clap_mangen calls EXTRA are our examples, whose lines are to stay lines.
-fn render(command: &clap::Command) -> std::io::Result<Vec<u8>> {
-    let mut page = Vec::new();
-    Man::new(command.clone()).render(&mut page)?;
-    let page = String::from_utf8_lossy(&page)
-        .replace(".SH EXTRA\nExamples:\n", ".SH EXAMPLES\n.nf\n")
-        .replace(".SH EXTRA\n", ".SH NOTES\n.nf\n")
-        .replace(".SH VERSION\n", ".fi\n.SH VERSION\n");
-    Ok(page.into_bytes())
+/// One page of section 1.
+struct Page {
+    name: String,
+    /// The command of the program that it belongs to.
+    command: Option<String>,
+    definition: clap::Command,
 }
 
-fn write_all(program: &clap::Command, directory: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-    let mut pages = vec![("pagewell.1".to_owned(), program.clone())];
+/// The page of the program, and those of all commands.
+fn pages(program: &clap::Command) -> Vec<Page> {
+    let mut pages = vec![Page {
+        name: "pagewell".to_owned(),
+        command: None,
+        definition: program.clone(),
+    }];
     for command in program.get_subcommands() {
+        let mut add = |name: String, definition: &clap::Command| {
+            pages.push(Page {
+                name,
+                command: Some(command.get_name().to_owned()),
+                definition: definition.clone(),
+            });
+        };
         let name = format!("pagewell-{}", command.get_name());
+        add(name.clone(), command);
         for part in command.get_subcommands() {
-            let name = format!("{name}-{}", part.get_name());
-            pages.push((format!("{name}.1"), part.clone()));
+            add(format!("{name}-{}", part.get_name()), part);
         }
-        pages.push((format!("{name}.1"), command.clone()));
     }
-    for (name, command) in pages {
+    pages
+}
+
+impl Page {
+    /// What clap_mangen calls EXTRA are our examples, whose lines are to stay lines.
+    fn render(&self, all: &[Self]) -> std::io::Result<Vec<u8>> {
+        let mut page = Vec::new();
+        Man::new(self.definition.clone()).render(&mut page)?;
+        let command = self.command.as_deref();
+        let before = sections::before_examples(command);
+        let names: Vec<String> = all.iter().map(|page| page.name.clone()).collect();
+        let after = sections::see_also(&self.name, command, &names);
+        let page = String::from_utf8_lossy(&page);
+        let (page, version) = match page.split_once(".SH VERSION\n") {
+            Some((page, version)) => (page, format!(".SH VERSION\n{version}")),
+            None => (&*page, String::new()),
+        };
+        let (page, extra) = match page.split_once(".SH EXTRA\n") {
+            Some((page, extra)) => (page, in_lines(extra)),
+            None => (page, String::new()),
+        };
+        Ok([page, &before, &extra, &after, &version]
+            .concat()
+            .into_bytes())
+    }
+}
+
+/// The section of examples, or of notes with examples in them.
+fn in_lines(extra: &str) -> String {
+    match extra.strip_prefix("Examples:\n") {
+        Some(examples) => format!(".SH EXAMPLES\n.nf\n{examples}.fi\n"),
+        None => format!(".SH NOTES\n.nf\n{extra}.fi\n"),
+    }
+}
+
+fn write_all(pages: &[Page], directory: &Path) -> anyhow::Result<()> {
+    let write = |directory: &Path, name: String, page: &[u8]| {
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
         let path = directory.join(name);
-        let page = render(&command)?;
-        std::fs::write(&path, page).with_context(|| path.display().to_string())?;
+        std::fs::write(&path, page).with_context(|| path.display().to_string())
+    };
+    for page in pages {
+        write(directory, format!("{}.1", page.name), &page.render(pages)?)?;
     }
-    Ok(())
+    // Each section has a directory of its own, and who asks for man1 has them beside each other.
+    let beside = match directory.parent() {
+        Some(parent) if directory.ends_with("man1") => parent.join("man7"),
+        _ => directory.to_owned(),
+    };
+    write(
+        &beside,
+        "pagewell-sources.7".to_owned(),
+        sources::PAGE.as_bytes(),
+    )
 }

@@ -97,10 +97,10 @@ pub(crate) struct MountArguments {
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     options: Vec<String>,
     /// What to mount
-    #[arg(value_name = "SOURCE")]
+    #[arg(value_name = "SOURCE", value_hint = clap::ValueHint::AnyPath)]
     source: OsString,
     /// Where: a directory
-    #[arg(value_name = "MOUNTPOINT")]
+    #[arg(value_name = "MOUNTPOINT", value_hint = clap::ValueHint::DirPath)]
     place: PathBuf,
     #[command(flatten)]
     engine: EngineArguments,

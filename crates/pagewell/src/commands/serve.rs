@@ -94,7 +94,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     /// What to serve, and the path that clients mount (/ for a single source without one)
-    #[arg(value_name = "[/EXPORT=]SOURCE", required = true)]
+    #[arg(value_name = "[/EXPORT=]SOURCE", required = true, value_hint = clap::ValueHint::AnyPath)]
     exports: Vec<OsString>,
     #[command(flatten)]
     engine: EngineArguments,

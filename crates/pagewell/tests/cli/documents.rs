@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::support::{run, tool};
+use crate::support::{Fixture, run, tool};
 
 const COMMANDS: [&str; 14] = [
     "serve",
@@ -80,7 +80,59 @@ fn manual_pages_are_written_for_every_command() {
     ] {
         assert!(page.contains(part), "{page} lacks {part}");
     }
-    assert!(run(&["man"]).text().contains(".TH pagewell 1"));
+    let page = run(&["man"]).text();
+    for part in [
+        ".TH pagewell 1",
+        ".SH \"EXIT STATUS\"",
+        ".SH ENVIRONMENT",
+        ".SH FILES",
+        ".SH \"SEE ALSO\"",
+        "\\fBpagewell\\-cp\\fR(1)",
+        "nfs://HOST",
+    ] {
+        assert!(page.contains(part), "{page} lacks {part}");
+    }
+    let sources = fs::read_to_string(directory.path().join("man7/pagewell-sources.7")).unwrap();
+    for part in ["nfs://", "rsize=", "mirror:", ".SH \"SEE ALSO\""] {
+        assert!(sources.contains(part), "{sources} lacks {part}");
+    }
+    for name in &written {
+        let page = fs::read_to_string(pages.join(name)).unwrap();
+        let told = [".SH \"EXIT STATUS\"", ".SH \"SEE ALSO\"", "sources\\fR(7)"];
+        assert!(
+            told.iter().all(|part| page.contains(part)),
+            "{name}: {page}"
+        );
+    }
+}
+
+#[test]
+fn what_is_only_for_measuring_is_not_in_the_short_help() {
+    for command in ["serve", "mount", "cat", "cp", "stat", "sum"] {
+        let (short, long) = (
+            run(&[command, "-h"]).text(),
+            run(&[command, "--help"]).text(),
+        );
+        for option in [
+            "--no-readahead",
+            "--baseline",
+            "--device-model",
+            "--write-rule",
+        ] {
+            assert!(long.contains(option) && !short.contains(option), "{short}");
+        }
+        assert!(short.contains("--cache"), "{short}");
+        assert!(long.contains("Options for measuring:"), "{long}");
+    }
+    let top = run(&["--help"]).text();
+    assert!(
+        top.contains("nfs://HOST") && top.contains("rsize=SIZE"),
+        "{top}"
+    );
+    let bench = run(&["bench", "--help"]).text();
+    for experiment in ["hsfs", "seekreadwrite", "direct", "nfs", "filecache", "all"] {
+        assert!(bench.contains(&format!("- {experiment}:")), "{bench}");
+    }
 }
 
 #[test]
@@ -92,6 +144,82 @@ fn completions_are_scripts_that_their_shell_accepts() {
         fs::write(directory.path().join(shell), script).unwrap();
     }
     tool(directory.path(), &["bash", "-n", "bash"]);
+    let zsh = fs::read_to_string(directory.path().join("zsh")).unwrap();
+    for command in ["ls", "cat", "cp", "stat", "sum"] {
+        let at = zsh.find(&format!("\n({command})\n")).unwrap();
+        let rest = &zsh[at..];
+        let rest = &rest[..rest.find(";;").unwrap()];
+        assert!(
+            rest.contains("locations") && rest.contains("_files"),
+            "{command}: {rest}"
+        );
+    }
+}
+
+/// What bash would offer for the end of a line, with colons that end words, as it has them.
+fn offered(fixture: &Fixture, line: &str) -> Vec<String> {
+    const ASK: &str = r#"
+source ./script
+COMP_LINE=$1 COMP_POINT=${#1}
+# As readline cuts it: at spaces and colons, runs of colons being words.
+words=${1//::/ :: }; read -ra COMP_WORDS <<<"$words"
+[[ $1 == *' ' || $1 == *::  ]] && COMP_WORDS+=("")
+[[ $1 == *:: ]] && unset 'COMP_WORDS[-1]'
+COMP_WORDS[0]=$PROGRAM COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_pagewell_words "$PROGRAM" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+((${#COMPREPLY[@]} == 0)) || printf '%s\n' "${COMPREPLY[@]}" | sort
+"#;
+    let output = std::process::Command::new("bash")
+        .args(["-c", ASK, "bash", line])
+        .current_dir(fixture.path())
+        .env("PROGRAM", env!("CARGO_BIN_EXE_pagewell"))
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{line}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_files_and_what_is_inside_an_image() {
+    let fixture = Fixture::new();
+    fixture.iso();
+    fs::write(
+        fixture.path().join("script"),
+        run(&["completions", "bash"]).text(),
+    )
+    .unwrap();
+    let none: &[&str] = &[];
+    for (line, expected) in [
+        ("pagewell ls tr", &["tree", "tree.iso"][..]),
+        ("pagewell cp -r ", &["script", "tree", "tree.iso"]),
+        ("pagewell cat tree/s", &["tree/sub"]),
+        ("pagewell cat tree.iso::", &["/"]),
+        ("pagewell cat tree.iso::/su", &["/sub/"]),
+        (
+            "pagewell stat tree.iso::/sub/",
+            &["/sub/deep/", "/sub/script"],
+        ),
+        ("pagewell sum tree.iso::/sub/deep/x", &["/sub/deep/x\\ y "]),
+        ("pagewell sum tree.iso::/nothing/", none),
+        ("pagewell cat nfs://127.0.0.1:1::/x", none),
+        ("pagewell ls --recu", &["--recursive"]),
+    ] {
+        assert_eq!(offered(&fixture, line), expected, "{line}");
+    }
+    // No placeholder such as [LOCATION]... is ever offered.
+    for line in [
+        "pagewell completions ",
+        "pagewell umount -",
+        "pagewell cp -",
+    ] {
+        let words = offered(&fixture, line);
+        assert!(!words.is_empty(), "{line}");
+        assert!(
+            !words.iter().any(|word| word.contains("LOCATION")),
+            "{words:?}"
+        );
+    }
 }
 
 /// Checks a text in the format of Prometheus strictly: every metric has HELP and TYPE once and
