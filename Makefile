@@ -62,14 +62,17 @@ bench-mount: ## Measure mounts beside fuseiso and nfs-cat
 	@scripts/packages.sh bench
 	@scripts/bench-mount.sh $(BENCH_OPTIONS)
 
-install: build ## Install the program, its manual pages and shell completions below PREFIX
+install: build ## Install the program (stripped), its manual pages and completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
 
-man: build ## The manual pages, in target/man/man1
+uninstall: ## Remove what `make install` put below PREFIX
+	@scripts/install.sh --remove '$(DESTDIR)$(PREFIX)'
+
+man: build ## The manual pages, in target/man/man1 and man7
 	$${CARGO_TARGET_DIR:-target}/release/pagewell man $${CARGO_TARGET_DIR:-target}/man/man1
 
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve bench-read bench-client bench-mount install man clean
+	bench-serve bench-read bench-client bench-mount install uninstall man clean
