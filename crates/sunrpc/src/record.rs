@@ -68,8 +68,9 @@ pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
 pub enum Progress {
     /// All input was taken; the record is not whole.
     Partial,
-    /// The buffer must hold at least this many bytes in all ([`Assembly::give_buffer`]) before
-    /// more is taken.
+    /// The buffer is full, and the record will have this many bytes in all: give it a longer one
+    /// ([`Assembly::give_buffer`], [`Assembly::grow`]) before more is taken. It need not be long
+    /// enough for all of the record.
     NeedsBuffer(usize),
     /// The record is whole: [`Assembly::finish`].
     Whole,
@@ -135,7 +136,34 @@ impl Assembly {
         self.oversized
     }
 
-    /// Gives memory for the record, at least as long as was asked for. Returns the memory that
+    /// What is there of the record.
+    #[must_use]
+    pub fn beginning(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
+    /// Bytes that the record will have in all, when its buffer is full; `None` when more can be
+    /// taken.
+    #[must_use]
+    pub fn wanted(&self) -> Option<usize> {
+        self.in_fragment.then(|| self.buffer_wanted()).flatten()
+    }
+
+    /// Makes the buffer `length` bytes long, in place when it has the capacity.
+    pub fn grow(&mut self, length: usize) {
+        self.buffer.resize(length.max(self.filled), 0);
+    }
+
+    /// Treats the record as one that is too long: the rest of it is skipped. Returns its memory.
+    pub fn skip(&mut self) -> Vec<u8> {
+        self.oversized = true;
+        self.filled = self.filled.min(KEPT_OF_OVERSIZED);
+        let mut kept = self.buffer[..self.filled].to_vec();
+        kept.resize(KEPT_OF_OVERSIZED, 0);
+        std::mem::replace(&mut self.buffer, kept)
+    }
+
+    /// Gives memory for the record, longer than what is there of it. Returns the memory that
     /// was used before, its contents moved over.
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) -> Vec<u8> {
         debug_assert!(buffer.len() >= self.filled);
@@ -151,12 +179,15 @@ impl Assembly {
                 if let Some(wanted) = self.buffer_wanted() {
                     break Progress::NeedsBuffer(wanted);
                 }
-                let taken = rest.len().min(self.fragment_remaining);
+                let taken = rest.len().min(self.fragment_remaining).min(self.room());
                 self.keep(&rest[..taken]);
                 rest = &rest[taken..];
                 self.fragment_remaining -= taken;
                 if self.fragment_remaining > 0 {
-                    break Progress::Partial;
+                    if rest.is_empty() {
+                        break Progress::Partial;
+                    }
+                    continue;
                 }
                 self.in_fragment = false;
                 if self.last {
@@ -179,18 +210,20 @@ impl Assembly {
     }
 
     /// Where the next bytes of the stream belong, to be received there without a copy: the rest
-    /// of the fragment. Empty when a marker or a buffer is due, or the record is being skipped.
+    /// of the fragment, or as much of it as there is room for. Empty when a marker or a buffer is
+    /// due, or the record is being skipped.
     /// Follow up with [`Assembly::received`].
     pub fn target(&mut self) -> &mut [u8] {
         if !self.in_fragment || self.oversized || self.buffer_wanted().is_some() {
             return &mut [];
         }
-        &mut self.buffer[self.filled..self.filled + self.fragment_remaining]
+        let count = self.fragment_remaining.min(self.room());
+        &mut self.buffer[self.filled..self.filled + count]
     }
 
     /// Says that `count` bytes were put into [`Assembly::target`].
     pub fn received(&mut self, count: usize) -> Progress {
-        let count = count.min(self.fragment_remaining);
+        let count = count.min(self.fragment_remaining).min(self.room());
         self.filled += count;
         self.fragment_remaining -= count;
         if self.fragment_remaining > 0 {
@@ -228,9 +261,16 @@ impl Assembly {
         self.fragments <= FRAGMENTS_MAX
     }
 
-    /// A record whose end is not known asks for all it may need as soon as it is not small: a
-    /// record that grew step by step would hold memory while it waits for more, and many of them
-    /// would wait for each other.
+    /// Bytes of the stream that may be taken before there must be more memory.
+    fn room(&self) -> usize {
+        if self.oversized {
+            return usize::MAX;
+        }
+        self.buffer.len() - self.filled
+    }
+
+    /// A record whose end is not known asks for all it may need as soon as it is not small. Whoever
+    /// gives it that step by step has to see to it that records do not wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
         let known = self.filled.saturating_add(self.fragment_remaining);
         let wanted = if self.oversized {
@@ -240,7 +280,8 @@ impl Assembly {
         } else {
             self.record_bytes_max
         };
-        (self.buffer.len() < wanted).then_some(wanted)
+        let is_full = self.buffer.len() < wanted && (self.oversized || self.room() == 0);
+        is_full.then_some(wanted)
     }
 
     fn keep(&mut self, bytes: &[u8]) {
@@ -355,6 +396,65 @@ mod tests {
         assert_eq!(progress, Progress::Partial);
         let (_, progress) = assembly.take(&marker(900_000, false));
         assert_eq!(progress, Progress::Partial, "it has all it needs");
+    }
+
+    #[test]
+    fn memory_may_be_given_step_by_step() {
+        let body: Vec<u8> = (0..100_000u32).map(|index| (index % 251) as u8).collect();
+        let (first, second) = body.split_at(70_000);
+        let one = [&marker(body.len(), true)[..], &body].concat();
+        let two = [
+            &marker(first.len(), false)[..],
+            first,
+            &marker(second.len(), true),
+            second,
+        ]
+        .concat();
+        for stream in [one, two] {
+            for piece in [1000, 33_333, usize::MAX] {
+                let mut assembly = Assembly::new(1 << 20);
+                for mut input in stream.chunks(piece.min(stream.len())) {
+                    while !input.is_empty() {
+                        let (taken, progress) = assembly.take(input);
+                        input = &input[taken..];
+                        if let Progress::NeedsBuffer(_) = progress {
+                            assert!(assembly.wanted().is_some());
+                            let there = assembly.beginning().len();
+                            assert!(body.starts_with(assembly.beginning()));
+                            assembly.grow(there + 4096);
+                            assert!(assembly.wanted().is_none());
+                            assert!(assembly.target().len() <= 4096);
+                        }
+                    }
+                }
+                let record = assembly.finish();
+                assert!(
+                    record.buffer[..record.length] == body[..],
+                    "pieces of {piece}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_can_be_given_up_in_the_middle() {
+        let body = vec![7u8; 50_000];
+        let stream = [
+            &marker(body.len(), true)[..],
+            &body,
+            &marker(2, true),
+            b"ok",
+        ]
+        .concat();
+        let mut assembly = Assembly::new(1 << 20);
+        assembly.take(&stream[..4]);
+        assembly.give_buffer(vec![0; 60_000]);
+        assembly.take(&stream[4..20_000]);
+        assert_eq!(assembly.skip().len(), 60_000);
+        let records = feed(&mut assembly, &stream[20_000..], 3000);
+        assert!(records[0].oversized && records[0].length == KEPT_OF_OVERSIZED);
+        assert!(records[0].buffer.iter().all(|byte| *byte == 7));
+        assert_eq!(&records[1].buffer[..2], b"ok");
     }
 
     #[test]
