@@ -1,37 +1,27 @@
 //! Directory entries as the kernel gives them, and listings that stand between two of them.
 //!
-//! Normally the kernel's `d_off` is the cookie. Some file systems give none that can be kept:
-//! tmpfs starts anew when the entry at the position was removed, ramfs and overlay count entries,
-//! others give 0, or neighbours the same. They are known by type, or recognised when the export
-//! is opened or when they first do so. Their directories are read whole and given in the order of a
-//! hash of the names, which is the cookie. That keeps every promise. It costs time in proportion
-//! to the directory whenever it has changed since the last page, and for every page when it is
-//! larger than [`KEPT_BYTES_MAX`].
+//! Normally the kernel's `d_off` is the cookie. Some file systems give none that can be kept; they
+//! are known by type, or recognised when the export is opened or when they first do so. Their
+//! directories are given in an order of our own (`ordered`).
 
 use super::object::{Descriptor, open_directory};
+use super::ordered::{SMALL_BYTES_MAX, Window};
 use super::status::{Node, Status};
 use super::{error_of, lock, system};
 use crate::{Error, Result, Timestamp};
-use pagewell_counters::names;
 use rustix::fs::SeekFrom;
-use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
-use std::hash::Hasher;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// What one getdents64 may return: some 500 names, about what a page of 64 KiB with attributes
 /// holds.
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Timer ticks of the slowest kernels are 10 ms apart.
 const SETTLED_NANOSECONDS: i128 = 20_000_000;
-/// Listings left open for whoever continues them: about 1 MiB with what was read ahead, 16 MiB if
-/// all are of file systems without positions.
+/// Listings left open for whoever continues them: about 1 MiB with what was read ahead, 16 MiB more
+/// if all are of file systems without positions.
 const LISTINGS_MAX: usize = 64;
-/// What may wait in one listing: some 8,000 names.
-const KEPT_BYTES_MAX: usize = 256 * 1024;
-/// Entries of a directory that is put in order, so that memory is bounded.
-const ORDERED_ENTRIES_MAX: usize = 1 << 20;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
 const HEADER_BYTES: usize = 19;
 
@@ -68,7 +58,7 @@ pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
 }
 
 /// Appends an entry in the kernel's own shape, without its padding.
-fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
+pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     let length = HEADER_BYTES + entry.name.len() + 1;
     bytes.extend(entry.inode.to_ne_bytes());
     bytes.extend(entry.cookie.to_ne_bytes());
@@ -123,10 +113,29 @@ pub(super) fn gives_cookies(directory: BorrowedFd<'_>) -> Result<bool> {
     Ok(cookies_are_sound(&bytes))
 }
 
+/// Where a listing goes on.
+enum Source {
+    /// Where the kernel's position is.
+    File(Descriptor),
+    /// At the entry of this number.
+    Ordered(Arc<Window>, usize),
+}
+
+/// What more there is of a listing.
+pub(super) enum Filled {
+    /// Entries.
+    Entries,
+    /// Entries whose positions cannot be cookies.
+    Unsound,
+    /// Nothing here: another window is wanted, of what comes behind this cookie.
+    Further(u64),
+    /// Nothing.
+    End,
+}
+
 /// A directory open for listing, standing behind an entry, with what was read ahead.
 pub(super) struct Listing {
-    /// `None`: everything is in `bytes`.
-    file: Option<Descriptor>,
+    source: Source,
     /// Of the last entry taken; 0 at the start.
     pub(super) cookie: u64,
     pub(super) bytes: Vec<u8>,
@@ -146,7 +155,7 @@ impl Listing {
             rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::BadCookie)?;
         }
         Ok(Self {
-            file: Some(Descriptor::new(file)),
+            source: Source::File(Descriptor::new(file)),
             cookie,
             bytes: Vec::with_capacity(BUFFER_BYTES),
             at: 0,
@@ -154,95 +163,85 @@ impl Listing {
         })
     }
 
-    /// The same in the order of the names' hashes, whatever positions the file system gives.
-    pub(super) fn open_ordered(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
-        names::DIR_LISTINGS_ORDERED.add(1);
-        if i64::try_from(cookie).is_err() {
-            return Err(Error::BadCookie);
-        }
-        let opened = open_directory(directory)?;
-        let mut entries: Vec<(u64, Box<[u8]>, u64, bool)> = Vec::new();
-        each_entry(opened.as_fd(), &mut |entry| {
-            entries.push((
-                hash(entry.name),
-                entry.name.into(),
-                entry.inode,
-                entry.may_be_directory,
-            ));
-            entries.len() <= ORDERED_ENTRIES_MAX
-        })?;
-        if entries.len() > ORDERED_ENTRIES_MAX {
-            return Err(Error::Io("directory too large to put in order".to_owned()));
-        }
-        entries.sort_unstable();
-        let mut bytes = Vec::new();
-        let mut last = 0;
-        for (hash, name, inode, may_be_directory) in &entries {
-            last = (*hash).max(last + 1); // equal hashes take the next free numbers
-            if last > cookie {
-                append(
-                    &mut bytes,
-                    &RawEntry {
-                        name,
-                        inode: *inode,
-                        cookie: last,
-                        may_be_directory: *may_be_directory,
-                    },
-                );
-            }
-        }
-        Ok(Self {
-            file: None,
+    /// The entries of a window behind that of `cookie`.
+    pub(super) fn of_window(window: Arc<Window>, cookie: u64) -> Self {
+        let next = window.behind(cookie);
+        Self {
+            source: Source::Ordered(window, next),
             cookie,
-            bytes,
+            bytes: Vec::new(),
             at: 0,
             read_when: None,
-        })
+        }
     }
 
-    /// Reads more when everything was taken; false at the end of the directory. Also whether the
-    /// positions that were read can be cookies.
-    pub(super) fn fill(&mut self) -> Result<(bool, bool)> {
+    /// Reads more when everything was taken.
+    pub(super) fn fill(&mut self) -> Result<Filled> {
         if self.at < self.bytes.len() {
-            return Ok((true, true));
+            return Ok(Filled::Entries);
         }
         self.bytes.clear();
         self.at = 0;
-        let Some(file) = &self.file else {
-            return Ok((false, true));
-        };
-        let more = system::read_entries(file.file().as_fd(), &mut self.bytes).map_err(error_of)?;
-        Ok((more, cookies_are_sound(&self.bytes)))
+        match &mut self.source {
+            Source::File(file) => {
+                let file = file.file().as_fd();
+                if !system::read_entries(file, &mut self.bytes).map_err(error_of)? {
+                    return Ok(Filled::End);
+                }
+                Ok(if cookies_are_sound(&self.bytes) {
+                    Filled::Entries
+                } else {
+                    Filled::Unsound
+                })
+            }
+            Source::Ordered(window, next) => {
+                if let Some(then) = window.copy(*next, BUFFER_BYTES, &mut self.bytes) {
+                    *next = then;
+                    return Ok(Filled::Entries);
+                }
+                let further = window.further();
+                Ok(further.map_or(Filled::End, |from| Filled::Further(from.max(self.cookie))))
+            }
+        }
     }
 
     /// Whether what was read ahead is still what the directory holds.
     pub(super) fn is_current(&self, status: &Status) -> bool {
-        let nothing_ahead = self.at >= self.bytes.len() && self.file.is_some();
-        nothing_ahead || self.read_when == Some(times_of(status))
+        let times = times_of(status);
+        match &self.source {
+            Source::File(_) => self.at >= self.bytes.len() || self.read_when == Some(times),
+            Source::Ordered(window, _) => window.is_current(times),
+        }
     }
 
     /// Notes what the directory looked like before and after `bytes` was read.
     pub(super) fn note_times(&mut self, before: &Status, after: &Status) {
-        let times = times_of(before);
-        let age = nanoseconds(Timestamp::now()) - nanoseconds(times.1);
-        let settled = age > SETTLED_NANOSECONDS && times == times_of(after);
-        self.read_when = settled.then_some(times);
+        self.read_when = settled_times(before, after);
+    }
+
+    /// Whether it is small enough to be left for whoever continues it.
+    fn may_be_left(&self) -> bool {
+        match &self.source {
+            Source::File(_) => true,
+            Source::Ordered(window, _) => window.bytes() <= SMALL_BYTES_MAX,
+        }
     }
 }
 
-fn times_of(status: &Status) -> (Timestamp, Timestamp) {
+pub(super) fn times_of(status: &Status) -> (Timestamp, Timestamp) {
     (status.modified(), status.changed())
+}
+
+/// The times of a directory that was the same before and after it was read, and had been for
+/// longer than the grain of its times.
+pub(super) fn settled_times(before: &Status, after: &Status) -> Option<(Timestamp, Timestamp)> {
+    let times = times_of(before);
+    let age = nanoseconds(Timestamp::now()) - nanoseconds(times.1);
+    (age > SETTLED_NANOSECONDS && times == times_of(after)).then_some(times)
 }
 
 fn nanoseconds(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
-}
-
-/// Positive as a signed number, with room for equal hashes; the same in every life.
-fn hash(name: &[u8]) -> u64 {
-    let mut hasher = SipHasher13::new_with_keys(0, 0);
-    hasher.write(name);
-    hasher.finish() >> 2
 }
 
 /// Listings that wait for whoever continues them, oldest first.
@@ -261,7 +260,7 @@ impl Listings {
 
     /// Leaves a listing there; the oldest goes when there are too many.
     pub(super) fn leave(&self, node: Node, listing: Listing) {
-        if listing.bytes.len() > KEPT_BYTES_MAX {
+        if !listing.may_be_left() {
             return;
         }
         let mut waiting = lock(&self.0);
@@ -322,31 +321,5 @@ mod tests {
         assert!(!cookies_are_sound(&chunk(&[3, 0])));
         assert!(!cookies_are_sound(&chunk(&[3, 3])));
         assert!(cookies_are_sound(&[]));
-    }
-
-    #[test]
-    fn ordered_listings_resume_behind_any_cookie() {
-        let directory = tempfile::tempdir().unwrap();
-        for number in 0..50 {
-            std::fs::write(directory.path().join(number.to_string()), b"").unwrap();
-        }
-        let opened = std::fs::File::open(directory.path()).unwrap();
-        let names_after = |cookie| {
-            let listing = Listing::open_ordered(opened.as_fd(), cookie).unwrap();
-            let (mut at, mut found) = (0, Vec::new());
-            while let Some((entry, next)) = parse(&listing.bytes, at) {
-                found.push((entry.name.to_vec(), entry.cookie));
-                at = next;
-            }
-            found
-        };
-        let whole = names_after(0);
-        assert_eq!(whole.len(), 52);
-        std::fs::remove_file(directory.path().join("49")).unwrap();
-        for (index, (_, cookie)) in whole.iter().enumerate() {
-            let mut rest = whole[index + 1..].to_vec();
-            rest.retain(|(name, _)| name != b"49");
-            assert_eq!(names_after(*cookie), rest);
-        }
     }
 }

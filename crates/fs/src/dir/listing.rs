@@ -21,7 +21,7 @@
 
 use super::Tree;
 use super::blocking;
-use super::entries::{Listing, RawEntry, parse};
+use super::entries::{Filled, Listing, RawEntry, parse};
 use super::handle;
 use super::identity::Caller;
 use super::naming::{Naming, Place};
@@ -96,10 +96,21 @@ impl Tree {
         names::DIR_LISTINGS_OPENED.add(1);
         self.acting.become_server()?;
         if self.orders_listings.load(Ordering::Relaxed) {
-            Listing::open_ordered(directory.as_fd(), cookie)
+            self.ordered_at(directory, cookie, cookie)
         } else {
             Listing::open(directory.as_fd(), cookie)
         }
+    }
+
+    /// A listing in an order of our own that stands behind the entry of `cookie`, when all entries
+    /// up to `from` were given. With the identity of the server.
+    fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Listing> {
+        let look = || self.look(directory);
+        let fd = directory.as_fd();
+        let window = self.ordered.window(fd, directory.node, from, &look)?;
+        let mut listing = Listing::of_window(window, from);
+        listing.cookie = cookie;
+        Ok(listing)
     }
 
     /// Whether what is remembered of objects may be used: the kernel reports changes here, and
@@ -130,14 +141,19 @@ impl Tree {
     ) -> Result<bool> {
         let caller = self.acting.caller(call);
         loop {
-            let (more, sound) = listing.fill()?;
-            if !more {
-                return Ok(true);
-            }
-            if !sound {
-                self.orders_listings.store(true, Ordering::Relaxed);
+            let from = match listing.fill()? {
+                Filled::Entries => None,
+                Filled::End => return Ok(true),
+                Filled::Further(from) => Some(from),
+                Filled::Unsound => {
+                    self.orders_listings.store(true, Ordering::Relaxed);
+                    Some(listing.cookie)
+                }
+            };
+            if let Some(from) = from {
                 self.acting.become_server()?;
-                *listing = Listing::open_ordered(directory.as_fd(), listing.cookie)?;
+                *listing = self.ordered_at(directory, listing.cookie, from)?;
+                continue;
             }
             let bytes = std::mem::take(&mut listing.bytes);
             let mut more = true;

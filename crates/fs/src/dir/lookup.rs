@@ -86,6 +86,7 @@ impl Tree {
         }
         if object.is_directory() {
             self.listings.forget(object.node);
+            self.ordered.forget(object.node);
         }
     }
 

@@ -41,6 +41,7 @@ mod mount;
 mod naming;
 mod object;
 mod open;
+mod ordered;
 mod permission;
 mod read_write;
 mod remembered;
@@ -110,6 +111,7 @@ struct Tree {
     /// Linux' number for the type of the file system.
     magic: i64,
     listings: entries::Listings,
+    ordered: ordered::Ordered,
     remembered: remembered::Remembered,
     /// The file system gives no positions that can be cookies.
     orders_listings: AtomicBool,

@@ -9,6 +9,7 @@ use super::handle::{
 use super::identity::Acting;
 use super::naming::Naming;
 use super::object::Object;
+use super::ordered::Ordered;
 use super::permission::has_access_list;
 use super::status::Status;
 use super::trail::{self, Trail};
@@ -136,6 +137,7 @@ impl Tree {
             counts_links: status.link_count() > 0,
             magic,
             listings: Listings::default(),
+            ordered: Ordered::default(),
             remembered: super::remembered::Remembered::default(),
             orders_listings: AtomicBool::new(
                 matches!(magic, TMPFS_MAGIC | RAMFS_MAGIC | OVERLAY_MAGIC)
