@@ -152,7 +152,7 @@ pub struct Config {
     pub handle_key: [u8; 16],
     /// A call for an object that has kept a thread this long is answered NFS3ERR_JUKEBOX.
     pub slow_after: Duration,
-    /// Connections at once; one more is closed at once.
+    /// Connections at once, fewer where the limit of open files does not allow as many.
     pub connections_max: usize,
 }
 

@@ -8,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
+use crate::admission::places::Place;
 use crate::duplicate::Asker;
 use crate::output::{Output, Piece, Sent, unacknowledged_bytes};
 use crate::reader::Waker;
+use crate::unsent::Unsent;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
@@ -35,6 +37,8 @@ pub struct Connection {
     waker: Waker,
     output: Output,
     in_flight_bytes: AtomicUsize,
+    /// Memory that replies to calls in the pool may take.
+    reply_bytes: AtomicUsize,
     totals: Arc<Totals>,
     paused: AtomicBool,
     closed: AtomicBool,
@@ -49,19 +53,24 @@ pub struct Connection {
     sent_at: AtomicU64,
     /// The latest connection of the client's address.
     latest: Arc<AtomicU64>,
+    asked_to_leave: AtomicBool,
+    since: Instant,
+    /// Of the last call, in milliseconds after `since`.
+    called_at: AtomicU64,
+    _place: Place,
 }
 
 /// What all connections of a server have together.
 #[derive(Default)]
 pub struct Totals {
-    /// Connections.
-    pub connections: AtomicUsize,
     /// Bytes of calls that wait or run in the pool.
     pub in_flight_bytes: AtomicUsize,
+    /// Memory of replies that have not left.
+    pub unsent: Arc<Unsent>,
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`; counted in `totals` until it is dropped.
+    /// A connection whose reader is called with `waker`; it has its place until it is dropped.
     /// `latest` is the number of the latest connection of its address.
     #[must_use]
     pub fn new(
@@ -70,16 +79,17 @@ impl Connection {
         waker: Waker,
         totals: Arc<Totals>,
         latest: Arc<AtomicU64>,
+        place: Place,
     ) -> Self {
         names::CONNECTIONS.add(1);
-        totals.connections.fetch_add(1, Ordering::Relaxed);
         latest.fetch_max(waker.token(), Ordering::Relaxed);
         Self {
             socket,
             peer: peer.0,
             peer_port: peer.1,
-            output: Output::default(),
+            output: Output::new(totals.unsent.clone()),
             in_flight_bytes: AtomicUsize::new(0),
+            reply_bytes: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             ending: AtomicBool::new(false),
@@ -89,7 +99,11 @@ impl Connection {
             sent_at: AtomicU64::new(0),
             latest,
             waker,
+            asked_to_leave: AtomicBool::new(false),
+            since: Instant::now(),
+            called_at: AtomicU64::new(0),
             totals,
+            _place: place,
         }
     }
 
@@ -152,8 +166,11 @@ impl Connection {
         self.output.unsent_bytes()
     }
 
-    /// Counts a call of `bytes` that was handed to the pool.
-    pub fn begin_call(&self, bytes: usize) {
+    /// Counts a call of `bytes` that was handed to the pool, and the memory that its reply may
+    /// take.
+    pub fn begin_call(&self, bytes: usize, reply_bytes: usize) {
+        self.reply_bytes.fetch_add(reply_bytes, Ordering::SeqCst);
+        self.totals.unsent.add(reply_bytes);
         let bytes = bytes.max(CALL_BYTES_MIN);
         self.in_flight_bytes.fetch_add(bytes, Ordering::AcqRel);
         let all = &self.totals.in_flight_bytes;
@@ -161,7 +178,9 @@ impl Connection {
     }
 
     /// The call is answered: the reader may go on if it was paused for it.
-    pub fn end_call(&self, bytes: usize) {
+    pub fn end_call(&self, bytes: usize, reply_bytes: usize) {
+        self.totals.unsent.subtract(reply_bytes);
+        self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
         let bytes = bytes.max(CALL_BYTES_MIN);
         let all = &self.totals.in_flight_bytes;
         all.fetch_sub(bytes, Ordering::SeqCst);
@@ -198,8 +217,10 @@ impl Connection {
         } else {
             SHARE_BYTES
         };
+        // Charged for the sake of all for a reply, it is woken when one has left.
+        let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
         self.in_flight_bytes.load(Ordering::SeqCst) < limit
-            && self.unsent_bytes() < crate::output::UNSENT_BYTES_MAX
+            && replies < self.totals.unsent.connection_bytes_max()
     }
 
     /// Whether calls are under way.
@@ -217,6 +238,34 @@ impl Connection {
             return false;
         }
         true
+    }
+
+    /// Notes that a call has come.
+    pub fn called(&self, now: Instant) {
+        let after = now.saturating_duration_since(self.since).as_millis();
+        let after = u64::try_from(after).unwrap_or(u64::MAX);
+        self.called_at.store(after, Ordering::Relaxed);
+    }
+
+    /// How long no call has come.
+    #[must_use]
+    pub fn idle_for(&self, now: Instant) -> Duration {
+        let called_at = Duration::from_millis(self.called_at.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.since)
+            .saturating_sub(called_at)
+    }
+
+    /// Has the reader close the connection, unless it finds that a call has come.
+    pub fn ask_to_leave(&self) {
+        self.asked_to_leave.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Whether [`Connection::ask_to_leave`] was called since the last time.
+    #[must_use]
+    pub fn was_asked_to_leave(&self) -> bool {
+        self.asked_to_leave.load(Ordering::Relaxed)
+            && self.asked_to_leave.swap(false, Ordering::AcqRel)
     }
 
     /// Ends the connection: the reader will see the end of the stream and let go of it.
@@ -311,6 +360,5 @@ impl AsFd for Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         names::CONNECTIONS.add(-1);
-        self.totals.connections.fetch_sub(1, Ordering::Relaxed);
     }
 }

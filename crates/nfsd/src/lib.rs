@@ -4,12 +4,14 @@
 //! `service` answers it. A hit is answered there and then, into the block of replies that leaves
 //! with one system call ([`reply`], [`output`]). What may wait goes to the [`pool`].
 
+pub mod admission;
 pub mod arrivals;
 pub mod config;
 pub mod connection;
 pub mod convert;
 pub mod cookies;
 pub mod duplicate;
+pub mod growth;
 pub mod handle;
 pub mod memory;
 pub mod mounts;
@@ -25,6 +27,7 @@ pub mod service;
 pub mod slow;
 pub mod statistics;
 mod trouble;
+pub mod unsent;
 
 pub use config::{Config, Export, Network, Squash};
 pub use server::{Error, Server};

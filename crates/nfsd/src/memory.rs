@@ -1,22 +1,38 @@
 //! Memory for requests that do not fit a reader's scratch buffer, and the bound on it.
 //!
 //! Problem: a WRITE carries up to 1 MiB, clients keep hundreds in flight, and there may be a
-//! thousand clients. Rule: one budget for the whole server. A connection that wants more than is
-//! left stops being read (TCP then slows the client) and stands in a queue, once; whoever returns
-//! memory calls as many from its head as there is room for. A call is an offer, not a reservation:
-//! a connection that does not take it (it is gone, or may not go on for another reason) passes it
-//! on, or those behind would wait for ever. Freed buffers are kept for reuse up to a small bound,
-//! because a fresh megabyte costs 256 page faults.
+//! thousand clients; some announce large records and never send them, and storage may hold what it
+//! was given for ever.
 //!
-//! Known weakness: clients that announce large records and never finish them hold the budget; the
-//! reader closes connections whose record makes no progress (`STALLED_AFTER` in `reader`).
+//! Rules: one budget for the whole server. A record gets memory in steps, each as large as what
+//! has arrived, so that nobody holds much more than it has sent (`growth`). Each address has its
+//! [share](crate::admission::share). Records that wait for the storage of one export have at most
+//! as much as is left, so that there is something for the others. A connection that wants more
+//! than there is stops being read (TCP then slows the client) and stands in a queue, the oldest
+//! record first; whoever returns memory calls as many from its head as there is room for, and
+//! nobody overtakes them. A connection that is called and does not come (it is gone, or may not go
+//! on for another reason) passes the offer on, or those behind would wait for ever.
+//!
+//! ```text
+//!   [whole, of export A | whole, of B | records that arrive, of each address |   left   ] [first]
+//!    \__ each at most what is left __/                                        24 MiB ^
+//! ```
+//!
+//! Records that arrive could all wait for each other, none of them whole. So one of them, the
+//! *first*, may go on although there is no room, until it is whole.
+//!
+//! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
+//! faults. Whoever gets one is charged for all of it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
 
+use crate::admission::share::{Address, Shares};
 use crate::reader::Waker;
+use crate::receive::RECORD_BYTES_MAX;
 
 /// Bytes of requests in memory at once, all connections together.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;
@@ -27,40 +43,278 @@ const FREE_BYTES_MAX: usize = 6 << 20;
 /// Below this a buffer is an ordinary allocation, bounded by the limits of each connection.
 pub const COUNTED_FROM_BYTES: usize = 32 << 10;
 
+/// Larger buffers have a multiple of this, so that those of one client can be used again.
+pub const GRANULE_BYTES: usize = 16 << 10;
+
 /// The budget.
 pub struct Memory {
     limit: usize,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    used: usize,
+    by_address: Shares<Address>,
+    /// Bytes of whole records, by export.
+    by_export: HashMap<u32, usize>,
     free_bytes: usize,
     free: Vec<Vec<u8>>,
-    /// Who waits for how many bytes.
-    waiting: VecDeque<(usize, Waker)>,
+    /// By the order of the records.
+    waiting: BTreeMap<u64, Waiting>,
+    next_order: u64,
+    /// The connection whose record may go over the limit.
+    first: Option<u64>,
+}
+
+struct Waiting {
+    wanted: Wanted,
+    waker: Waker,
+    /// It was called, and has not come yet.
+    is_called: bool,
+}
+
+/// More memory for a record.
+#[derive(Clone, Copy)]
+struct Wanted {
+    address: Address,
+    export: Option<u32>,
+    bytes: usize,
+    /// A part of the record is there.
+    grows: bool,
 }
 
 impl State {
-    /// Takes those off the queue that can be offered the memory they want.
+    fn has_room_for(&self, export: Option<u32>, left: usize) -> bool {
+        let of = |export| self.by_export.get(&export).copied().unwrap_or(0);
+        export.is_none_or(|export| of(export) < left)
+    }
+
+    /// Whether it would have its memory if there were enough.
+    fn waits_for_room(&self, wanted: &Wanted) -> bool {
+        self.by_address.is_within(wanted.address)
+            && self.has_room_for(wanted.export, self.by_address.left())
+    }
+
+    fn fits(&self, wanted: &Wanted) -> bool {
+        wanted.bytes <= self.by_address.left() && self.waits_for_room(wanted)
+    }
+
+    fn may_be_first(&self, wanted: &Wanted, token: u64, limit: usize) -> bool {
+        let left = (limit + RECORD_BYTES_MAX).saturating_sub(self.by_address.used());
+        wanted.grows
+            && self.first.is_none_or(|first| first == token)
+            && wanted.bytes <= left
+            && self.has_room_for(wanted.export, left)
+    }
+
+    /// Whether an older record has a right to the room there is.
+    fn is_behind(&self, order: u64) -> bool {
+        let mut older = self.waiting.range(..order);
+        older.any(|(_, waiting)| self.waits_for_room(&waiting.wanted))
+    }
+
+    /// Whether an older record has a right to be the first.
+    fn is_behind_another_first(&self, order: u64, limit: usize) -> bool {
+        let mut older = self.waiting.range(..order);
+        older.any(|(_, Waiting { wanted, waker, .. })| {
+            self.may_be_first(wanted, waker.token(), limit)
+        })
+    }
+
+    fn charge(&mut self, address: Address, bytes: usize) {
+        self.by_address.add(address, bytes);
+        names::REQUEST_MEMORY_BYTES.add(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    fn discharge(&mut self, address: Address, bytes: usize) {
+        self.by_address.subtract(address, bytes);
+        names::REQUEST_MEMORY_BYTES.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Finds those that can be offered the memory they want.
     fn due(&mut self, limit: usize) -> Vec<Waker> {
-        let mut room = limit - self.used;
+        let mut room = self.by_address.left();
         let mut due = Vec::new();
-        while self.waiting.front().is_some_and(|(size, _)| *size <= room) {
-            if let Some((size, waker)) = self.waiting.pop_front() {
-                room -= size;
-                due.push(waker);
+        let mut first_is_free = self.first.is_none();
+        let mut all = std::mem::take(&mut self.waiting);
+        for Waiting {
+            wanted,
+            waker,
+            is_called,
+        } in all.values_mut()
+        {
+            if *is_called {
+                room = room.saturating_sub(wanted.bytes);
+            } else if self.fits(wanted) && wanted.bytes <= room {
+                room -= wanted.bytes;
+                *is_called = true;
+                due.push(waker.clone());
+            } else if first_is_free && self.may_be_first(wanted, waker.token(), limit) {
+                first_is_free = false;
+                *is_called = true;
+                due.push(waker.clone());
+            } else if self.waits_for_room(wanted) {
+                // Those behind it are not to have what it waits for.
+                room = 0;
             }
         }
+        self.waiting = all;
         due
+    }
+
+    /// One more that waits, or the same again.
+    fn wait(&mut self, order: u64, wanted: Wanted, waker: &Waker) {
+        let waiting = Waiting {
+            wanted,
+            waker: waker.clone(),
+            is_called: false,
+        };
+        self.waiting.insert(order, waiting);
+    }
+
+    fn stop_waiting(&mut self, token: u64) {
+        self.waiting
+            .retain(|_, waiting| waiting.waker.token() != token);
+    }
+
+    fn reuse(&mut self, size: usize) -> Option<Vec<u8>> {
+        let found = self.free.iter().position(|free| free.len() == size)?;
+        self.free_bytes -= size;
+        Some(self.free.swap_remove(found))
+    }
+}
+
+/// What one record is charged for.
+pub struct Lease {
+    memory: Arc<Memory>,
+    address: Address,
+    token: u64,
+    /// The export that it is for, when that is known.
+    pub export: Option<u32>,
+    bytes: usize,
+    /// Among all records, from when it first asked.
+    order: Option<u64>,
+    is_first: bool,
+    /// It is whole, and counts for its export.
+    is_whole: bool,
+}
+
+/// What a record was given.
+pub enum Given {
+    /// A buffer for all of it.
+    Reused(Vec<u8>),
+    /// The right to as many bytes in all.
+    Step(usize),
+}
+
+impl Lease {
+    /// Of nothing yet.
+    #[must_use]
+    pub fn new(memory: &Arc<Memory>, address: Address, token: u64) -> Self {
+        Self {
+            memory: memory.clone(),
+            address,
+            token,
+            export: None,
+            bytes: 0,
+            order: None,
+            is_first: false,
+            is_whole: false,
+        }
+    }
+
+    /// Bytes that it is charged for.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// One for the next record of the same connection.
+    #[must_use]
+    pub fn anew(&self) -> Self {
+        Self::new(&self.memory, self.address, self.token)
+    }
+
+    /// Asks for `step` bytes in all of the `size` that the record will have. When refused, `waker`
+    /// is called once there is room. Whoever was refused must either come again when called or
+    /// [`Memory::pass_on`].
+    pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
+        let memory = self.memory.clone();
+        let mut state = memory.lock();
+        let order = *self.order.get_or_insert_with(|| {
+            state.next_order += 1;
+            state.next_order
+        });
+        let is_behind = state.is_behind(order);
+        let mut wanted = Wanted {
+            address: self.address,
+            export: self.export,
+            bytes: size,
+            grows: self.bytes > 0,
+        };
+        if self.bytes == 0
+            && !is_behind
+            && state.fits(&wanted)
+            && let Some(bytes) = state.reuse(size)
+        {
+            self.bytes = size;
+            state.charge(self.address, size);
+            state.stop_waiting(self.token);
+            memory.call(state);
+            return Some(Given::Reused(bytes));
+        }
+        wanted.bytes = step.saturating_sub(self.bytes);
+        if is_behind || !state.fits(&wanted) {
+            if !state.may_be_first(&wanted, self.token, memory.limit)
+                || state.is_behind_another_first(order, memory.limit)
+            {
+                names::REQUEST_MEMORY_REFUSED.add(1);
+                if let Some(waker) = waker {
+                    state.wait(order, wanted, waker);
+                }
+                return None;
+            }
+            names::REQUEST_MEMORY_FIRST.add(u64::from(!self.is_first));
+            state.first = Some(self.token);
+            self.is_first = true;
+        }
+        self.bytes += wanted.bytes;
+        state.stop_waiting(self.token);
+        state.charge(self.address, wanted.bytes);
+        let step = Some(Given::Step(self.bytes));
+        memory.call(state);
+        step
+    }
+
+    /// Whether the record's export holds so much that there is no room for more of it.
+    #[must_use]
+    pub fn export_is_full(&self) -> bool {
+        let state = self.memory.lock();
+        !state.has_room_for(self.export, state.by_address.left())
+    }
+
+    /// The record is whole: another one may be the first.
+    fn whole(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let memory = self.memory.clone();
+        let mut state = memory.lock();
+        if let Some(export) = self.export {
+            *state.by_export.entry(export).or_default() += self.bytes;
+            self.is_whole = true;
+        }
+        if !std::mem::take(&mut self.is_first) {
+            return;
+        }
+        state.first = None;
+        memory.call(state);
     }
 }
 
 /// Bytes of one request or reply. Returns itself to the budget when dropped.
 pub struct Buffer {
     bytes: Vec<u8>,
-    memory: Arc<Memory>,
+    lease: Lease,
 }
 
 impl Memory {
@@ -69,99 +323,88 @@ impl Memory {
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(State {
+                by_address: Shares::new(limit),
+                by_export: HashMap::new(),
+                free_bytes: 0,
+                free: Vec::new(),
+                waiting: BTreeMap::new(),
+                next_order: 0,
+                first: None,
+            }),
         })
     }
 
-    /// At least `wanted` bytes (contents undefined but initialised), or `None` when the budget is
-    /// used up.
+    /// At least `wanted` bytes (contents undefined but initialised) in nobody's name, or `None`
+    /// when the budget is used up.
     pub fn take(self: &Arc<Self>, wanted: usize) -> Option<Buffer> {
-        let size = wanted.next_power_of_two();
-        if size < COUNTED_FROM_BYTES {
-            return Some(Buffer {
-                bytes: vec![0; size],
-                memory: self.clone(),
-            });
+        let address = Address::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let mut lease = Lease::new(self, address, 0);
+        if wanted < COUNTED_FROM_BYTES {
+            let bytes = vec![0; wanted];
+            return Some(Buffer { bytes, lease });
         }
-        self.take_counted(size, self.lock())
-    }
-
-    fn take_counted(
-        self: &Arc<Self>,
-        size: usize,
-        mut state: MutexGuard<'_, State>,
-    ) -> Option<Buffer> {
-        if state.used + size > self.limit {
-            names::REQUEST_MEMORY_REFUSED.add(1);
-            return None;
-        }
-        state.used += size;
-        names::REQUEST_MEMORY_BYTES.add(size as i64);
-        let reused = state.free.iter().position(|free| free.len() == size);
-        let bytes = reused.map(|index| state.free.swap_remove(index));
-        state.free_bytes -= bytes.as_ref().map_or(0, Vec::len);
-        drop(state);
-        let bytes = bytes.unwrap_or_else(|| vec![0; size]);
-        Some(Buffer {
-            bytes,
-            memory: self.clone(),
-        })
-    }
-
-    /// Like [`Memory::take`]; when refused, `waker` will be called once there is room. Whoever
-    /// was refused must either come again when called or [`Memory::pass_on`].
-    pub fn take_or_wait(self: &Arc<Self>, wanted: usize, waker: &Waker) -> Option<Buffer> {
-        let size = wanted.next_power_of_two();
+        let size = wanted.next_multiple_of(GRANULE_BYTES);
         let mut state = self.lock();
-        if size >= COUNTED_FROM_BYTES && state.used + size > self.limit {
+        if size > state.by_address.left() {
             names::REQUEST_MEMORY_REFUSED.add(1);
-            let token = waker.token();
-            if !state
-                .waiting
-                .iter()
-                .any(|(_, other)| other.token() == token)
-            {
-                state.waiting.push_back((size, waker.clone()));
-            }
             return None;
         }
-        state
-            .waiting
-            .retain(|(_, other)| other.token() != waker.token());
-        if size < COUNTED_FROM_BYTES {
-            drop(state);
-            return self.take(wanted);
-        }
-        self.take_counted(size, state)
+        state.charge(address, size);
+        let reused = state.reuse(size);
+        drop(state);
+        lease.bytes = size;
+        let bytes = reused.unwrap_or_else(|| vec![0; size]);
+        Some(Buffer { bytes, lease })
     }
 
     /// The connection `token` does not want what it waited for, for now: others may have it.
     pub fn pass_on(&self, token: u64) {
         let mut state = self.lock();
-        state.waiting.retain(|(_, other)| other.token() != token);
-        let due = state.due(self.limit);
-        drop(state);
-        for waker in due {
-            waker.wake();
-        }
+        state.stop_waiting(token);
+        self.call(state);
     }
 
-    fn give_back(&self, bytes: Vec<u8>) {
-        if bytes.len() < COUNTED_FROM_BYTES {
+    /// Calls those that there is room for.
+    fn call(&self, mut state: MutexGuard<'_, State>) {
+        if state.waiting.is_empty() {
+            return;
+        }
+        let due = state.due(self.limit);
+        drop(state);
+        due.iter().for_each(Waker::wake);
+    }
+
+    /// Whether somebody waits.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        !self.lock().waiting.is_empty()
+    }
+
+    fn give_back(&self, lease: &mut Lease, bytes: Vec<u8>) {
+        let charged = std::mem::take(&mut lease.bytes);
+        if charged == 0 {
             return;
         }
         let mut state = self.lock();
-        state.used -= bytes.len();
-        names::REQUEST_MEMORY_BYTES.add(-(bytes.len() as i64));
-        if state.free_bytes + bytes.len() <= FREE_BYTES_MAX {
-            state.free_bytes += bytes.len();
+        state.discharge(lease.address, charged);
+        if let Some(export) = lease.export.filter(|_| lease.is_whole)
+            && let Some(own) = state.by_export.get_mut(&export)
+        {
+            *own = own.saturating_sub(charged);
+            if *own == 0 {
+                state.by_export.remove(&export);
+            }
+        }
+        if std::mem::take(&mut lease.is_first) {
+            state.first = None;
+        }
+        // One that was cut short is of no use to others.
+        if bytes.len() == charged && state.free_bytes + charged <= FREE_BYTES_MAX {
+            state.free_bytes += charged;
             state.free.push(bytes);
         }
-        let due = state.due(self.limit);
-        drop(state);
-        for waker in due {
-            waker.wake();
-        }
+        self.call(state);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -170,19 +413,17 @@ impl Memory {
 }
 
 impl Buffer {
-    /// Takes the bytes out, to be put back with [`Buffer::restore`] on the same budget.
+    /// A whole record in memory that was leased for it.
     #[must_use]
-    pub fn into_bytes(mut self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes)
+    pub fn whole(bytes: Vec<u8>, mut lease: Lease) -> Self {
+        lease.whole();
+        Self { bytes, lease }
     }
 
-    /// The reverse of [`Buffer::into_bytes`].
+    /// A record that will not be whole: only to give its memory back.
     #[must_use]
-    pub fn restore(bytes: Vec<u8>, memory: &Arc<Memory>) -> Self {
-        Self {
-            bytes,
-            memory: memory.clone(),
-        }
+    pub fn cut_short(bytes: Vec<u8>, lease: Lease) -> Self {
+        Self { bytes, lease }
     }
 }
 
@@ -207,52 +448,10 @@ impl AsRef<[u8]> for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        self.memory.give_back(std::mem::take(&mut self.bytes));
+        let memory = self.lease.memory.clone();
+        memory.give_back(&mut self.lease, std::mem::take(&mut self.bytes));
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::reader::Mailbox;
-
-    #[test]
-    fn the_budget_holds_and_comes_back() {
-        let memory = Memory::new(256 << 10);
-        let first = memory.take(100 << 10).unwrap();
-        let second = memory.take(128 << 10).unwrap();
-        assert!(memory.take(COUNTED_FROM_BYTES).is_none());
-        assert!(memory.take(100).is_some(), "small ones are not counted");
-        drop(first);
-        assert_eq!(memory.take(70 << 10).unwrap().len(), 128 << 10);
-        let bytes = second.into_bytes();
-        assert_eq!(memory.lock().used, 128 << 10, "taken out is still counted");
-        drop(Buffer::restore(bytes, &memory));
-        assert_eq!(memory.lock().used, 0);
-    }
-    #[test]
-    fn whoever_waits_is_called_once_and_offers_are_passed_on() {
-        let memory = Memory::new(128 << 10);
-        let mailbox = Mailbox::new().unwrap();
-        let waker = |token| Waker::new(mailbox.clone(), token);
-        let held = memory.take(128 << 10).unwrap();
-        for _ in 0..10 {
-            assert!(memory.take_or_wait(100 << 10, &waker(1)).is_none());
-        }
-        for token in 2..=4 {
-            assert!(memory.take_or_wait(64 << 10, &waker(token)).is_none());
-        }
-        drop(held);
-        assert_eq!(mailbox.called(), [1], "more do not fit");
-        memory.pass_on(1);
-        assert_eq!(mailbox.called(), [2, 3]);
-        memory.pass_on(2);
-        assert_eq!(mailbox.called(), [4]);
-        let third = memory.take_or_wait(64 << 10, &waker(3)).unwrap();
-        let fourth = memory.take_or_wait(64 << 10, &waker(4)).unwrap();
-        assert!(memory.take_or_wait(64 << 10, &waker(5)).is_none());
-        memory.pass_on(5);
-        drop((third, fourth));
-        assert!(mailbox.called().is_empty(), "it no longer waits");
-    }
-}
+mod tests;

@@ -18,7 +18,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::AsFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
 use pagewell_fs::PageSlice;
@@ -27,9 +27,7 @@ use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::pipe::FilledPipe;
-
-/// More unsent bytes than this, and no further call of the connection is begun.
-pub const UNSENT_BYTES_MAX: usize = 1 << 20;
+use crate::unsent::Unsent;
 
 /// The most slices of one sendmsg; more only make the kernel copy the list.
 const SLICES_MAX: usize = 64;
@@ -52,6 +50,18 @@ impl Piece {
             Self::Pipe(pipe) => pipe.length(),
         }
     }
+
+    /// Memory that is the reply's alone; pages and pipes have bounds of their own.
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.capacity(),
+            Self::Page(_) | Self::Pipe(_) => 0,
+        }
+    }
+}
+
+fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
+    pieces.iter().map(Piece::memory_bytes).sum()
 }
 
 /// What became of a send.
@@ -71,6 +81,8 @@ struct State {
     /// Bytes of the first piece that have left already.
     offset: usize,
     unsent_bytes: usize,
+    /// Memory that all connections together are charged for.
+    charged_bytes: usize,
     sending: bool,
     room_again: bool,
     dead: bool,
@@ -80,9 +92,19 @@ struct State {
 #[derive(Default)]
 pub struct Output {
     state: Mutex<State>,
+    unsent: Arc<Unsent>,
 }
 
 impl Output {
+    /// An empty queue, what is in it charged to `unsent`.
+    #[must_use]
+    pub fn new(unsent: Arc<Unsent>) -> Self {
+        Self {
+            state: Mutex::default(),
+            unsent,
+        }
+    }
+
     /// Queues pieces that belong together and sends what can be sent.
     pub fn send(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> Sent {
         let mut state = self.lock();
@@ -104,7 +126,7 @@ impl Output {
         }
         if state.sending || !state.pieces.is_empty() {
             state.unsent_bytes += bytes.len();
-            state.pieces.push_back(Piece::Bytes(std::mem::take(bytes)));
+            state.pieces.push_back(kept(bytes));
             return self.drain(state, &socket);
         }
         state.sending = true;
@@ -117,13 +139,11 @@ impl Output {
             Ok(_) | Err(Errno::AGAIN) => {
                 let count = result.unwrap_or(0);
                 state.unsent_bytes += bytes.len() - count;
-                state.pieces.push_front(Piece::Bytes(std::mem::take(bytes)));
+                state.pieces.push_front(kept(bytes));
                 state.offset = count;
             }
             Err(_) => {
-                state.dead = true;
-                state.unsent_bytes = 0;
-                state.pieces.clear();
+                self.die(&mut state);
                 return Sent::Dead;
             }
         }
@@ -170,10 +190,8 @@ impl Output {
             state.unsent_bytes -= before - left;
             if let Err(errno) = result {
                 if errno != Errno::AGAIN {
-                    state.dead = true;
                     state.sending = false;
-                    state.unsent_bytes = 0;
-                    state.pieces.clear();
+                    self.die(&mut state);
                     return Sent::Dead;
                 }
                 pieces.append(&mut state.pieces);
@@ -181,21 +199,57 @@ impl Output {
                 state.offset = offset;
                 if !state.room_again {
                     state.sending = false;
+                    self.settle(&mut state);
                     return Sent::Blocked;
                 }
             } else {
                 state.offset = 0;
                 if state.pieces.is_empty() {
                     state.sending = false;
+                    self.settle(&mut state);
                     return Sent::Done;
                 }
             }
         }
     }
 
+    /// Charges for what is left in the queue. What leaves at once is never charged for: that
+    /// would have all threads write to one place in memory for each reply.
+    fn settle(&self, state: &mut State) {
+        let bytes = memory_bytes(&state.pieces);
+        let before = std::mem::replace(&mut state.charged_bytes, bytes);
+        if bytes > before {
+            self.unsent.add(bytes - before);
+        } else if bytes < before {
+            self.unsent.subtract(before - bytes);
+        }
+    }
+
+    fn die(&self, state: &mut State) {
+        state.dead = true;
+        state.unsent_bytes = 0;
+        state.pieces.clear();
+        self.settle(state);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let mut state = self.lock();
+        state.pieces.clear();
+        self.settle(&mut state);
+    }
+}
+
+/// A block that has to wait, in no more memory than it needs.
+fn kept(bytes: &mut Vec<u8>) -> Piece {
+    let mut bytes = std::mem::take(bytes);
+    bytes.shrink_to_fit();
+    Piece::Bytes(bytes)
 }
 
 /// Bytes that were sent and that the other side's machine has not acknowledged.
@@ -299,7 +353,32 @@ mod tests {
         }
         assert!(received == expected);
         assert_eq!(output.unsent_bytes(), 0);
+        assert_eq!(output.lock().charged_bytes, 0);
         drop(there);
         assert_eq!(output.send_bytes(&here, &mut vec![1]), Sent::Dead);
+    }
+
+    #[test]
+    fn what_waits_is_charged_to_all_until_it_has_left_or_the_connection_is_gone() {
+        let unsent = Unsent::new();
+        let charged = || unsent.page_bytes(usize::MAX);
+        let nothing = charged();
+        let (here, there) = UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let output = Output::new(unsent.clone());
+        for _ in 0..4 {
+            output.send_bytes(&here, &mut vec![7; 1 << 20]);
+        }
+        assert!(charged() < nothing && output.lock().charged_bytes >= 3 << 20);
+        drop(there);
+        assert_eq!(output.room(&here), Sent::Dead);
+        assert_eq!(charged(), nothing);
+        let (here, _there) = UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let output = Output::new(unsent.clone());
+        output.send(&here, [Piece::Bytes(vec![7; 4 << 20])]);
+        assert!(charged() < nothing);
+        drop(output);
+        assert_eq!(charged(), nothing);
     }
 }

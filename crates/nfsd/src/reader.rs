@@ -22,7 +22,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSliceMut;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
@@ -40,10 +39,12 @@ use crate::server::Shared;
 /// A connection whose record or whose replies make no progress for this long is closed.
 pub const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// How often stalled connections are looked for.
-const TICK: Duration = Duration::from_secs(2);
+/// The same of replies, when all connections together have too many that have not left.
+const UNREAD_AFTER: Duration = Duration::from_secs(10);
 
-const LISTENER: u64 = 0;
+/// How often stalled connections are looked for.
+const TICK: Duration = Duration::from_secs(1);
+
 const MAILBOX: u64 = 1;
 /// Connections are numbered from here.
 pub const FIRST_TOKEN: u64 = 16;
@@ -134,7 +135,6 @@ impl Mailbox {
 pub struct Reader {
     epoll: OwnedFd,
     mailbox: Arc<Mailbox>,
-    listener: Option<TcpListener>,
     shared: Arc<Shared>,
     receivers: HashMap<u64, Receiver>,
     ready: VecDeque<u64>,
@@ -146,12 +146,8 @@ pub struct Reader {
 pub const SCRATCH_BYTES: usize = 32 << 10;
 
 impl Reader {
-    /// A reader; the one with the listener accepts for all.
-    pub fn new(
-        shared: Arc<Shared>,
-        mailbox: Arc<Mailbox>,
-        listener: Option<TcpListener>,
-    ) -> Result<Self, Errno> {
+    /// A reader of the connections that are put into `mailbox`.
+    pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let input = epoll::EventFlags::IN;
         epoll::add(
@@ -160,13 +156,9 @@ impl Reader {
             epoll::EventData::new_u64(MAILBOX),
             input,
         )?;
-        if let Some(listener) = &listener {
-            epoll::add(&epoll, listener, epoll::EventData::new_u64(LISTENER), input)?;
-        }
         Ok(Self {
             epoll,
             mailbox,
-            listener,
             shared,
             receivers: HashMap::new(),
             ready: VecDeque::new(),
@@ -218,7 +210,6 @@ impl Reader {
 
     fn dispatch(&mut self, token: u64, flags: epoll::EventFlags) {
         match token {
-            LISTENER => self.accept(),
             MAILBOX => {
                 let letters = self.mailbox.collect();
                 for connection in letters.adopt {
@@ -259,51 +250,29 @@ impl Reader {
             return;
         };
         receiver.set_ready(false);
+        let calls = receiver.calls();
         let work = AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch));
         let turn = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
             Turn::Closed
         });
         match turn {
-            Turn::Idle => {}
-            Turn::Again => self.make_ready(token),
-            Turn::Closed => {
-                if let Some(receiver) = self.receivers.remove(&token) {
-                    receiver.connection().close();
+            Turn::Idle => {
+                let connection = receiver.connection();
+                let is_idle = receiver.calls() == calls && !connection.is_busy();
+                if connection.was_asked_to_leave() && is_idle {
+                    names::CONNECTIONS_IDLE_CLOSED.add(1);
+                    self.close(token);
                 }
             }
+            Turn::Again => self.make_ready(token),
+            Turn::Closed => self.close(token),
         }
     }
 
-    fn accept(&mut self) {
-        let Some(listener) = &self.listener else {
-            return;
-        };
-        let mut accepted = Vec::new();
-        // A bounded number per round, so that a flood of connections does not stop the others.
-        for _ in 0..64 {
-            match listener.accept() {
-                Ok((socket, peer)) => accepted.push((socket, peer)),
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
-                // Out of descriptors or memory: the listener stays ready; give others a turn.
-                Err(_) => {
-                    std::thread::sleep(Duration::from_millis(10));
-                    break;
-                }
-            }
-        }
-        for (socket, peer) in accepted {
-            if !self.shared.may_accept() {
-                names::CONNECTIONS_REFUSED.add(1);
-                continue;
-            }
-            if socket.set_nonblocking(true).is_err() || socket.set_nodelay(true).is_err() {
-                continue;
-            }
-            let socket = OwnedFd::from(socket);
-            let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
-            names::CONNECTIONS_ACCEPTED.add(1);
-            self.shared.assign(socket, (peer.ip(), peer.port()));
+    fn close(&mut self, token: u64) {
+        if let Some(receiver) = self.receivers.remove(&token) {
+            receiver.connection().close();
         }
     }
 
@@ -315,24 +284,40 @@ impl Reader {
             | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(token);
         if epoll::add(&self.epoll, connection.as_fd(), data, flags).is_ok() {
-            self.receivers.insert(token, Receiver::new(connection));
+            let receiver = Receiver::new(connection, &self.shared.memory);
+            self.receivers.insert(token, receiver);
             self.make_ready(token);
         }
     }
 
     fn tick(&mut self) {
         self.last_tick = Instant::now();
+        let is_wanted = self.shared.memory.is_wanted();
+        let mut put_off = Vec::new();
+        let is_over = self.shared.totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
-            if receiver.stalled(self.last_tick, STALLED_AFTER) {
+            receiver.tell_calls(self.last_tick);
+            let is_unread = is_over && receiver.connection().unsent_bytes() > 0;
+            let limit = if is_unread {
+                UNREAD_AFTER
+            } else {
+                STALLED_AFTER
+            };
+            if receiver.stalled(self.last_tick, limit) {
                 names::CONNECTIONS_STALLED.add(1);
                 receiver.connection().close();
+            } else if is_wanted && receiver.is_overdue(self.last_tick) {
+                names::RECORDS_OVERDUE.add(1);
+                receiver.connection().close();
+            } else if is_wanted && receiver.put_off(&self.shared) {
+                put_off.push(receiver.connection().token());
             }
         }
+        put_off.into_iter().for_each(|token| self.make_ready(token));
     }
 
     /// The server stops: what was begun is finished and sent, for a bounded time.
     fn drain(&mut self) {
-        self.listener = None;
         let deadline = Instant::now() + self.shared.drain_for;
         while Instant::now() < deadline
             && self

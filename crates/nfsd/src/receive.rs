@@ -8,7 +8,8 @@ use pagewell_sunrpc::record::{self, Assembly, Progress};
 use rustix::io::Errno;
 
 use crate::connection::Connection;
-use crate::memory::Buffer;
+use crate::growth::Growth;
+use crate::memory::Memory;
 use crate::reader::{SCRATCH_BYTES, receive_into};
 use crate::reply::Batch;
 use crate::server::{Job, Shared};
@@ -56,14 +57,16 @@ pub struct Receiver {
     /// The client sends nothing more: read to the end, then finish what was begun.
     peer_closed: bool,
     ended: bool,
-    memory: Option<Arc<crate::memory::Memory>>,
-    /// Stands in the queue for memory, or has been called and not taken it yet.
-    waits_for_memory: bool,
+    growth: Growth,
+    /// The record that is being skipped is one to be asked for again.
+    put_off: bool,
     progress: (Instant, usize),
     received_bytes: u64,
     received_bytes_seen: u64,
     /// When the socket was last known to be empty.
     empty_at: Instant,
+    /// Calls that have come, and those that others have been told of.
+    calls: (u64, u64),
 }
 
 enum Consumed {
@@ -76,8 +79,9 @@ enum Consumed {
 impl Receiver {
     /// For a new connection.
     #[must_use]
-    pub fn new(connection: Arc<Connection>) -> Self {
+    pub fn new(connection: Arc<Connection>, memory: &Arc<Memory>) -> Self {
         Self {
+            growth: Growth::new(memory, &connection),
             connection,
             assembly: Assembly::new(RECORD_BYTES_MAX),
             stash: Vec::new(),
@@ -86,12 +90,26 @@ impl Receiver {
             ready: false,
             peer_closed: false,
             ended: false,
-            memory: None,
-            waits_for_memory: false,
+            put_off: false,
             progress: (Instant::now(), 0),
             received_bytes: 0,
             received_bytes_seen: 0,
             empty_at: Instant::now(),
+            calls: (0, 0),
+        }
+    }
+
+    /// Calls that have come.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.0
+    }
+
+    /// Tells others that calls have come since the last time, if any have.
+    pub fn tell_calls(&mut self, now: Instant) {
+        if self.calls.0 != self.calls.1 {
+            self.calls.1 = self.calls.0;
+            self.connection.called(now);
         }
     }
 
@@ -114,9 +132,6 @@ impl Receiver {
 
     /// Receives and answers for one turn.
     pub fn turn(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Turn {
-        if self.memory.is_none() {
-            self.memory = Some(shared.memory.clone());
-        }
         for _ in 0..RECEIVES_PER_TURN {
             if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
                 return Turn::Closed;
@@ -125,7 +140,7 @@ impl Receiver {
                 return Turn::Idle;
             }
             if !self.connection.may_read() && self.connection.pause() {
-                self.stop_waiting_for_memory();
+                self.growth.stop_waiting(&self.connection);
                 return Turn::Idle;
             }
             if !self.stash.is_empty() {
@@ -148,6 +163,10 @@ impl Receiver {
     }
 
     fn receive(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Result<Option<Turn>, Errno> {
+        if let Some(bytes) = self.assembly.wanted() {
+            // If there is no memory now, what comes next waits for it.
+            self.make_room(shared, bytes, false, &[]);
+        }
         let target = self.assembly.target();
         let wanted = target.len();
         let extra = if wanted > 0 || self.large_records {
@@ -185,15 +204,15 @@ impl Receiver {
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
-        if rest.is_empty() && self.waits_for_memory {
+        if rest.is_empty() && self.growth.waits() {
             // The next bytes of the record will ask again; until they come others may have it.
-            self.stop_waiting_for_memory();
+            self.growth.stop_waiting(&self.connection);
             return Turn::Again;
         }
         self.stash = rest.to_vec();
         // Asking again whether the connection may be read would be wrong: a call may have ended
         // since it was found that it may not, and then nobody would wake this reader.
-        if self.waits_for_memory || self.connection.pause() {
+        if self.growth.waits() || self.connection.pause() {
             Turn::Idle
         } else {
             Turn::Again
@@ -230,14 +249,9 @@ impl Receiver {
                         return Consumed::Broken;
                     }
                     Progress::NeedsBuffer(bytes) => {
-                        let waker = self.connection.waker();
-                        let Some(buffer) = shared.memory.take_or_wait(bytes, waker) else {
-                            self.waits_for_memory = true;
+                        if !self.make_room(shared, bytes, true, rest) && !self.put_off(shared) {
                             return Consumed::Paused(input.len() - rest.len());
-                        };
-                        self.waits_for_memory = false;
-                        let old = self.assembly.give_buffer(buffer.into_bytes());
-                        drop(Buffer::restore(old, &shared.memory));
+                        }
                         continue;
                     }
                 }
@@ -254,6 +268,7 @@ impl Receiver {
 
     /// A whole record in the receive buffer.
     fn small(&mut self, shared: &Arc<Shared>, record: &[u8]) {
+        self.calls.0 += 1;
         let request = Request::new(record, &self.connection, Instant::now());
         match shared.service.answer(&request, false, &mut self.batch) {
             Answer::Done => names::CALLS_INLINE.add(1),
@@ -277,13 +292,17 @@ impl Receiver {
 
     /// A record that was put together in memory of its own.
     fn assembled(&mut self, shared: &Arc<Shared>) {
+        self.calls.0 += 1;
         let record = self.assembly.finish();
-        let buffer = Buffer::restore(record.buffer, &shared.memory);
+        let buffer = self.growth.whole(record.buffer);
         if record.oversized {
-            names::RECORDS_OVERSIZED.add(1);
-            shared
-                .service
-                .refuse_oversized(&buffer[..record.length], &mut self.batch);
+            let beginning = &buffer[..record.length];
+            if std::mem::take(&mut self.put_off) {
+                shared.service.put_off(beginning, &mut self.batch);
+            } else {
+                names::RECORDS_OVERSIZED.add(1);
+                shared.service.refuse_oversized(beginning, &mut self.batch);
+            }
             return;
         }
         self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
@@ -306,13 +325,36 @@ impl Receiver {
         }
     }
 
-    /// Memory that was or will be offered cannot be taken now.
-    fn stop_waiting_for_memory(&mut self) {
-        if std::mem::take(&mut self.waits_for_memory)
-            && let Some(memory) = &self.memory
-        {
-            memory.pass_on(self.connection.token());
+    /// Memory for more of the record; false when there is none.
+    fn make_room(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
+        let connection = &*self.connection;
+        let export_of = |beginning: &[u8]| {
+            let service = &shared.service;
+            service.export_of_record(beginning, connection.peer())
+        };
+        let how = (connection, must_wait);
+        let assembly = &mut self.assembly;
+        self.growth.make_room(assembly, bytes, how, export_of, next)
+    }
+
+    /// Skips the record if it waits for an export whose storage holds all that it may have: the
+    /// client is told to ask again, and calls behind it are not held up.
+    pub fn put_off(&mut self, shared: &Shared) -> bool {
+        let full = self.growth.full_export();
+        let is_held = full.is_some_and(|export| shared.service.storage_holds(export));
+        if self.growth.waits() && is_held {
+            self.put_off = true;
+            let bytes = self.assembly.skip();
+            self.growth.give_up(bytes, &self.connection);
+            return true;
         }
+        false
+    }
+
+    /// Whether others wait for memory that this client takes too long to fill.
+    #[must_use]
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        self.stash.is_empty() && self.connection.may_read() && self.growth.is_overdue(now)
     }
 
     fn flush(&mut self) {
@@ -337,9 +379,7 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        self.stop_waiting_for_memory();
-        if let Some(memory) = &self.memory {
-            drop(Buffer::restore(self.assembly.finish().buffer, memory));
-        }
+        let bytes = self.assembly.finish().buffer;
+        self.growth.give_up(bytes, &self.connection);
     }
 }

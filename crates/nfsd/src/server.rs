@@ -9,7 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
+use rustix::event::{EventfdFlags, eventfd};
 
+use crate::admission::descriptors;
+use crate::admission::door::Door;
+use crate::admission::places::{Place, Places};
 use crate::arrivals::Arrivals;
 use crate::config::Config;
 use crate::connection::{Connection, Totals};
@@ -54,9 +58,9 @@ pub struct Shared {
     /// How long stopping may take.
     pub drain_for: Duration,
     /// Connections at once.
-    pub connections_max: usize,
-    /// Connections now. Not the gauge of that name, which counts those of all servers.
-    totals: Arc<Totals>,
+    pub places: Arc<Places>,
+    /// What all connections have together.
+    pub totals: Arc<Totals>,
     mailboxes: Vec<Arc<Mailbox>>,
     next_token: AtomicU64,
     arrivals: Arrivals,
@@ -78,9 +82,14 @@ pub struct Job {
 }
 
 impl Job {
-    /// What the connection is charged for: the record, or the reply if that may be larger.
-    fn charged_bytes(&self) -> usize {
-        self.length.max(self.state.reply_bytes_max)
+    /// What the connection is charged for: the record, or the reply if that may be larger; and
+    /// the memory that the reply may take.
+    fn charged_bytes(&self) -> (usize, usize) {
+        let state = &self.state;
+        (
+            self.length.max(state.reply_bytes_max),
+            state.listing_bytes_max,
+        )
     }
 }
 
@@ -88,15 +97,16 @@ impl Shared {
     /// Hands a call to the pool.
     pub fn queue(&self, job: Job) {
         names::CALLS_POOLED.add(1);
-        job.connection.begin_call(job.charged_bytes());
+        let (bytes, reply_bytes) = job.charged_bytes();
+        job.connection.begin_call(bytes, reply_bytes);
         if let Some(pool) = self.pool.get() {
             pool.queue(job.connection.token(), job);
         }
     }
 
-    /// Whether there may be one more connection.
-    pub fn may_accept(&self) -> bool {
-        self.totals.connections.load(Ordering::Relaxed) < self.connections_max
+    /// The number of the next connection.
+    pub fn new_token(&self) -> u64 {
+        self.next_token.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The number that the next connection will have.
@@ -106,20 +116,23 @@ impl Shared {
     }
 
     /// Gives a new connection to the next reader.
-    pub fn assign(&self, socket: OwnedFd, peer: (IpAddr, u16)) {
-        let token = self.next_token.fetch_add(1, Ordering::Relaxed);
+    pub fn assign(&self, socket: OwnedFd, peer: (IpAddr, u16), place: Place) {
+        let token = place.token();
         #[allow(clippy::cast_possible_truncation)] // only the remainder matters
         let mailbox = &self.mailboxes[token as usize % self.mailboxes.len()];
         let waker = Waker::new(mailbox.clone(), token);
         let latest = self.arrivals.of(peer.0);
-        let connection = Connection::new(socket, peer, waker, self.totals.clone(), latest);
-        mailbox.adopt(Arc::new(connection));
+        let totals = self.totals.clone();
+        let connection = Connection::new(socket, peer, waker, totals, latest, place);
+        let connection = Arc::new(connection);
+        self.places.seat(&connection);
+        mailbox.adopt(connection);
     }
 
     fn run(&self, job: Job) {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.connection.clone(), job.state);
-        let charged_bytes = job.charged_bytes();
+        let (bytes, reply_bytes) = job.charged_bytes();
         // Nothing panics by intention. If something does, it costs its client the connection and
         // nobody else anything.
         let work = AssertUnwindSafe(|| self.service.answer_waiting(job));
@@ -129,7 +142,7 @@ impl Shared {
             connection.close();
         }
         names::CALLS_RUNNING.add(-1);
-        connection.end_call(charged_bytes);
+        connection.end_call(bytes, reply_bytes);
     }
 
     /// Answers calls that storage holds, until the server stops.
@@ -149,6 +162,9 @@ impl Shared {
 pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
+    /// Calls the thread that accepts.
+    bell: Arc<OwnedFd>,
+    door: Option<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
     watcher: Option<JoinHandle<()>>,
 }
@@ -158,7 +174,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Self, Error> {
         let listen = config.listen;
         let threads = config.threads;
-        let connections_max = config.connections_max;
+        let places = descriptors::connections_max(config.connections_max);
         let refused = |error: std::io::Error| Error::Listen {
             address: listen,
             reason: error.to_string(),
@@ -173,13 +189,17 @@ impl Server {
             .map_or(1, usize::from)
             .min(READERS_MAX);
         let mailboxes: Result<Vec<_>, _> = (0..count).map(|_| Mailbox::new()).collect();
+        let totals = Totals {
+            unsent: service.unsent().clone(),
+            ..Totals::default()
+        };
         let shared = Arc::new(Shared {
             service,
             memory,
             stopping: AtomicBool::new(false),
             drain_for: DRAIN_FOR,
-            connections_max,
-            totals: Arc::default(),
+            places: Places::new(places),
+            totals: Arc::new(totals),
             mailboxes: mailboxes.map_err(|errno| system(errno.into()))?,
             next_token: AtomicU64::new(FIRST_TOKEN),
             arrivals: Arrivals::default(),
@@ -192,9 +212,13 @@ impl Server {
             }
         });
         let _ = shared.pool.set(pool);
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = eventfd(0, flags).map_err(|errno| system(errno.into()))?;
         let mut server = Self {
             address,
             shared,
+            bell: Arc::new(bell),
+            door: None,
             readers: Vec::new(),
             watcher: None,
         };
@@ -203,15 +227,17 @@ impl Server {
     }
 
     fn start_threads(&mut self, listener: TcpListener) -> std::io::Result<()> {
-        let mut listener = Some(listener);
         for mailbox in self.shared.mailboxes.clone() {
-            let reader = Reader::new(self.shared.clone(), mailbox, listener.take())?;
+            let reader = Reader::new(self.shared.clone(), mailbox)?;
             let builder = std::thread::Builder::new().name("pagewell-reader".into());
             self.readers.push(builder.spawn(move || reader.run())?);
         }
         let shared = self.shared.clone();
         let builder = std::thread::Builder::new().name("pagewell-watcher".into());
         self.watcher = Some(builder.spawn(move || shared.watch())?);
+        let door = Door::new(listener, self.bell.clone(), self.shared.clone());
+        let builder = std::thread::Builder::new().name("pagewell-door".into());
+        self.door = Some(builder.spawn(move || door.run())?);
         Ok(())
     }
 
@@ -229,6 +255,11 @@ impl Server {
 
     fn halt(&mut self) {
         self.shared.stopping.store(true, Ordering::Release);
+        // It can only fail when the count is full, and then the thread is being called already.
+        let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
+        if let Some(door) = self.door.take() {
+            let _ = door.join();
+        }
         for mailbox in &self.shared.mailboxes {
             mailbox.ring();
         }

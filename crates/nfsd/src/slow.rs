@@ -104,6 +104,12 @@ impl<C> SlowCalls<C> {
         of_export >= self.held_per_export_max || state.held.contains_key(&object)
     }
 
+    /// Whether any call of an export is held.
+    #[must_use]
+    pub fn holds(&self, export: u32) -> bool {
+        self.lock().held_exports.contains_key(&export)
+    }
+
     /// Notes a call as running, until what is returned is dropped.
     pub fn begin(
         &self,

@@ -14,21 +14,27 @@ use pagewell_fs::source::one_line;
 const LINES_MAX: u32 = 10;
 const PERIOD: Duration = Duration::from_secs(60);
 
-struct Period {
+/// Lines that were written lately.
+pub(crate) struct Period {
     began: Option<Instant>,
     lines: u32,
     hidden: u64,
 }
 
-static PERIOD_NOW: Mutex<Period> = Mutex::new(Period {
-    began: None,
-    lines: 0,
-    hidden: 0,
-});
+static PERIOD_NOW: Mutex<Period> = Mutex::new(Period::new());
 
 impl Period {
+    /// None was.
+    pub(crate) const fn new() -> Self {
+        Self {
+            began: None,
+            lines: 0,
+            hidden: 0,
+        }
+    }
+
     /// Whether a line may be written now, and how many were not since the last one.
-    fn admit(&mut self, now: Instant) -> Option<u64> {
+    pub(crate) fn admit(&mut self, now: Instant) -> Option<u64> {
         let is_over = self
             .began
             .is_none_or(|began| now.duration_since(began) >= PERIOD);
@@ -54,15 +60,22 @@ pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
     };
     drop(period);
     // There is nowhere left to say that it could not be said.
-    let _ = std::io::stderr().write_all(line(export, place, text, hidden).as_bytes());
+    let line = storage_line(export, place, text, hidden);
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-fn line(export: &str, place: Option<&str>, text: &str, hidden: u64) -> String {
-    let mut line = format!("pagewell: storage: export {}: ", one_line(export));
-    if let Some(place) = place {
-        line += &format!("{}: ", one_line(place));
-    }
-    line += &one_line(text);
+fn storage_line(export: &str, place: Option<&str>, text: &str, hidden: u64) -> String {
+    let place = place.map_or(String::new(), |place| format!("{place}: "));
+    line(
+        "storage",
+        &format!("export {export}: {place}{text}"),
+        hidden,
+    )
+}
+
+/// A line about `subject`; so many before it were not written.
+pub(crate) fn line(subject: &str, text: &str, hidden: u64) -> String {
+    let mut line = format!("pagewell: {subject}: {}", one_line(text));
     if hidden > 0 {
         line += &format!(" ({hidden} more were not shown)");
     }
@@ -76,11 +89,7 @@ mod tests {
 
     #[test]
     fn a_bad_disk_does_not_fill_the_log() {
-        let mut period = Period {
-            began: None,
-            lines: 0,
-            hidden: 0,
-        };
+        let mut period = Period::new();
         let start = Instant::now();
         let shown = (0..1000).filter(|_| period.admit(start).is_some()).count();
         assert_eq!(shown, LINES_MAX as usize);
@@ -91,11 +100,11 @@ mod tests {
     #[test]
     fn a_report_is_one_line() {
         assert_eq!(
-            line("/", None, "disk: at byte 5:\nEIO", 0),
+            storage_line("/", None, "disk: at byte 5:\nEIO", 0),
             "pagewell: storage: export /: disk: at byte 5:\\nEIO\n"
         );
         assert_eq!(
-            line("/data", Some("/srv/a\nb"), "EIO", 3),
+            storage_line("/data", Some("/srv/a\nb"), "EIO", 3),
             "pagewell: storage: export /data: /srv/a\\nb: EIO (3 more were not shown)\n"
         );
     }

@@ -5,6 +5,8 @@
 //! the directory changes, and servers that refuse a listing because the directory changed break
 //! clients that cannot start over.
 
+use std::sync::Arc;
+
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
     Handle, ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
@@ -14,6 +16,7 @@ use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use super::Service;
 use super::procedure::{Caller, Done, Out, Stop, Target};
+use crate::unsent::Unsent;
 
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -66,7 +69,7 @@ impl Service {
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
         let target = self.target(caller, arguments.directory)?;
-        let bytes = (arguments.count as usize).min(REPLY_BYTES_MAX);
+        let bytes = self.page_bytes(arguments.count);
         let room = Room {
             with_attributes: false,
             begun: false,
@@ -110,7 +113,7 @@ impl Service {
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
         let target = self.target(caller, arguments.directory)?;
-        let bytes = (arguments.count_max as usize).min(REPLY_BYTES_MAX);
+        let bytes = self.page_bytes(arguments.count_max);
         let directory_bytes = arguments.directory_count as usize;
         let room = Room {
             with_attributes: true,
@@ -150,6 +153,19 @@ impl Service {
                 out.put(reply)
             }
         }
+    }
+
+    /// Memory of replies that have not left.
+    #[must_use]
+    pub fn unsent(&self) -> &Arc<Unsent> {
+        &self.unsent
+    }
+
+    /// How long a page may be that a client gives `count` bytes: the less memory there is for
+    /// replies, the shorter.
+    fn page_bytes(&self, count: u32) -> usize {
+        let wanted = (count as usize).min(REPLY_BYTES_MAX);
+        self.unsent.page_bytes(wanted)
     }
 
     /// Lists into the reply; `write` writes one entry if there is room. The two results differ

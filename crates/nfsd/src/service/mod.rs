@@ -5,6 +5,7 @@
 //! wait; nothing has happened then, and the call goes to the pool, where
 //! [`Service::answer_waiting`] does it to the end.
 
+mod arriving;
 mod creation;
 mod data;
 mod directory;
@@ -42,6 +43,7 @@ use crate::reply::Batch;
 use crate::server::{Error, Job};
 use crate::slow::SlowCalls;
 use crate::statistics;
+use crate::unsent::Unsent;
 
 use procedure::{Caller, Stop};
 
@@ -81,6 +83,8 @@ pub struct WaitingCall {
     duplicate: Option<Key>,
     /// Bytes that the reply may take.
     pub reply_bytes_max: usize,
+    /// The same of a listing, which is memory of its own until it has left.
+    pub listing_bytes_max: usize,
 }
 
 /// Memory for replies that are copied because they cannot be spliced.
@@ -120,6 +124,7 @@ pub struct Service {
     /// For file data that has to be copied: apart from the requests', which replies that nobody
     /// reads must not use up.
     reply_memory: Arc<Memory>,
+    unsent: Arc<Unsent>,
 }
 
 /// The number that stands for an export, as it is now, in its handles.
@@ -163,12 +168,11 @@ impl Service {
                 filesystem_id,
                 narrow: export.cookies_32bit,
             };
-            let narrow_cookies = NarrowCookies::default();
             exports.push(ServedExport {
                 config: export,
                 number: AtomicU32::new(number),
                 identity,
-                narrow_cookies,
+                narrow_cookies: NarrowCookies::default(),
             });
         }
         if exports.is_empty() {
@@ -186,6 +190,7 @@ impl Service {
             mounts: Mounts::default(),
             pipes: PipePool::new(),
             reply_memory: Memory::new(REPLY_BYTES_MAX),
+            unsent: Unsent::new(),
         })
     }
 
@@ -367,23 +372,6 @@ impl Service {
     #[must_use]
     pub fn slow_calls(&self) -> &SlowCalls<HeldCall> {
         &self.slow
-    }
-
-    /// Refuses a record of which only the beginning was kept.
-    pub fn refuse_oversized(&self, beginning: &[u8], batch: &mut Batch) {
-        match rpc::parse_call(beginning) {
-            Ok((call, _)) => {
-                refuse(batch, call.xid, Refusal::GarbageArguments);
-            }
-            Err(error) => {
-                let mark = batch.begin();
-                if error.encode_reply(&mut Encoder::new(batch.bytes())) {
-                    batch.end(mark);
-                } else {
-                    batch.roll_back(mark);
-                }
-            }
-        }
     }
 
     /// Brings everything to the devices.

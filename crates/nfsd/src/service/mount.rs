@@ -1,5 +1,7 @@
 //! MOUNT version 3 (RFC 1813 appendix I): all six procedures, on the same port as NFS.
 
+use std::net::IpAddr;
+
 use pagewell_fs as fs;
 use pagewell_sunrpc::mount3::{
     ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
@@ -12,6 +14,7 @@ use pagewell_sunrpc::xdr::{
 
 use super::procedure::{Caller, Stop};
 use super::{Answer, Request, ServedExport, Service, WaitingCall, refuse};
+use crate::admission::refusals::{self, Reason};
 use crate::handle::WireHandle;
 use crate::reply::Batch;
 use crate::statistics;
@@ -87,6 +90,9 @@ impl Service {
             }
             Procedure::Dump => {
                 for (peer, path) in self.mounts.list() {
+                    if !self.shows(caller, &path) {
+                        continue;
+                    }
                     let host = peer.to_string();
                     let entry = MountEntry {
                         host: host.as_bytes(),
@@ -101,13 +107,28 @@ impl Service {
                 self.mounts.remove(caller.peer, Some(&path));
             }
             Procedure::UmntAll => self.mounts.remove(caller.peer, None),
-            Procedure::Export => self.encode_exports(encoder),
+            Procedure::Export => self.encode_exports(caller, encoder),
         }
         Ok(false)
     }
 
-    fn encode_exports(&self, encoder: &mut Encoder<'_>) {
-        for export in &self.exports {
+    /// Whether any export allows a client at `address`.
+    #[must_use]
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let mut exports = self.exports.iter();
+        exports.any(|export| export.config.allows(address))
+    }
+
+    /// Whether a client is told of mounts of `path`: those of exports that it may use itself.
+    fn shows(&self, caller: &Caller, path: &[u8]) -> bool {
+        self.export_of(path)
+            .is_some_and(|(export, _)| export.config.allows(caller.peer))
+    }
+
+    /// The exports that the client may use.
+    fn encode_exports(&self, caller: &Caller, encoder: &mut Encoder<'_>) {
+        let all = self.exports.iter();
+        for export in all.filter(|export| export.config.allows(caller.peer)) {
             let mut names = Vec::new();
             let allow = &export.config.allow;
             let shown: Vec<String> = if allow.is_empty() {
@@ -141,6 +162,7 @@ impl Service {
             return Ok(Err(Status::NotFound));
         };
         if !export.config.allows(caller.peer) {
+            refusals::note(caller.peer, Reason::ExportNotAllowed);
             return Ok(Err(Status::AccessDenied));
         }
         let filesystem = &export.config.filesystem;

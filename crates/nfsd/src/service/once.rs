@@ -40,10 +40,7 @@ impl Service {
         }
         match self.nfs(request, call, procedure, arguments, false, batch) {
             Answer::Done => Answer::Done,
-            Answer::Wait(_) => Answer::Wait(WaitingCall {
-                reply_bytes_max: procedure::reply_bytes_max(procedure, arguments),
-                duplicate: None,
-            }),
+            Answer::Wait(_) => Answer::Wait(WaitingCall::reading(procedure, arguments)),
         }
     }
 
@@ -82,7 +79,7 @@ impl Service {
         }
         let wait = Answer::Wait(WaitingCall {
             duplicate: Some(key),
-            reply_bytes_max: 0,
+            ..WaitingCall::default()
         });
         if !is_write {
             return wait;

@@ -8,7 +8,8 @@ use pagewell_sunrpc::nfs3::{self, Failure, Handle, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
-use super::{ServedExport, Service, identity};
+use super::{ServedExport, Service, WaitingCall, identity};
+use crate::admission::refusals::{self, Reason};
 use crate::convert;
 use crate::handle::{Refused, WireHandle};
 use crate::reply::{Batch, Mark};
@@ -138,15 +139,29 @@ pub(super) fn only_reads(procedure: Procedure) -> bool {
     !must_not_repeat(procedure) && procedure != Procedure::Commit
 }
 
-/// Bytes that the reply to a call that goes to the pool may take: what a connection is charged for
-/// while the call is under way.
-pub(super) fn reply_bytes_max(procedure: Procedure, arguments: Decoder<'_>) -> usize {
-    match procedure {
-        Procedure::Read => decode::<nfs3::ReadArguments<'_>>(arguments).map_or(0, |read| {
-            read.count.min(super::data::READ_BYTES_MAX) as usize
-        }),
-        Procedure::Readdir | Procedure::ReaddirPlus => super::directory::REPLY_BYTES_MAX,
-        _ => 0,
+impl WaitingCall {
+    /// A call that reads and goes to the pool, with the bytes that its reply may take: what its
+    /// connection is charged for while the call is under way.
+    pub(super) fn reading(procedure: Procedure, arguments: Decoder<'_>) -> Self {
+        let mut call = Self::default();
+        let listing = |count: u32| (count as usize).min(super::directory::REPLY_BYTES_MAX);
+        match procedure {
+            Procedure::Read => {
+                let read = decode::<nfs3::ReadArguments<'_>>(arguments);
+                let most = super::data::READ_BYTES_MAX;
+                call.reply_bytes_max = read.map_or(0, |read| read.count.min(most) as usize);
+            }
+            Procedure::Readdir => {
+                let list = decode::<nfs3::ReaddirArguments<'_>>(arguments);
+                call.listing_bytes_max = list.map_or(0, |list| listing(list.count));
+            }
+            Procedure::ReaddirPlus => {
+                let list = decode::<nfs3::ReaddirPlusArguments<'_>>(arguments);
+                call.listing_bytes_max = list.map_or(0, |list| listing(list.count_max));
+            }
+            _ => {}
+        }
+        call
     }
 }
 
@@ -208,6 +223,7 @@ impl Service {
             .find(|export| export.number() == number)
             .ok_or(Stop::Status(Status::Stale))?;
         if !export.config.allows(caller.peer) {
+            refusals::note(caller.peer, Reason::ExportNotAllowed);
             return Err(Stop::Status(Status::AccessDenied));
         }
         let credentials = caller.credentials(export);

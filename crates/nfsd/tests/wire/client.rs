@@ -12,6 +12,7 @@ use pagewell_sunrpc::rpc::{
     Call, Credential, Refusal, ReplyError, SystemCredential, encode_call, parse_reply,
 };
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, Words};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 /// A reply that takes longer than this will never come.
 const REPLY_WITHIN: Duration = Duration::from_secs(60);
@@ -90,6 +91,15 @@ pub(crate) fn marked(body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A connection from `from`, an address of loopback.
+pub(crate) fn stream_from(from: [u8; 4], address: SocketAddr) -> std::io::Result<TcpStream> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+    net::bind(&socket, &SocketAddr::from((from, 0)))?;
+    net::connect(&socket, &address)?;
+    Ok(socket.into())
+}
+
 /// One client on one connection.
 pub(crate) struct Client {
     stream: TcpStream,
@@ -104,7 +114,21 @@ pub(crate) struct Answer(pub(crate) Vec<u8>);
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr, user: User) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
+        Self::on(
+            TcpStream::connect(address).expect("the server listens"),
+            user,
+        )
+    }
+
+    /// A client whose address is `from`, one of loopback.
+    pub(crate) fn connect_from(from: [u8; 4], address: SocketAddr, user: User) -> Self {
+        Self::on(
+            stream_from(from, address).expect("the server listens"),
+            user,
+        )
+    }
+
+    fn on(stream: TcpStream, user: User) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(REPLY_WITHIN)).unwrap();
         Self {

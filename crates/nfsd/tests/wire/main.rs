@@ -21,6 +21,8 @@ mod operations;
 mod pages;
 mod process;
 
+mod admission;
+mod attacks;
 mod attributes;
 mod creation;
 mod duplicates;

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use pagewell_fs::FileSystem;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::client::{Client, User};
 use crate::fixture::{self, Kind};
@@ -45,6 +46,11 @@ impl Process {
     /// Serves a RAM file system.
     pub(crate) fn of_ram() -> Self {
         Self::start("ram")
+    }
+
+    /// Serves a RAM file system with no more than `descriptors` for everything.
+    pub(crate) fn of_few_descriptors(descriptors: u64) -> Self {
+        Self::start(&format!("few {descriptors}"))
     }
 
     /// Serves a RAM file system in which writes wait for [`Process::release`].
@@ -95,6 +101,12 @@ impl Process {
         kilobytes.unwrap().parse::<u64>().unwrap() << 10
     }
 
+    /// Descriptors that the process has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        open.unwrap().count()
+    }
+
     fn end(&mut self) {
         // SIGKILL; a process that has ended already is no error here.
         let _ = self.child.kill();
@@ -121,6 +133,15 @@ fn serve_as_told() {
             let (layer, hook) = Layer::new(fixture::ram(), Stalls::at(&["write"]));
             stalls = Some(hook);
             layer
+        }
+        Some(("few", descriptors)) => {
+            let most = Some(descriptors.parse().unwrap());
+            let limit = Rlimit {
+                current: most,
+                maximum: most,
+            };
+            setrlimit(Resource::Nofile, limit).unwrap();
+            fixture::ram()
         }
         Some(("trails", path)) => Arc::new(fixture::directory(Path::new(path), Kind::Trails)),
         Some(("image", path)) => Arc::new(images::open(Path::new(path))),

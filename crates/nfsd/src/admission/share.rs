@@ -1,0 +1,144 @@
+//! Shares of something that all clients use, such as places for connections or memory.
+//!
+//! Problem: one client may be the only one, and should then have nearly everything; but when
+//! another comes there must be something left for it at once, without taking from the first.
+//!
+//! Rule (dynamic thresholds, as in switches that share one memory among their ports): a client
+//! may take more as long as it has less than [`TIMES_WHAT_IS_LEFT`] times what is left.
+//!
+//! ```text
+//!   clients that take all they can:   1      2      3      10     k
+//!   each has of the whole:           4/5    4/9   4/13   4/41   4/(4k+1)
+//!   left for the next:               1/5    1/9   1/13   1/41   1/(4k+1)
+//! ```
+//!
+//! Known weakness: somebody with hundreds of addresses leaves little. Such a network is not one
+//! that `--allow` should name.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A lone client is to have most of it, the next one enough to work with.
+const TIMES_WHAT_IS_LEFT: usize = 4;
+
+/// Whose share it is: an IPv4 address, or the 64 bits of an IPv6 address that its owner was given
+/// (the other 64 are the owner's to choose).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Address(IpAddr);
+
+impl Address {
+    /// That of a peer.
+    #[must_use]
+    pub fn of(peer: IpAddr) -> Self {
+        Self(match peer.to_canonical() {
+            IpAddr::V6(address) => {
+                let prefix = address.to_bits() >> 64 << 64;
+                IpAddr::V6(Ipv6Addr::from_bits(prefix))
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}
+
+/// What each client has of a whole.
+#[derive(Debug)]
+pub struct Shares<K> {
+    limit: usize,
+    used: usize,
+    by: HashMap<K, usize>,
+}
+
+impl<K: Copy + Eq + Hash> Shares<K> {
+    /// Nobody has anything of `limit`.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            used: 0,
+            by: HashMap::new(),
+        }
+    }
+
+    /// What all have together.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// What one has.
+    #[must_use]
+    pub fn of(&self, key: K) -> usize {
+        self.by.get(&key).copied().unwrap_or(0)
+    }
+
+    /// Whether `key` may have `more`.
+    #[must_use]
+    pub fn may_add(&self, key: K, more: usize) -> bool {
+        more <= self.left() && self.is_within(key)
+    }
+
+    /// Whether `key` has less than its share.
+    #[must_use]
+    pub fn is_within(&self, key: K) -> bool {
+        self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT)
+    }
+
+    /// What nobody has.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.limit.saturating_sub(self.used)
+    }
+
+    /// Gives it more, whatever the rule says.
+    pub fn add(&mut self, key: K, more: usize) {
+        self.used += more;
+        *self.by.entry(key).or_default() += more;
+    }
+
+    /// Takes some back.
+    pub fn subtract(&mut self, key: K, less: usize) {
+        self.used = self.used.saturating_sub(less);
+        if let Some(own) = self.by.get_mut(&key) {
+            *own = own.saturating_sub(less);
+            if *own == 0 {
+                self.by.remove(&key);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_has_its_share_and_something_is_left_for_the_next() {
+        let mut shares = Shares::new(1000);
+        let fill = |shares: &mut Shares<u32>, key| {
+            while shares.may_add(key, 1) {
+                shares.add(key, 1);
+            }
+        };
+        fill(&mut shares, 1);
+        assert_eq!(shares.of(1), 800);
+        fill(&mut shares, 2);
+        assert_eq!(shares.of(2), 160, "four fifths of the rest");
+        fill(&mut shares, 3);
+        assert!(shares.of(3) >= 30 && shares.used() < 1000);
+        shares.subtract(1, 800);
+        assert_eq!(shares.of(1), 0);
+        fill(&mut shares, 3);
+        assert!(shares.of(3) > 600, "what was given back is there for all");
+        assert!(!shares.may_add(4, 1000), "more than there is");
+    }
+
+    #[test]
+    fn an_owner_of_ipv6_addresses_is_one_client() {
+        let of = |text: &str| Address::of(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:1"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
+}

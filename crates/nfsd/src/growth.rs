@@ -1,0 +1,173 @@
+//! The memory of a record while it arrives.
+//!
+//! Problem: a marker of four bytes claims a megabyte, and many connections that send no more than
+//! that must not have all the memory there is. But a record that does arrive should lie in one
+//! piece, and not be copied.
+//!
+//! Rule: until [`BEGINNING_BYTES`] are there a record has a small buffer that is not counted. Then
+//! it gets address space for all of it and the right to its first [`STEP_BYTES`], and whenever
+//! these are full, to twice as much. Memory that nobody has touched is none, so a record holds at
+//! most twice what has arrived of it, and nothing is copied but its beginning.
+//!
+//! ```text
+//!   address space  [########|########|--------|----------------| . . . . . . . . . . ]
+//!                   arrived           may be used               is not memory yet
+//! ```
+//!
+//! Others may wait for memory. Then a record must be whole in [`WHOLE_WITHIN`], or its connection
+//! is closed: a client in earnest sends the call again on another one.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_sunrpc::record::Assembly;
+
+use crate::admission::share::Address;
+use crate::connection::Connection;
+use crate::memory::{Buffer, COUNTED_FROM_BYTES, GRANULE_BYTES, Given, Lease, Memory};
+
+/// A call's head and the handle of its object fit in less.
+pub const BEGINNING_BYTES: usize = 2 << 10;
+
+/// The buffer of a record that has hardly begun.
+const SMALL_BYTES: usize = 16 << 10;
+
+/// The first counted step.
+const STEP_BYTES: usize = 32 << 10;
+
+/// A line of 2 Mbit/s brings a megabyte in this time.
+const WHOLE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Memory of the record that a connection is receiving.
+pub struct Growth {
+    memory: Arc<Memory>,
+    lease: Lease,
+    /// Stands in the queue for memory, or has been called and not taken it yet.
+    waits: bool,
+    /// When it began, later by as much as it has waited.
+    since: Instant,
+    waits_since: Instant,
+}
+
+impl Growth {
+    /// For a new connection.
+    #[must_use]
+    pub fn new(memory: &Arc<Memory>, connection: &Connection) -> Self {
+        let address = Address::of(connection.peer());
+        Self {
+            memory: memory.clone(),
+            lease: Lease::new(memory, address, connection.token()),
+            waits: false,
+            since: Instant::now(),
+            waits_since: Instant::now(),
+        }
+    }
+
+    /// Whether it waits for memory.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Makes room for more of a record of `bytes` in all, of which `next` comes next. False: it
+    /// waits, and the connection is called when there is memory; without `must_wait` it does not.
+    pub fn make_room(
+        &mut self,
+        assembly: &mut Assembly,
+        bytes: usize,
+        (connection, must_wait): (&Connection, bool),
+        export_of: impl FnOnce(&[u8]) -> Option<u32>,
+        next: &[u8],
+    ) -> bool {
+        let filled = assembly.beginning().len();
+        if bytes < COUNTED_FROM_BYTES {
+            assembly.give_buffer(vec![0; bytes]);
+            return true;
+        }
+        if filled == 0 && next.len() < BEGINNING_BYTES {
+            assembly.give_buffer(vec![0; SMALL_BYTES]);
+            return true;
+        }
+        let size = bytes.next_multiple_of(GRANULE_BYTES);
+        let is_new = self.lease.bytes() == 0;
+        if is_new {
+            let beginning = if filled > 0 {
+                assembly.beginning()
+            } else {
+                next
+            };
+            self.lease.export = export_of(beginning);
+        }
+        let step = STEP_BYTES
+            .max(self.lease.bytes().saturating_mul(2))
+            .min(size);
+        let waker = must_wait.then(|| connection.waker());
+        let given = self.lease.grow(step, size, waker);
+        self.note(is_new, must_wait && given.is_none());
+        match given {
+            None => return false,
+            Some(Given::Reused(buffer)) => drop(assembly.give_buffer(buffer)),
+            Some(Given::Step(step)) if is_new => {
+                let mut buffer = Vec::with_capacity(size);
+                buffer.resize(step, 0);
+                assembly.give_buffer(buffer);
+            }
+            Some(Given::Step(step)) => assembly.grow(step),
+        }
+        true
+    }
+
+    /// Keeps the time that is the client's.
+    fn note(&mut self, is_new: bool, waits: bool) {
+        let waited = std::mem::replace(&mut self.waits, waits);
+        if !is_new && waited == waits {
+            return;
+        }
+        let now = Instant::now();
+        if is_new {
+            self.since = now;
+        } else if waited {
+            self.since += now.saturating_duration_since(self.waits_since);
+        }
+        if !waited {
+            self.waits_since = now;
+        }
+    }
+
+    /// Memory that was or will be offered cannot be taken now.
+    pub fn stop_waiting(&mut self, connection: &Connection) {
+        if std::mem::take(&mut self.waits) {
+            self.memory.pass_on(connection.token());
+        }
+    }
+
+    /// The export of the record, if that holds so much that there is no room for more of it.
+    #[must_use]
+    pub fn full_export(&self) -> Option<u32> {
+        self.lease.export.filter(|_| self.lease.export_is_full())
+    }
+
+    /// The record in `bytes` is whole.
+    pub fn whole(&mut self, bytes: Vec<u8>) -> Buffer {
+        Buffer::whole(bytes, self.take_lease())
+    }
+
+    /// The record in `bytes` will not be whole; its memory goes back.
+    pub fn give_up(&mut self, bytes: Vec<u8>, connection: &Connection) {
+        self.stop_waiting(connection);
+        drop(Buffer::cut_short(bytes, self.take_lease()));
+    }
+
+    fn take_lease(&mut self) -> Lease {
+        let next = self.lease.anew();
+        std::mem::replace(&mut self.lease, next)
+    }
+
+    /// Whether others wait for memory that the client takes too long to fill.
+    #[must_use]
+    pub fn is_overdue(&self, now: Instant) -> bool {
+        self.lease.bytes() > 0
+            && !self.waits
+            && now.saturating_duration_since(self.since) > WHOLE_WITHIN
+    }
+}

@@ -1,0 +1,149 @@
+//! Tests of the budget: the rules of who may have what, without any connection.
+
+use super::*;
+use crate::reader::Mailbox;
+
+const MIB: usize = 1 << 20;
+
+fn address(last: u8) -> Address {
+    Address::of(IpAddr::from([10, 0, 0, last]))
+}
+
+/// As large as it can be at once, or not at all.
+fn grown(lease: &mut Lease, bytes: usize) -> bool {
+    lease.grow(bytes, bytes, None).is_some()
+}
+
+#[test]
+fn the_budget_holds_and_comes_back() {
+    let memory = Memory::new(256 << 10);
+    let first = memory.take(100 << 10).unwrap();
+    assert_eq!(first.len(), 112 << 10, "not rounded up by much");
+    let second = memory.take(128 << 10).unwrap();
+    assert!(memory.take(COUNTED_FROM_BYTES).is_none());
+    assert!(memory.take(100).is_some(), "small ones are not counted");
+    drop(first);
+    assert_eq!(memory.take(70 << 10).unwrap().len(), 80 << 10);
+    drop(second);
+    assert_eq!(memory.lock().by_address.used(), 0);
+    assert_eq!(
+        memory.lock().free_bytes,
+        (112 << 10) + (80 << 10) + (128 << 10)
+    );
+}
+
+#[test]
+fn whoever_waits_is_called_once_and_offers_are_passed_on() {
+    let memory = Memory::new(128 << 10);
+    let mailbox = Mailbox::new().unwrap();
+    let waker = |token| Waker::new(mailbox.clone(), token);
+    let lease = |token: u8| Lease::new(&memory, address(token), u64::from(token));
+    let held = memory.take(128 << 10).unwrap();
+    let mut waiting: Vec<Lease> = (1..=4).map(lease).collect();
+    for _ in 0..10 {
+        let step = 100 << 10;
+        assert!(waiting[0].grow(step, step, Some(&waker(1))).is_none());
+    }
+    for (lease, token) in waiting[1..].iter_mut().zip(2..) {
+        let step = 64 << 10;
+        assert!(lease.grow(step, step, Some(&waker(token))).is_none());
+    }
+    assert!(memory.is_wanted());
+    drop(held);
+    assert_eq!(mailbox.called(), [1], "more do not fit");
+    memory.pass_on(1);
+    assert_eq!(mailbox.called(), [2, 3]);
+    memory.pass_on(2);
+    assert_eq!(mailbox.called(), [4]);
+    assert!(grown(&mut waiting[2], 64 << 10) && grown(&mut waiting[3], 64 << 10));
+    let mut fifth = lease(5);
+    let step = 64 << 10;
+    assert!(fifth.grow(step, step, Some(&waker(5))).is_none());
+    memory.pass_on(5);
+    for lease in waiting {
+        drop(Buffer::cut_short(Vec::new(), lease));
+    }
+    assert!(mailbox.called().is_empty(), "it no longer waits");
+    assert!(!memory.is_wanted());
+}
+
+#[test]
+fn an_address_has_its_share_and_no_more() {
+    let memory = Memory::new(24 * MIB);
+    let mut greedy: Vec<Lease> = (0..100)
+        .map(|token| Lease::new(&memory, address(1), token))
+        .collect();
+    let given = greedy.iter_mut().map(|lease| grown(lease, MIB));
+    let had = given.filter(|given| *given).count();
+    assert!((18..=20).contains(&had), "{had} MiB of 24");
+    let mut other = Lease::new(&memory, address(2), 200);
+    assert!(grown(&mut other, MIB), "nothing is left for others");
+}
+
+/// Records that have all begun and none of which can go on: one may, then the next.
+#[test]
+fn one_record_goes_on_when_all_wait_for_each_other() {
+    let memory = Memory::new(4 * MIB);
+    let mailbox = Mailbox::new().unwrap();
+    let waker = |token| Waker::new(mailbox.clone(), token);
+    let mut records: Vec<Lease> = (0..16u8)
+        .map(|number| Lease::new(&memory, address(number), u64::from(number)))
+        .collect();
+    // Each begins, and goes on for as long as it can.
+    for step in [64 << 10, 128 << 10, 256 << 10, 512 << 10, MIB] {
+        for (lease, token) in records.iter_mut().zip(0..) {
+            lease.grow(step, MIB, Some(&waker(token)));
+        }
+    }
+    let mut whole = 0;
+    while !records.is_empty() {
+        let before = records.len();
+        let mut rest = Vec::new();
+        for mut lease in records {
+            while lease.bytes() < MIB {
+                let (step, token) = (MIB.min(lease.bytes() * 2), lease.token);
+                if lease
+                    .grow(step.max(64 << 10), MIB, Some(&waker(token)))
+                    .is_none()
+                {
+                    break;
+                }
+            }
+            let used = memory.lock().by_address.used();
+            assert!(used <= 4 * MIB + RECORD_BYTES_MAX, "{used} bytes");
+            if lease.bytes() == MIB {
+                whole += 1;
+                drop(Buffer::whole(vec![0; MIB], lease));
+            } else {
+                rest.push(lease);
+            }
+        }
+        records = rest;
+        assert!(records.len() < before, "all wait for each other");
+    }
+    assert_eq!(whole, 16);
+    assert_eq!(memory.lock().by_address.used(), 0);
+    assert!(memory.lock().first.is_none());
+}
+
+/// What waits for the storage of one export leaves room for those of another.
+#[test]
+fn an_export_whose_storage_hangs_leaves_room_for_others() {
+    let memory = Memory::new(24 * MIB);
+    let mut held = Vec::new();
+    for number in 0..100u8 {
+        let mut lease = Lease::new(&memory, address(number), u64::from(number));
+        lease.export = Some(7);
+        if !grown(&mut lease, MIB) {
+            assert!(lease.export_is_full());
+            break;
+        }
+        held.push(Buffer::whole(vec![0; MIB], lease));
+    }
+    assert!((10..=13).contains(&held.len()), "{} MiB of 24", held.len());
+    let mut other = Lease::new(&memory, address(200), 200);
+    other.export = Some(8);
+    assert!(grown(&mut other, MIB));
+    held.clear();
+    assert!(memory.lock().by_export.is_empty());
+}
