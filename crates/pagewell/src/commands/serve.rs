@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use pagewell_nfsd::{Config, Export, Network, Server, Squash};
 use pagewell_sunrpc::{mount3, nfs3, portmap};
 
+use crate::allocator;
 use crate::control::Control;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
@@ -125,7 +126,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     if let Some(http) = arguments.http {
         check_reach(arguments, http, "--http")?;
     }
-    // Before any thread starts: threads inherit what is blocked.
+    // Both before any thread starts: threads inherit what is blocked.
+    allocator::keep_little();
     let engine = Engine::server(&arguments.engine)?;
     let signals = StopSignals::block().context("signals")?;
     let (opened, acts_as_itself) = open_all(arguments, &exports, &engine)?;

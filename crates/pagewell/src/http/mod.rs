@@ -2,8 +2,9 @@
 //!
 //! Both do as little of the protocol as serves the purpose: GET, one request a connection,
 //! `Connection: close`. Everything is bounded: bytes of a request, seconds of a connection,
-//! connections at once.
+//! connections at once. [`host`] says which names are answered to.
 
 pub(crate) mod client;
+pub(crate) mod host;
 pub(crate) mod request;
 pub(crate) mod server;

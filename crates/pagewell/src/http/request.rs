@@ -18,7 +18,39 @@ pub(crate) enum Parsed<'a> {
     TooLong,
 }
 
-/// Parses what has been received. Header fields are skipped: none of them changes an answer.
+/// What a request says of the name that it was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host<'a> {
+    /// Nothing, as no browser does.
+    Absent,
+    /// This.
+    Field(&'a str),
+    /// Two names, or none that can be read.
+    Malformed,
+}
+
+/// The `Host` field of a request whose head is whole.
+pub(crate) fn host(bytes: &[u8]) -> Host<'_> {
+    let head = bytes.get(..head_length(bytes).unwrap_or(0));
+    let lines = head.unwrap_or_default().split(|byte| *byte == b'\n');
+    let mut host = Host::Absent;
+    for line in lines.skip(1) {
+        let mut parts = line.splitn(2, |byte| *byte == b':');
+        let (Some(name), Some(value)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        if !name.trim_ascii().eq_ignore_ascii_case(b"host") {
+            continue;
+        }
+        host = match (host, std::str::from_utf8(value)) {
+            (Host::Absent, Ok(value)) => Host::Field(value.trim_ascii()),
+            _ => return Host::Malformed,
+        };
+    }
+    host
+}
+
+/// Parses what has been received. Of the header fields only that of [`host`] changes an answer.
 pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
     let Some(head_length) = head_length(bytes) else {
         return if bytes.len() >= REQUEST_BYTES_MAX {
@@ -89,6 +121,27 @@ mod tests {
             (b"\x16\x03\x01\x00\n\n", Parsed::Malformed),
         ] {
             assert_eq!(parse(bytes), parsed, "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn the_host_is_found_and_only_one_is_taken() {
+        for (bytes, expected) in [
+            (&b"GET / HTTP/1.1\r\n\r\n"[..], Host::Absent),
+            (b"GET / HTTP/1.1\r\nHost: a:1\r\n\r\n", Host::Field("a:1")),
+            (
+                b"GET / HTTP/1.1\nX: y\nhOST:b\n\nHost: c\n",
+                Host::Field("b"),
+            ),
+            (b"GET / HTTP/1.1\r\nHost:\r\n\r\n", Host::Field("")),
+            (b"GET / HTTP/1.1\r\nHost : e\r\n\r\n", Host::Field("e")),
+            (b"GET / HTTP/1.1\r\nHost: \xff\r\n\r\n", Host::Malformed),
+            (
+                b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
+                Host::Malformed,
+            ),
+        ] {
+            assert_eq!(host(bytes), expected, "{}", String::from_utf8_lossy(bytes));
         }
     }
 

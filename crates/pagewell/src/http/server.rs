@@ -2,17 +2,19 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use pagewell_nfsd::Network;
 
-use crate::http::request::{Parsed, REQUEST_BYTES_MAX, parse};
+use crate::http::host::Names;
+use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, host, parse};
 use crate::metrics::{Snapshot, prometheus};
 
-/// Connections at once; one more is told 503 and closed.
+/// Connections at once. One more takes the place of the oldest one of the address that has most:
+/// a request takes no time, and whoever is slow has had its turn.
 const CONNECTIONS_MAX: usize = 16;
 
 /// From accepting a connection to its last byte in each direction.
@@ -26,6 +28,10 @@ pagewell: counters of this server
 
 /metrics    all of them, for Prometheus
 /stat.json  the same as JSON
+";
+
+const MISDIRECTED: &str = "\
+pagewell: ask for this server by its address, as localhost, or by the machine's own name
 ";
 
 /// A running endpoint.
@@ -73,10 +79,10 @@ impl HttpServer {
 }
 
 fn accept_all(listener: &TcpListener, stopping: &AtomicBool, allow: &[Network]) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let open = Arc::new(Open::default());
     while !stopping.load(Ordering::Acquire) {
         match listener.accept() {
-            Ok((stream, peer)) if allows(allow, peer.ip()) => begin(stream, &open),
+            Ok((stream, peer)) if allows(allow, peer.ip()) => begin(stream, peer.ip(), &open),
             Ok(_) => {}
             Err(_) if stopping.load(Ordering::Acquire) => return,
             Err(_) => thread::sleep(ACCEPT_PAUSE),
@@ -88,44 +94,66 @@ fn allows(allow: &[Network], address: IpAddr) -> bool {
     address.to_canonical().is_loopback() || allow.iter().any(|network| network.contains(address))
 }
 
-/// Counts a connection for as long as it lives.
-struct Permit(Arc<AtomicUsize>);
+/// The connections of a server, the oldest first.
+#[derive(Default)]
+struct Open(Mutex<Vec<(IpAddr, Arc<TcpStream>)>>);
 
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+impl Open {
+    /// Adds one, in the place of another if there are too many.
+    fn add(&self, peer: IpAddr, stream: &Arc<TcpStream>) {
+        let mut open = self.lock();
+        if open.len() >= CONNECTIONS_MAX {
+            let of = |peer| open.iter().filter(|(other, _)| *other == peer).count();
+            // The first of those that are equal, which is the oldest.
+            let most = open.iter().map(|(peer, _)| of(*peer)).max();
+            let slow = open.iter().position(|(peer, _)| Some(of(*peer)) == most);
+            if let Some(slow) = slow {
+                // Its thread sees the end of the stream and ends.
+                let _ = open.remove(slow).1.shutdown(Shutdown::Both);
+            }
+        }
+        open.push((peer, Arc::clone(stream)));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(IpAddr, Arc<TcpStream>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn begin(mut stream: TcpStream, open: &Arc<AtomicUsize>) {
-    let before = open.fetch_add(1, Ordering::AcqRel);
-    let permit = Permit(Arc::clone(open));
-    if before >= CONNECTIONS_MAX {
-        // Fits into the empty socket buffer, so it does not wait; failing changes nothing.
-        let _ = stream.set_nonblocking(true);
-        let _ = stream.write_all(&response("503 Service Unavailable", "text/plain", "busy\n"));
-        return;
+/// Has a connection counted for as long as it lives.
+struct Permit(Arc<Open>, Arc<TcpStream>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut open = self.0.lock();
+        open.retain(|(_, stream)| !Arc::ptr_eq(stream, &self.1));
     }
+}
+
+fn begin(stream: TcpStream, peer: IpAddr, open: &Arc<Open>) {
+    let stream = Arc::new(stream);
+    open.add(peer.to_canonical(), &stream);
+    let permit = Permit(Arc::clone(open), Arc::clone(&stream));
     // Without a thread the connection is closed: the client sees why nothing comes.
     let _ = thread::Builder::new()
         .name("http connection".to_owned())
         .spawn(move || {
             let _permit = permit;
             // The peer is gone or too slow: nobody to tell.
-            let _ = serve(stream);
+            let _ = serve(&stream);
         });
 }
 
-fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
     let deadline = Instant::now() + CONNECTION_TIME;
     stream.set_write_timeout(Some(CONNECTION_TIME))?;
     let mut buffer = Vec::with_capacity(1024);
     let answer = loop {
         let parsed = parse(&buffer);
         if parsed != Parsed::Partial {
-            break answer(parsed);
+            break answer(parsed, host(&buffer));
         }
-        if read_some(&mut stream, &mut buffer, deadline)? == 0 {
+        if read_some(stream, &mut buffer, deadline)? == 0 {
             return Ok(());
         }
     };
@@ -134,7 +162,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
     // Closing with unread bytes would reset the connection and could lose the answer.
     for _ in 0..8 {
         buffer.clear();
-        if read_some(&mut stream, &mut buffer, deadline)? == 0 {
+        if read_some(stream, &mut buffer, deadline)? == 0 {
             break;
         }
     }
@@ -142,7 +170,7 @@ fn serve(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 fn read_some(
-    stream: &mut TcpStream,
+    mut stream: &TcpStream,
     buffer: &mut Vec<u8>,
     deadline: Instant,
 ) -> std::io::Result<usize> {
@@ -158,9 +186,15 @@ fn read_some(
     Ok(got)
 }
 
-fn answer(parsed: Parsed<'_>) -> Vec<u8> {
+fn answer(parsed: Parsed<'_>, host: Host<'_>) -> Vec<u8> {
     const TEXT: &str = "text/plain; charset=utf-8";
+    let is_for_us = match host {
+        Host::Absent => true,
+        Host::Field(name) => Names::of_this_machine().has(name),
+        Host::Malformed => false,
+    };
     match parsed {
+        Parsed::Get(_) if !is_for_us => response("421 Misdirected Request", TEXT, MISDIRECTED),
         Parsed::Get("/") => response("200 OK", TEXT, INDEX),
         Parsed::Get("/metrics") => {
             let text = prometheus::render(&Snapshot::take());
@@ -221,6 +255,21 @@ mod tests {
             ),
             ("GET /stat.json HTTP/1.1\r\n\r\n", "200", "\"procedures\":["),
             ("GET /other HTTP/1.1\r\n\r\n", "404", "not found"),
+            (
+                "GET / HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
+                "200",
+                "/metrics",
+            ),
+            (
+                "GET /stat.json HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+                "421",
+                "by its address",
+            ),
+            (
+                "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+                "421",
+                "by its address",
+            ),
             ("PUT / HTTP/1.1\r\n\r\n", "405", "Allow: GET"),
             ("nonsense\r\n\r\n", "400", "not an HTTP"),
         ] {
@@ -235,30 +284,56 @@ mod tests {
         server.stop();
     }
 
+    /// A connection from another address of this machine.
+    fn connect_from(from: [u8; 4], server: &HttpServer) -> TcpStream {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+        connect(&socket, &server.address()).unwrap();
+        socket.into()
+    }
+
     #[test]
-    fn one_connection_too_many_is_told_so_and_the_next_is_served() {
+    fn slow_clients_cannot_take_all_places() {
         let server = start();
-        let idle: Vec<TcpStream> = (0..CONNECTIONS_MAX)
-            .map(|_| TcpStream::connect(server.address()).unwrap())
+        let slow: Vec<TcpStream> = (0..2 * CONNECTIONS_MAX)
+            .map(|_| {
+                let mut stream = connect_from([127, 0, 0, 2], &server);
+                stream.write_all(b"GET / HT").unwrap();
+                stream
+            })
             .collect();
-        let text = ask(&server, b"");
-        assert!(text.starts_with("HTTP/1.1 503"), "{text}");
-        drop(idle);
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !ask_is_ok(&server) {
-            assert!(Instant::now() < deadline, "the places are never given back");
+        for round in 0..2 * CONNECTIONS_MAX {
+            let text = ask(&server, b"GET / HTTP/1.1\r\n\r\n");
+            assert!(text.starts_with("HTTP/1.1 200"), "{round}: {text}");
         }
+        drop(slow);
         server.stop();
     }
 
-    fn ask_is_ok(server: &HttpServer) -> bool {
-        let Ok(mut stream) = TcpStream::connect(server.address()) else {
-            return false;
+    #[test]
+    fn the_oldest_of_the_address_with_most_goes_first() {
+        let open = Open::default();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let add = |peer: [u8; 4]| {
+            let stream = Arc::new(TcpStream::connect(address).unwrap());
+            let other_end = listener.accept().unwrap();
+            open.add(IpAddr::from(peer), &stream);
+            (stream, other_end)
         };
-        let _ = stream.write_all(b"GET / HTTP/1.1\r\n\r\n");
-        let mut text = String::new();
-        let _ = stream.read_to_string(&mut text);
-        text.starts_with("HTTP/1.1 200")
+        let first = add([10, 0, 0, 1]);
+        let many: Vec<_> = (1..CONNECTIONS_MAX).map(|_| add([10, 0, 0, 2])).collect();
+        let newcomer = add([10, 0, 0, 3]);
+        let is_open = |stream| {
+            open.lock()
+                .iter()
+                .any(|(_, other)| Arc::ptr_eq(other, stream))
+        };
+        assert!(is_open(&first.0) && is_open(&newcomer.0));
+        assert!(!is_open(&many[0].0) && is_open(&many[1].0));
+        drop(Permit(Arc::new(Open::default()), newcomer.0.clone()));
+        assert_eq!(open.lock().len(), CONNECTIONS_MAX);
     }
 
     #[test]

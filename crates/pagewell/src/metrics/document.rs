@@ -24,8 +24,8 @@ Prometheus) and `/stat.json`; `pagewell counters` and `pagewell top` show them. 
 0 when the server starts. `/stat.json` has `counters` and `gauges` by name, and `procedures`, a
 list with calls, errors, bytes, latency in microseconds and the histogram behind it (pairs of
 bucket and count; eight buckets for each power of two of nanoseconds), and `client_procedures`,
-what the NFS clients of the process called. A field of it may be added at any time; `schema`
-grows when a reader would be misled.
+what the NFS clients of the process called, and `refused_clients`. A field of it may be added at
+any time; `schema` grows when a reader would be misled.
 
 ";
 
@@ -37,7 +37,8 @@ fn render() -> String {
     }
     text.push_str(
         "\nThose of procedures have the labels `program` (`nfs`, `mount`) and `procedure`, \
-         those of clients `procedure` only.\n\
+         those of clients `procedure` only, that of refused clients `address` and `reason` \
+         (`not_allowed`, `no_place`).\n\
          \n## Counters\n\n| name | kind | meaning |\n|---|---|---|\n",
     );
     for counter in names::COUNTERS {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use pagewell_counters::names;
 
-use crate::metrics::snapshot::{ClientProcedure, Histogram, Procedure, Snapshot};
+use crate::metrics::snapshot::{ClientProcedure, Histogram, Procedure, RefusedClient, Snapshot};
 
 /// `Content-Type` of the format.
 pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -77,9 +77,16 @@ const CLIENT_LATENCY: Family = Family {
            of two.",
 };
 
+const REFUSED: Family = Family {
+    name: "pagewell_refused_clients_total",
+    kind: "counter",
+    help: "Times that a client was turned away, by its address and the reason; the addresses \
+           that came last are kept.",
+};
+
 /// All of them, in the order in which they are shown.
 #[cfg(test)]
-pub(crate) const FAMILIES: [&Family; 10] = [
+pub(crate) const FAMILIES: [&Family; 11] = [
     &BUILD,
     &UPTIME,
     &RESIDENT,
@@ -90,6 +97,7 @@ pub(crate) const FAMILIES: [&Family; 10] = [
     &LATENCY,
     &CLIENT_CALLS,
     &CLIENT_LATENCY,
+    &REFUSED,
 ];
 
 /// Renders a snapshot of this process.
@@ -141,6 +149,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
             &procedure.latency_histogram,
         );
     }
+    text.refused(&snapshot.refused_clients);
     text.0
 }
 
@@ -174,6 +183,22 @@ impl Text {
         for procedure in all {
             let labels = labels(procedure);
             self.line(&format!("{}{{{labels}}} {}", family.name, value(procedure)));
+        }
+    }
+
+    fn refused(&mut self, clients: &[RefusedClient]) {
+        self.head(&REFUSED);
+        for client in clients {
+            let reasons = [
+                ("not_allowed", client.not_allowed),
+                ("no_place", client.no_place),
+            ];
+            for (reason, count) in reasons {
+                let (name, address) = (REFUSED.name, &client.address);
+                self.line(&format!(
+                    "{name}{{address=\"{address}\",reason=\"{reason}\"}} {count}"
+                ));
+            }
         }
     }
 

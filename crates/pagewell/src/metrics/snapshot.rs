@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use pagewell_counters::{Counts, Quantiles, names};
+use pagewell_nfsd::admission::refusals;
 use pagewell_nfsd::statistics::{
     MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts, ProcedureStatistics,
 };
@@ -37,6 +38,20 @@ pub(crate) struct Snapshot {
     /// Every procedure that the NFS clients of the process call, by number.
     #[serde(default)]
     pub(crate) client_procedures: Vec<ClientProcedure>,
+    /// Clients that a server turned away, the latest last; the oldest are forgotten.
+    #[serde(default)]
+    pub(crate) refused_clients: Vec<RefusedClient>,
+}
+
+/// How often an address was turned away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RefusedClient {
+    /// The address.
+    pub(crate) address: String,
+    /// Because no export, or not the one that was asked for, allows it.
+    pub(crate) not_allowed: u64,
+    /// Because there were too many connections.
+    pub(crate) no_place: u64,
 }
 
 /// Counts of one procedure that is called.
@@ -122,6 +137,7 @@ impl Snapshot {
             gauges: gauges.map(|g| (g.name().to_owned(), g.get())).collect(),
             procedures: nfs.chain(mount).collect(),
             client_procedures: client_procedures(),
+            refused_clients: refused_clients(),
         }
     }
 
@@ -168,6 +184,16 @@ impl Snapshot {
         let calls = self.client_procedures.iter();
         calls.map(|procedure| procedure.calls).sum()
     }
+}
+
+fn refused_clients() -> Vec<RefusedClient> {
+    let told = refusals::by_address().into_iter();
+    let told = told.map(|refused| RefusedClient {
+        address: refused.address.to_string(),
+        not_allowed: refused.not_allowed,
+        no_place: refused.no_place,
+    });
+    told.collect()
 }
 
 fn client_procedures() -> Vec<ClientProcedure> {

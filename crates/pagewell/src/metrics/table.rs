@@ -24,6 +24,16 @@ pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
         let procedures: Vec<&Procedure> = snapshot.procedures.iter().filter(of_program).collect();
         text.push_str(&program_table(title, &procedures, all));
     }
+    if !snapshot.refused_clients.is_empty() {
+        text.push_str("\nrefused clients               not allowed     no place\n");
+    }
+    for client in &snapshot.refused_clients {
+        let _ = writeln!(
+            text,
+            "{:<28} {:>12} {:>12}",
+            client.address, client.not_allowed, client.no_place
+        );
+    }
     text.push_str(&nfsstat::render(snapshot, all));
     text.push_str(&buffers::render(snapshot, all));
     let counters = snapshot.counters.iter();
