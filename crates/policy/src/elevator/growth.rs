@@ -4,8 +4,8 @@
 //! the nearest request that does not overlap it, as long as all bytes together, holes included,
 //! are at most the longest transfer. The size is tested before a request is added, never after.
 //! Reads step over holes up to `read_gap_bytes_max`; writes over none, because a hole would be
-//! written. In C-LOOK order growth backward stops at the head, so that a dispatch in order never
-//! goes back.
+//! written. Nothing grows over a multiple of `border_bytes`, where another file begins. In C-LOOK
+//! order growth backward stops at the head, so that a dispatch in order never goes back.
 //!
 //! ```text
 //!          head        seed
@@ -80,6 +80,13 @@ impl Limits<'_> {
             self.settings.read_gap_bytes_max
         }
     }
+
+    /// Whether so many bytes may be one dispatch.
+    fn fits(&self, start: u64, end: u64) -> bool {
+        let borders = self.settings.border_bytes.filter(|bytes| *bytes > 0);
+        end - start <= self.settings.transfer_bytes_max
+            && borders.is_none_or(|bytes| start / bytes == (end - 1) / bytes)
+    }
 }
 
 /// The dispatch that grows from `seed`. Takes nothing out of the queue.
@@ -105,7 +112,7 @@ fn next_above(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
         .filter_map(|class| queue.first_from(class, growth.end));
     let next = candidates.min_by_key(|request| (request.extent.offset, request.class))?;
     let gap_bytes = next.extent.offset - growth.end;
-    let fits = next.extent.end() - growth.start <= limits.settings.transfer_bytes_max;
+    let fits = limits.fits(growth.start, next.extent.end());
     (fits && gap_bytes <= limits.gap_bytes_max(growth.class)).then_some((next, gap_bytes))
 }
 
@@ -116,7 +123,6 @@ fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
         .filter(|request| request.extent.end() <= growth.start);
     let next = candidates.max_by_key(|request| (request.extent.offset, request.extent.length))?;
     let gap_bytes = growth.start - next.extent.end();
-    let fits = growth.end - next.extent.offset <= limits.settings.transfer_bytes_max
-        && next.extent.offset >= limits.floor;
+    let fits = limits.fits(next.extent.offset, growth.end) && next.extent.offset >= limits.floor;
     (fits && gap_bytes <= limits.gap_bytes_max(growth.class)).then_some((next, gap_bytes))
 }

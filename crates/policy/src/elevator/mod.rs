@@ -111,6 +111,9 @@ pub struct Settings {
     pub transfer_bytes_max: u64,
     /// Widest hole between two reads that is read over, in bytes; 0 where seeks are free.
     pub read_gap_bytes_max: u64,
+    /// What lies on both sides of a multiple of this does not travel together: another file begins
+    /// there. A single request that does goes alone.
+    pub border_bytes: Option<u64>,
     /// A read that has waited this long goes next; `None` switches deadlines off.
     pub read_deadline: Option<Duration>,
     /// A write that has waited this long goes next.

@@ -120,6 +120,39 @@ fn a_request_longer_than_the_longest_transfer_goes_alone() {
 }
 
 #[test]
+fn what_lies_on_both_sides_of_a_border_does_not_travel_together() {
+    for settings in [rotating(), Settings::flash(MIB)] {
+        let mut bench = Bench::new(Settings {
+            border_bytes: Some(64 * KIB),
+            read_gap_bytes_max: 8 * KIB,
+            ..settings
+        });
+        for class in [AsynchronousWrite, AsynchronousRead] {
+            let base = if class.is_write() { 0 } else { MIB };
+            // Ahead of the border, behind it, and beyond a hole that begins at the next one.
+            bench.add(class, base + 60 * KIB, 4 * KIB);
+            bench.add(class, base + 64 * KIB, 60 * KIB);
+            bench.add(class, base + 132 * KIB, 4 * KIB);
+            // The nearest behind them: growth goes backward, too.
+            bench.add(class, base + 56 * KIB, 4 * KIB);
+            // A single one that crosses goes alone.
+            bench.add(class, base + 190 * KIB, 4 * KIB);
+            bench.add(class, base + 194 * KIB, KIB);
+        }
+        let dispatches = bench.drain(START);
+        let mut seen: Vec<_> = dispatches
+            .iter()
+            .map(|dispatch| (dispatch.extent.offset / KIB, dispatch.extent.length / KIB))
+            .collect();
+        seen.sort_unstable();
+        let once = [(56, 8), (64, 60), (132, 4), (190, 4), (194, 1)];
+        let twice = once.iter().copied();
+        let again = once.iter().map(|(offset, length)| (1024 + offset, *length));
+        assert_eq!(seen, twice.chain(again).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn growth_goes_backward_too_and_members_ascend() {
     let mut bench = Bench::new(rotating());
     bench.add(AsynchronousRead, 100 * KIB, 4 * KIB);

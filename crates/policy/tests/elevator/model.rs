@@ -267,6 +267,7 @@ impl Model {
         if members.len() > 1 {
             assert!(self.settings.merge);
             assert!(dispatch.extent.length <= self.settings.transfer_bytes_max);
+            assert!(self.is_within_borders(dispatch.extent));
         }
         for pair in members.windows(2) {
             let (below, above) = (pair[0].extent, pair[1].extent);
@@ -317,13 +318,20 @@ impl Model {
                 || known.extent.end() == dispatch.extent.offset && known.extent.offset >= floor;
             let joins = known.class.is_write() == dispatch.class.is_write()
                 && (known.class >= dispatch.class || self.has_place(known.class));
+            let offset = known.extent.offset.min(dispatch.extent.offset);
             let length = known.extent.length + dispatch.extent.length;
-            let fits = length <= self.settings.transfer_bytes_max;
+            let fits = length <= self.settings.transfer_bytes_max
+                && self.is_within_borders(Extent { offset, length });
             assert!(
                 !(beside && joins && fits),
                 "{known:?} stayed behind {dispatch:?}"
             );
         }
+    }
+
+    fn is_within_borders(&self, extent: Extent) -> bool {
+        let is_border = |bytes: u64| (extent.offset + 1).next_multiple_of(bytes) < extent.end();
+        !self.settings.border_bytes.is_some_and(is_border)
     }
 
     fn move_head(&mut self, dispatch: &Dispatch) {

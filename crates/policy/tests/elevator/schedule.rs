@@ -48,6 +48,7 @@ fn settings(choices: &mut impl Choices) -> Settings {
         merge: choices.below(8) > 0,
         transfer_bytes_max: UNIT * (1 + choices.below(8)),
         read_gap_bytes_max: UNIT * choices.below(3),
+        border_bytes: (choices.below(3) == 0).then(|| UNIT * (1 + choices.below(12))),
         read_deadline: deadline[choices.below(3) as usize],
         write_deadline: deadline[choices.below(3) as usize],
         synchronous_read_depth: depth(choices),
