@@ -8,7 +8,7 @@ use pagewell_counters::names::{
 };
 use pagewell_device::Issuer;
 use pagewell_policy::eviction::Arrival;
-use pagewell_policy::readahead::{Access, AccessKind, Feedback, Plan};
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
 
 use crate::PAGE_BYTES;
 use crate::fetch::Wanted;
@@ -22,14 +22,14 @@ use crate::table::SlotIndex;
 const PAGE: u64 = PAGE_BYTES as u64;
 
 impl Object {
-    /// Tells the policy of a read, and where what is read ends if that is known, and does what it
-    /// plans.
+    /// Tells the policy of a read, and where the file lies that is read if that is known, and does
+    /// what it plans.
     pub(crate) fn tell(
         self: &Arc<Self>,
         offset: u64,
         length: u64,
         kind: AccessKind,
-        bound: Option<u64>,
+        bounds: Option<Bounds>,
     ) {
         let access = Access {
             offset,
@@ -37,7 +37,7 @@ impl Object {
             kind,
             budget_bytes: self.core.ahead_budget_bytes(),
             now: self.origin.elapsed(),
-            bound,
+            bounds,
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),
         };

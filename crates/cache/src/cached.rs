@@ -1,11 +1,12 @@
 //! A device seen through the cache.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES};
 use pagewell_device::{Device, Issuer};
-use pagewell_policy::readahead::{AccessKind, Counts, Plan};
+use pagewell_policy::readahead::{AccessKind, Bounds, Counts, Plan};
 
 use crate::commit::Users;
 use crate::core::{Core, Page};
@@ -27,9 +28,9 @@ pub struct ReadMode {
     pub may_block: bool,
     /// Who asks: a reader, or the structure of a file system.
     pub issuer: Issuer,
-    /// Where the file ends that is read, as an offset of the device: read-ahead stays before it
-    /// until a reader goes on into what follows. `None` where nothing is known.
-    pub bound: Option<u64>,
+    /// Where the file lies that is read, on the device: read-ahead stays inside until a reader goes
+    /// on into what follows. `None` where nothing is known.
+    pub bounds: Option<Bounds>,
 }
 
 impl ReadMode {
@@ -37,13 +38,13 @@ impl ReadMode {
     pub const WAIT: Self = Self {
         may_block: true,
         issuer: Issuer::Reader,
-        bound: None,
+        bounds: None,
     };
     /// A reader that does not.
     pub const TRY: Self = Self {
         may_block: false,
         issuer: Issuer::Reader,
-        bound: None,
+        bounds: None,
     };
 }
 
@@ -102,6 +103,17 @@ impl CachedDevice {
     /// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
     /// anything. One copy, from the page.
     pub fn read_at(&self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
+        self.read_noting(offset, target, mode, &mut false)
+    }
+
+    /// [`Self::read_at`]; `waited` becomes true if anything was not in memory.
+    pub fn read_noting(
+        &self,
+        offset: u64,
+        target: &mut [u8],
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<()> {
         self.object.check(offset, target.len())?;
         let (mut done, mut hits) = (0, 0);
         while done < target.len() {
@@ -111,21 +123,21 @@ impl CachedDevice {
             let mut count = (target.len() - done).min((PAGE - start) as usize);
             if self.object.stepwise {
                 count = count.min((self.object.step_bytes - at % self.object.step_bytes) as usize);
-                self.step(at, &mut target[done..done + count], mode)?;
+                self.step(at, &mut target[done..done + count], mode, waited)?;
                 done += count;
                 continue;
             }
-            if let Some(pinned) = self.object.pin_to_copy(page, start, count) {
+            if let Some(pinned) = self.object.pin_to_copy(page, start, count, &mode) {
                 self.object.copy(&pinned, &mut target[done..done + count])?;
                 hits += 1;
                 done += count;
                 continue;
             }
             let rest = (target.len() - done) as u64;
-            let mut pages = self
-                .object
-                .obtain(at, self.portion(at, rest), mode)?
-                .into_iter();
+            let portion = self.portion(at, rest);
+            let (pages, found) = self.object.obtain_as(at, portion, mode)?;
+            *waited |= found.is_missing();
+            let mut pages = pages.into_iter();
             // The first piece ends at a page's end; the others are whole but for the last.
             while done < target.len()
                 && let Some(held) = pages.next()
@@ -145,7 +157,13 @@ impl CachedDevice {
 
     /// One read within a window of 8 KiB, page of the processor by page, as HSFS made them: the
     /// policy may want to hear of each. The first page that is missing brings the others along.
-    fn step(&self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
+    fn step(
+        &self,
+        offset: u64,
+        target: &mut [u8],
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<()> {
         let object = &self.object;
         let end = offset + target.len() as u64;
         let (mut at, mut rest) = (offset, target);
@@ -154,7 +172,7 @@ impl CachedDevice {
             let until = (chunk + CHUNK_BYTES).min(end);
             #[allow(clippy::cast_possible_truncation)] // at most a chunk
             let (piece, later) = rest.split_at_mut((until - at) as usize);
-            let kind = match object.pin_ready(at / PAGE, at % PAGE, piece.len()) {
+            let kind = match object.pin_ready(at / PAGE, at % PAGE, piece.len(), &mode) {
                 Some(pinned) => {
                     object.copy(&pinned, piece)?;
                     CACHE_HITS.add(1);
@@ -163,6 +181,7 @@ impl CachedDevice {
                 None => {
                     let wanted = end.next_multiple_of(CHUNK_BYTES).min(object.length_bytes);
                     let (pages, kind) = object.obtain_as(chunk, wanted - chunk, mode)?;
+                    *waited |= kind.is_missing();
                     if let Some(held) = pages.first() {
                         object.copy_held(held, at % PAGE, piece)?;
                     }
@@ -173,7 +192,7 @@ impl CachedDevice {
             // A page is told once: when its end was reached, as sequential readers do.
             let is_told = until == chunk + CHUNK_BYTES || until == object.length_bytes;
             if object.wants_hits && is_told {
-                object.tell(chunk, until - chunk, kind, None);
+                object.tell(chunk, until - chunk, kind, mode.bounds);
             }
             (at, rest) = (until, later);
         }
@@ -200,7 +219,7 @@ impl CachedDevice {
         let (page, start) = (offset / PAGE, offset % PAGE);
         #[allow(clippy::cast_possible_truncation)] // at most a page
         let count = length.min((PAGE - start) as usize);
-        if let Some(pinned) = self.object.pin_ready(page, start, count) {
+        if let Some(pinned) = self.object.pin_ready(page, start, count, &mode) {
             CACHE_HITS.add(1);
             return Ok(pinned);
         }
@@ -225,6 +244,17 @@ impl CachedDevice {
         length: usize,
         mode: ReadMode,
     ) -> Result<Option<Vec<LentPage>>> {
+        self.lend_noting(offset, length, mode, &mut false)
+    }
+
+    /// [`Self::lend`]; `waited` becomes true if anything was not in memory.
+    pub fn lend_noting(
+        &self,
+        offset: u64,
+        length: usize,
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<Option<Vec<LentPage>>> {
         self.object.check(offset, length)?;
         let end = offset + length as u64;
         let core = &self.object.core;
@@ -236,7 +266,7 @@ impl CachedDevice {
             return Ok(None);
         }
         let mut lent = Vec::with_capacity(count);
-        let result = self.lend_pages(offset, end, mode, &mut lent);
+        let result = self.lend_pages(offset..end, mode, &mut lent, waited);
         // Those that were not lent after all.
         core.lent_pages
             .fetch_sub(count - lent.len(), Ordering::Relaxed);
@@ -265,17 +295,17 @@ impl CachedDevice {
 
     fn lend_pages(
         &self,
-        offset: u64,
-        end: u64,
+        range: Range<u64>,
         mode: ReadMode,
         lent: &mut Vec<LentPage>,
+        waited: &mut bool,
     ) -> Result<()> {
-        let mut at = offset;
+        let (mut at, end) = (range.start, range.end);
         while at < end {
             let (page, start) = (at / PAGE, at % PAGE);
             #[allow(clippy::cast_possible_truncation)] // at most a page
             let count = (end - at).min(PAGE - start) as usize;
-            if let Some(pinned) = self.object.pin_ready(page, start, count) {
+            if let Some(pinned) = self.object.pin_ready(page, start, count, &mode) {
                 CACHE_HITS.add(1);
                 let page = Page {
                     slot: pinned.slot,
@@ -289,7 +319,9 @@ impl CachedDevice {
                 continue;
             }
             let portion = self.portion(at, end - at);
-            for held in self.object.obtain(at, portion, mode)? {
+            let (pages, found) = self.object.obtain_as(at, portion, mode)?;
+            *waited |= found.is_missing();
+            for held in pages {
                 at = self.push_lent(held, at, end, lent);
             }
         }

@@ -75,7 +75,7 @@ impl Object {
                 let kind = self.kind_of(&wanted, &flights);
                 found = kind.unwrap_or(found);
                 if let Some(kind) = kind.filter(|_| !self.wants_hits) {
-                    self.tell(offset, covered, kind, mode.bound);
+                    self.tell(offset, covered, kind, mode.bounds);
                 }
             }
             if flights.stale {

@@ -13,7 +13,7 @@ use crate::lent::PinnedPage;
 use crate::object::{Held, Object};
 use crate::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 use crate::table::{Pinned, SlotIndex};
-use crate::{Error, PAGE_BYTES, Result};
+use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -24,11 +24,12 @@ impl Object {
         page: u64,
         start: u64,
         length: usize,
+        mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
         let Pinned::Yes(slot, state) = self.core.table.pin(self.key(page)) else {
             return None;
         };
-        self.accept_ready(slot, state, (page, start, length))
+        self.accept_ready(slot, state, (page, start, length), mode)
     }
 
     /// [`Self::pin_ready`] for who will read all the bytes at once: asks the processor for them
@@ -39,6 +40,7 @@ impl Object {
         page: u64,
         start: u64,
         length: usize,
+        mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
         let arena = &self.core.arena;
         #[allow(clippy::cast_possible_truncation)] // inside a page
@@ -53,7 +55,7 @@ impl Object {
         let Pinned::Yes(slot, state) = self.core.table.pin_with_hint(key, hint) else {
             return None;
         };
-        self.accept_ready(slot, state, (page, start, length))
+        self.accept_ready(slot, state, (page, start, length), mode)
     }
 
     /// Takes a pinned page if the bytes are there, else lets go of it.
@@ -63,6 +65,7 @@ impl Object {
         slot: SlotIndex,
         state: State,
         (page, start, length): (u64, u64, usize),
+        mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
         let pinned = PinnedPage::new(&self.core, slot, state.frame(), (start, length));
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
@@ -71,7 +74,8 @@ impl Object {
                 return None;
             }
             if state.0 & (AHEAD | MARKER) != 0 && self.touch(slot, page) && !self.wants_hits {
-                self.tell(page * PAGE + start, length as u64, AccessKind::Marker, None);
+                let offset = page * PAGE + start;
+                self.tell(offset, length as u64, AccessKind::Marker, mode.bounds);
             }
         }
         self.warm(slot, state, start);

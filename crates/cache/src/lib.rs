@@ -107,6 +107,7 @@ pub use lent::{LentPage, PinnedPage};
 pub use memory::{memory_available_bytes, memory_bytes};
 pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
 pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
+pub use pagewell_policy::readahead::Bounds;
 pub use write::WriteMode;
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what

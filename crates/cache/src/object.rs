@@ -196,10 +196,10 @@ impl Object {
         mask(rest.div_ceil(self.unit_bytes))
     }
 
-    /// Whether a page is the first of a file.
-    pub(crate) fn begins_file(&self, page: u64) -> bool {
+    /// Whether a file may begin at `offset`.
+    pub(crate) fn begins_file_at(&self, offset: u64) -> bool {
         let alignment = self.settings.file_alignment_bytes;
-        alignment.is_some_and(|alignment| (page * PAGE).is_multiple_of(alignment))
+        alignment.is_some_and(|alignment| offset.is_multiple_of(alignment))
     }
 
     /// A page was evicted before anybody read what read-ahead had fetched.

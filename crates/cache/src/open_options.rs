@@ -97,8 +97,10 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
-    /// Files lie at multiples of so many bytes, and only there; `None`: nobody knows. A read of the
-    /// first byte of one brings its first page and is taken for the beginning of a stream.
+    /// Files lie at multiples of so many bytes, whole pages, and only there; `None`: nobody knows. A
+    /// read of the first byte of one brings its first page and is taken for the beginning of a
+    /// stream. No request has bytes on both sides of such a place, and nothing is read ahead
+    /// outside of the [bounds](crate::ReadMode::bounds) of what is read.
     pub file_alignment_bytes: Option<u64>,
     /// How long the device takes to answer at least, where that is known before the first read:
     /// mounting has asked a server. `None`: the first reads show it.
@@ -179,7 +181,10 @@ impl OpenOptions {
         request_bytes_max: u64,
     ) -> Settings {
         if !options.elevator && !options.merge {
-            return Settings::plain();
+            return Settings {
+                border_bytes: self.file_alignment_bytes,
+                ..Settings::plain()
+            };
         }
         let mut settings = if geometry.rotational {
             Settings::rotating(request_bytes_max)
@@ -192,6 +197,7 @@ impl OpenOptions {
         }
         // The rules of the report count requests.
         settings.merge = options.merge && self.write_rule == WriteRule::Delayed;
+        settings.border_bytes = self.file_alignment_bytes;
         settings.read_deadline = options.read_deadline;
         if !options.elevator {
             settings.order = Order::Arrival;

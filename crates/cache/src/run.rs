@@ -77,7 +77,7 @@ impl Object {
             }
         }
         missing &= !flying;
-        let is_begun = missing & 1 != 0 && self.begins_file(wanted.page);
+        let is_begun = missing & 1 != 0 && self.begins_file_at(wanted.page * PAGE);
         if missing != 0 && widen && (is_begun || (valid | flying) != 0) {
             missing = self.all_units(wanted.page) & !valid & !flying;
         }
@@ -158,13 +158,14 @@ impl Object {
         })
     }
 
-    /// Makes requests of runs, adjacent ones together, and sends them.
+    /// Makes requests of runs, adjacent ones of one file together, and sends them.
     pub(crate) fn send(self: &Arc<Self>, runs: Vec<Run>, issuer: Issuer) {
         let mut groups: Vec<Vec<Run>> = Vec::new();
         let mut group_bytes = 0;
         for run in runs {
             let adjacent = groups.last().and_then(|group| group.last());
-            let adjacent = adjacent.is_some_and(|last| last.offset + last.length == run.offset);
+            let adjacent = adjacent.is_some_and(|last| last.offset + last.length == run.offset)
+                && !self.begins_file_at(run.offset);
             let fits = group_bytes + run.length <= self.request_bytes_max;
             match groups.last_mut() {
                 Some(group) if adjacent && fits => {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use pagewell_cache::{CachedDevice, Error as CacheError, ReadMode, WriteMode};
+use pagewell_cache::{Bounds, CachedDevice, Error as CacheError, ReadMode, WriteMode};
 use pagewell_device::{Error as DeviceError, Issuer};
 use rustix::io::Errno;
 
@@ -27,15 +27,15 @@ pub(crate) struct Run {
     pub(crate) position: u64,
     /// Bytes, at least 1.
     pub(crate) length: usize,
-    /// Where the part of the file ends that they are in, if anything else may follow it.
-    pub(crate) bound: Option<u64>,
+    /// Where the part of the file lies that they are in, if anything else may be beside it.
+    pub(crate) bounds: Option<Bounds>,
 }
 
 impl Run {
     /// How to read it.
     fn mode(&self, mode: ReadMode) -> ReadMode {
         ReadMode {
-            bound: self.bound,
+            bounds: self.bounds,
             ..mode
         }
     }
@@ -67,7 +67,7 @@ impl Bytes {
         let mode = ReadMode {
             may_block,
             issuer: Issuer::Metadata,
-            bound: None,
+            bounds: None,
         };
         let read = self.device.read_at(position, target, mode);
         read.map_err(|error| self.error(error))
@@ -76,49 +76,69 @@ impl Bytes {
     /// Data of a file that lies in `runs`, one after the other. At least one byte and at most
     /// all of them: fewer before a byte that cannot be read.
     pub(crate) fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
-        let payload = self.try_payload(runs, may_block);
+        let payload = self.try_payload(runs, may_block, &mut false);
         payload.map_err(|error| self.error(error))
     }
 
-    /// [`Self::payload`], with the error of the cache.
-    pub(crate) fn try_payload(&self, runs: &[Run], may_block: bool) -> Result<Payload, CacheError> {
+    /// [`Self::payload`], with the error of the cache; `waited` becomes true if anything was not in
+    /// memory.
+    pub(crate) fn try_payload(
+        &self,
+        runs: &[Run],
+        may_block: bool,
+        waited: &mut bool,
+    ) -> Result<Payload, CacheError> {
         let mode = ReadMode {
             may_block,
             issuer: Issuer::Reader,
-            bound: None,
+            bounds: None,
         };
-        let failure = match self.lend_or_copy(runs, mode) {
+        let failure = match self.lend_or_copy(runs, mode, waited) {
             Ok(payload) => return Ok(payload),
             Err(failure) => failure,
         };
         if let Some(readable) = before(runs, &failure)
-            && let Ok(payload) = self.lend_or_copy(&readable, mode)
+            && let Ok(payload) = self.lend_or_copy(&readable, mode, waited)
         {
             return Ok(payload);
         }
         Err(failure)
     }
 
-    fn lend_or_copy(&self, runs: &[Run], mode: ReadMode) -> Result<Payload, CacheError> {
+    fn lend_or_copy(
+        &self,
+        runs: &[Run],
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<Payload, CacheError> {
         let length: usize = runs.iter().map(|run| run.length).sum();
         let in_crumbs = runs.len() > 1 && length / runs.len() < LENT_RUN_BYTES_MIN;
-        if !in_crumbs && let Some(pages) = self.lend(runs, mode)? {
+        if !in_crumbs && let Some(pages) = self.lend(runs, mode, waited)? {
             return Ok(Payload::Pages(pages));
         }
         let mut bytes = vec![0; length];
         let mut rest = &mut bytes[..];
         for run in runs {
             let (now, later) = rest.split_at_mut(run.length);
-            self.device.read_at(run.position, now, run.mode(mode))?;
+            let mode = run.mode(mode);
+            self.device.read_noting(run.position, now, mode, waited)?;
             rest = later;
         }
         Ok(Payload::Bytes(bytes))
     }
 
-    fn lend(&self, runs: &[Run], mode: ReadMode) -> Result<Option<Vec<PageSlice>>, CacheError> {
+    fn lend(
+        &self,
+        runs: &[Run],
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<Option<Vec<PageSlice>>, CacheError> {
         let mut slices = Vec::with_capacity(runs.len() + 2);
         for run in runs {
-            let lent = self.device.lend(run.position, run.length, run.mode(mode))?;
+            let (position, mode) = (run.position, run.mode(mode));
+            let lent = self
+                .device
+                .lend_noting(position, run.length, mode, waited)?;
             let Some(pages) = lent else {
                 return Ok(None);
             };
@@ -238,7 +258,7 @@ mod tests {
         Run {
             position,
             length,
-            bound: None,
+            bounds: None,
         }
     }
 
@@ -262,6 +282,26 @@ mod tests {
         assert!(matches!(&payload, Payload::Bytes(_)), "{payload:?}");
         let expected = (0..100).flat_map(|index| data[index * 1000..][..7].to_vec());
         assert_eq!(copied(&payload), expected.collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn each_read_learns_whether_it_waited() {
+        let bytes = Bytes::of_memory(numbers(8 * PAGE_BYTES));
+        let waits = |runs: &[Run]| {
+            let mut waited = false;
+            bytes.try_payload(runs, true, &mut waited).unwrap();
+            waited
+        };
+        let page = PAGE_BYTES as u64;
+        assert!(waits(&[run(100, 7)]));
+        assert!(!waits(&[run(100, 7)]));
+        assert!(waits(&[run(100, 7), run(5 * page, 100)]), "the second part");
+        assert!(!waits(&[run(5 * page, 100), run(100, 7)]));
+        // What is copied, too.
+        let crumbs =
+            |from: u64| -> Vec<Run> { (0..50).map(|index| run(from + index * 1000, 7)).collect() };
+        assert!(waits(&crumbs(7 * page)));
+        assert!(!waits(&crumbs(7 * page)));
     }
 
     #[test]

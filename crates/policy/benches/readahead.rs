@@ -70,7 +70,7 @@ fn measure(name: &str, policy: &mut dyn ReadAhead, pattern: Pattern, accesses: u
             kind,
             budget_bytes: u64::MAX,
             now: Duration::from_micros(number * 10),
-            bound: None,
+            bounds: None,
             latency: None,
         }));
         marker = plan.marker.or(marker);

@@ -7,7 +7,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{AccessKind, Adaptive, Counts, Plan, ReadAhead, Settings};
+use pagewell_policy::readahead::{AccessKind, Adaptive, Bounds, Counts, Plan, ReadAhead, Settings};
 use readahead_support::{Device, KIB, MIB, Model, PAGE, Random, Seen, access};
 
 /// Reads of a run, and bytes of one.
@@ -47,7 +47,7 @@ fn reads(settings: Settings, seed: u64) -> (u64, Seen, Counts) {
     let length = settings.length_bytes;
     let device = Device::far(Duration::from_millis(1), 1_000_000_000);
     let mut model = Model::new(Box::new(Adaptive::new(settings)), length, 1 << 30, device);
-    model.bound = Some(length);
+    model.bounds = Some(Bounds::up_to(length));
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut blocks: Vec<u64> = (0..length / READ).collect();
     let mut now = Duration::ZERO;

@@ -6,7 +6,9 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Counts, ReadAhead, Settings};
+use pagewell_policy::readahead::{
+    Access, AccessKind, Adaptive, Bounds, Counts, ReadAhead, Settings,
+};
 use readahead_support::{Device, KIB, MIB, Model, Random, Seen, access};
 
 const LENGTH: u64 = 1 << 56;
@@ -48,7 +50,10 @@ fn model(settings: Settings, capacity: u64, device: Device) -> Model {
 /// Reads the beginning of a file, and says when it was done.
 fn read_file(model: &mut Model, number: u64, size: u64, bytes: u64, begin: Duration) -> Duration {
     let mut now = begin;
-    model.bound = Some(number * REGION + size);
+    model.bounds = Some(Bounds {
+        start: number * REGION,
+        end: number * REGION + size,
+    });
     for at in (0..bytes).step_by(usize::try_from(READ).unwrap()) {
         now = model.read(number * REGION + at, READ.min(bytes - at), now) + THINK;
     }
@@ -236,7 +241,7 @@ fn a_file_that_was_read_gives_its_place_away() {
     for number in 0..200 {
         let begin = number * REGION;
         let told = |offset, kind| Access {
-            bound: Some(begin + MIB / 2),
+            bounds: Some(Bounds::up_to(begin + MIB / 2)),
             ..access(offset, READ, kind, number)
         };
         let plan = policy.access(&told(begin, AccessKind::Miss));
@@ -245,7 +250,7 @@ fn a_file_that_was_read_gives_its_place_away() {
         // There is nothing to read ahead of who takes a file in one read.
         let begin = (1000 + number) * REGION;
         let small = Access {
-            bound: Some(begin + READ),
+            bounds: Some(Bounds::up_to(begin + READ)),
             ..access(begin, READ, AccessKind::Miss, number)
         };
         assert_eq!(policy.access(&small).fetch, []);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Feedback, Hsfs, NoReadAhead, ReadAhead, Settings,
+    Access, AccessKind, Adaptive, Bounds, Feedback, Hsfs, NoReadAhead, ReadAhead, Settings,
 };
 
 /// Bytes of input for one event.
@@ -80,7 +80,10 @@ fn feed(policy: &mut dyn ReadAhead, length: u64, input: &[u8]) {
             kind,
             budget_bytes,
             now,
-            bound: (size % 3 == 0).then(|| offset.saturating_add(budget_bytes)),
+            bounds: (size % 3 == 0).then(|| Bounds {
+                start: offset.wrapping_mul(size) >> (size % 64),
+                end: offset.saturating_add(budget_bytes),
+            }),
             latency: (size % 5 > 1).then(|| Duration::from_micros(size % 60_000)),
         });
         last = offset.saturating_add(size);

@@ -7,7 +7,7 @@ mod readahead_support;
 use std::time::Duration;
 
 use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Feedback, Hsfs, NoReadAhead, Plan, ReadAhead, Settings,
+    Access, AccessKind, Adaptive, Bounds, Feedback, Hsfs, NoReadAhead, Plan, ReadAhead, Settings,
 };
 use proptest::prelude::*;
 use readahead_support::{Device, KIB, MIB, Model, PAGE, access, bytes_of};
@@ -87,7 +87,10 @@ fn check(policy: &mut dyn ReadAhead, length: u64, events: &[Event]) -> Result<()
             kind,
             budget_bytes,
             now,
-            bound: (offset % 3 == 0).then(|| end.saturating_add(budget_bytes % MIB)),
+            bounds: (offset % 3 == 0).then(|| Bounds {
+                start: offset.saturating_sub(budget_bytes % MIB),
+                end: end.saturating_add(budget_bytes % MIB),
+            }),
             latency: (offset % 5 > 1).then(|| Duration::from_micros(length_bytes % 60_000)),
         };
         let plan = policy.access(&told);

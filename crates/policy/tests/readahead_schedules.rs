@@ -101,7 +101,7 @@ impl Reader {
                 kind,
                 budget_bytes,
                 now,
-                bound: None,
+                bounds: None,
                 latency: None,
             });
             self.check(&plan, until, policy.settings(), budget_bytes, seed);
@@ -178,7 +178,7 @@ fn run(seed: u64) -> u64 {
                 kind: AccessKind::Miss,
                 budget_bytes,
                 now,
-                bound: None,
+                bounds: None,
                 latency: None,
             });
             assert_eq!(

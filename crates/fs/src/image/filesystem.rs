@@ -154,7 +154,7 @@ impl FileSystem for ImageFileSystem {
             let run = Run {
                 position: offset,
                 length,
-                bound: None,
+                bounds: None,
             };
             self.bytes.payload(&[run], call.may_block)?
         };

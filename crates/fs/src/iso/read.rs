@@ -11,6 +11,7 @@
 //! An image may be shorter than its directories say. Bytes past its end are an error and never
 //! zeros, but only they: a read that begins before the end gives what is there.
 
+use pagewell_cache::Bounds;
 use pagewell_counters::names::{ISO_READS_GATHERED, ISO_READS_IN_PLACE, ISO_READS_PAST_END};
 
 use super::node::{Node, Section};
@@ -65,6 +66,8 @@ pub(super) fn read(
 struct Piece {
     position: u64,
     length: u64,
+    /// Where the section, or the unit of it, begins.
+    start: u64,
 }
 
 impl Piece {
@@ -75,14 +78,25 @@ impl Piece {
             return Self {
                 position: section.position + offset,
                 length: rest,
+                start: section.position,
             };
         };
         let unit_bytes = u64::from(unit) * u64::from(volume.block_bytes);
         let gap_bytes = u64::from(gap) * u64::from(volume.block_bytes);
         let (index, inside) = (offset / unit_bytes, offset % unit_bytes);
+        let start = section.position + index * (unit_bytes + gap_bytes);
         Self {
-            position: section.position + index * (unit_bytes + gap_bytes) + inside,
+            position: start + inside,
             length: rest.min(unit_bytes - inside),
+            start,
+        }
+    }
+
+    /// Where it lies, in the image.
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            start: self.start,
+            end: self.position + self.length,
         }
     }
 }
@@ -104,12 +118,14 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
             match runs.last_mut() {
                 Some(last) if last.position + last.length as u64 == piece.position => {
                     last.length += length;
-                    last.bound = Some(piece.position + piece.length);
+                    let start = last.bounds.map_or(piece.start, |before| before.start);
+                    let end = piece.bounds().end;
+                    last.bounds = Some(Bounds { start, end });
                 }
                 _ if length > 0 => runs.push(Run {
                     position: piece.position,
                     length,
-                    bound: Some(piece.position + piece.length),
+                    bounds: Some(piece.bounds()),
                 }),
                 _ => {}
             }

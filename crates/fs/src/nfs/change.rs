@@ -4,8 +4,8 @@ use pagewell_sunrpc::nfs3::{Procedure, SetattrArguments, SetattrReply};
 
 use super::calls::whole;
 use super::convert;
-use super::data::alone;
 use super::node::Node;
+use super::place::alone;
 use super::regions::FILE_BYTES_MAX;
 use super::shared::Shared;
 use crate::{Call, Change, Error, FileId, Result, SetAttributes, Timestamp};

@@ -1,32 +1,23 @@
 //! Reading and writing files, through the cache.
 //!
-//! | who | holds the file's data | so that |
-//! |---|---|---|
-//! | reads, writes | shared | the region stays where it is |
-//! | throwing away, cutting off, moving to another region | alone | no write gets lost in between |
-//!
 //! What is thrown away was committed before: pages with bytes that are not safe at the server never
-//! leave the cache. A region is given back only when nothing of it is on its way, as a write that
-//! is would go to the file that has it next. On whose behalf data is written, and who is told of
-//! errors, is in `writers.rs`.
+//! leave the cache. Who may do what at the same time stands in `place.rs`; on whose behalf data is
+//! written, and who is told of errors, in `writers.rs`.
 
-use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::Arc;
 
-use pagewell_cache::{Error as CacheError, WriteMode};
+use pagewell_cache::{Bounds, Error as CacheError, WriteMode};
 use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
 use rustix::io::Errno;
 
 use super::node::Node;
-use super::regions::{FILE_BYTES_MAX, Region};
+use super::place::alone;
 use super::shared::Shared;
 use crate::bytes::Run;
 use crate::{
     Access, Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Stability, Written,
 };
-
-/// Regions of others that are tried before a file is refused one.
-const REUSE_ATTEMPTS: usize = 64;
 
 impl Shared {
     /// [`crate::FileSystem::read`].
@@ -48,21 +39,21 @@ impl Shared {
         let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
         let mut payload = Payload::Bytes(Vec::new());
         if length > 0 {
-            let (_shared, region) = self.hold(call, &node, size)?;
+            let (_reading, region) = self.hold_to_read(call, &node, size)?;
             self.read_for(call, &node);
             let run = Run {
                 position: region.start() + offset,
                 length,
-                bound: Some(region.start() + size),
+                bounds: Some(Bounds {
+                    start: region.start(),
+                    end: region.start() + size,
+                }),
             };
-            let waited = self.remote.reads_waited_for();
-            let read = self.bytes.try_payload(&[run], call.may_block);
+            let mut waited = false;
+            let read = self.bytes.try_payload(&[run], call.may_block, &mut waited);
             payload = read.map_err(|error| self.error(&error))?;
-            if self.remote.reads_waited_for() == waited {
-                names::CLIENT_READ_HITS.add(1);
-            } else {
-                names::CLIENT_READ_MISSES.add(1);
-            }
+            names::CLIENT_READ_HITS.add(u64::from(!waited));
+            names::CLIENT_READ_MISSES.add(u64::from(waited));
         }
         // Somebody may have made it shorter, which the answers to the reads have told, or shown.
         if node.lock().unexpected_ends != ends {
@@ -257,86 +248,6 @@ impl Shared {
         }
     }
 
-    /// Forgets the data of a file that is no more, or of which nothing is to be written.
-    pub(super) fn bury(&self, node: &Arc<Node>) {
-        let Ok(_alone) = node.data.try_write() else {
-            return;
-        };
-        let (region, writes) = node.lock().region_and_writes();
-        let Some(region) = region else {
-            return;
-        };
-        let (start, length) = (region.start(), region.length());
-        self.device.discard(start, length);
-        node.lock().length.committed(writes);
-        if !self.device.has_dirty(start, length) && !self.device.has_unflushed(start, length) {
-            self.files.give_back(node);
-        }
-    }
-
-    /// Holds a file's data shared, with a region for `length` bytes.
-    pub(super) fn hold<'a>(
-        &self,
-        call: &Call<'_>,
-        node: &'a Arc<Node>,
-        length: u64,
-    ) -> Result<(RwLockReadGuard<'a, ()>, Region)> {
-        if length > FILE_BYTES_MAX {
-            return Err(Error::FileTooLarge);
-        }
-        loop {
-            let guard = match node.data.try_read() {
-                Ok(guard) => guard,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    Self::may_wait(call)?;
-                    node.data.read().unwrap_or_else(PoisonError::into_inner)
-                }
-            };
-            match self.files.region(node, length) {
-                Some(region) if length <= region.room() => {
-                    self.files.touch(region);
-                    return Ok((guard, region));
-                }
-                taken => {
-                    drop(guard);
-                    Self::may_wait(call)?;
-                    match taken {
-                        Some(_) => self.outgrow(node, length)?,
-                        None => self.make_room()?,
-                    }
-                }
-            }
-        }
-    }
-
-    /// Takes a region away that is too small; the next one is larger than it must be.
-    fn outgrow(&self, node: &Arc<Node>, length: u64) -> Result<()> {
-        let _alone = alone(node);
-        self.throw_away(node)?;
-        self.files.give_back(node);
-        let generous = (length + length / 2).min(FILE_BYTES_MAX);
-        self.files.region(node, generous);
-        Ok(())
-    }
-
-    /// Takes the region of a file that was not used for long.
-    fn make_room(&self) -> Result<()> {
-        for _ in 0..REUSE_ATTEMPTS {
-            let Some(victim) = self.files.offer() else {
-                break;
-            };
-            let Ok(_alone) = victim.data.try_write() else {
-                continue;
-            };
-            if self.throw_away(&victim).is_ok() {
-                self.files.give_back(&victim);
-                return Ok(());
-            }
-        }
-        Err(Error::TryLater)
-    }
-
     /// What a caller is told of an error of the cache.
     pub(super) fn error(&self, error: &CacheError) -> Error {
         match error {
@@ -356,9 +267,4 @@ impl Shared {
             other => Error::Io(other.to_string()),
         }
     }
-}
-
-/// Holds a file's data alone.
-pub(super) fn alone(node: &Node) -> RwLockWriteGuard<'_, ()> {
-    node.data.write().unwrap_or_else(PoisonError::into_inner)
 }

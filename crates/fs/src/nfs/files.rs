@@ -75,18 +75,24 @@ impl Files {
     }
 
     /// Gives a file a region for `length` bytes, or says how large its present one is. The caller
-    /// holds the file's data shared or alone.
+    /// holds the file's data, shared or alone.
     pub(super) fn region(&self, node: &Arc<Node>, length: u64) -> Option<Region> {
         if let Some(region) = node.lock().region {
             return Some(region);
         }
+        self.take_region(node, length);
+        node.lock().region
+    }
+
+    /// Gives a file that has none a region for `length` bytes, if there is one.
+    pub(super) fn take_region(&self, node: &Arc<Node>, length: u64) -> bool {
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
         let mut state = node.lock();
         if state.region.is_none() {
             state.region = regions.take(length, node.clone());
             state.data_changes = state.changes;
         }
-        state.region
+        state.region.is_some()
     }
 
     /// Notes that a region is used.
@@ -97,12 +103,10 @@ impl Files {
         }
     }
 
-    /// Takes a file's region away. The caller holds its data alone, and has thrown it away.
-    pub(super) fn give_back(&self, node: &Node) {
+    /// A region that was taken from its file, and of which nothing is in memory, is free.
+    pub(super) fn give_back(&self, region: Region) {
         let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(region) = node.lock().region.take() {
-            regions.give_back(region);
-        }
+        regions.give_back(region);
     }
 
     /// A file whose region can be had by another.
@@ -112,10 +116,11 @@ impl Files {
         Some(node.clone())
     }
 
-    /// Whose byte of the address space this is, and the offset in the file.
-    pub(super) fn at(&self, address: u64) -> Option<(Arc<Node>, u64)> {
+    /// Whose bytes of the address space these are, and the offset in the file. `None`: they are not
+    /// all of one file.
+    pub(super) fn at(&self, address: u64, length: usize) -> Option<(Arc<Node>, u64)> {
         let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
-        let (node, region) = regions.owner(address)?;
+        let (node, region) = regions.owner(address, length as u64)?;
         Some((node.clone(), address - region.start()))
     }
 
@@ -209,11 +214,11 @@ mod tests {
         assert_eq!(files.region(&one, 1 << 50), Some(region));
         files.region(&other, 5).unwrap();
         assert!(files.region(&files.node(&id(3)), 5).is_none());
-        assert_eq!(files.at(region.start() + 7).unwrap().1, 7);
+        assert_eq!(files.at(region.start() + 7, 1).unwrap().1, 7);
         one.lock().opens = 1;
         let offered = files.offer().unwrap();
         assert_eq!(offered.number, other.number);
-        files.give_back(&offered);
+        files.give_back(offered.take_region().unwrap());
         assert!(files.region(&files.node(&id(3)), 5).is_some());
         assert_eq!(files.regions_taken(), 2);
     }

@@ -21,7 +21,7 @@
 //! told after it was written. A name that another client makes or removes is seen when the
 //! directory's attributes are asked for again, within a minute at most.
 //!
-//! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`,
+//! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`, `place.rs`,
 //! `length.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
 
 mod age;
@@ -44,6 +44,7 @@ mod node;
 mod opening;
 mod options;
 mod pages;
+mod place;
 mod regions;
 mod remote;
 mod repeat;

@@ -136,7 +136,6 @@ impl NfsFileSystem {
             synchronous: options.synchronous,
             nobody: EncodedCredential::of_process(),
             losses: AtomicU64::new(0),
-            reads_waited_for: AtomicU64::new(0),
         });
         let mut open = open_options(device, options.read_ahead, remote.read_bytes);
         open.latency = Some(volume.latency);

@@ -9,7 +9,7 @@
 //! is thrown away, whatever it says.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
@@ -126,6 +126,10 @@ pub(super) struct State {
     /// READs that met an end where none was known, and told no attributes.
     pub(super) unexpected_ends: u64,
     pub(super) region: Option<Region>,
+    /// Reads that need the region to stay the file's.
+    pub(super) readers: u32,
+    /// It is being moved to another region: who wants to read waits.
+    pub(super) is_moving: bool,
     pub(super) uncommitted: Option<Uncommitted>,
     pub(super) failures: Failures,
     /// On whose behalf data is read.
@@ -150,10 +154,11 @@ pub(super) struct Node {
     pub(super) id: FileId,
     /// Tells nodes apart, also those of one handle at different times.
     pub(super) number: u64,
-    /// Held shared while data is read and written, alone while it is thrown away, moved to another
-    /// region or cut off.
+    /// See [`super::place`].
     pub(super) data: RwLock<()>,
     state: Mutex<State>,
+    /// The last reader has left the region, or the region was moved.
+    pub(super) is_unread: Condvar,
 }
 
 impl Node {
@@ -176,6 +181,8 @@ impl Node {
                 length: Length::default(),
                 unexpected_ends: 0,
                 region: None,
+                readers: 0,
+                is_moving: false,
                 uncommitted: None,
                 failures: Failures::default(),
                 reader: None,
@@ -188,6 +195,7 @@ impl Node {
                 listing: None,
                 cookie_verifier: [0; 8],
             }),
+            is_unread: Condvar::new(),
         }
     }
 

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::data::alone;
 use super::node::Node;
+use super::place::alone;
 use super::shared::Shared;
 use crate::{Call, FileId, Opened, Result};
 

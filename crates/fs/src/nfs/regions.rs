@@ -7,6 +7,8 @@
 //!
 //! **Rule.** The space has 65,536 slots of 1 TiB. A region is a run of slots, one for nearly every
 //! file; the last MiB of a region belongs to no file, so that nothing adjacent ever belongs to two.
+//! Bytes have an owner only when all of them lie in one region and before that MiB: what begins in
+//! one region and ends in another, or lies between, is an error of who asks, and no bytes of anybody.
 //! When no slot is free, a clock hand goes round: regions that were used since it came by last are
 //! passed over once, the others are offered for reuse. A run of several slots is sought from the
 //! beginning, and found where they are free; only then neighbours are offered, too.
@@ -150,8 +152,8 @@ impl<T> Regions<T> {
         }
     }
 
-    /// Whose byte of the address space this is, and the region.
-    pub(super) fn owner(&self, address: u64) -> Option<(&T, Region)> {
+    /// Whose bytes of the address space these are, all of them, and the region.
+    pub(super) fn owner(&self, address: u64, length: u64) -> Option<(&T, Region)> {
         let mut slot = u32::try_from(address >> SLOT_BITS).ok()?;
         if let Slot::Behind(first) = self.slots.get(slot as usize)? {
             slot = *first;
@@ -163,7 +165,8 @@ impl<T> Regions<T> {
             first: slot,
             slots: used.slots,
         };
-        Some((&used.owner, region))
+        let end = address.checked_add(length)?;
+        (end <= region.start() + region.room()).then_some((&used.owner, region))
     }
 
     /// The next region to be reused: one that was not used since the hand passed, and that
@@ -178,7 +181,7 @@ impl<T> Regions<T> {
                 && !std::mem::take(&mut used.was_used)
                 && may_go(&used.owner)
             {
-                return self.owner(u64::from(at) << SLOT_BITS);
+                return self.owner(u64::from(at) << SLOT_BITS, 1);
             }
         }
         None
@@ -214,14 +217,27 @@ mod tests {
             (TEBIBYTE, TEBIBYTE - GUARD_BYTES)
         );
         assert_eq!((over.start(), over.length()), (2 * TEBIBYTE, 2 * TEBIBYTE));
-        assert_eq!(regions.owner(4 * TEBIBYTE - 1), Some((&'c', over)));
-        assert_eq!(regions.owner(4 * TEBIBYTE), None);
-        assert_eq!(regions.owner(u64::MAX), None);
+        let last = 4 * TEBIBYTE - GUARD_BYTES - 1;
+        assert_eq!(regions.owner(last, 1), Some((&'c', over)));
+        assert_eq!(regions.owner(2 * TEBIBYTE, over.room()), Some((&'c', over)));
+        assert_eq!(regions.owner(3 * TEBIBYTE - 5, 10), Some((&'c', over)));
+        assert_eq!(regions.owner(last, 2), None, "what follows is nobody's");
+        assert_eq!(regions.owner(4 * TEBIBYTE - 1, 1), None);
+        assert_eq!(regions.owner(4 * TEBIBYTE, 1), None);
+        assert_eq!(regions.owner(TEBIBYTE - 4096, 4096), None, "below a file");
+        assert_eq!(
+            regions.owner(TEBIBYTE - 4096, 8192),
+            None,
+            "from one to another"
+        );
+        assert_eq!(regions.owner(TEBIBYTE, TEBIBYTE + 1), None);
+        assert_eq!(regions.owner(u64::MAX, 1), None);
+        assert_eq!(regions.owner(5, u64::MAX), None);
         assert!(regions.take(FILE_BYTES_MAX, 'd').is_some());
         assert!(regions.take(SPACE_BYTES, 'e').is_none());
         assert_eq!(regions.give_back(over), Some('c'));
         assert_eq!(regions.give_back(over), None);
-        assert_eq!(regions.owner(3 * TEBIBYTE), None);
+        assert_eq!(regions.owner(3 * TEBIBYTE, 1), None);
         assert_eq!(regions.take(1, 'f').unwrap().start(), 2 * TEBIBYTE);
         assert_eq!(regions.owners().collect::<String>(), "abfd");
     }
@@ -270,9 +286,12 @@ mod tests {
                     prop_assert!(used > 0);
                 }
                 for (owner, region) in &model {
-                    for address in [region.start(), region.start() + region.length() - 1] {
-                        prop_assert_eq!(regions.owner(address), Some((owner, *region)));
+                    let (start, room) = (region.start(), region.room());
+                    for (address, length) in [(start, 1), (start + room - 1, 1), (start, room)] {
+                        prop_assert_eq!(regions.owner(address, length), Some((owner, *region)));
                     }
+                    prop_assert_eq!(regions.owner(start + room - 1, 2), None);
+                    prop_assert_eq!(regions.owner(start.wrapping_sub(1), 2), None);
                 }
                 prop_assert_eq!(regions.owners().count(), model.len());
             }

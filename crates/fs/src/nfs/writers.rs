@@ -25,8 +25,8 @@ use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
 use pagewell_counters::names::CLIENT_WRITER_CHANGES;
 
-use super::data::alone;
 use super::node::{Node, User};
+use super::place::alone;
 use super::regions::Region;
 use super::shared::Shared;
 use crate::{Call, Credentials, Error, Result};
@@ -152,6 +152,19 @@ impl Shared {
                 }
                 result = result.and(told);
             }
+        }
+        result
+    }
+
+    /// An error of a write that nobody was told of, of any file, when nothing of them is read any
+    /// more. Waits for nobody.
+    pub(super) fn untold_failure(&self) -> Result<()> {
+        let mut result = Ok(());
+        for node in self.files.failed() {
+            let untold = std::mem::take(&mut node.lock().failures.untold);
+            let first = untold.into_iter().next();
+            result = result.and(first.map_or(Ok(()), |(_, error)| Err(error)));
+            self.files.was_told(&node);
         }
         result
     }

@@ -27,7 +27,10 @@
 //!   may be chance (`order.rs`). Without one no stream begins: more live streams than places would
 //!   only throw each other out.
 //! - Backward streams are forward streams in a mirrored file: offset `x` is `mirror - x`, where the
-//!   mirror is the length rounded up to a page, so that pages stay pages.
+//!   mirror is the length rounded up to a page, so that pages stay pages. Their bound is where the
+//!   file begins.
+//! - Where files lie apart, nothing outside of the reader's file is planned, whatever a stream
+//!   wants: each plan is cut at both ends of the file.
 //!
 //! # Cost
 //!
@@ -39,18 +42,17 @@
 //! like one reader. The first read of what is half in memory cannot see that the bytes before it
 //! are there (Linux looks at the cache).
 
-use std::ops::Range;
 use std::time::Duration;
 
+mod mirror;
+
+use self::mirror::backward_plan;
 use super::far::Learnt;
 use super::recent::{Found, Recent, RecentReads};
-use super::settings::{Settings, down, up};
+use super::settings::{Settings, up};
 use super::stream::{Relation, Step, Stream, Touch};
 use super::stride::{Stride, Vote, is_dense};
 use super::{Access, AccessKind, Counts, Feedback, Plan, ReadAhead};
-
-/// A backward batch is asked for in so many pieces, the last one first.
-const BACKWARD_PIECES: u64 = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum Place {
@@ -60,9 +62,9 @@ enum Place {
 }
 
 impl Place {
-    /// The reader has come to the end of its file.
+    /// The reader has come to the end of its file, or to its beginning.
     fn is_done(&self) -> bool {
-        matches!(self, Self::Forward(stream) if stream.is_done())
+        matches!(self, Self::Forward(stream) | Self::Backward(stream) if stream.is_done())
     }
 
     fn last_used(&self) -> Duration {
@@ -120,8 +122,7 @@ impl Adaptive {
         Touch {
             offset: mirror - touch.end,
             end: mirror - touch.offset,
-            // A bound is where a file ends, not where it begins.
-            bound: None,
+            bounds: touch.bounds.map(|bounds| bounds.mirrored(mirror)),
             ..*touch
         }
     }
@@ -357,7 +358,7 @@ impl Adaptive {
 
 /// Whether the file ends with this read.
 fn is_whole(touch: &Touch) -> bool {
-    touch.bound.is_some_and(|bound| bound <= touch.end)
+    touch.bound().is_some_and(|bound| bound <= touch.end)
 }
 
 fn forward_plan(step: Step) -> Plan {
@@ -365,35 +366,6 @@ fn forward_plan(step: Step) -> Plan {
         fetch: step.fetch.into_iter().collect(),
         marker: step.marker,
         release: step.release,
-    }
-}
-
-/// Turns a step of the mirrored space around.
-fn backward_plan(step: Step, settings: &Settings, mirror: u64) -> Plan {
-    let turn =
-        |range: Range<u64>| mirror.saturating_sub(range.end)..mirror.saturating_sub(range.start);
-    let within = |range: Range<u64>| {
-        let end = range.end.min(settings.length_bytes);
-        (range.start < end).then_some(range.start..end)
-    };
-    let mut fetch = Vec::new();
-    if let Some(range) = step.fetch {
-        let piece = (range.end - range.start) / BACKWARD_PIECES;
-        let piece = up(piece.max(1), settings.page_bytes);
-        let mut start = range.start;
-        while start < range.end {
-            let end = range.end.min(down(start + piece, settings.page_bytes));
-            fetch.extend(within(turn(start..end)));
-            start = end;
-        }
-    }
-    Plan {
-        fetch,
-        // The page that begins at the marker in the mirror ends there in the file.
-        marker: step
-            .marker
-            .and_then(|marker| mirror.checked_sub(marker)?.checked_sub(1)),
-        release: step.release.map(turn).and_then(within),
     }
 }
 
@@ -412,6 +384,7 @@ impl ReadAhead for Adaptive {
             self.counts.random += 1;
             return Plan::default();
         }
+        let file = self.settings.file(access.offset, access.bounds);
         let touch = Touch {
             offset: access.offset,
             end,
@@ -419,11 +392,11 @@ impl ReadAhead for Adaptive {
             budget_bytes: access.budget_bytes,
             now: access.now,
             previous: std::mem::replace(&mut self.told, access.now),
-            bound: access.bound,
+            bounds: access.bounds.or(file),
             latency: access.latency,
             learnt: access.latency.map_or(0, |latency| self.learnt.at(latency)),
         };
-        let plan = match self.find(&touch) {
+        let mut plan = match self.find(&touch) {
             Some((index, relation)) => match self.places.get(index) {
                 Some(Place::Strided(_)) => self.strided_or_adjacent(index, relation, &touch),
                 _ => {
@@ -434,6 +407,10 @@ impl ReadAhead for Adaptive {
             },
             None => self.begin(&touch),
         };
+        if let Some(file) = file {
+            let end = up(file.end, self.settings.unit_bytes);
+            self.counts.outside += u64::from(plan.cut(&(file.start..end)));
+        }
         if !plan.fetch.is_empty() {
             self.counts.plans += 1;
             let bytes: u64 = plan.fetch.iter().map(|range| range.end - range.start).sum();

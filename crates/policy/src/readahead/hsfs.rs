@@ -175,7 +175,7 @@ mod tests {
             kind,
             budget_bytes,
             now,
-            bound: None,
+            bounds: None,
             latency: None,
         })
     }
@@ -265,7 +265,7 @@ mod tests {
             kind: AccessKind::Hit,
             budget_bytes,
             now: Duration::ZERO,
-            bound: None,
+            bounds: None,
             latency: None,
         };
         assert!(hsfs.clone().access(&access(4095)).fetch.is_empty());

@@ -32,6 +32,14 @@ pub enum AccessKind {
     Hit,
 }
 
+impl AccessKind {
+    /// Whether anything was not in memory.
+    #[must_use]
+    pub fn is_missing(self) -> bool {
+        matches!(self, Self::Miss | Self::Late)
+    }
+}
+
 /// One read, or the part of it in one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
@@ -46,12 +54,38 @@ pub struct Access {
     /// The time, since any fixed moment; never goes back. Parts of one read carry the same time:
     /// they are one access, and two accesses are what proves a stream.
     pub now: Duration,
-    /// Where what the reader is in ends, when that is known: the end of a file on a device of many
-    /// files. Nothing past it is asked for until a reader has crossed it.
-    pub bound: Option<u64>,
+    /// Where what the reader is in lies, when that is known: a file on a device of many files.
+    /// Nothing outside is asked for until a reader has gone there, and nothing at all where
+    /// files lie apart ([`Settings::file_alignment_bytes`]).
+    pub bounds: Option<Bounds>,
     /// The least time that the device took to answer a read lately, where many can be on their way
     /// at a time. `None`: not known, or more requests at a time would gain nothing.
     pub latency: Option<Duration>,
+}
+
+/// Where a file lies on a device of many files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+}
+
+impl Bounds {
+    /// Of what ends there, and begins nobody knows where.
+    #[must_use]
+    pub const fn up_to(end: u64) -> Self {
+        Self { start: 0, end }
+    }
+
+    /// The same in a space of `length` bytes that is seen from its end.
+    fn mirrored(self, length: u64) -> Self {
+        Self {
+            start: length.saturating_sub(self.end),
+            end: length.saturating_sub(self.start),
+        }
+    }
 }
 
 /// What became of bytes that a plan asked for.
@@ -88,6 +122,24 @@ pub struct Plan {
     pub marker: Option<u64>,
     /// Bytes that the stream has passed and will not want again (free-behind).
     pub release: Option<Range<u64>>,
+}
+
+impl Plan {
+    /// Leaves out what is not in `within`; whether there was such.
+    fn cut(&mut self, within: &Range<u64>) -> bool {
+        let outside = |range: &Range<u64>| range.start < within.start || range.end > within.end;
+        let cut = |range: &Range<u64>| {
+            let inside = range.start.max(within.start)..range.end.min(within.end);
+            (inside.start < inside.end).then_some(inside)
+        };
+        let was_outside = self.fetch.iter().any(outside);
+        if was_outside {
+            self.fetch = self.fetch.iter().filter_map(cut).collect();
+        }
+        self.release = self.release.as_ref().and_then(cut);
+        self.marker = self.marker.filter(|marker| within.contains(marker));
+        was_outside
+    }
 }
 
 /// A read-ahead policy for one run of bytes (a file or a device).
@@ -145,8 +197,10 @@ pub struct Counts {
     pub unpaid: u64,
     /// Distances shrunk because of waste.
     pub shrunk: u64,
-    /// Plans cut at the bound of what the reader is in.
+    /// Plans cut at a bound of what the reader is in.
     pub bounded: u64,
+    /// Plans that lay outside of it, where files lie apart, and were cut or dropped.
+    pub outside: u64,
     /// Streams that were let past all bounds, because their readers went from one file into the
     /// next.
     pub unbound: u64,

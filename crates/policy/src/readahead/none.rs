@@ -51,7 +51,7 @@ mod tests {
                 kind: AccessKind::Miss,
                 budget_bytes: u64::MAX,
                 now: Duration::from_millis(step),
-                bound: None,
+                bounds: None,
                 latency: None,
             };
             assert_eq!(none.access(&access), Plan::default());

@@ -82,7 +82,7 @@ impl RecentReads {
                 start: touch.offset,
                 end: touch.end,
                 seen: touch.now,
-                bound: touch.bound,
+                bound: touch.bound(),
                 descents: 0,
             };
         }
@@ -107,7 +107,7 @@ impl RecentReads {
             return Some(Found::Same);
         }
         recent.end = touch.end;
-        recent.bound = touch.bound.or(recent.bound);
+        recent.bound = touch.bound().or(recent.bound);
         Some(self.descend(place, settings).unwrap_or(Found::Same))
     }
 

@@ -24,6 +24,8 @@
 
 use std::time::Duration;
 
+use super::Bounds;
+
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
@@ -102,8 +104,9 @@ pub struct Settings {
     /// Windows go on by blocks of so many bytes, and the distance counts from the end of the block
     /// that the reader is in. Without it, by half distances.
     pub block_bytes: Option<u64>,
-    /// Files begin at multiples of so many bytes; without it, only the first byte is known to be a
-    /// beginning.
+    /// Files begin at multiples of so many bytes and lie apart: what is between them is no bytes of
+    /// anybody, and is never asked for. Without it, files may follow each other, and only the
+    /// first byte is known to be a beginning.
     pub file_alignment_bytes: Option<u64>,
     /// Streams of this file.
     pub streams_max: usize,
@@ -173,6 +176,17 @@ impl Settings {
     pub(super) fn begins(&self, offset: u64) -> bool {
         let at = |alignment| offset.is_multiple_of(alignment);
         offset == 0 || self.file_alignment_bytes.is_some_and(at)
+    }
+
+    /// Where what the reader of `offset` may be given lies, where files lie apart: its file if
+    /// that is known, else all up to where the next one may begin.
+    pub(super) fn file(&self, offset: u64, known: Option<Bounds>) -> Option<Bounds> {
+        let alignment = self.file_alignment_bytes?;
+        let start = offset - offset % alignment;
+        Some(known.unwrap_or(Bounds {
+            start,
+            end: start.saturating_add(alignment),
+        }))
     }
 
     /// The distance of a stream that has done its doubling.

@@ -39,7 +39,7 @@
 //!   into what follows takes files as they lie (cpio, a copy of a disc): from then on the stream
 //!   has no bound, and its distance begins small again. Straight on means that no other access was
 //!   told in between; where several readers take turns that cannot be seen, and the second crossing
-//!   counts.
+//!   counts. Where files lie apart, there are bounds for ever.
 //! - Until a stream is proven, touches that need not be its reader's change nothing (`order.rs`).
 //! - A budget too small for half a batch puts the step off to the middle of what is left, unless
 //!   little is left.
@@ -66,7 +66,7 @@ use self::gain::Gain;
 use self::order::Order;
 use super::far::{Pace, supposed};
 use super::settings::{HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
-use super::{AccessKind, Counts};
+use super::{AccessKind, Bounds, Counts};
 
 /// A part of a file and how it was found, in the space of the stream.
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +78,8 @@ pub(super) struct Touch {
     pub(super) now: Duration,
     /// When the access before this one was told, whosever it was.
     pub(super) previous: Duration,
-    /// End of the file, if it is known.
-    pub(super) bound: Option<u64>,
+    /// Of the file, if they are known.
+    pub(super) bounds: Option<Bounds>,
     /// Of the device.
     pub(super) latency: Option<Duration>,
     /// The distance that streams of this device have needed.
@@ -87,6 +87,11 @@ pub(super) struct Touch {
 }
 
 impl Touch {
+    /// Where the file ends in the direction of the stream.
+    pub(super) fn bound(&self) -> Option<u64> {
+        self.bounds.map(|bounds| bounds.end)
+    }
+
     /// The distance that a stream of this device may need.
     pub(super) fn far(&self) -> u64 {
         self.latency.map_or(0, supposed).max(self.learnt)
@@ -321,6 +326,11 @@ impl Stream {
         if self.crossings >= CROSSINGS_MAX {
             return;
         }
+        if settings.file_alignment_bytes.is_some() {
+            // No file lies behind the end of another: it has grown.
+            self.bound = touch.bound().or(self.bound);
+            return;
+        }
         if self.bound.is_some_and(|bound| touch.end > bound) {
             self.crossings += if straight { CROSSINGS_MAX } else { 1 };
             self.bound = None;
@@ -332,7 +342,7 @@ impl Stream {
                 return;
             }
         }
-        self.bound = touch.bound.or(self.bound);
+        self.bound = touch.bound().or(self.bound);
     }
 
     /// Where the window has to end.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Access, AccessKind, Counts, Feedback, Plan, ReadAhead};
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
 
 pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
@@ -24,7 +24,7 @@ pub fn access(offset: u64, length: u64, kind: AccessKind, milliseconds: u64) -> 
         kind,
         budget_bytes: u64::MAX,
         now: Duration::from_millis(milliseconds),
-        bound: None,
+        bounds: None,
         latency: None,
     }
 }
@@ -82,7 +82,7 @@ pub struct Model {
     pub policy: Box<dyn ReadAhead>,
     pub seen: Seen,
     /// What the next reads say about the end of their file.
-    pub bound: Option<u64>,
+    pub bounds: Option<Bounds>,
     length: u64,
     capacity_units: usize,
     unread_bytes_max: u64,
@@ -103,7 +103,7 @@ impl Model {
         Self {
             policy,
             seen: Seen::default(),
-            bound: None,
+            bounds: None,
             length,
             capacity_units: usize::try_from(capacity / UNIT).unwrap(),
             unread_bytes_max: capacity / 2,
@@ -188,7 +188,7 @@ impl Model {
                 kind,
                 budget_bytes,
                 now,
-                bound: self.bound,
+                bounds: self.bounds,
                 latency: self.latency(now),
             };
             let plan = self.policy.access(&told);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use pagewell_cache::ReadMode;
+use pagewell_cache::{Bounds, ReadMode};
 use pagewell_device::Issuer;
 
 use super::rig::Rig;
@@ -21,8 +21,8 @@ pub(super) struct Read {
     pub(super) offset: u64,
     pub(super) length: usize,
     pub(super) issuer: Issuer,
-    /// Where the file ends, when there are many on the device.
-    pub(super) bound: Option<u64>,
+    /// Where the file lies, when there are many on the device.
+    pub(super) bounds: Option<Bounds>,
 }
 
 /// What a job did.
@@ -65,7 +65,7 @@ impl Job {
             offset,
             length,
             issuer,
-            bound: None,
+            bounds: None,
         });
         Self {
             name: name.to_owned(),
@@ -126,7 +126,7 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
         let mode = ReadMode {
             may_block: true,
             issuer: read.issuer,
-            bound: read.bound,
+            bounds: read.bounds,
         };
         rig.device.read_at(read.offset, &mut buffer, mode)?;
         let end = Instant::now();

@@ -132,7 +132,7 @@ pub(super) fn run(job: Job, length_bytes: u64, cache_bytes: u64) -> Snapshot {
         let mode = ReadMode {
             may_block: false,
             issuer: read.issuer,
-            bound: read.bound,
+            bounds: read.bounds,
         };
         let wanted = read.offset..read.offset + read.length as u64;
         loop {

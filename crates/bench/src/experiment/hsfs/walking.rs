@@ -6,6 +6,7 @@
 //! find and takes the files as they lie. Both read the sector of each directory when they come to
 //! it. The cache is told where the file ends that is read, as the readers of images tell it.
 
+use pagewell_cache::Bounds;
 use pagewell_device::Issuer;
 
 use super::job::{Job, Read, next_random};
@@ -85,7 +86,7 @@ impl Layout {
                 offset: directory.sector,
                 length: usize::try_from(SECTOR_BYTES).unwrap_or(0),
                 issuer: Issuer::Metadata,
-                bound: None,
+                bounds: None,
             });
             let mut files = directory.files.clone();
             if by_name {
@@ -97,7 +98,10 @@ impl Layout {
                     offset: file.offset + start,
                     length: usize::try_from(BLOCK_BYTES.min(file.length - start)).unwrap_or(0),
                     issuer: Issuer::Reader,
-                    bound: Some(file.offset + file.length),
+                    bounds: Some(Bounds {
+                        start: file.offset,
+                        end: file.offset + file.length,
+                    }),
                 }));
             }
         }
@@ -194,7 +198,7 @@ mod tests {
         let mut job = layout.job(name, name == "tar");
         if !is_told {
             job.reads = Box::new(job.reads.map(|read| Read {
-                bound: None,
+                bounds: None,
                 ..read
             }));
         }

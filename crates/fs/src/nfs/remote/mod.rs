@@ -5,6 +5,9 @@
 //!   flush ──────────────────────────────> every file with unstable writes ─────────> COMMIT
 //! ```
 //!
+//! **Where.** A request that is not of one file is an error and never zeros: read-ahead, merging
+//! and this device each see to it that there is none.
+//!
 //! **Reading.** Bytes behind the end of the file as the server knows it are zeros and cost nothing:
 //! a file that is laid out by appending is never read. Data goes straight to the pages.
 //!
@@ -29,9 +32,7 @@ mod write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_device::{
-    Device, Error as DeviceError, Geometry, Issuer, Operation, Request, Segment,
-};
+use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
 use pagewell_sunrpc::client::{CallError, EncodedCredential, LentSlice};
 
 use super::calls::Calls;
@@ -64,8 +65,6 @@ pub(super) struct Remote {
     pub(super) nobody: EncodedCredential,
     /// Writes that the server refused for good.
     pub(super) losses: AtomicU64,
-    /// Requests that somebody waits for.
-    pub(super) reads_waited_for: AtomicU64,
 }
 
 impl Device for RemoteDevice {
@@ -94,12 +93,7 @@ impl Device for RemoteDevice {
             return;
         }
         match request.operation() {
-            Operation::Read => {
-                if request.issuer() == Issuer::Reader {
-                    self.remote.reads_waited_for.fetch_add(1, Ordering::Relaxed);
-                }
-                self.remote.read(request);
-            }
+            Operation::Read => self.remote.read(request),
             Operation::Write => self.remote.write(request),
             Operation::Flush => self.remote.flush(request),
         }
@@ -111,11 +105,6 @@ impl Device for RemoteDevice {
 }
 
 impl Remote {
-    /// Changes when somebody has to wait for the server: who reads alone learns whether he did.
-    pub(super) fn reads_waited_for(&self) -> u64 {
-        self.reads_waited_for.load(Ordering::Relaxed)
-    }
-
     /// An error of a write that will not go away: kept with the file.
     fn write_failed(&self, node: &Arc<Node>, error: Error) {
         let mut state = node.lock();
@@ -194,14 +183,4 @@ fn pieces(length: usize, most: u32) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pieces_are_as_long_as_one_call_takes() {
-        assert_eq!(pieces(300, 100), [100, 100, 100]);
-        assert_eq!(pieces(301, 100), [100, 100, 100, 1]);
-        assert_eq!(pieces(1, 100), [1]);
-        assert!(pieces(0, 100).is_empty());
-    }
-}
+mod tests;

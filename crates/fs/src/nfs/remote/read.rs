@@ -34,9 +34,9 @@ impl Remote {
     pub(super) fn read(self: &Arc<Self>, request: Request) {
         debug_assert_eq!(request.operation(), Operation::Read);
         let address = request.offset();
-        let Some((node, offset)) = self.files.at(address) else {
-            // It was thrown away meanwhile: nobody will look at these bytes.
-            let error = Error::Io("no file has these bytes any more".to_owned());
+        let Some((node, offset)) = self.files.at(address, request.len()) else {
+            // Of a file that was thrown away meanwhile nobody will look at them.
+            let error = Error::Io("no file has these bytes".to_owned());
             return request.fail(0, self.failed(address, &error));
         };
         let known = node.lock().length.at_server().saturating_sub(offset);

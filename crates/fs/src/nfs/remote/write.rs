@@ -32,7 +32,7 @@ struct Writing {
 impl Remote {
     pub(super) fn write(self: &Arc<Self>, request: Request) {
         let address = request.offset();
-        let Some((node, offset)) = self.files.at(address) else {
+        let Some((node, offset)) = self.files.at(address, request.len()) else {
             // A region is given back only when nothing of it is dirty or on its way.
             let error = Error::Io("no file has these bytes".to_owned());
             return request.fail(0, self.failed(address, &error));

@@ -1,6 +1,7 @@
 //! Exports mounted with this project's own client, `fs::nfs`: the two ends of the protocol against
 //! each other, each in its own right tested elsewhere.
 
+mod backward;
 mod data;
 mod faults;
 mod forgetful;
@@ -10,6 +11,7 @@ mod names;
 mod two;
 mod untold;
 mod users;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ fn access(offset: u64, kind: AccessKind, now: Duration, latency: Duration) -> Ac
         kind,
         budget_bytes: u64::MAX,
         now,
-        bound: None,
+        bounds: None,
         latency: Some(latency),
     }
 }
