@@ -8,14 +8,16 @@ mkdir "$exported" "$SCRATCH/from"
 chmod 777 "$exported"
 start_ganesha "$exported" "$SCRATCH"
 
-# Its MOUNT has a port of its own, which the port mapper knows.
-url=nfs://127.0.0.1:$ganesha_port/shared
-direct="$url?mountport=$ganesha_mount_port"
+# Its MOUNT has a port of its own, which the port mapper knows. A port that is named is that of both.
+direct="nfs://127.0.0.1:$ganesha_port/shared?mountport=$ganesha_mount_port"
 make_tree "$SCRATCH/from"
 head -c 20000000 /dev/urandom >"$SCRATCH/from/big"
 
-"$PAGEWELL" ls "$url" >"$SCRATCH/empty"
+"$PAGEWELL" ls nfs://127.0.0.1/shared >"$SCRATCH/empty"
 [ ! -s "$SCRATCH/empty" ] || fail 'an empty export lists names'
+"$PAGEWELL" ls "nfs://127.0.0.1:$ganesha_port/shared" >"$SCRATCH/out" 2>&1 &&
+    fail 'the port mapper was asked although a port was named'
+grep -q "port $ganesha_port does not speak it" "$SCRATCH/out" || fail "$(cat "$SCRATCH/out")"
 "$PAGEWELL" cp -rp "$SCRATCH/from" "$direct::/copy"
 diff -r --no-dereference "$SCRATCH/from" "$exported/copy"
 "$PAGEWELL" cp -rp "$direct&rsize=32k&readahead=4::/copy" "$SCRATCH/back"

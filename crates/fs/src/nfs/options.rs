@@ -71,7 +71,8 @@ pub enum CallerPort {
 pub struct NfsOptions {
     /// Port of NFS; `None` asks the port mapper, and then takes 2049.
     pub port: Option<u16>,
-    /// Port of MOUNT; `None` tries that of NFS, then asks the port mapper.
+    /// Port of MOUNT; `None` takes that of NFS. If that is not given either, the port mapper may
+    /// be asked.
     pub mount_port: Option<u16>,
     /// TCP connections, 1 to 16.
     pub connections: usize,

@@ -1,7 +1,9 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
 //! A server may speak MOUNT on the port of NFS (Pagewell does) or on one that its port mapper
-//! tells. The first that the caller can know is asked first; "program unavailable" leads on.
+//! tells. Who names a port means the server that is there: nobody but it is asked, as the port
+//! mapper of the machine may know another one, with other files under the same names. Without a
+//! port, the one of NFS is tried first; "program unavailable" leads on.
 
 use super::connection::Client;
 use super::error::{CallError, ConnectError};
@@ -36,7 +38,8 @@ pub struct MountOptions {
     pub export: Vec<u8>,
     /// Port of NFS; none: what the port mapper says, else 2049.
     pub nfs_port: Option<u16>,
-    /// Port of MOUNT; none: that of NFS is tried, then what the port mapper says.
+    /// Port of MOUNT; none: that of NFS, and if that was not given either and does not speak it,
+    /// what the port mapper says.
     pub mount_port: Option<u16>,
     /// From which ports to ask.
     pub source_port: SourcePort,
@@ -177,9 +180,9 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
         }
     };
     let addresses = with_port(&resolved, nfs_port);
-    if let Some(port) = options.mount_port {
+    if let Some(port) = options.mount_port.or(options.nfs_port) {
         return ask(options, &with_port(&resolved, port), &addresses)?
-            .ok_or_else(|| not_served(options, format!("port {port} does not speak it")));
+            .ok_or_else(|| not_served(options, does_not_speak(port, options)));
     }
     let same = ask(options, &addresses, &addresses);
     match same {
@@ -190,10 +193,19 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
     let found = ask_port_mapper(options, &resolved, mount3::PROGRAM, mount3::VERSION);
     match (found, same) {
         (Ok(port), _) => ask(options, &with_port(&resolved, port), &addresses)?
-            .ok_or_else(|| not_served(options, format!("port {port} does not speak it"))),
+            .ok_or_else(|| not_served(options, does_not_speak(port, options))),
         (Err(_), Err(error)) => Err(error),
         (Err(reason), Ok(_)) => Err(not_served(options, reason)),
     }
+}
+
+fn does_not_speak(port: u16, options: &MountOptions) -> String {
+    let advice = if options.mount_port.is_none() && options.nfs_port.is_some() {
+        " (give mountport=N, or no port at all: then the port mapper is asked)"
+    } else {
+        ""
+    };
+    format!("port {port} does not speak it{advice}")
 }
 
 fn not_served(options: &MountOptions, reason: String) -> MountError {

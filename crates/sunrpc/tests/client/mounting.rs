@@ -138,7 +138,41 @@ fn a_server_that_cannot_be_found_or_reached_is_told() {
 }
 
 #[test]
-fn a_port_that_does_not_speak_mount_is_told() {
+fn a_port_that_is_named_is_that_of_mount_too() {
+    let (port, called) = serve(granted(&[1]), &[]);
+    let mut named = options(port);
+    (named.nfs_port, named.mount_port) = (Some(port), None);
+    let mounted = mount(&named).unwrap();
+    let addresses = &mounted.addresses;
+    assert!(addresses.iter().all(|address| address.port() == port));
+    assert_eq!(called.recv(), Ok(Procedure::Mnt.number()));
+}
+
+#[test]
+fn nobody_else_is_asked_when_a_named_port_does_not_speak_mount() {
+    let port = refuses_programs();
+    let mut named = options(port);
+    (named.nfs_port, named.mount_port) = (Some(port), None);
+    let error = mount(&named).unwrap_err();
+    // Not what a port mapper says, nor that there is none.
+    let text = error.to_string();
+    assert!(matches!(error, MountError::NotServed { .. }), "{text}");
+    assert!(
+        text.contains(&format!("port {port} does not speak it")),
+        "{text}"
+    );
+    assert!(text.contains("mountport=N"), "{text}");
+    // Where nobody listens, nobody else is either.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    (named.nfs_port, named.host) = (Some(port), "127.0.0.1".to_owned());
+    let error = mount(&named).unwrap_err();
+    assert!(matches!(error, MountError::Connect(_)), "{error}");
+}
+
+/// A port of somebody who knows no MOUNT.
+fn refuses_programs() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -152,6 +186,12 @@ fn a_port_that_does_not_speak_mount_is_told() {
         stream.write_all(&answer).unwrap();
         let _ = stream.read_to_end(&mut Vec::new());
     });
+    port
+}
+
+#[test]
+fn a_port_that_does_not_speak_mount_is_told() {
+    let port = refuses_programs();
     let error = mount(&options(port)).unwrap_err();
     assert!(matches!(error, MountError::NotServed { .. }), "{error}");
 }
