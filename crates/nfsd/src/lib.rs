@@ -30,4 +30,4 @@ mod trouble;
 pub mod unsent;
 
 pub use config::{Config, Export, Network, Squash};
-pub use server::{Error, Server};
+pub use server::{Error, Loss, Server};

@@ -20,6 +20,7 @@ use crate::connection::{Connection, Totals};
 use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
 use crate::pool::Pool;
 use crate::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
+pub use crate::service::Loss;
 use crate::service::{Service, WaitingCall};
 
 /// How long a stopping server lets clients fetch the replies to what was begun.
@@ -253,8 +254,23 @@ impl Server {
         self.shared.service.sync()
     }
 
+    /// The same, but does not wait for a source that takes nothing of what was written for so long,
+    /// such as a server that is gone. What is lost then is said.
+    pub fn stop_within(mut self, patience: Duration) -> Vec<Loss> {
+        self.halt();
+        let losses = self.shared.service.finish(patience);
+        if !self.shared.service.is_idle() {
+            // Calls that are still waited for would keep what they are made of.
+            self.shared.service.abandon();
+        }
+        losses
+    }
+
     fn halt(&mut self) {
-        self.shared.stopping.store(true, Ordering::Release);
+        if self.shared.stopping.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let deadline = Instant::now() + self.shared.drain_for;
         // It can only fail when the count is full, and then the thread is being called already.
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         if let Some(door) = self.door.take() {
@@ -276,7 +292,6 @@ impl Server {
         }
         // Running calls have nobody to answer any more, but what they change is to be on the device
         // with the rest.
-        let deadline = Instant::now() + self.shared.drain_for;
         while !self.shared.service.is_idle() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
         }

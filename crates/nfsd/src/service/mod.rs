@@ -9,6 +9,7 @@ mod arriving;
 mod creation;
 mod data;
 mod directory;
+mod ending;
 mod mount;
 mod names;
 mod object;
@@ -45,6 +46,7 @@ use crate::slow::SlowCalls;
 use crate::statistics;
 use crate::unsent::Unsent;
 
+pub use ending::Loss;
 use procedure::{Caller, Stop};
 
 /// A call as it arrived.
@@ -372,16 +374,6 @@ impl Service {
     #[must_use]
     pub fn slow_calls(&self) -> &SlowCalls<HeldCall> {
         &self.slow
-    }
-
-    /// Brings everything to the devices.
-    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
-        let results: Vec<_> = self
-            .exports
-            .iter()
-            .map(|export| export.config.filesystem.sync())
-            .collect();
-        results.into_iter().collect()
     }
 
     /// Whether calls of the pool are under way.

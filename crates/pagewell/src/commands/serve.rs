@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use pagewell_nfsd::{Config, Export, Network, Server, Squash};
 use pagewell_sunrpc::{mount3, nfs3, portmap};
@@ -27,6 +28,13 @@ use crate::values;
 
 /// More threads than any storage has use for.
 const THREADS_MAX: u32 = 4096;
+
+/// How long a source that is not used any more may take nothing of what was written. With what
+/// clients are given to fetch their answers it is less than the time of a unit (OPERATING).
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
+
+/// What takes longer than this to stop is said.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Longest wait for one answer of the port mapper.
 const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
@@ -328,8 +336,37 @@ fn stop_all(running: Running) -> anyhow::Result<()> {
     if let Some(http) = running.http {
         http.stop();
     }
-    running
-        .server
-        .stop()
-        .context("written data is not on the device")
+    finish(running.server)
+}
+
+/// Stops the server and brings what was written to its devices. A source that does not answer is
+/// not waited for without end; what is lost then is said.
+fn finish(server: Server) -> anyhow::Result<()> {
+    let (told, outcome) = channel();
+    let thread = std::thread::Builder::new().name("stop".to_owned());
+    thread
+        .spawn(move || told.send(server.stop_within(ANSWER_WAIT)))
+        .context("cannot start a thread")?;
+    let losses = outcome.recv_timeout(TELL_AFTER).or_else(|_| {
+        report(&format!(
+            "stopping: what was asked is answered, and what was written goes to the devices; one \
+             that takes nothing for {} s is given up (another signal ends it at once)",
+            ANSWER_WAIT.as_secs()
+        ));
+        outcome.recv()
+    });
+    let losses = losses.context("stopping ended in a defect")?;
+    for loss in &losses {
+        let export = escape::text(loss.export.as_bytes());
+        report(&match &loss.result {
+            Ok(bytes) => format!(
+                "{export}: the source does not answer: {bytes} bytes that were written are lost"
+            ),
+            Err(error) => format!("{export}: written data is not on the device: {error}"),
+        });
+    }
+    if losses.is_empty() {
+        return Ok(());
+    }
+    bail!("what was written is not all on its device")
 }

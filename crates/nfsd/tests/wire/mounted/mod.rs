@@ -8,6 +8,7 @@ mod forgetful;
 mod late;
 mod model;
 mod names;
+mod stopping;
 mod two;
 mod untold;
 mod users;

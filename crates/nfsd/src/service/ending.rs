@@ -1,0 +1,60 @@
+//! The end of a service: what was written goes to the devices, or is said to be lost.
+
+use std::time::Duration;
+
+use super::Service;
+use crate::config::Export;
+
+/// What was written to an export, and is not on its device at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The export's name.
+    pub export: String,
+    /// So many bytes were given up, or the error that its last write met.
+    pub result: Result<u64, pagewell_fs::Error>,
+}
+
+impl Service {
+    /// Brings everything to the devices.
+    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
+        let results: Vec<_> = self
+            .exports
+            .iter()
+            .map(|export| export.config.filesystem.sync())
+            .collect();
+        results.into_iter().collect()
+    }
+
+    /// [`Self::sync`] of exports that are not used any more, all at a time: one that does not answer
+    /// takes nothing from the others' time.
+    pub fn finish(&self, patience: Duration) -> Vec<Loss> {
+        let finish = |export: &Export| export.filesystem.finish(patience);
+        let exports = self.exports.iter().map(|export| &export.config);
+        let finished: Vec<_> = std::thread::scope(|scope| {
+            let all: Vec<_> = exports
+                .map(|export| (export, scope.spawn(move || finish(export))))
+                .collect();
+            all.into_iter()
+                .map(|(export, thread)| (export, thread.join()))
+                .collect()
+        });
+        let failed = |reason: &str| Err(pagewell_fs::Error::Io(reason.to_owned()));
+        finished
+            .into_iter()
+            .filter_map(|(export, result)| {
+                let result = result.unwrap_or_else(|_| failed("writing ended in a defect"));
+                (result != Ok(0)).then(|| Loss {
+                    export: export.name.clone(),
+                    result,
+                })
+            })
+            .collect()
+    }
+
+    /// Ends every call of every export.
+    pub fn abandon(&self) {
+        for export in &self.exports {
+            export.config.filesystem.abandon();
+        }
+    }
+}
