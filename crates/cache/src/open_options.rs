@@ -97,8 +97,8 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
-    /// Files lie at multiples of so many bytes, whole pages, and only there; `None`: nobody knows. A
-    /// read of the first byte of one brings its first page and is taken for the beginning of a
+    /// Files lie at multiples of so many bytes, whole pages, and only there; `None`: nobody knows.
+    /// A read of the first byte of one brings its first page and is taken for the beginning of a
     /// stream. No request has bytes on both sides of such a place, and nothing is read ahead
     /// outside of the [bounds](crate::ReadMode::bounds) of what is read.
     pub file_alignment_bytes: Option<u64>,

@@ -29,6 +29,14 @@ fn number(bytes: &[u8], length: u64, last: u64) -> u64 {
     }
 }
 
+/// A file that may lie anywhere.
+fn bounds(offset: u64, size: u64, more: u64) -> Bounds {
+    Bounds {
+        start: offset.wrapping_mul(size) >> (size % 64),
+        end: offset.saturating_add(more),
+    }
+}
+
 fn feed(policy: &mut dyn ReadAhead, length: u64, input: &[u8]) {
     let mut now = Duration::ZERO;
     let (mut last, mut marker) = (0, 0);
@@ -80,10 +88,7 @@ fn feed(policy: &mut dyn ReadAhead, length: u64, input: &[u8]) {
             kind,
             budget_bytes,
             now,
-            bounds: (size % 3 == 0).then(|| Bounds {
-                start: offset.wrapping_mul(size) >> (size % 64),
-                end: offset.saturating_add(budget_bytes),
-            }),
+            bounds: (size % 3 == 0).then(|| bounds(offset, size, budget_bytes)),
             latency: (size % 5 > 1).then(|| Duration::from_micros(size % 60_000)),
         });
         last = offset.saturating_add(size);

@@ -25,8 +25,8 @@ impl Service {
         results.into_iter().collect()
     }
 
-    /// [`Self::sync`] of exports that are not used any more, all at a time: one that does not answer
-    /// takes nothing from the others' time.
+    /// [`Self::sync`] of exports that are not used any more, all at a time: one that does not
+    /// answer takes nothing from the others' time.
     pub fn finish(&self, patience: Duration) -> Vec<Loss> {
         let finish = |export: &Export| export.filesystem.finish(patience);
         let exports = self.exports.iter().map(|export| &export.config);
