@@ -169,6 +169,17 @@ impl Bytes {
         committed.map_err(|error| self.error(error))
     }
 
+    /// Whether anything that was written is not at the device.
+    pub(crate) fn has_unwritten(&self) -> bool {
+        self.device.has_dirty(0, self.length_bytes())
+    }
+
+    /// Waits until everything that was written is at the device, durable or not.
+    pub(crate) fn write_out(&self) -> Result<()> {
+        let written = self.device.write_out(0, self.length_bytes());
+        written.map_err(|error| self.error(error))
+    }
+
     /// [`Self::commit`] of everything.
     pub(crate) fn sync(&self) -> Result<()> {
         self.device.sync().map_err(|error| self.error(error))

@@ -30,8 +30,8 @@ full_ended() {
 }
 truncate -s 64M "$SCRATCH/small/disk.img"
 "$PAGEWELL" mount "image:$SCRATCH/small/disk.img" "$MOUNT" 2>"$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
-# Programs that ask are told, too; this one does not.
-dd if=/dev/urandom of="$MOUNT/disk.img" bs=1M count=27 conv=notrunc 2>"$SCRATCH/dd" || true
+# A program that looks at what close(2) answers is told, too.
+! dd if=/dev/urandom of="$MOUNT/disk.img" bs=1M count=27 conv=notrunc 2>"$SCRATCH/dd" || fail 'close said nothing'
 status=0
 "$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/err" || status=$?
 [ "$status" = 1 ] || fail "umount answered $status when data was lost: $(cat "$SCRATCH/err")"

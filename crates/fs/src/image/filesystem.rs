@@ -262,5 +262,18 @@ impl FileSystem for ImageFileSystem {
         }
     }
 
+    /// Brings what was written to the device, though not to be durable: a program that closes what
+    /// it wrote learns that the file system beneath is full, which nobody can be told later.
+    fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+        self.resolve(id)?;
+        if self.changes.is_none() || !self.bytes.has_unwritten() {
+            return Ok(());
+        }
+        if !call.may_block {
+            return Err(Error::WouldBlock);
+        }
+        self.bytes.write_out()
+    }
+
     read_only::refuse_names!(Self::refusal);
 }

@@ -5,6 +5,7 @@
     reason = "a test that cannot read the repository fails"
 )]
 
+mod figures;
 mod repository;
 mod scanner;
 
