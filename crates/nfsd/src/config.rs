@@ -1,7 +1,7 @@
 //! What to serve, to whom, and how.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,20 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether `address` is in the range. An IPv4 address mapped into IPv6 counts as IPv4.
+    /// The addresses of this machine to itself.
+    pub const LOOPBACK: [Self; 2] = [
+        Self {
+            address: IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)),
+            prefix_bits: 8,
+        },
+        Self {
+            address: IpAddr::V6(Ipv6Addr::LOCALHOST),
+            prefix_bits: 128,
+        },
+    ];
+
+    /// Whether `address` is in the range. An IPv4 address mapped into IPv6 counts as IPv4, and all
+    /// are in `::/0`.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
@@ -38,7 +51,29 @@ impl Network {
             (IpAddr::V6(network), IpAddr::V6(address)) => {
                 same_prefix(&network.octets(), &address.octets(), self.prefix_bits)
             }
-            _ => false,
+            (IpAddr::V6(_), IpAddr::V4(_)) => self.prefix_bits == 0,
+            (IpAddr::V4(_), IpAddr::V6(_)) => false,
+        }
+    }
+
+    /// The range of an IPv6 address: of IPv4 when it is one of mapped addresses. One that has more
+    /// in it than those, but not everything, is a mistake in most cases, and refused.
+    fn mapped(address: Ipv6Addr, prefix_bits: u8) -> Result<Self, String> {
+        let mapped = Ipv4Addr::UNSPECIFIED.to_ipv6_mapped();
+        let holds_ipv4 = same_prefix(&address.octets(), &mapped.octets(), prefix_bits.min(96));
+        match (prefix_bits, address.to_ipv4_mapped()) {
+            (96.., Some(address)) => Ok(Self {
+                address: address.into(),
+                prefix_bits: prefix_bits - 96,
+            }),
+            (1..96, _) if holds_ipv4 => Err(format!(
+                "'{address}/{prefix_bits}' has all IPv4 addresses in it: write those you mean as \
+                 a.b.c.d/BITS, or ::/0 for everybody"
+            )),
+            _ => Ok(Self {
+                address: address.into(),
+                prefix_bits,
+            }),
         }
     }
 }
@@ -61,13 +96,13 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| wrong())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let prefix_bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
-        if prefix_bits > most {
-            Err(wrong())
-        } else {
-            Ok(Self {
+        match address {
+            _ if prefix_bits > most => Err(wrong()),
+            IpAddr::V6(address) => Self::mapped(address, prefix_bits),
+            IpAddr::V4(_) => Ok(Self {
                 address,
                 prefix_bits,
-            })
+            }),
         }
     }
 }
@@ -77,6 +112,9 @@ impl fmt::Display for Network {
         write!(formatter, "{}/{}", self.address, self.prefix_bits)
     }
 }
+
+/// Ports below this one are given to programs of root only (`IPPORT_RESERVED`).
+pub const RESERVED_PORTS_END: u16 = 1024;
 
 /// One tree that clients can mount.
 pub struct Export {
@@ -92,6 +130,8 @@ pub struct Export {
     pub anonymous: (u32, u32),
     /// Who may mount and use it; empty means loopback only.
     pub allow: Vec<Network>,
+    /// Only from ports below [`RESERVED_PORTS_END`], which on most systems only root can use.
+    pub secure: bool,
     /// Give only directory cookies and file ids below 2^31, for 32-bit clients.
     pub cookies_32bit: bool,
 }
@@ -107,8 +147,15 @@ impl Export {
             squash: Squash::Root,
             anonymous: (65534, 65534),
             allow: Vec::new(),
+            secure: false,
             cookies_32bit: false,
         }
+    }
+
+    /// Whether a client may use it that has this address and port.
+    #[must_use]
+    pub fn admits(&self, (address, port): (IpAddr, u16)) -> bool {
+        self.allows(address) && (!self.secure || port < RESERVED_PORTS_END)
     }
 
     /// Whether a client at `address` may use it.
@@ -194,6 +241,24 @@ mod tests {
                 .unwrap()
                 .contains("9.9.9.9".parse().unwrap())
         );
+        for all in ["::/0", "::ffff:1.2.3.4/0"] {
+            let all: Network = all.parse().unwrap();
+            assert!(all.contains("9.9.9.9".parse().unwrap()));
+            assert!(all.contains("::ffff:9.9.9.9".parse().unwrap()));
+            assert!(all.contains("fe80::1".parse().unwrap()));
+        }
+        let mapped: Network = "::ffff:10.1.2.0/119".parse().unwrap();
+        assert_eq!(mapped, network);
+        let one: Network = "::ffff:10.1.2.3".parse().unwrap();
+        assert_eq!(one, "10.1.2.3".parse().unwrap());
+        for wide in ["::ffff:10.0.0.0/95", "::/1", "::/64", "::1/80"] {
+            let refused = wide.parse::<Network>().unwrap_err();
+            assert!(refused.contains("IPv4"), "{wide}: {refused}");
+        }
+        for narrow in ["::1", "::/96", "fe80::/10", "2000::/3", "::1:0:0/96"] {
+            let narrow: Network = narrow.parse().unwrap();
+            assert!(!narrow.contains("9.9.9.9".parse().unwrap()));
+        }
         for bad in ["", "10.0.0.0/33", "10.0.0", "::/129", "10.0.0.0/", "host"] {
             assert!(bad.parse::<Network>().is_err(), "{bad}");
         }

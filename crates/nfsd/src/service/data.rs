@@ -20,7 +20,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use super::Service;
-use super::procedure::{Caller, Done, Out, Stop};
+use super::procedure::{Caller, Done, Out, Stop, Target};
 use crate::convert;
 use crate::output::Piece;
 use crate::resident;
@@ -188,10 +188,11 @@ impl Service {
     ) -> Result<CommitReply, Stop> {
         let target = self.target_to_change(caller, arguments.file)?;
         let CommitArguments { offset, count, .. } = arguments;
-        match target
-            .filesystem()
-            .commit(&target.call(), &target.id, offset, count)
-        {
+        let committed = may_commit(&target).and_then(|()| {
+            let call = target.call();
+            target.filesystem().commit(&call, &target.id, offset, count)
+        });
+        match committed {
             Ok(committed) => Ok(Ok(CommitOk {
                 file_wcc: target.export.identity.change(&committed.change),
                 verifier: committed.verifier,
@@ -206,6 +207,22 @@ impl Service {
                 })
             }
         }
+    }
+}
+
+/// COMMIT needs what WRITE needs: the right to write to the file, or to be its owner.
+fn may_commit(target: &Target<'_>) -> fs::Result<()> {
+    let uid = target.credentials.uid;
+    if uid == 0 {
+        return Ok(());
+    }
+    let wanted = fs::Access::MODIFY | fs::Access::EXTEND;
+    let call = target.call();
+    let (granted, attributes) = target.filesystem().access(&call, &target.id, wanted)?;
+    if (granted & wanted).0 != 0 || attributes.uid == uid {
+        Ok(())
+    } else {
+        Err(fs::Error::AccessDenied)
     }
 }
 

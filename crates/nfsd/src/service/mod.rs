@@ -249,7 +249,7 @@ impl Service {
         may_block: bool,
         batch: &mut Batch,
     ) -> Answer {
-        let caller = Caller::new(call, request.connection.peer(), may_block);
+        let caller = Caller::new(call, request.connection, may_block);
         let mark = batch.begin();
         rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
         let result = self.run_nfs(procedure, arguments, &caller, mark, batch);

@@ -37,7 +37,7 @@ impl Service {
         let Some(procedure) = Procedure::from_number(call.procedure) else {
             return refuse(batch, call.xid, Refusal::ProcedureUnavailable);
         };
-        let caller = Caller::new(call, request.connection.peer(), may_block);
+        let caller = Caller::new(call, request.connection, may_block);
         let mark = batch.begin();
         rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
         match self.run_mount(procedure, arguments, &caller, batch.bytes()) {
@@ -161,7 +161,7 @@ impl Service {
         let Some((export, rest)) = self.export_of(path) else {
             return Ok(Err(Status::NotFound));
         };
-        if !export.config.allows(caller.peer) {
+        if !caller.may_use(export) {
             refusals::note(caller.peer, Reason::ExportNotAllowed);
             return Ok(Err(Status::AccessDenied));
         }

@@ -65,6 +65,8 @@ impl Service {
         let result = target
             .filesystem()
             .lookup(&target.call(), &target.id, arguments.what.name);
+        // That there is no such name is an answer: programs ask to find out.
+        let is_missing = matches!(result, Err(fs::Error::NotFound));
         let handle;
         let reply: LookupReply<'_> = match result {
             Ok(entry) => {
@@ -83,7 +85,11 @@ impl Service {
                 target.failed(&error, body)?
             }
         };
-        out.put(reply)
+        let done = out.put(reply)?;
+        Ok(Done {
+            failed: done.failed && !is_missing,
+            ..done
+        })
     }
 
     pub(super) fn access(

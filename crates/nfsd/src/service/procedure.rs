@@ -10,6 +10,7 @@ use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
 use super::{ServedExport, Service, WaitingCall, identity};
 use crate::admission::refusals::{self, Reason};
+use crate::connection::Connection;
 use crate::convert;
 use crate::handle::{Refused, WireHandle};
 use crate::reply::{Batch, Mark};
@@ -19,16 +20,23 @@ use crate::trouble;
 pub(super) struct Caller {
     identity: Option<fs::Credentials>,
     pub(super) peer: IpAddr,
+    port: u16,
     pub(super) may_block: bool,
 }
 
 impl Caller {
-    pub(super) fn new(call: &Call<'_>, peer: IpAddr, may_block: bool) -> Self {
+    pub(super) fn new(call: &Call<'_>, connection: &Connection, may_block: bool) -> Self {
         Self {
             identity: identity(&call.credential),
-            peer,
+            peer: connection.peer(),
+            port: connection.peer_port(),
             may_block,
         }
+    }
+
+    /// Whether it may use an export.
+    pub(super) fn may_use(&self, export: &ServedExport) -> bool {
+        export.config.admits((self.peer, self.port))
     }
 
     /// The credentials this caller has on an export.
@@ -222,7 +230,7 @@ impl Service {
             .iter()
             .find(|export| export.number() == number)
             .ok_or(Stop::Status(Status::Stale))?;
-        if !export.config.allows(caller.peer) {
+        if !caller.may_use(export) {
             refusals::note(caller.peer, Reason::ExportNotAllowed);
             return Err(Stop::Status(Status::AccessDenied));
         }

@@ -170,6 +170,27 @@ fn an_address_that_is_not_allowed_is_refused_by_mount_and_by_nfs() {
     assert_eq!(client.mounted().len(), 1);
 }
 
+/// An export that is for reserved ports only is refused to a client that calls from another one.
+#[test]
+fn a_secure_export_is_for_reserved_ports_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = export("/", Arc::new(directory(folder.path(), Kind::Directory)));
+    let (_, root) = connect(&serve(vec![open]));
+    let mut closed = export("/", Arc::new(directory(folder.path(), Kind::Directory)));
+    closed.secure = true;
+    let here = "127.0.0.1".parse().unwrap();
+    assert!(closed.admits((here, 1023)) && !closed.admits((here, 1024)));
+    assert!(!closed.admits(("10.0.0.1".parse().unwrap(), 1023)));
+    let server = serve(vec![closed]);
+    let mut client = Client::connect(server.address(), User::root());
+    assert_eq!(client.mount(b"/").unwrap_err(), Status::AccessDenied);
+    for call in crate::every_call::every_call(&root) {
+        let answer = client.nfs_raw(call.procedure, &call.arguments);
+        let status = crate::every_call::status_of(call.procedure, &answer);
+        assert_eq!(status, nfs3::Status::AccessDenied, "{:?}", call.procedure);
+    }
+}
+
 /// Without a list of networks only loopback may use an export.
 #[test]
 fn an_export_without_networks_is_for_loopback_only() {

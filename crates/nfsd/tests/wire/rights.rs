@@ -1,7 +1,9 @@
 //! Who a caller becomes, and exports that must not be changed.
 
 use pagewell_nfsd::Squash;
-use pagewell_sunrpc::nfs3::{CreateHow, FileAttributes, Procedure, Status, object::access};
+use pagewell_sunrpc::nfs3::{
+    CreateHow, FileAttributes, Procedure, SetAttributes, Status, object::access,
+};
 
 use crate::client::{Client, User};
 use crate::every_call::{changing, looking, status_of};
@@ -153,5 +155,32 @@ fn a_read_only_export_refuses_every_change() {
             let granted = client.access(object, changes | access::READ).unwrap();
             assert_eq!(granted, access::READ);
         }
+    }
+}
+
+/// COMMIT asks for what WRITE asks for: whoever may not write may not make the server's disk busy,
+/// and whoever owns the file may, whatever its mode says.
+#[test]
+fn a_commit_needs_the_right_to_write() {
+    for kind in Kind::ALL {
+        let fixture = Fixture::new(kind);
+        if !fixture.knows_users() {
+            return;
+        }
+        let (mut root, directory) = fixture.client();
+        let file = root.make_file(&directory, b"file", b"content");
+        let set = SetAttributes {
+            mode: Some(0o444),
+            uid: Some(1000),
+            gid: Some(1000),
+            ..SetAttributes::default()
+        };
+        root.setattr(&file, set, None).unwrap();
+        let refused = fixture.client_of(2000).commit(&file, 0, 0).unwrap_err();
+        assert_eq!(refused, Status::AccessDenied, "{kind:?}");
+        fixture.client_of(1000).commit(&file, 0, 0).unwrap();
+        root.commit(&file, 0, 0).unwrap();
+        root.setattr(&file, mode(0o666), None).unwrap();
+        fixture.client_of(2000).commit(&file, 0, 0).unwrap();
     }
 }
