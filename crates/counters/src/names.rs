@@ -67,6 +67,8 @@ register! { COUNTERS, Counter:
         "Calls not begun because the connection that they came on was gone.";
     JUKEBOX_REPLIES = "pagewell_jukebox_replies_total",
         "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
+    CALLS_PARKED = "pagewell_calls_parked_total",
+        "Calls that waited without a thread because storage held others for their object.";
     PANICS = "pagewell_panics_total",
         "Calls that ended in a defect of the program; each cost its client the connection.";
     STORAGE_ERRORS = "pagewell_storage_errors_total", "Calls that failed because storage did.";

@@ -16,6 +16,7 @@ pub mod handle;
 pub mod memory;
 pub mod mounts;
 pub mod output;
+pub mod parking;
 pub mod pipe;
 pub mod pool;
 pub mod reader;

@@ -18,6 +18,7 @@ use crate::arrivals::Arrivals;
 use crate::config::Config;
 use crate::connection::{Connection, Totals};
 use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
+use crate::parking::Parking;
 use crate::pool::Pool;
 use crate::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
 pub use crate::service::Loss;
@@ -66,6 +67,7 @@ pub struct Shared {
     next_token: AtomicU64,
     arrivals: Arrivals,
     pool: OnceLock<Arc<Pool<Job>>>,
+    parking: Parking<Job>,
 }
 
 /// A call for the pool.
@@ -100,8 +102,12 @@ impl Shared {
         names::CALLS_POOLED.add(1);
         let (bytes, reply_bytes) = job.charged_bytes();
         job.connection.begin_call(bytes, reply_bytes);
+        self.line_up(job);
+    }
+
+    fn line_up(&self, job: Job) {
         if let Some(pool) = self.pool.get() {
-            pool.queue(job.connection.token(), job);
+            pool.queue(job.state.place.export, job.connection.token(), job);
         }
     }
 
@@ -134,16 +140,41 @@ impl Shared {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.connection.clone(), job.state);
         let (bytes, reply_bytes) = job.charged_bytes();
+        let may_wait = !self.stopping.load(Ordering::Acquire)
+            && !self.parking.is_over(state.waits_since, Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // nobody else anything.
-        let work = AssertUnwindSafe(|| self.service.answer_waiting(job));
-        if catch_unwind(work).is_err() {
+        let work = AssertUnwindSafe(|| self.service.answer_waiting(job, may_wait));
+        let left = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
             self.service.give_up(&state);
             connection.close();
-        }
+            None
+        });
         names::CALLS_RUNNING.add(-1);
-        connection.end_call(bytes, reply_bytes);
+        match left {
+            None => connection.end_call(bytes, reply_bytes),
+            Some(job) => self.park(job),
+        }
+    }
+
+    /// Has a call wait without a thread, because storage holds others for its object.
+    fn park(&self, mut job: Job) {
+        let since = *job.state.waits_since.get_or_insert_with(|| {
+            names::CALLS_PARKED.add(1);
+            Instant::now()
+        });
+        let (place, kind) = (job.state.place, job.state.kind);
+        self.parking.park(job, (place, kind), since);
+        if self.stopping.load(Ordering::Acquire) {
+            self.unpark_all();
+        }
+    }
+
+    fn unpark_all(&self) {
+        for job in self.parking.all() {
+            self.line_up(job);
+        }
     }
 
     /// Answers calls that storage holds, until the server stops.
@@ -151,11 +182,20 @@ impl Shared {
         let period = self.service.slow_calls().period();
         while !self.stopping.load(Ordering::Acquire) {
             std::thread::park_timeout(period);
-            let held = self.service.answer_held(Instant::now());
+            let now = Instant::now();
+            let held = self.service.answer_held(now);
             if let Some(pool) = self.pool.get() {
-                pool.set_held(held);
+                pool.set_held(&held);
+            }
+            let slow = self.service.slow_calls();
+            for job in self
+                .parking
+                .due(now, |place, kind| slow.is_held(place, kind))
+            {
+                self.line_up(job);
             }
         }
+        self.unpark_all();
     }
 }
 
@@ -176,6 +216,7 @@ impl Server {
         let listen = config.listen;
         let threads = config.threads;
         let places = descriptors::connections_max(config.connections_max);
+        let parking = Parking::new(config.slow_after / 2);
         let refused = |error: std::io::Error| Error::Listen {
             address: listen,
             reason: error.to_string(),
@@ -205,6 +246,7 @@ impl Server {
             next_token: AtomicU64::new(FIRST_TOKEN),
             arrivals: Arrivals::default(),
             pool: OnceLock::new(),
+            parking,
         });
         let weak = Arc::downgrade(&shared);
         let pool = Pool::new(threads, move |job: Job| {

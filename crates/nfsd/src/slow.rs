@@ -4,32 +4,66 @@
 //! again, more threads are kept, and soon files that are not slow are not served either. Rule
 //! (RFC 1813 section 2.6, `NFS3ERR_JUKEBOX`: the server cannot complete the request in a timely
 //! fashion, the client should wait and try again): a watcher looks at the running calls. A call
-//! that only reads and has been held for longer than the limit is answered JUKEBOX; its thread
-//! is let go when storage answers, the result is dropped. Calls for an object with such a call
-//! are answered JUKEBOX before they take a thread. Calls that change something are never
+//! that only reads and is *held* is answered JUKEBOX; its thread is let go when storage answers,
+//! the result is dropped. Calls for an object with such a call wait without a thread (see
+//! [`crate::parking`]) and are then answered JUKEBOX. Calls that change something are never
 //! answered early, because they may still happen.
 //!
-//! When an export has twice as many held calls as the server is configured to have threads (one
-//! file that is read by many can hold as many as there are threads, not more), its storage as a
-//! whole is taken to be slow: every further call for it is answered JUKEBOX until some of them
-//! end. Threads that are held are bounded by that, and there are always threads for the other
-//! exports, because the pool starts one more for each that is held.
+//! **Held** is a call that has run for longer than the limit while its export's storage did not
+//! move: no call that had waited for a while has ended there for as long. Storage that is slow and
+//! moves (a DVD with many readers) is waited for [`PATIENCE`] times as long: what it has begun is
+//! worth the wait, and a call that is told to ask again stands at the end of the line again.
 //!
-//! Known weakness: until the limit has passed, calls for a slow object do take threads.
+//! A COMMIT that takes long holds up only other COMMITs: bringing much to a disk takes its time,
+//! and says nothing about reads and writes of the file.
+//!
+//! When an export has twice as many held calls as a lane of the pool has threads (one file that is
+//! read by many can hold as many as there are threads, not more), its storage as a whole is taken
+//! to be dead: every further call for it waits and is answered so, until some of them end.
+//!
+//! Known weakness: until the limit has passed, calls for a dead object do take threads.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// How many times the limit a call may take while its export's storage moves. With the limit of
+/// five seconds that is half of the time after which clients send again.
+const PATIENCE: u32 = 6;
+
+/// What part of the limit a call must have taken for its end to show that slow storage moves.
+const WAITED_PART: u32 = 4;
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Names the object.
+    pub object: u64,
+    /// The export's number.
+    pub export: u32,
+}
+
+/// What a call does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// It only reads: a client may be told to ask again while it runs.
+    Look,
+    /// It changes something.
+    #[default]
+    Change,
+    /// It brings to the device what was written.
+    Commit,
+}
 
 /// A call that is being worked on.
 pub struct Running<C> {
     /// What is needed to answer it.
     pub context: C,
-    object: u64,
-    export: u32,
+    place: Place,
+    kind: Kind,
     since: Instant,
-    may_be_asked_again: bool,
     answered: AtomicBool,
 }
 
@@ -54,12 +88,29 @@ impl<C> Watched<'_, C> {
     pub fn claim(&self) -> bool {
         self.running.claim()
     }
+
+    fn end(&self, now: Instant) {
+        let mut state = self.calls.lock();
+        state.running.remove(&self.number);
+        let took = now.saturating_duration_since(self.running.since);
+        if took >= self.calls.limit / WAITED_PART {
+            state.moved_at.insert(self.running.place.export, now);
+        }
+    }
 }
 
 impl<C> Drop for Watched<'_, C> {
     fn drop(&mut self) {
-        self.calls.lock().running.remove(&self.number);
+        self.end(Instant::now());
     }
+}
+
+/// What the watcher found.
+pub struct Found<C> {
+    /// Calls to be answered now; the caller must [`Running::claim`] each.
+    pub due: Vec<Arc<Running<C>>>,
+    /// How many calls have taken longer than the limit, by export.
+    pub long: HashMap<u32, usize>,
 }
 
 /// The running calls of a server.
@@ -69,25 +120,56 @@ pub struct SlowCalls<C> {
     state: Mutex<State<C>>,
 }
 
+/// Calls that are held, counted.
+#[derive(Default)]
+struct Held {
+    objects: HashMap<u64, usize>,
+    exports: HashMap<u32, usize>,
+}
+
 struct State<C> {
     next: u64,
     running: HashMap<u64, Arc<Running<C>>>,
-    /// Objects with calls that were held too long, and how many.
-    held: HashMap<u64, usize>,
-    /// The same by export.
-    held_exports: HashMap<u32, usize>,
+    held: Held,
+    held_commits: Held,
+    /// When a call that had waited for a while ended last, by export.
+    moved_at: HashMap<u32, Instant>,
+}
+
+fn count<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
+    *counts.entry(key).or_default() += 1;
+}
+
+impl Held {
+    fn of_export(&self, place: Place) -> usize {
+        self.exports.get(&place.export).copied().unwrap_or(0)
+    }
+
+    fn add(&mut self, place: Place) {
+        count(&mut self.objects, place.object);
+        count(&mut self.exports, place.export);
+    }
+}
+
+impl<C> State<C> {
+    /// Whether storage of the export has moved within `limit`.
+    fn moves(&self, export: u32, now: Instant, limit: Duration) -> bool {
+        let moved = self.moved_at.get(&export);
+        moved.is_some_and(|at| now.saturating_duration_since(*at) <= limit)
+    }
 }
 
 impl<C> SlowCalls<C> {
     /// Calls may take `limit`; so many of one export may be held longer before all of it is taken
-    /// to be slow.
+    /// to be dead.
     #[must_use]
     pub fn new(limit: Duration, held_per_export_max: usize) -> Self {
         let state = State {
             next: 0,
             running: HashMap::new(),
-            held: HashMap::new(),
-            held_exports: HashMap::new(),
+            held: Held::default(),
+            held_commits: Held::default(),
+            moved_at: HashMap::new(),
         };
         Self {
             limit,
@@ -96,35 +178,32 @@ impl<C> SlowCalls<C> {
         }
     }
 
-    /// Whether calls for `object` are held at the moment, or too many of its export.
+    /// Whether calls for this object are held at the moment, or too many of its export.
     #[must_use]
-    pub fn is_held(&self, object: u64, export: u32) -> bool {
+    pub fn is_held(&self, place: Place, kind: Kind) -> bool {
         let state = self.lock();
-        let of_export = state.held_exports.get(&export).copied().unwrap_or(0);
-        of_export >= self.held_per_export_max || state.held.contains_key(&object)
+        let (held, commits) = (&state.held, &state.held_commits);
+        let also_commits = usize::from(kind == Kind::Commit);
+        let of_export = held.of_export(place) + also_commits * commits.of_export(place);
+        of_export >= self.held_per_export_max
+            || held.objects.contains_key(&place.object)
+            || (kind == Kind::Commit && commits.objects.contains_key(&place.object))
     }
 
     /// Whether any call of an export is held.
     #[must_use]
     pub fn holds(&self, export: u32) -> bool {
-        self.lock().held_exports.contains_key(&export)
+        self.lock().held.exports.contains_key(&export)
     }
 
     /// Notes a call as running, until what is returned is dropped.
-    pub fn begin(
-        &self,
-        (object, export): (u64, u32),
-        may_be_asked_again: bool,
-        context: C,
-        now: Instant,
-    ) -> Watched<'_, C> {
+    pub fn begin(&self, place: Place, kind: Kind, context: C, now: Instant) -> Watched<'_, C> {
         let answered = AtomicBool::new(false);
         let running = Arc::new(Running {
             context,
-            object,
-            export,
+            place,
+            kind,
             since: now,
-            may_be_asked_again,
             answered,
         });
         let mut state = self.lock();
@@ -138,25 +217,39 @@ impl<C> SlowCalls<C> {
         }
     }
 
-    /// Finds the calls that are held too long: those to be answered now (the caller must
-    /// [`Running::claim`] each), and how many threads are held.
-    pub fn watch(&self, now: Instant) -> (Vec<Arc<Running<C>>>, usize) {
-        let mut state = self.lock();
-        let old: Vec<_> = state
-            .running
-            .values()
-            .filter(|running| now.duration_since(running.since) > self.limit)
-            .cloned()
-            .collect();
-        state.held.clear();
-        state.held_exports.clear();
-        for running in &old {
-            *state.held.entry(running.object).or_default() += 1;
-            *state.held_exports.entry(running.export).or_default() += 1;
+    /// Finds the calls that take too long.
+    pub fn watch(&self, now: Instant) -> Found<C> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut found = Found {
+            due: Vec::new(),
+            long: HashMap::new(),
+        };
+        (state.held, state.held_commits) = (Held::default(), Held::default());
+        let running: Vec<_> = state.running.values().cloned().collect();
+        for running in running {
+            let took = now.saturating_duration_since(running.since);
+            if took <= self.limit {
+                continue;
+            }
+            let (place, kind) = (running.place, running.kind);
+            count(&mut found.long, place.export);
+            if took <= self.limit * PATIENCE && state.moves(place.export, now, self.limit) {
+                continue;
+            }
+            match kind {
+                Kind::Commit => state.held_commits.add(place),
+                Kind::Look | Kind::Change => state.held.add(place),
+            }
+            if kind == Kind::Look {
+                found.due.push(running);
+            }
         }
-        let count = old.len();
-        let due = old.into_iter().filter(|running| running.may_be_asked_again);
-        (due.collect(), count)
+        let limit = self.limit;
+        state
+            .moved_at
+            .retain(|_, at| now.saturating_duration_since(*at) <= limit);
+        found
     }
 
     /// Whether nothing runs.
@@ -180,39 +273,99 @@ impl<C> SlowCalls<C> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn held_calls_are_found_and_answered_once() {
-        let slow = SlowCalls::new(Duration::from_secs(5), 4);
-        let start = Instant::now();
-        let read = slow.begin((1, 0), true, "read", start);
-        let _write = slow.begin((2, 0), false, "write", start);
-        let fresh = slow.begin((1, 0), true, "fresh", start + Duration::from_secs(4));
-        assert_eq!(slow.watch(start + Duration::from_secs(5)).0.len(), 0);
-        let (due, held) = slow.watch(start + Duration::from_secs(6));
-        assert_eq!(held, 2);
-        assert_eq!(due.len(), 1);
-        assert_eq!(due[0].context, "read");
-        assert!(due[0].claim() && !due[0].claim());
-        assert!(slow.is_held(1, 0) && slow.is_held(2, 0) && !slow.is_held(3, 0));
-        assert!(fresh.claim());
-        drop(read);
-        slow.watch(start + Duration::from_secs(6));
-        assert!(!slow.is_held(1, 0));
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    fn place(object: u64, export: u32) -> Place {
+        Place { object, export }
+    }
+
+    /// Ends a call at a time of the test.
+    fn end<C>(watched: Watched<'_, C>, now: Instant) {
+        watched.end(now);
+        std::mem::forget(watched);
     }
 
     #[test]
-    fn an_export_with_many_held_calls_is_slow_as_a_whole() {
-        let slow = SlowCalls::new(Duration::from_secs(5), 2);
+    fn held_calls_are_found_and_answered_once() {
+        let slow = SlowCalls::new(LIMIT, 4);
+        let start = Instant::now();
+        let read = slow.begin(place(1, 0), Kind::Look, "read", start);
+        let _write = slow.begin(place(2, 0), Kind::Change, "write", start);
+        let fresh_at = start + Duration::from_secs(4);
+        let fresh = slow.begin(place(1, 0), Kind::Look, "fresh", fresh_at);
+        assert_eq!(slow.watch(start + LIMIT).due.len(), 0);
+        let late = start + Duration::from_secs(6);
+        let found = slow.watch(late);
+        assert_eq!(found.long, HashMap::from([(0, 2)]));
+        assert_eq!(found.due.len(), 1);
+        assert_eq!(found.due[0].context, "read");
+        assert!(found.due[0].claim() && !found.due[0].claim());
+        let is_held = |object| slow.is_held(place(object, 0), Kind::Look);
+        assert!(is_held(1) && is_held(2) && !is_held(3));
+        assert!(fresh.claim());
+        end(read, fresh_at);
+        slow.watch(late + LIMIT);
+        assert!(is_held(1), "the fresh one has become old");
+        end(fresh, start);
+        slow.watch(late + LIMIT);
+        assert!(!is_held(1));
+    }
+
+    #[test]
+    fn an_export_with_many_held_calls_is_dead_as_a_whole() {
+        let slow = SlowCalls::new(LIMIT, 2);
         let start = Instant::now();
         let late = start + Duration::from_secs(6);
-        let _first = slow.begin((1, 7), true, (), start);
+        let is_held = |export| slow.is_held(place(3, export), Kind::Change);
+        let _first = slow.begin(place(1, 7), Kind::Look, (), start);
         slow.watch(late);
-        assert!(!slow.is_held(3, 7));
-        let second = slow.begin((2, 7), false, (), start);
+        assert!(!is_held(7));
+        let second = slow.begin(place(2, 7), Kind::Change, (), start);
         slow.watch(late);
-        assert!(slow.is_held(3, 7) && !slow.is_held(3, 8));
-        drop(second);
+        assert!(is_held(7) && !is_held(8));
+        end(second, start);
         slow.watch(late);
-        assert!(!slow.is_held(3, 7));
+        assert!(!is_held(7));
+    }
+
+    #[test]
+    fn storage_that_moves_is_waited_for_but_not_for_ever() {
+        let slow = SlowCalls::new(LIMIT, 2);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let _waits = slow.begin(place(1, 7), Kind::Look, (), start);
+        let _elsewhere = slow.begin(place(1, 8), Kind::Look, (), start);
+        for seconds in 0..30 {
+            // One after the other ends, each after two seconds.
+            end(
+                slow.begin(place(2, 7), Kind::Look, (), at(seconds)),
+                at(seconds + 2),
+            );
+            let due = slow.watch(at(seconds + 2)).due;
+            let of_this = due.iter().filter(|call| call.place.export == 7).count();
+            assert_eq!(of_this, usize::from(seconds + 2 > 30), "at {seconds}");
+            let of_other = due.len() - of_this;
+            assert_eq!(of_other, usize::from(seconds + 2 > 5), "at {seconds}");
+        }
+        let _stuck = slow.begin(place(1, 9), Kind::Look, (), start);
+        // What ends at once shows nothing: it was a hit.
+        end(slow.begin(place(2, 9), Kind::Look, (), at(5)), at(6));
+        let due = slow.watch(at(6)).due;
+        assert!(due.iter().any(|call| call.place.export == 9));
+    }
+
+    #[test]
+    fn a_commit_that_takes_long_holds_up_commits_only() {
+        let slow = SlowCalls::new(LIMIT, 2);
+        let start = Instant::now();
+        let _first = slow.begin(place(1, 7), Kind::Commit, (), start);
+        let _second = slow.begin(place(2, 7), Kind::Commit, (), start);
+        let found = slow.watch(start + LIMIT * 2);
+        assert_eq!((found.due.len(), found.long[&7]), (0, 2));
+        for kind in [Kind::Look, Kind::Change] {
+            assert!(!slow.is_held(place(1, 7), kind));
+        }
+        assert!(slow.is_held(place(1, 7), Kind::Commit));
+        assert!(slow.is_held(place(3, 7), Kind::Commit), "enough of them");
     }
 }

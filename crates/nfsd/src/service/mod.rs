@@ -17,6 +17,7 @@ mod once;
 mod procedure;
 mod volume;
 
+use std::collections::HashMap;
 use std::hash::Hasher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -42,7 +43,7 @@ use crate::mounts::Mounts;
 use crate::pipe::PipePool;
 use crate::reply::Batch;
 use crate::server::{Error, Job};
-use crate::slow::SlowCalls;
+use crate::slow::{Kind, Place, SlowCalls};
 use crate::statistics;
 use crate::unsent::Unsent;
 
@@ -87,6 +88,12 @@ pub struct WaitingCall {
     pub reply_bytes_max: usize,
     /// The same of a listing, which is memory of its own until it has left.
     pub listing_bytes_max: usize,
+    /// What it is for; nothing for MOUNT.
+    pub place: Place,
+    /// What it does.
+    pub kind: Kind,
+    /// Since when it waits without a thread for storage to let go of its object.
+    pub waits_since: Option<Instant>,
 }
 
 /// Memory for replies that are copied because they cannot be spliced.
@@ -283,71 +290,51 @@ impl Service {
         Answer::Done
     }
 
-    /// Does a call of the pool to its end.
-    pub fn answer_waiting(&self, job: Job) {
-        let Job {
-            connection,
-            record,
-            length,
-            received_at,
-            state,
-        } = job;
-        let record = &record[..length];
-        if self.is_abandoned(&connection, state.duplicate.as_ref()) {
-            return;
+    /// Does a call of the pool to its end. If storage holds its object and the call may wait it is
+    /// given back, and nothing has happened.
+    pub fn answer_waiting(&self, job: Job, may_wait: bool) -> Option<Job> {
+        let (connection, state) = (&job.connection, &job.state);
+        if self.is_abandoned(connection, state.duplicate.as_ref()) {
+            return None;
         }
-        let request = Request::new(record, &connection, received_at);
+        if may_wait && state.place != Place::default() && self.slow.is_held(state.place, state.kind)
+        {
+            return Some(job);
+        }
+        let request = Request::new(&job.record[..job.length], connection, job.received_at);
         let mut batch = Batch::default();
         let mark = batch.begin();
         batch.roll_back(mark);
-        let was_done = self.run_watched(&request, &mut batch);
+        let was_done = self.run_watched(&request, state, &mut batch);
         if let Some(key) = &state.duplicate {
             self.finish_change(key, batch.body(mark), was_done);
         }
-        batch.send(&connection);
+        batch.send(connection);
+        None
     }
 
     /// Answers a call under the eyes of the watcher; returns whether it was done. The batch stays
     /// empty when the watcher has answered in the meantime.
-    fn run_watched(&self, request: &Request<'_>, batch: &mut Batch) -> bool {
-        let Ok((call, mut arguments)) = rpc::parse_call(request.record) else {
+    fn run_watched(&self, request: &Request<'_>, state: &WaitingCall, batch: &mut Batch) -> bool {
+        let Ok((call, _)) = rpc::parse_call(request.record) else {
             return false;
         };
-        let procedure =
-            Procedure::from_number(call.procedure).filter(|_| call.program == nfs3::PROGRAM);
-        let Some(procedure) = procedure else {
-            // MOUNT: nothing is answered in its stead, but a thread that it holds is replaced.
-            let held = HeldCall {
-                connection: request.connection.clone(),
-                xid: call.xid,
-                procedure: Procedure::Null,
-            };
-            let watched = self.slow.begin((0, 0), false, held, Instant::now());
-            self.answer(request, true, batch);
-            drop(watched);
-            return true;
-        };
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
-        let object = self.object_hash(handle);
-        let export = self
-            .handle_key
-            .decode(handle)
-            .map_or(0, |(number, _)| number);
-        if self.slow.is_held(object, export) {
+        let nfs = |_: &Procedure| call.program == nfs3::PROGRAM;
+        let procedure = Procedure::from_number(call.procedure).filter(nfs);
+        // MOUNT: nothing is answered in its stead, but a thread that it holds is replaced.
+        let procedure = procedure.unwrap_or(Procedure::Null);
+        let (place, kind) = (state.place, state.kind);
+        if place != Place::default() && self.slow.is_held(place, kind) {
             counters::JUKEBOX_REPLIES.add(1);
             push_jukebox(batch, call.xid, procedure);
             return false;
         }
-        let connection = request.connection.clone();
         let held = HeldCall {
-            connection,
+            connection: request.connection.clone(),
             xid: call.xid,
             procedure,
         };
-        let again = procedure::only_reads(procedure);
-        let watched = self
-            .slow
-            .begin((object, export), again, held, Instant::now());
+        let watched = self.slow.begin(place, kind, held, Instant::now());
         self.answer(request, true, batch);
         if !watched.claim() {
             *batch = Batch::default();
@@ -355,10 +342,11 @@ impl Service {
         true
     }
 
-    /// Answers every call that storage holds for too long; returns how many threads are held.
-    pub fn answer_held(&self, now: Instant) -> usize {
-        let (due, held) = self.slow.watch(now);
-        for running in due {
+    /// Answers every call that storage holds for too long; returns how many threads are held, by
+    /// export.
+    pub fn answer_held(&self, now: Instant) -> HashMap<u32, usize> {
+        let found = self.slow.watch(now);
+        for running in found.due {
             if running.claim() {
                 counters::JUKEBOX_REPLIES.add(1);
                 let call = &running.context;
@@ -367,7 +355,7 @@ impl Service {
                 batch.send(&call.connection);
             }
         }
-        held
+        found.long
     }
 
     /// The calls that run in the pool.
@@ -382,10 +370,16 @@ impl Service {
         self.slow.is_idle()
     }
 
-    fn object_hash(&self, handle: &[u8]) -> u64 {
+    /// What an NFS call is for.
+    fn place(&self, mut arguments: Decoder<'_>) -> Place {
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
         let mut hasher = SipHasher13::new_with_key(&self.object_secret);
         hasher.write(handle);
-        hasher.finish()
+        let decoded = self.handle_key.decode(handle);
+        Place {
+            object: hasher.finish(),
+            export: decoded.map_or(0, |(number, _)| number),
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use super::{Answer, Request, Service, WaitingCall, procedure};
 use crate::connection::Connection;
 use crate::duplicate::{Key, Verdict};
 use crate::reply::Batch;
+use crate::slow::Kind;
 
 impl Service {
     /// On the receiving thread: what need not wait is answered, and changes are known from here on.
@@ -40,7 +41,11 @@ impl Service {
         }
         match self.nfs(request, call, procedure, arguments, false, batch) {
             Answer::Done => Answer::Done,
-            Answer::Wait(_) => Answer::Wait(WaitingCall::reading(procedure, arguments)),
+            Answer::Wait(_) => Answer::Wait(WaitingCall {
+                place: self.place(arguments),
+                kind: procedure::kind(procedure),
+                ..WaitingCall::reading(procedure, arguments)
+            }),
         }
     }
 
@@ -77,12 +82,16 @@ impl Service {
                 return Answer::Done;
             }
         }
-        let wait = Answer::Wait(WaitingCall {
-            duplicate: Some(key),
-            ..WaitingCall::default()
-        });
+        let wait = || {
+            Answer::Wait(WaitingCall {
+                duplicate: Some(key),
+                place: self.place(arguments),
+                kind: Kind::Change,
+                ..WaitingCall::default()
+            })
+        };
         if !is_write {
-            return wait;
+            return wait();
         }
         let begun = Begun {
             service: self,
@@ -97,7 +106,7 @@ impl Service {
                 self.finish_change(&key, batch.body(mark), true);
                 Answer::Done
             }
-            Answer::Wait(_) => wait,
+            Answer::Wait(_) => wait(),
         }
     }
 

@@ -14,6 +14,7 @@ use crate::connection::Connection;
 use crate::convert;
 use crate::handle::{Refused, WireHandle};
 use crate::reply::{Batch, Mark};
+use crate::slow::Kind;
 use crate::trouble;
 
 /// Who makes a call, and whether this thread may wait for its result.
@@ -142,9 +143,13 @@ pub(super) fn must_not_repeat(procedure: Procedure) -> bool {
     )
 }
 
-/// Calls that change nothing: a client may be told to ask again while they still run.
-pub(super) fn only_reads(procedure: Procedure) -> bool {
-    !must_not_repeat(procedure) && procedure != Procedure::Commit
+/// What a procedure does.
+pub(super) fn kind(procedure: Procedure) -> Kind {
+    match procedure {
+        Procedure::Commit => Kind::Commit,
+        _ if must_not_repeat(procedure) => Kind::Change,
+        _ => Kind::Look,
+    }
 }
 
 impl WaitingCall {

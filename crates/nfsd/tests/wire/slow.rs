@@ -1,17 +1,19 @@
 //! Pitfall 25: storage that does not answer. Clients are told to ask again, everything else goes
 //! on.
 
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
+use pagewell_fs::Error;
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{
-    CreateHow, GetattrArguments, Procedure, ReadArguments, StableHow, Status,
+    CommitArguments, CreateHow, GetattrArguments, Procedure, ReadArguments, StableHow, Status,
 };
 
 use crate::client::Client;
 use crate::every_call::status_of;
 use crate::fixture::{connect, export, ram, serve_with};
-use crate::layer::{Layer, Stalls, make_file};
+use crate::layer::{Event, Hook, Layer, Stalls, make_file};
 use crate::operations::{FileHandle, data, handle, mode, written};
 
 const THREADS: usize = 4;
@@ -277,4 +279,119 @@ fn a_stopping_server_finishes_what_was_begun() {
     written(&client.finish(write), StableHow::FileSync).unwrap();
     stopping.join().unwrap().unwrap();
     assert!(client.try_next_answer().is_none(), "the connection ends");
+}
+
+/// A drive that does one read after the other.
+#[derive(Default)]
+struct Drive {
+    head: Mutex<()>,
+}
+
+impl Hook for Drive {
+    fn before(&self, event: &Event<'_>) -> pagewell_fs::Result<()> {
+        if !event.may_block {
+            return Err(Error::WouldBlock);
+        }
+        if event.operation == "read" {
+            let _head = self.head.lock().unwrap();
+            std::thread::sleep(Duration::from_millis(25));
+        }
+        Ok(())
+    }
+}
+
+/// Storage that is slow but moves is waited for: twenty readers that do not wait when they are told
+/// to ask again get their data, not hundreds of thousands of answers that say so.
+#[test]
+fn slow_storage_with_many_readers_does_its_work() {
+    const READERS: usize = 20;
+    const READS: u64 = 6;
+    let storage = ram();
+    make_file(&*storage, b"disc", &[7; 4096]);
+    let (layer, _) = Layer::new(storage, Drive::default());
+    let server = serve_with(vec![export("/", layer)], |config| {
+        config.threads = 2 * READERS;
+        config.slow_after = Duration::from_millis(400);
+    });
+    let told_again: u64 = std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut client, root) = connect(&server);
+                    let file = patiently(|| client.lookup(&root, b"disc")).handle;
+                    let mut told_again = 0;
+                    for offset in 0..READS {
+                        while let Err(status) = client.read(&file, offset, 10) {
+                            assert_eq!(status, Status::Jukebox);
+                            told_again += 1;
+                        }
+                    }
+                    told_again
+                })
+            })
+            .collect();
+        let counts = readers.into_iter().map(|reader| reader.join().unwrap());
+        counts.sum()
+    });
+    let reads = READERS as u64 * READS;
+    assert!(told_again <= reads, "{told_again} for {reads} reads");
+}
+
+/// A COMMIT that takes long holds up no other calls: what was written is read meanwhile, and more
+/// is written.
+#[test]
+fn a_commit_that_takes_long_does_not_make_its_file_slow() {
+    let stalled = Stalled::of(1, &["commit"]);
+    let (mut client, root) = connect(&stalled.server);
+    let slow = stalled.files(&mut client, &root, 1).remove(0);
+    let arguments = CommitArguments {
+        file: handle(&slow),
+        offset: 0,
+        count: 0,
+    };
+    let commit = client.start(Procedure::Commit, &arguments);
+    stalled.stalls.gate.wait_for(1);
+    // Long enough for the server to find that storage holds it.
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(1) {
+        assert_eq!(client.read(&slow, 0, 100).unwrap().bytes, b"slow");
+        client
+            .write(&slow, 0, b"slow", StableHow::Unstable)
+            .unwrap();
+    }
+    stalled.stalls.gate.open();
+    let status = status_of(Procedure::Commit, &client.finish(commit));
+    assert_eq!(status, Status::Ok);
+}
+
+/// Threads that one export or one client keeps are never those of another, from the first moment
+/// on: nothing here is ever found to be slow.
+#[test]
+fn stalled_calls_of_one_export_or_client_do_not_hold_up_others() {
+    let storage = ram();
+    let slow = make_file(&*storage, b"slow-0", b"slow");
+    make_file(&*storage, b"quick", b"quick");
+    let (layer, stalls) = Layer::new(storage, Stalls::at(&["read"]));
+    stalls.objects.lock().unwrap().insert(slow);
+    let (healthy, _) = Layer::new(ram(), Stalls::at(&[]));
+    make_file(&*healthy.inner, b"quick", b"quick");
+    let exports = vec![export("/", layer), export("/healthy", healthy)];
+    let server = serve_with(exports, |config| config.threads = THREADS);
+    let stalled = Stalled { server, stalls };
+    let (mut client, root) = connect(&stalled.server);
+    let slow = client.lookup(&root, b"slow-0").unwrap().handle;
+    let reads: Vec<u32> = (0..THREADS * 5)
+        .map(|_| start_read(&mut client, &slow))
+        .collect();
+    stalled.stalls.gate.wait_for(THREADS * 3 / 4);
+    let (mut other, _) = connect(&stalled.server);
+    let healthy = other.mount(b"/healthy").unwrap();
+    for _ in 0..20 {
+        check_quick(&mut other, &healthy);
+        check_quick(&mut other, &root);
+    }
+    stalled.stalls.gate.open();
+    for read in reads {
+        assert_eq!(data(&client.finish(read)).unwrap().bytes, b"slow");
+    }
 }

@@ -1,0 +1,107 @@
+//! Calls that wait without a thread.
+//!
+//! A call for an object that storage holds must neither take a thread, which would be held too,
+//! nor be answered "ask again" at once: clients do ask again, hundreds of thousands of times. It
+//! waits here until the object is free again, in the order in which calls came, or until it has
+//! waited for long enough. What waits is bounded by what each connection may have under way.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::slow::{Kind, Place};
+
+/// Calls that wait.
+pub struct Parking<J> {
+    delay: Duration,
+    calls: Mutex<VecDeque<Parked<J>>>,
+}
+
+struct Parked<J> {
+    job: J,
+    place: Place,
+    kind: Kind,
+    until: Instant,
+}
+
+impl<J> Parking<J> {
+    /// Calls wait for `delay` at most.
+    #[must_use]
+    pub fn new(delay: Duration) -> Self {
+        Self {
+            delay,
+            calls: Mutex::default(),
+        }
+    }
+
+    /// Whether a call that has waited since `since` has waited for long enough.
+    #[must_use]
+    pub fn is_over(&self, since: Option<Instant>, now: Instant) -> bool {
+        since.is_some_and(|since| now.saturating_duration_since(since) >= self.delay)
+    }
+
+    /// Has a call wait that began to wait at `since`.
+    pub fn park(&self, job: J, (place, kind): (Place, Kind), since: Instant) {
+        let until = since + self.delay;
+        self.lock().push_back(Parked {
+            job,
+            place,
+            kind,
+            until,
+        });
+    }
+
+    /// Takes out the calls that have waited for long enough or whose object is free.
+    pub fn due(&self, now: Instant, is_held: impl Fn(Place, Kind) -> bool) -> Vec<J> {
+        let mut due = Vec::new();
+        let mut stay = VecDeque::new();
+        let mut parked = self.lock();
+        for call in parked.drain(..) {
+            if call.until <= now || !is_held(call.place, call.kind) {
+                due.push(call.job);
+            } else {
+                stay.push_back(call);
+            }
+        }
+        *parked = stay;
+        due
+    }
+
+    /// Takes out all.
+    pub fn all(&self) -> Vec<J> {
+        self.lock().drain(..).map(|call| call.job).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Parked<J>>> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_leave_in_order_when_free_or_when_they_have_waited() {
+        let parking = Parking::new(Duration::from_secs(2));
+        let start = Instant::now();
+        let later = start + Duration::from_secs(1);
+        for (job, object, since) in [
+            (1, 10, start),
+            (2, 20, start),
+            (3, 20, later),
+            (4, 10, later),
+        ] {
+            let place = Place { object, export: 0 };
+            parking.park(job, (place, Kind::Look), since);
+        }
+        let is_held = |place: Place, _| place.object == 10;
+        assert_eq!(parking.due(later, is_held), [2, 3]);
+        assert!(parking.due(later, is_held).is_empty());
+        let over = start + Duration::from_secs(2);
+        assert_eq!(parking.due(over, is_held), [1]);
+        assert!(parking.is_over(Some(start), over) && !parking.is_over(Some(later), over));
+        assert!(!parking.is_over(None, over));
+        assert_eq!(parking.all(), [4]);
+    }
+}
