@@ -101,6 +101,14 @@ impl Busy {
     fn changes(&self) -> usize {
         self.held.changes.load(Ordering::SeqCst)
     }
+
+    /// How many changes were made when the server has done whatever it still had to do.
+    fn changes_in_the_end(mut self) -> usize {
+        self.held.gate.open();
+        let other = serve_with(vec![export("/", ram())], |_| {});
+        std::mem::replace(&mut self.server, other).stop().unwrap();
+        self.changes()
+    }
 }
 
 impl Drop for Busy {
@@ -132,20 +140,7 @@ fn a_change_that_waits_is_dropped_when_its_client_has_gone() {
             let read = client.read(&busy.file, 0, 10).unwrap();
             assert_eq!(read.bytes, b"kept");
         }
-        assert_eq!(busy.changes(), 0);
-        busy.server_stops();
-    }
-}
-
-impl Busy {
-    /// Whatever the server still had to do is done.
-    fn server_stops(mut self) {
-        self.held.gate.open();
-        let held = self.held.clone();
-        let before = self.changes();
-        let empty = serve_with(vec![export("/", ram())], |_| {});
-        std::mem::replace(&mut self.server, empty).stop().unwrap();
-        assert_eq!(held.changes.load(Ordering::SeqCst), before);
+        assert_eq!(busy.changes_in_the_end(), 0);
     }
 }
 
@@ -184,7 +179,7 @@ fn a_change_that_waits_is_done_once_for_the_client_that_asks_again() {
         let read = busy.holder.read(&busy.file, 0, 10).unwrap();
         assert_eq!(read.bytes, b"NEW!");
         assert!(busy.holder.lookup(&busy.root, b"file").is_ok());
-        busy.server_stops();
+        assert_eq!(busy.changes_in_the_end(), 3);
     }
 }
 
@@ -213,7 +208,7 @@ fn unread_changes_of_a_client_that_has_gone_are_dropped() {
     for client in &mut clients {
         client.read(&busy.file, 0, 10).unwrap();
     }
-    busy.server_stops();
+    assert_eq!(busy.changes_in_the_end(), 0);
 }
 
 /// A client that ends its side after its last call, as nc does, gets the answers, however long they
