@@ -73,6 +73,34 @@ register! { COUNTERS, Counter:
         "Calls that ended in a defect of the program; each cost its client the connection.";
     STORAGE_ERRORS = "pagewell_storage_errors_total", "Calls that failed because storage did.";
     BAD_HANDLES = "pagewell_bad_handles_total", "Calls with a handle that this server never made.";
+    LOCKS_GRANTED = "pagewell_locks_granted_total",
+        "Locks that clients asked for and got, at once or when they asked again.";
+    LOCKS_BLOCKED = "pagewell_locks_blocked_total",
+        "Times that a client was told to wait for a lock.";
+    LOCKS_DENIED = "pagewell_locks_denied_total",
+        "Locks refused because somebody else holds them.";
+    LOCKS_REFUSED = "pagewell_locks_refused_total",
+        "Locks refused because a bound on locks was reached.";
+    LOCK_DEADLOCKS = "pagewell_lock_deadlocks_total",
+        "Locks refused because the wait for them would have had no end.";
+    LOCK_GRACE_REFUSALS = "pagewell_lock_grace_refusals_total",
+        "New locks refused after a restart, and old ones that were asked for too late.";
+    LOCK_OFFERS_LAPSED = "pagewell_lock_offers_lapsed_total",
+        "Locks offered to a client that waited, and taken back because it did not answer.";
+    LOCK_CALLS = "pagewell_lock_calls_total",
+        "Calls made to clients about locks.";
+    LOCK_CALL_FAILURES = "pagewell_lock_call_failures_total",
+        "Calls to clients about locks that were refused or not answered.";
+    LOCK_CALLS_DROPPED = "pagewell_lock_calls_dropped_total",
+        "Calls to clients not made because too many waited.";
+    LOCK_CLIENTS_TOLD = "pagewell_lock_clients_told_total",
+        "Clients told that this server has restarted.";
+    LOCK_NOTICES = "pagewell_lock_notices_total",
+        "Restarts of clients that freed their locks.";
+    LOCK_NOTICES_IGNORED = "pagewell_lock_notices_ignored_total",
+        "Notices of restarts that came again or were of no client with locks.";
+    LOCK_DATAGRAMS_DROPPED = "pagewell_lock_datagrams_dropped_total",
+        "Datagrams not answered: of strangers, too long, or too many.";
     RAM_PAGES_COPIED = "pagewell_ram_pages_copied_total",
         "Pages of RAM files copied at a write because a reader still held them.";
     RAM_TRIMS = "pagewell_ram_trims_total",

@@ -16,6 +16,8 @@ register! { GAUGES, Gauge:
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
         "Descriptors held for objects of served directories.";
     CONNECTIONS = "pagewell_connections", "Client connections open now.";
+    LOCKS_HELD = "pagewell_locks_held", "Ranges of files locked by clients now.";
+    LOCKS_WAITING = "pagewell_locks_waiting", "Locks that clients wait for now.";
     REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",
         "Bytes of memory that hold requests now.";
     UNSENT_REPLY_BYTES = "pagewell_unsent_reply_bytes",
