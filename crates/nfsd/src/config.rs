@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use pagewell_fs::{Credentials, FileSystem};
 
+use crate::locks::LockOptions;
+
 /// Whose calls are made as the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
@@ -201,6 +203,8 @@ pub struct Config {
     pub slow_after: Duration,
     /// Connections at once, fewer where the limit of open files does not allow as many.
     pub connections_max: usize,
+    /// Locks on files.
+    pub locks: LockOptions,
 }
 
 impl Config {
@@ -214,6 +218,7 @@ impl Config {
             handle_key,
             slow_after: Duration::from_secs(5),
             connections_max: 1024,
+            locks: LockOptions::default(),
         }
     }
 }

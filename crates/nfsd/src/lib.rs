@@ -1,4 +1,4 @@
-//! The NFSv3 and MOUNT v3 server.
+//! The NFSv3 and MOUNT v3 server, with the lock manager (NLM 4) and status monitor (NSM).
 //!
 //! The life of a call: [`reader`] receives bytes, [`receive`] finds the record in them,
 //! `service` answers it. A hit is answered there and then, into the block of replies that leaves
@@ -13,6 +13,7 @@ pub mod cookies;
 pub mod duplicate;
 pub mod growth;
 pub mod handle;
+pub mod locks;
 pub mod memory;
 pub mod mounts;
 pub mod output;
@@ -31,4 +32,5 @@ mod trouble;
 pub mod unsent;
 
 pub use config::{Config, Export, Network, Squash};
+pub use locks::LockOptions;
 pub use server::{Error, Loss, Server};

@@ -1,6 +1,6 @@
 //! A running server: its threads and what they share.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -183,6 +183,7 @@ impl Shared {
         while !self.stopping.load(Ordering::Acquire) {
             std::thread::park_timeout(period);
             let now = Instant::now();
+            self.service.locks().tick(now);
             let held = self.service.answer_held(now);
             if let Some(pool) = self.pool.get() {
                 pool.set_held(&held);
@@ -208,6 +209,7 @@ pub struct Server {
     door: Option<JoinHandle<()>>,
     readers: Vec<JoinHandle<()>>,
     watcher: Option<JoinHandle<()>>,
+    datagrams: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -217,6 +219,7 @@ impl Server {
         let threads = config.threads;
         let places = descriptors::connections_max(config.connections_max);
         let parking = Parking::new(config.slow_after / 2);
+        let datagrams = config.locks.datagrams;
         let refused = |error: std::io::Error| Error::Listen {
             address: listen,
             reason: error.to_string(),
@@ -264,8 +267,12 @@ impl Server {
             door: None,
             readers: Vec::new(),
             watcher: None,
+            datagrams: None,
         };
         server.start_threads(listener).map_err(system)?;
+        if datagrams {
+            server.receive_datagrams().map_err(system)?;
+        }
         Ok(server)
     }
 
@@ -281,6 +288,16 @@ impl Server {
         let door = Door::new(listener, self.bell.clone(), self.shared.clone());
         let builder = std::thread::Builder::new().name("pagewell-door".into());
         self.door = Some(builder.spawn(move || door.run())?);
+        Ok(())
+    }
+
+    /// Answers calls about locks at the same port of UDP.
+    fn receive_datagrams(&mut self) -> std::io::Result<()> {
+        let socket = UdpSocket::bind(self.address)?;
+        let shared = self.shared.clone();
+        let builder = std::thread::Builder::new().name("pagewell-datagrams".into());
+        let serve = move || crate::locks::datagrams::serve(&shared, socket);
+        self.datagrams = Some(builder.spawn(serve)?);
         Ok(())
     }
 
@@ -329,6 +346,10 @@ impl Server {
             watcher.thread().unpark();
             let _ = watcher.join();
         }
+        if let Some(datagrams) = self.datagrams.take() {
+            let _ = datagrams.join();
+        }
+        self.shared.service.locks().stop();
         if let Some(pool) = self.shared.pool.get() {
             pool.stop();
         }

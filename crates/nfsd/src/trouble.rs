@@ -53,6 +53,15 @@ impl Period {
 
 /// Tells of an I/O error in an export, of the object at this place where that is known.
 pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
+    say(|hidden| storage_line(export, place, text, hidden));
+}
+
+/// Tells of an I/O error with what the server keeps for itself.
+pub(crate) fn report_own(subject: &str, text: &str) {
+    say(|hidden| line(subject, text, hidden));
+}
+
+fn say(line: impl FnOnce(u64) -> String) {
     STORAGE_ERRORS.add(1);
     let mut period = PERIOD_NOW.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(hidden) = period.admit(Instant::now()) else {
@@ -60,8 +69,7 @@ pub(crate) fn report(export: &str, place: Option<&str>, text: &str) {
     };
     drop(period);
     // There is nowhere left to say that it could not be said.
-    let line = storage_line(export, place, text, hidden);
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    let _ = std::io::stderr().write_all(line(hidden).as_bytes());
 }
 
 fn storage_line(export: &str, place: Option<&str>, text: &str, hidden: u64) -> String {

@@ -10,6 +10,7 @@ mod creation;
 mod data;
 mod directory;
 mod ending;
+mod locks;
 mod mount;
 mod names;
 mod object;
@@ -30,6 +31,7 @@ use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encoder};
+use pagewell_sunrpc::{nlm4, nsm};
 use siphasher::sip::SipHasher13;
 
 use crate::config::{Config, Export};
@@ -38,6 +40,7 @@ use crate::convert::Identity;
 use crate::cookies::NarrowCookies;
 use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key};
 use crate::handle::HandleKey;
+use crate::locks::Locks;
 use crate::memory::Memory;
 use crate::mounts::Mounts;
 use crate::pipe::PipePool;
@@ -49,6 +52,8 @@ use crate::unsent::Unsent;
 
 pub use ending::Loss;
 use procedure::{Caller, Stop};
+
+pub use locks::{DatagramAnswer, Origin};
 
 /// A call as it arrived.
 pub struct Request<'a> {
@@ -129,6 +134,7 @@ pub struct Service {
     duplicates: Duplicates<Connection>,
     slow: SlowCalls<HeldCall>,
     mounts: Mounts,
+    locks: Arc<Locks>,
     pipes: Arc<PipePool>,
     /// For file data that has to be copied: apart from the requests', which replies that nobody
     /// reads must not use up.
@@ -187,6 +193,8 @@ impl Service {
         if exports.is_empty() {
             return Err(Error::Config("nothing to serve".to_owned()));
         }
+        let locks = Locks::open(&config.locks, Instant::now())
+            .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
@@ -197,6 +205,7 @@ impl Service {
             duplicates: Duplicates::new(secret, KEPT_BYTES_MAX),
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
             mounts: Mounts::default(),
+            locks,
             pipes: PipePool::new(),
             reply_memory: Memory::new(REPLY_BYTES_MAX),
             unsent: Unsent::new(),
@@ -237,6 +246,9 @@ impl Service {
             }
             (mount3::PROGRAM, mount3::VERSION) => {
                 self.mount(request, &call, arguments, may_block, batch)
+            }
+            (nlm4::PROGRAM | nsm::PROGRAM, _) => {
+                self.locks_call(request, &call, arguments, may_block, batch)
             }
             (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
                 batch,
@@ -356,6 +368,12 @@ impl Service {
             }
         }
         found.long
+    }
+
+    /// The locks of the server.
+    #[must_use]
+    pub fn locks(&self) -> &Locks {
+        &self.locks
     }
 
     /// The calls that run in the pool.

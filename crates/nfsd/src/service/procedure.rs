@@ -27,10 +27,15 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) fn new(call: &Call<'_>, connection: &Connection, may_block: bool) -> Self {
+        Self::at(call, (connection.peer(), connection.peer_port()), may_block)
+    }
+
+    /// Who calls from an address and a port.
+    pub(super) fn at(call: &Call<'_>, (peer, port): (IpAddr, u16), may_block: bool) -> Self {
         Self {
             identity: identity(&call.credential),
-            peer: connection.peer(),
-            port: connection.peer_port(),
+            peer,
+            port,
             may_block,
         }
     }
@@ -327,7 +332,7 @@ impl Out<'_> {
 }
 
 /// All arguments of a procedure; bytes left over are garbage too.
-fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Stop> {
+pub(super) fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Stop> {
     let decoded = T::decode(&mut arguments).map_err(|_| Stop::Garbage)?;
     arguments.finish().map_err(|_| Stop::Garbage)?;
     Ok(decoded)

@@ -33,6 +33,7 @@ mod hostile;
 mod images;
 mod late;
 mod listing;
+mod locks;
 mod mounted;
 mod mounting;
 mod names;

@@ -1,0 +1,308 @@
+//! Calls to clients: a lock that was waited for is granted, the result of a one-way call, and the
+//! notice that we have restarted.
+//!
+//! Problem: whoever is called may be slow, or wait on purpose. Rule: a few threads of their own,
+//! turn and turn about between addresses; each call has a deadline; each address may have
+//! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that finds no room
+//! is not made: clients ask again, and notices are repeated.
+//!
+//! Only the address that asked is ever called, from the address that it had called: clients know
+//! their server by that. The port is asked of the port mapper there. All calls go over TCP; lock
+//! managers and status monitors listen there as well as for datagrams.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use pagewell_counters::names;
+use pagewell_sunrpc::caller::{self, Caller, Target};
+use pagewell_sunrpc::nlm4::{self, Reply, Status, TestArguments};
+use pagewell_sunrpc::nsm::{self, NotifyArguments};
+use pagewell_sunrpc::portmap;
+use pagewell_sunrpc::rpc::Credential;
+use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
+
+use super::file::Kind;
+use super::records::Listed;
+use super::table::{Answer, Offer};
+use super::{Context, Locks, lock};
+use crate::pool::Pool;
+
+/// Threads that call.
+const THREADS_MAX: usize = 4;
+/// Calls that wait for a thread.
+const QUEUED_MAX: usize = 1024;
+/// Those of one address.
+const QUEUED_PER_ADDRESS_MAX: usize = 64;
+/// The longest wait for a connection, and for an answer. There are two of each in a call.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is to be done.
+pub enum Job {
+    /// A lock that was waited for can be had.
+    Granted(Offer<Context>),
+    /// The result of a one-way call.
+    Result {
+        /// The client, and the address of ours that it called.
+        to: (IpAddr, Option<IpAddr>),
+        /// Procedure of NLM.
+        procedure: u32,
+        /// Its arguments.
+        body: Vec<u8>,
+    },
+    /// We have restarted.
+    Restarted(Listed),
+    /// The list of clients is to be cleaned.
+    Clean,
+}
+
+impl Job {
+    fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Granted(offer) => Some(offer.wish.owner.client.address),
+            Self::Result { to, .. } => Some(to.0),
+            Self::Restarted(listed) => Some(listed.client.address),
+            Self::Clean => None,
+        }
+    }
+}
+
+/// The threads that call, and what they have to do.
+pub struct Calls {
+    pool: Arc<Pool<Job>>,
+    queued: Arc<Mutex<Queued>>,
+}
+
+#[derive(Default)]
+struct Queued {
+    count: usize,
+    addresses: HashMap<Option<IpAddr>, usize>,
+}
+
+impl Calls {
+    /// For `locks`, which are told what came of each call.
+    #[must_use]
+    pub fn new(locks: Weak<Locks>, port_mapper: u16, state: i32) -> Arc<Self> {
+        let queued = Arc::new(Mutex::new(Queued::default()));
+        let counts = queued.clone();
+        let pool = Pool::new(THREADS_MAX, move |job: Job| {
+            let address = job.address();
+            if let Some(locks) = locks.upgrade() {
+                run(&locks, job, port_mapper, state);
+            }
+            lock(&counts).end(address);
+        });
+        Arc::new(Self { pool, queued })
+    }
+
+    /// Has a call made; false when too many wait.
+    pub fn queue(&self, job: Job) -> bool {
+        let address = job.address();
+        if !lock(&self.queued).begin(address) {
+            names::LOCK_CALLS_DROPPED.add(1);
+            return false;
+        }
+        let mut hasher = DefaultHasher::new();
+        address.hash(&mut hasher);
+        self.pool.queue(0, hasher.finish(), job);
+        true
+    }
+
+    /// The threads end when nothing is left to do.
+    pub fn stop(&self) {
+        self.pool.stop();
+    }
+}
+
+impl Queued {
+    fn begin(&mut self, address: Option<IpAddr>) -> bool {
+        let of_address = self.addresses.get(&address).copied().unwrap_or(0);
+        if self.count >= QUEUED_MAX || of_address >= QUEUED_PER_ADDRESS_MAX {
+            return false;
+        }
+        self.count += 1;
+        self.addresses.insert(address, of_address + 1);
+        true
+    }
+
+    fn end(&mut self, address: Option<IpAddr>) {
+        self.count -= 1;
+        if let Some(count) = self.addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+    }
+}
+
+fn run(locks: &Locks, job: Job, port_mapper: u16, state: i32) {
+    let count = |reached: bool| {
+        names::LOCK_CALLS.add(1);
+        names::LOCK_CALL_FAILURES.add(u64::from(!reached));
+    };
+    match job {
+        Job::Granted(offer) => {
+            let peer = Peer {
+                address: offer.wish.owner.client.address,
+                local: offer.context.local,
+                port_mapper,
+            };
+            // The client has asked again, or cancelled, in the meantime.
+            let answer = if locks.is_open(offer.number) {
+                peer.grant(&offer)
+            } else {
+                Answer::Unreachable
+            };
+            count(answer == Answer::Taken);
+            locks.answered(offer.number, answer);
+        }
+        Job::Result {
+            to: (address, local),
+            procedure,
+            body,
+        } => {
+            let peer = Peer {
+                address,
+                local,
+                port_mapper,
+            };
+            let connected = peer.connect(nlm4::PROGRAM, nlm4::VERSION);
+            let sent = connected.is_some_and(|mut caller| {
+                let target = manager(procedure);
+                // Nobody looks at the answer to a result.
+                caller
+                    .call(target, Credential::None, &Wire(&body), |_| Ok(()))
+                    .is_ok()
+            });
+            count(sent);
+        }
+        Job::Restarted(listed) => {
+            let peer = Peer {
+                address: listed.client.address,
+                local: listed.local,
+                port_mapper,
+            };
+            let heard = peer.tell_restart(state);
+            count(heard);
+            names::LOCK_CLIENTS_TOLD.add(u64::from(heard));
+            locks.told(&listed.client, heard);
+        }
+        Job::Clean => locks.clean(),
+    }
+}
+
+/// Bytes that are encoded already.
+struct Wire<'a>(&'a [u8]);
+
+impl Encode for Wire<'_> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.raw(self.0);
+    }
+
+    fn encoded_size(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn manager(procedure: u32) -> Target {
+    Target {
+        program: nlm4::PROGRAM,
+        version: nlm4::VERSION,
+        procedure,
+    }
+}
+
+struct Peer {
+    address: IpAddr,
+    local: Option<IpAddr>,
+    port_mapper: u16,
+}
+
+impl Peer {
+    /// A connection to a program there; `None` when it is not to be had.
+    fn connect(&self, program: u32, version: u32) -> Option<Caller> {
+        let mapper = SocketAddr::new(self.address, self.port_mapper);
+        let mut mapper = portmap::Client::connect_from(self.local, &mapper, PATIENCE).ok()?;
+        let port = mapper.port_of(program, version).ok()??;
+        let address = SocketAddr::new(self.address, port);
+        Caller::connect(&address, self.local, PATIENCE).ok()
+    }
+
+    fn grant(&self, offer: &Offer<Context>) -> Answer {
+        let Some(mut caller) = self.connect(nlm4::PROGRAM, nlm4::VERSION) else {
+            return Answer::Unreachable;
+        };
+        let wish = &offer.wish;
+        let arguments = TestArguments {
+            cookie: &offer.number.to_be_bytes(),
+            exclusive: wish.kind == Kind::Write,
+            lock: nlm4::Lock {
+                caller_name: &wish.owner.client.name,
+                handle: &offer.context.handle,
+                owner: &wish.owner.handle,
+                process: wish.owner.process,
+                offset: wish.range.start(),
+                length: wish.range.length(),
+            },
+        };
+        let target = manager(nlm4::Procedure::Granted.number());
+        let answer = caller.call(target, Credential::None, &arguments, |results| {
+            Ok(Reply::decode(results)?.status)
+        });
+        match answer {
+            Ok(Status::Granted) => Answer::Taken,
+            // Also when no such procedure is there: nobody has done anything.
+            Ok(_) | Err(caller::Error::Reply(_)) => Answer::Refused,
+            Err(_) => Answer::Unknown,
+        }
+    }
+
+    /// Tells under both names that the client may know us by: the address it calls, and our name.
+    fn tell_restart(&self, state: i32) -> bool {
+        let Some(mut caller) = self.connect(nsm::PROGRAM, nsm::VERSION) else {
+            return false;
+        };
+        let address = self.local.map(|local| local.to_string());
+        let uname = rustix::system::uname();
+        let names = address
+            .as_ref()
+            .map(String::as_bytes)
+            .into_iter()
+            .chain([uname.nodename().to_bytes()]);
+        let target = Target {
+            program: nsm::PROGRAM,
+            version: nsm::VERSION,
+            procedure: nsm::Procedure::Notify.number(),
+        };
+        let mut heard = true;
+        for name in names {
+            let arguments = NotifyArguments { name, state };
+            heard &= caller
+                .call(target, Credential::None, &arguments, |_| Ok(()))
+                .is_ok();
+        }
+        heard
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_cannot_fill_the_queue() {
+        let mut queued = Queued::default();
+        let address = |number: u8| Some(IpAddr::from([10, 0, 0, number]));
+        let taken = (0..1000).filter(|_| queued.begin(address(1))).count();
+        assert_eq!(taken, QUEUED_PER_ADDRESS_MAX);
+        for number in 2..=255 {
+            while queued.begin(address(number)) {}
+        }
+        assert_eq!(queued.count, QUEUED_MAX);
+        queued.end(address(1));
+        assert!(queued.begin(address(1)) && !queued.begin(address(1)));
+    }
+}

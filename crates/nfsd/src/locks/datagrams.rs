@@ -1,0 +1,100 @@
+//! NLM and NSM over UDP: lock managers of the BSDs use it, and notices of restarts come by it.
+//!
+//! One thread receives and answers what need not wait; what may wait goes to a few others. Calls
+//! of addresses that no export allows are not answered at all, and neither are other programs:
+//! whoever sends from a false address learns nothing and reaches nobody.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use pagewell_counters::names;
+
+use crate::pool::Pool;
+use crate::server::Shared;
+use crate::service::{DatagramAnswer, Origin};
+
+/// The longest call: names and handles of the longest kind, with room to spare.
+const CALL_BYTES_MAX: usize = 8192;
+/// Threads for calls that wait.
+const THREADS_MAX: usize = 4;
+/// Calls that wait; more are dropped, and asked again.
+const WAITING_MAX: usize = 256;
+/// How often the thread looks whether the server stops.
+const TICK: Duration = Duration::from_millis(500);
+
+struct Datagram {
+    record: Vec<u8>,
+    from: SocketAddr,
+}
+
+/// Answers until the server stops.
+pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
+    let local = socket.local_addr().map(|address| address.ip());
+    let local = local.ok().filter(|address| !address.is_unspecified());
+    let socket = Arc::new(socket);
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let (answers, ended, service) = (socket.clone(), waiting.clone(), shared.clone());
+    let pool = Pool::new(THREADS_MAX, move |datagram: Datagram| {
+        let origin = Origin::new((datagram.from.ip(), datagram.from.port()), local);
+        answer(&service, &answers, &datagram, &origin, true);
+        ended.fetch_sub(1, Ordering::AcqRel);
+    });
+    let _ = socket.set_read_timeout(Some(TICK));
+    let mut buffer = vec![0; CALL_BYTES_MAX];
+    while !shared.stopping.load(Ordering::Acquire) {
+        let (length, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                continue;
+            }
+            // Mostly that an earlier answer could not be delivered.
+            Err(_) => {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
+        };
+        // What fills the buffer may have been longer.
+        if length == buffer.len() || !shared.service.allows(from.ip()) {
+            names::LOCK_DATAGRAMS_DROPPED.add(1);
+            continue;
+        }
+        let datagram = Datagram {
+            record: buffer.get(..length).unwrap_or(&[]).to_vec(),
+            from,
+        };
+        let origin = Origin::new((from.ip(), from.port()), local);
+        if answer(shared, &socket, &datagram, &origin, false) {
+            continue;
+        }
+        if waiting.load(Ordering::Acquire) >= WAITING_MAX {
+            names::LOCK_DATAGRAMS_DROPPED.add(1);
+            continue;
+        }
+        waiting.fetch_add(1, Ordering::AcqRel);
+        pool.queue(0, u64::from(from.port()), datagram);
+    }
+    pool.stop();
+}
+
+/// False when the call would wait.
+fn answer(
+    shared: &Shared,
+    socket: &UdpSocket,
+    datagram: &Datagram,
+    origin: &Origin,
+    may_block: bool,
+) -> bool {
+    let service = &shared.service;
+    match service.answer_datagram(&datagram.record, origin, may_block) {
+        DatagramAnswer::Reply(reply) => {
+            // An answer that gets lost is asked for again.
+            let _ = socket.send_to(&reply, datagram.from);
+            true
+        }
+        DatagramAnswer::Nothing => true,
+        DatagramAnswer::Wait => false,
+    }
+}

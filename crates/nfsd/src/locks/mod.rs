@@ -1,0 +1,385 @@
+//! Locks on files, for all clients of the server: NLM version 4 and the NSM that goes with it.
+//!
+//! ```text
+//!   service/locks.rs   what a call asks for, and may
+//!          |
+//!   [`Locks`]  ── [`table`]    who holds what and who waits: rules alone, no clock, no sockets
+//!          |   ── [`shares`]   DOS share modes
+//!          |   ── [`records`]  clients that hold locks, on disk, for the next life of the server
+//!          └──── [`calls`]     calls to clients: a lock is granted, we have restarted
+//! ```
+//!
+//! A client is an address and a name: nobody can let go of the locks of another address, or be
+//! called at another address than the one that asked. Of two locks in order, [`Records`] comes
+//! first, then [`Table`]; most of the time one is held alone.
+
+pub mod calls;
+pub mod datagrams;
+pub mod file;
+pub mod owner;
+pub mod range;
+pub mod records;
+pub mod shares;
+pub mod table;
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+
+use calls::{Calls, Job};
+use owner::Client;
+use records::{Listed, Records};
+use shares::Shares;
+use table::{Answer, FileKey, Offer, Outcome, Table, Wish};
+
+/// How often a client is told of the restart, with a pause that doubles from [`TELL_AGAIN_AFTER`]:
+/// some ten minutes in all.
+const TELLS_MAX: u32 = 8;
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Names of which the last restart is remembered.
+const RESTARTS_MAX: usize = 1024;
+
+/// What a server does about locks.
+#[derive(Clone, Debug)]
+pub struct LockOptions {
+    /// Where the clients that hold locks are listed for the next life of the server; without it
+    /// nobody is told of a restart.
+    pub records: Option<PathBuf>,
+    /// How long after a restart only locks of before are taken.
+    pub grace: Duration,
+    /// Answer datagrams, too, at the port of the server.
+    pub datagrams: bool,
+    /// The port of the port mapper of clients.
+    pub port_mapper: u16,
+}
+
+impl Default for LockOptions {
+    /// No records, 45 s of grace, no datagrams, port 111.
+    fn default() -> Self {
+        Self {
+            records: None,
+            grace: Duration::from_secs(45),
+            datagrams: false,
+            port_mapper: pagewell_sunrpc::portmap::PORT,
+        }
+    }
+}
+
+/// What is needed to call back who waits for a lock.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The address of ours that the client knows.
+    pub local: Option<IpAddr>,
+    /// The handle as the client has it.
+    pub handle: Arc<[u8]>,
+}
+
+/// A client that has not heard of the restart.
+struct Untold {
+    listed: Listed,
+    tells: u32,
+    next_at: Instant,
+}
+
+/// All locks of a server.
+pub struct Locks {
+    table: Mutex<Table<Context>>,
+    shares: Mutex<Shares>,
+    records: Mutex<Records>,
+    /// The file under which an inode number of an export is known, for file systems that have
+    /// several names for one file.
+    numbers: Mutex<HashMap<(u32, u64), FileKey>>,
+    untold: Mutex<Vec<Untold>>,
+    /// Which restart of a client was acted upon last.
+    restarts: Mutex<HashMap<Arc<Client>, i32>>,
+    calls: Arc<Calls>,
+}
+
+impl Locks {
+    /// The locks of a server that starts now: it reads who held some before.
+    pub fn open(options: &LockOptions, now: Instant) -> std::io::Result<Arc<Self>> {
+        let (records, before) = Records::open(options.records.clone(), now)?;
+        let grace = (!before.is_empty()).then(|| now + options.grace);
+        let untold = before.into_iter().map(|listed| Untold {
+            listed,
+            tells: 0,
+            next_at: now,
+        });
+        let state = records.state();
+        let port_mapper = options.port_mapper;
+        Ok(Arc::new_cyclic(|locks| Self {
+            table: Mutex::new(Table::new(grace)),
+            shares: Mutex::default(),
+            records: Mutex::new(records),
+            numbers: Mutex::default(),
+            untold: Mutex::new(untold.collect()),
+            restarts: Mutex::default(),
+            calls: Calls::new(locks.clone(), port_mapper, state),
+        }))
+    }
+
+    /// Whether only locks of before the restart are taken.
+    #[must_use]
+    pub fn in_grace(&self, now: Instant) -> bool {
+        lock(&self.table).in_grace(now)
+    }
+
+    /// The key of a file that may be known by another identifier.
+    #[must_use]
+    pub fn key(
+        &self,
+        key: FileKey,
+        number: Option<u64>,
+        is_same: impl Fn(&FileKey) -> bool,
+    ) -> FileKey {
+        let table = lock(&self.table);
+        if table.has_file(&key) {
+            return key;
+        }
+        let is_same = |other: &FileKey| other.export == key.export && is_same(other);
+        let Some(number) = number else {
+            return table.files().copied().find(is_same).unwrap_or(key);
+        };
+        let mut numbers = lock(&self.numbers);
+        let known = numbers.entry((key.export, number)).or_insert(key);
+        if !(table.has_file(known) && is_same(known)) {
+            *known = key;
+        }
+        *known
+    }
+
+    /// Whether a client is listed for the next life, so that it may be given locks. Not known while
+    /// the list is being written, unless the thread may wait.
+    #[must_use]
+    pub fn is_listed(&self, client: &Client, may_block: bool) -> bool {
+        let now = Instant::now();
+        if may_block {
+            return lock(&self.records).touch(client, now);
+        }
+        let records = self.records.try_lock();
+        records.is_ok_and(|mut records| records.touch(client, now))
+    }
+
+    /// Lists a client, which may have to wait for the device. False when that cannot be done.
+    #[must_use]
+    pub fn list(&self, listed: &Listed) -> bool {
+        match lock(&self.records).add(listed, Instant::now()) {
+            Ok(added) => added,
+            Err(error) => {
+                crate::trouble::report_own("the list of clients with locks", &error.to_string());
+                false
+            }
+        }
+    }
+
+    /// Asks for a lock; `wait` is given when the client will wait.
+    #[must_use]
+    pub fn lock(&self, wish: &Wish, reclaim: (bool, i32), wait: Option<Context>) -> Outcome {
+        let now = Instant::now();
+        let (outcome, offers) = lock(&self.table).lock(wish, reclaim, wait, now);
+        match outcome {
+            Outcome::Granted => names::LOCKS_GRANTED.add(1),
+            Outcome::Blocked => names::LOCKS_BLOCKED.add(1),
+            Outcome::Denied => names::LOCKS_DENIED.add(1),
+            Outcome::Deadlock => names::LOCK_DEADLOCKS.add(1),
+            Outcome::Grace => names::LOCK_GRACE_REFUSALS.add(1),
+            Outcome::Full => names::LOCKS_REFUSED.add(1),
+        }
+        self.call_back(offers);
+        outcome
+    }
+
+    /// Who is in the way of a lock.
+    #[must_use]
+    pub fn test(&self, wish: &Wish) -> Option<(owner::Owner, file::Piece)> {
+        lock(&self.table).test(wish)
+    }
+
+    /// Lets go of a range. False when a bound is reached.
+    #[must_use]
+    pub fn unlock(&self, wish: &Wish) -> bool {
+        let range = (wish.file, &wish.owner, wish.range);
+        let (offers, unlocked) = lock(&self.table).unlock(range, Instant::now());
+        self.call_back(offers);
+        unlocked.is_ok()
+    }
+
+    /// Waits no more. False when nothing was waited for.
+    #[must_use]
+    pub fn cancel(&self, wish: &Wish) -> bool {
+        let (cancelled, offers) = lock(&self.table).cancel(wish, Instant::now());
+        self.call_back(offers);
+        cancelled
+    }
+
+    /// The share modes.
+    pub fn shares(&self) -> MutexGuard<'_, Shares> {
+        lock(&self.shares)
+    }
+
+    /// A client says that it holds nothing any more.
+    pub fn free_all(&self, client: &Client) {
+        self.shares().free(client);
+        self.free(client, None);
+    }
+
+    /// The machine at `address` says that it has restarted, and is called `name` and in its life
+    /// `state`. What its former life held is free.
+    ///
+    /// The name is often not the one that its locks have: with a domain, or none. When the address
+    /// has one client only, that is meant; of several the one whose name fits, or none.
+    pub fn restarted(&self, address: IpAddr, name: &[u8], state: i32) {
+        let clients = lock(&self.table).clients_at(address);
+        let fitting = clients.iter().find(|client| fits(&client.name, name));
+        let client = match (fitting, clients.as_slice()) {
+            (Some(client), _) | (None, [client]) => client,
+            (None, _) => {
+                names::LOCK_NOTICES_IGNORED.add(1);
+                return;
+            }
+        };
+        let mut restarts = lock(&self.restarts);
+        if restarts.get(client) == Some(&state) {
+            // Notices are sent until they are answered, and may come again late.
+            names::LOCK_NOTICES_IGNORED.add(1);
+            return;
+        }
+        if restarts.len() >= RESTARTS_MAX {
+            restarts.clear();
+        }
+        restarts.insert(client.clone(), state);
+        drop(restarts);
+        names::LOCK_NOTICES.add(1);
+        self.shares().free(client);
+        self.free(client, Some(state));
+    }
+
+    fn free(&self, client: &Client, keep: Option<i32>) {
+        let offers = lock(&self.table).free(client, keep, Instant::now());
+        self.call_back(offers);
+    }
+
+    /// Sends the result of a one-way call. When too many are on their way already it is lost, as a
+    /// datagram would be.
+    pub fn send_result(&self, to: (IpAddr, Option<IpAddr>), procedure: u32, body: Vec<u8>) {
+        self.calls.queue(Job::Result {
+            to,
+            procedure,
+            body,
+        });
+    }
+
+    /// What came of a call back.
+    fn answered(&self, number: u64, answer: Answer) {
+        let offers = lock(&self.table).answered(number, answer, Instant::now());
+        self.call_back(offers);
+    }
+
+    /// Whether an offer still waits for its client.
+    fn is_open(&self, number: u64) -> bool {
+        lock(&self.table).is_open(number)
+    }
+
+    /// What came of telling a client of the restart.
+    fn told(&self, client: &Client, heard: bool) {
+        let mut untold = lock(&self.untold);
+        let Some(at) = untold.iter().position(|one| *one.listed.client == *client) else {
+            return;
+        };
+        if heard || untold[at].tells >= TELLS_MAX {
+            untold.swap_remove(at);
+            drop(untold);
+            lock(&self.records).heard(client);
+        }
+    }
+
+    fn call_back(&self, offers: Vec<Offer<Context>>) {
+        for offer in offers {
+            let number = offer.number;
+            if !self.calls.queue(Job::Granted(offer)) {
+                self.answered(number, Answer::Unreachable);
+            }
+        }
+    }
+
+    /// To be called every second or so: what is due. It never waits.
+    pub fn tick(&self, now: Instant) {
+        let offers = lock(&self.table).tick(now);
+        self.call_back(offers);
+        let mut due = Vec::new();
+        for untold in lock(&self.untold).iter_mut() {
+            if now >= untold.next_at {
+                untold.next_at = now + TELL_AGAIN_AFTER * 2u32.pow(untold.tells.min(TELLS_MAX));
+                untold.tells += 1;
+                due.push(untold.listed.clone());
+            }
+        }
+        for listed in due {
+            let client = listed.client.clone();
+            if !self.calls.queue(Job::Restarted(listed)) {
+                self.told(&client, false);
+            }
+        }
+        {
+            let table = lock(&self.table);
+            lock(&self.numbers).retain(|_, key| table.has_file(key));
+        }
+        let holds = |client: &Arc<Client>| lock(&self.table).holds(client);
+        if self
+            .records
+            .try_lock()
+            .is_ok_and(|records| records.is_stale(now, holds))
+        {
+            self.calls.queue(Job::Clean);
+        }
+    }
+
+    /// Takes clients that hold nothing off the list.
+    fn clean(&self) {
+        let holds = |client: &Arc<Client>| lock(&self.table).holds(client);
+        let cleaned = lock(&self.records).clean(Instant::now(), holds);
+        if let Err(error) = cleaned {
+            crate::trouble::report_own("the list of clients with locks", &error.to_string());
+        }
+    }
+
+    /// No more calls are made.
+    pub fn stop(&self) {
+        self.calls.stop();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether two names are of one machine: the same but for case, or one has a domain and the other
+/// has none.
+fn fits(one: &[u8], other: &[u8]) -> bool {
+    let (short, long) = if one.len() <= other.len() {
+        (one, other)
+    } else {
+        (other, one)
+    };
+    let (begin, rest) = long.split_at(short.len());
+    let host = !short.is_empty() && begin.eq_ignore_ascii_case(short);
+    host && (rest.is_empty() || (rest[0] == b'.' && !short.contains(&b'.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_fits_with_and_without_its_domain() {
+        assert!(fits(b"anna", b"Anna") && fits(b"anna", b"anna.example.org"));
+        assert!(fits(b"anna.example.org", b"anna"));
+        for (one, other) in [("anna", "annabel"), ("", "anna"), ("10.0", "10.0.0.1")] {
+            assert!(!fits(one.as_bytes(), other.as_bytes()), "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! Who holds a lock.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// A client machine: nobody can speak for it from another address, and of several behind one
+/// address each has its name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Client {
+    /// Where its calls come from; of IPv4 never in its IPv6 form.
+    pub address: IpAddr,
+    /// What it calls itself.
+    pub name: Vec<u8>,
+}
+
+/// A program on a client, as the client tells them apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// Its machine.
+    pub client: Arc<Client>,
+    /// Its number there.
+    pub process: i32,
+    /// More of its name.
+    pub handle: Arc<[u8]>,
+}
+
+impl Owner {
+    /// What one lock of it counts for: as much as the memory that it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        1 + self.handle.len() / 64
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Programs on one client.
+    pub(in crate::locks) fn owner(process: i32) -> Owner {
+        owner_on(1, process)
+    }
+
+    /// A program on one of several clients.
+    pub(in crate::locks) fn owner_on(client: u8, process: i32) -> Owner {
+        Owner {
+            client: Arc::new(Client {
+                address: IpAddr::from([10, 0, 0, client]),
+                name: format!("client{client}").into_bytes(),
+            }),
+            process,
+            handle: Arc::from(&b"handle"[..]),
+        }
+    }
+}

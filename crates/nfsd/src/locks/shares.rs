@@ -1,0 +1,170 @@
+//! DOS share modes (RFC 1813 section 6.1.4, SHARE): a program that opens a file says what others
+//! may not do with it. They hold among those that use them, and say nothing to others.
+//!
+//! Nobody is told of a restart of their holder or of ours, as the protocol has it; after ours those
+//! of before are taken first, as with locks.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
+
+use super::owner::{Client, Owner};
+use super::table::FileKey;
+
+/// Open files with share modes in all.
+const SHARES_MAX: usize = 8192;
+/// Those of one address.
+const SHARES_PER_ADDRESS_MAX: usize = 1024;
+
+struct Share {
+    owner: Owner,
+    mode: ShareMode,
+    access: ShareAccess,
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Shares {
+    files: HashMap<FileKey, Vec<Share>>,
+    addresses: HashMap<IpAddr, usize>,
+    count: usize,
+}
+
+/// What became of a SHARE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is open.
+    Granted,
+    /// Somebody is in the way.
+    Denied,
+    /// A bound is reached.
+    Full,
+}
+
+impl Shares {
+    /// Opens a file; what the owner had said of it before is replaced.
+    pub fn open(
+        &mut self,
+        file: FileKey,
+        owner: &Owner,
+        mode: ShareMode,
+        access: ShareAccess,
+    ) -> Outcome {
+        let shares = self.files.get(&file).map_or(&[][..], Vec::as_slice);
+        let others = || shares.iter().filter(|share| share.owner != *owner);
+        if others().any(|share| share.mode.denies(access) || mode.denies(share.access)) {
+            return Outcome::Denied;
+        }
+        if others().count() == shares.len() {
+            let address = self.addresses.entry(owner.client.address).or_default();
+            if self.count >= SHARES_MAX || *address >= SHARES_PER_ADDRESS_MAX {
+                return Outcome::Full;
+            }
+            *address += 1;
+            self.count += 1;
+        }
+        let shares = self.files.entry(file).or_default();
+        shares.retain(|share| share.owner != *owner);
+        shares.push(Share {
+            owner: owner.clone(),
+            mode,
+            access,
+        });
+        Outcome::Granted
+    }
+
+    /// Closes a file.
+    pub fn close(&mut self, file: &FileKey, owner: &Owner) {
+        let Some(shares) = self.files.get_mut(file) else {
+            return;
+        };
+        let before = shares.len();
+        shares.retain(|share| share.owner != *owner);
+        let closed = before - shares.len();
+        if shares.is_empty() {
+            self.files.remove(file);
+        }
+        self.count_off(owner.client.address, closed);
+    }
+
+    /// Closes all files of a client.
+    pub fn free(&mut self, client: &Client) {
+        let mut closed = 0;
+        self.files.retain(|_, shares| {
+            let before = shares.len();
+            shares.retain(|share| *share.owner.client != *client);
+            closed += before - shares.len();
+            !shares.is_empty()
+        });
+        self.count_off(client.address, closed);
+    }
+
+    fn count_off(&mut self, address: IpAddr, closed: usize) {
+        self.count -= closed;
+        if let Some(count) = self.addresses.get_mut(&address) {
+            *count -= closed;
+            if *count == 0 {
+                self.addresses.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::owner::tests::owner_on;
+    use super::*;
+    use pagewell_fs::FileId;
+
+    fn file(number: u64) -> FileKey {
+        FileKey {
+            export: 1,
+            id: FileId::new(&number.to_be_bytes()).unwrap(),
+        }
+    }
+
+    #[test]
+    fn what_one_denies_another_cannot_have() {
+        let mut shares = Shares::default();
+        let (one, two) = (owner_on(1, 0), owner_on(2, 0));
+        let mut open = |owner, mode, access| shares.open(file(1), owner, mode, access);
+        let reader = (ShareMode::DenyWrite, ShareAccess::Read);
+        assert_eq!(open(&one, reader.0, reader.1), Outcome::Granted);
+        assert_eq!(open(&two, reader.0, reader.1), Outcome::Granted);
+        let writer = (ShareMode::DenyNone, ShareAccess::Write);
+        assert_eq!(
+            open(&one, writer.0, writer.1),
+            Outcome::Denied,
+            "by the other"
+        );
+        assert_eq!(
+            open(&two, ShareMode::DenyRead, ShareAccess::None),
+            Outcome::Denied
+        );
+        shares.close(&file(1), &two);
+        assert_eq!(
+            shares.open(file(1), &one, writer.0, writer.1),
+            Outcome::Granted
+        );
+        shares.free(&one.client);
+        assert!(shares.files.is_empty() && shares.addresses.is_empty() && shares.count == 0);
+    }
+
+    #[test]
+    fn one_address_can_open_its_share_only() {
+        let mut shares = Shares::default();
+        let mut open = |client, number| {
+            let owner = owner_on(client, 0);
+            shares.open(file(number), &owner, ShareMode::DenyNone, ShareAccess::Read)
+        };
+        let opened = (0..2000).filter(|number| open(1, *number) == Outcome::Granted);
+        assert_eq!(opened.count(), SHARES_PER_ADDRESS_MAX);
+        assert_eq!(
+            open(1, 0),
+            Outcome::Granted,
+            "what is open can be opened again"
+        );
+        assert_eq!(open(2, 0), Outcome::Granted);
+    }
+}

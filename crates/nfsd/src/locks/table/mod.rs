@@ -1,0 +1,365 @@
+//! Who holds which lock of all files, who waits, and what happens when one is let go of.
+//!
+//! Problem: the clients of a lock are machines that may not answer, and a lock that was given to
+//! one that is not there any more keeps everybody else out. Rules:
+//!
+//! ```text
+//!   LOCK ── free ──────────────────────────────> held
+//!    └── taken ──> waiting ── let go of ──> offered ── taken up ──> held
+//!                     │                        └── not heard of ──> the next that waits
+//!                     └── not asked for any more, cancelled ──> gone
+//! ```
+//!
+//! A lock that somebody waits for is put into the table for the first of them as soon as nothing
+//! is in its way, and the client is called back. It is *taken up* when the client says so, or asks
+//! for the lock again: clients do that every half minute or so, whether they can be called or not
+//! (Linux 30 s). When neither has happened after [`OFFERED_FOR`], the client has given up, and the
+//! offer is taken back, with what its owner had there before in its place. That is only done while
+//! the client cannot believe that it has the lock: after a call back whose answer got lost it may,
+//! and then the lock stays with it, like any lock of a client that is gone.
+//!
+//! Who waits does so in the order of asking. A lock that is free is given at once, also when others
+//! wait for more than that: to hold it back could make a client wait for itself.
+//!
+//! A wait that would end in itself (A waits for B, which waits for A) is refused. The search for it
+//! is bounded; a longer chain is not found.
+//!
+//! After a restart nobody knows who held what. For a while only locks are taken that clients had
+//! before (*grace*), so that nobody gets between.
+//!
+//! Everything is bounded, for each address and in all: see the constants. Nothing here has a clock
+//! or does input and output.
+
+mod circle;
+mod holdings;
+mod offers;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_fs::FileId;
+
+use super::file::{FileLocks, Kind, Piece};
+use super::owner::{Client, Owner};
+use super::range::Range;
+
+/// Locks of all clients. With owners as Linux names them (a process each at the most) 30 MB.
+pub const LOCKS_MAX: usize = 65_536;
+/// Locks of one address.
+pub const LOCKS_PER_ADDRESS_MAX: usize = 8192;
+/// Those that wait.
+pub const WAITERS_MAX: usize = 4096;
+/// Those of one address that wait.
+pub const WAITERS_PER_ADDRESS_MAX: usize = 512;
+/// Clients of one address, which are told apart by name.
+pub const CLIENTS_PER_ADDRESS_MAX: usize = 64;
+/// Clients in all.
+pub const CLIENTS_MAX: usize = 1024;
+/// How long an offer stands: two rounds of a client that asks every 30 s.
+pub const OFFERED_FOR: Duration = Duration::from_secs(60);
+/// How long somebody waits without asking again.
+pub const WAITED_FOR: Duration = Duration::from_secs(300);
+
+/// A file of an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileKey {
+    /// The export's number.
+    pub export: u32,
+    /// The file.
+    pub id: FileId,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// Of which file.
+    pub file: FileKey,
+    /// By whom.
+    pub owner: Owner,
+    /// Where.
+    pub range: Range,
+    /// How.
+    pub kind: Kind,
+}
+
+impl Wish {
+    /// It, as it is held by a client in this state.
+    fn piece(&self, state: i32) -> Piece {
+        Piece {
+            range: self.range,
+            kind: self.kind,
+            state,
+        }
+    }
+}
+
+/// What became of a LOCK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is held.
+    Granted,
+    /// Somebody is in the way.
+    Denied,
+    /// It waits.
+    Blocked,
+    /// It would wait for itself.
+    Deadlock,
+    /// A bound is reached.
+    Full,
+    /// Only locks of before the restart are taken now; or no longer; or not yet, see
+    /// [`Table::lock`].
+    Grace,
+}
+
+/// What a client said when it was called back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It has the lock now.
+    Taken,
+    /// It does not want it, or not yet.
+    Refused,
+    /// It was not asked.
+    Unreachable,
+    /// It was asked, and may have taken it.
+    Unknown,
+}
+
+/// A client is to be called back.
+#[derive(Clone, Debug)]
+pub struct Offer<C> {
+    /// Names it in [`Table::answered`].
+    pub number: u64,
+    /// What was asked for.
+    pub wish: Wish,
+    /// What the caller gave with it.
+    pub context: C,
+}
+
+struct Waiter<C> {
+    wish: Wish,
+    state: i32,
+    context: C,
+    asked_at: Instant,
+    offered: Option<Offered>,
+}
+
+struct Offered {
+    at: Instant,
+    /// What the owner had there before.
+    before: Vec<Piece>,
+    called_at: Instant,
+    calls: u32,
+    /// A call back is under way.
+    is_called: bool,
+    /// The client may believe that it has the lock.
+    may_be_taken: bool,
+}
+
+#[derive(Default)]
+struct Load {
+    weight: usize,
+    waiters: usize,
+    /// How often each client is an owner in a file.
+    clients: HashMap<Arc<Client>, usize>,
+}
+
+/// All locks of a server. `C` is what is needed to call back who waits.
+pub struct Table<C> {
+    files: HashMap<FileKey, FileLocks>,
+    /// Oldest first.
+    waiters: BTreeMap<u64, Waiter<C>>,
+    next_number: u64,
+    /// Calls that are under way, or wait for that, by the number of their offer.
+    calls: HashMap<u64, Wish>,
+    loads: HashMap<IpAddr, Load>,
+    weight: usize,
+    grace_until: Option<Instant>,
+}
+
+/// A bound is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl<C: Clone> Table<C> {
+    /// An empty one, which until then takes only locks of before.
+    #[must_use]
+    pub fn new(grace_until: Option<Instant>) -> Self {
+        Self {
+            files: HashMap::new(),
+            waiters: BTreeMap::new(),
+            next_number: 0,
+            calls: HashMap::new(),
+            loads: HashMap::new(),
+            weight: 0,
+            grace_until,
+        }
+    }
+
+    /// Whether only locks of before the restart are taken.
+    #[must_use]
+    pub fn in_grace(&self, now: Instant) -> bool {
+        self.grace_until.is_some_and(|until| now < until)
+    }
+
+    /// Whether an offer still waits for its client.
+    #[must_use]
+    pub fn is_open(&self, number: u64) -> bool {
+        self.is_offered(number)
+    }
+
+    /// The files with locks.
+    pub fn files(&self) -> impl Iterator<Item = &FileKey> {
+        self.files.keys()
+    }
+
+    /// Whether a file has locks.
+    #[must_use]
+    pub fn has_file(&self, file: &FileKey) -> bool {
+        self.files.contains_key(file)
+    }
+
+    /// Whether a client holds something.
+    #[must_use]
+    pub fn holds(&self, client: &Arc<Client>) -> bool {
+        self.loads
+            .get(&client.address)
+            .is_some_and(|load| load.clients.contains_key(client))
+    }
+
+    /// The clients at an address that hold something.
+    #[must_use]
+    pub fn clients_at(&self, address: IpAddr) -> Vec<Arc<Client>> {
+        self.loads
+            .get(&address)
+            .map_or_else(Vec::new, |load| load.clients.keys().cloned().collect())
+    }
+
+    /// Who is in the way of a lock, if anybody.
+    #[must_use]
+    pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
+        let locks = self.files.get(&wish.file)?;
+        let (owner, piece) = locks.conflict(&wish.owner, wish.range, wish.kind)?;
+        Some((owner.clone(), *piece))
+    }
+
+    /// Asks for a lock. `state` is that of the client's status monitor; `wait` gives what is needed
+    /// to call back, when the client will wait.
+    ///
+    /// A client cannot tell for which of its requests it is called back. So while a call for the
+    /// same lock is under way that the client did not wait for (it has asked again, and let go, and
+    /// wants it once more), it cannot wait anew: it is told to come back, as after a restart.
+    pub fn lock(
+        &mut self,
+        wish: &Wish,
+        (reclaim, state): (bool, i32),
+        wait: Option<C>,
+        now: Instant,
+    ) -> (Outcome, Vec<Offer<C>>) {
+        if reclaim != self.in_grace(now) {
+            return (Outcome::Grace, Vec::new());
+        }
+        let same = self.waiter_of(wish);
+        if let Some(number) = same
+            && self.is_offered(number)
+        {
+            return (Outcome::Granted, self.settle(number, now));
+        }
+        let mut offers = self.settle_all_of(wish, now);
+        if self.test(wish).is_none() {
+            if let Some(number) = same {
+                self.forget_waiter(number);
+            }
+            if self.change(wish, &[wish.piece(state)]).is_err() {
+                return (Outcome::Full, offers);
+            }
+            offers.extend(self.offer(&wish.file, now));
+            return (Outcome::Granted, offers);
+        }
+        let Some(context) = wait else {
+            if let Some(number) = same {
+                self.forget_waiter(number);
+            }
+            return (Outcome::Denied, offers);
+        };
+        if let Some(waiter) = same.and_then(|number| self.waiters.get_mut(&number)) {
+            waiter.asked_at = now;
+            return (Outcome::Blocked, offers);
+        }
+        if self.calls.values().any(|call| call == wish) {
+            return (Outcome::Grace, offers);
+        }
+        if self.would_wait_for_itself(wish) {
+            return (Outcome::Deadlock, offers);
+        }
+        (self.add_waiter(wish, state, context, now), offers)
+    }
+
+    /// Lets go of a range; not when splitting a lock would pass a bound.
+    pub fn unlock(
+        &mut self,
+        (file, owner, range): (FileKey, &Owner, Range),
+        now: Instant,
+    ) -> (Vec<Offer<C>>, Result<(), Full>) {
+        let wish = Wish {
+            file,
+            owner: owner.clone(),
+            range,
+            kind: Kind::Read,
+        };
+        let mut offers = self.settle_all_of(&wish, now);
+        // What was settled is offered whatever comes of the rest.
+        let changed = self.change(&wish, &[]);
+        offers.extend(self.offer(&file, now));
+        (offers, changed)
+    }
+
+    /// Waits no more. False when nothing was waited for.
+    pub fn cancel(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
+        let Some(number) = self.waiter_of(wish) else {
+            return (false, Vec::new());
+        };
+        if self.is_offered(number) {
+            return (true, self.take_back(number, now));
+        }
+        self.forget_waiter(number);
+        (true, Vec::new())
+    }
+
+    /// A client is gone: all it has is free, but what it has locked in a life of its status monitor
+    /// that goes on.
+    pub fn free(&mut self, client: &Client, keep: Option<i32>, now: Instant) -> Vec<Offer<C>> {
+        let mut offers = Vec::new();
+        let mine = |(number, waiter): (&u64, &Waiter<C>)| {
+            (*waiter.wish.owner.client == *client).then_some(*number)
+        };
+        for number in self.waiters.iter().filter_map(mine).collect::<Vec<_>>() {
+            if self.is_offered(number) {
+                // What it had and was offered is all freed below, or all kept.
+                offers.extend(self.settle(number, now));
+            } else if self.waiters.get(&number).map(|waiter| waiter.state) != keep {
+                self.forget_waiter(number);
+            }
+        }
+        let mut freed = Vec::new();
+        for (file, locks) in &self.files {
+            for (owner, pieces) in locks.owners() {
+                if *owner.client == *client {
+                    let stays = |piece: &&Piece| Some(piece.state) == keep;
+                    let kept: Vec<Piece> = pieces.iter().filter(stays).copied().collect();
+                    if kept.len() < pieces.len() {
+                        freed.push((*file, owner.clone(), kept));
+                    }
+                }
+            }
+        }
+        for (file, owner, kept) in freed {
+            self.set(&file, &owner, kept);
+            offers.extend(self.offer(&file, now));
+        }
+        offers
+    }
+}

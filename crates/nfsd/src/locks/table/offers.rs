@@ -1,0 +1,244 @@
+//! Those that wait, and what they are offered.
+
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+
+use super::super::file::{Kind, Piece};
+use super::{
+    Answer, FileKey, Full, OFFERED_FOR, Offer, Offered, Outcome, Table, WAITED_FOR, WAITERS_MAX,
+    WAITERS_PER_ADDRESS_MAX, Waiter, Wish,
+};
+
+/// After this time a client is called back again, [`CALLS_MAX`] times in all.
+const CALL_AGAIN_AFTER: Duration = Duration::from_secs(15);
+const CALLS_MAX: u32 = 3;
+
+impl<C: Clone> Table<C> {
+    /// What came of a call back.
+    pub fn answered(&mut self, number: u64, answer: Answer, now: Instant) -> Vec<Offer<C>> {
+        self.calls.remove(&number);
+        let waiter = self.waiters.get_mut(&number);
+        let Some(offered) = waiter.and_then(|waiter| waiter.offered.as_mut()) else {
+            return Vec::new();
+        };
+        offered.is_called = false;
+        offered.called_at = now;
+        match answer {
+            Answer::Taken => return self.settle(number, now),
+            Answer::Refused => offered.may_be_taken = false,
+            Answer::Unreachable => {}
+            Answer::Unknown => offered.may_be_taken = true,
+        }
+        Vec::new()
+    }
+
+    /// To be called every second or so: what is overdue.
+    pub fn tick(&mut self, now: Instant) -> Vec<Offer<C>> {
+        let (mut silent, mut over, mut again) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, waiter) in &mut self.waiters {
+            match &mut waiter.offered {
+                None if now.duration_since(waiter.asked_at) >= WAITED_FOR => silent.push(*number),
+                None => {}
+                Some(offered) if offered.is_called => {}
+                Some(offered) if now.duration_since(offered.at) >= OFFERED_FOR => {
+                    over.push((*number, offered.may_be_taken));
+                }
+                Some(offered) => {
+                    let due = now.duration_since(offered.called_at) >= CALL_AGAIN_AFTER;
+                    if due && offered.calls < CALLS_MAX {
+                        offered.calls += 1;
+                        offered.is_called = true;
+                        self.calls.insert(*number, waiter.wish.clone());
+                        again.push(Offer {
+                            number: *number,
+                            wish: waiter.wish.clone(),
+                            context: waiter.context.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        for number in silent {
+            self.forget_waiter(number);
+        }
+        for (number, may_be_taken) in over {
+            if may_be_taken {
+                again.extend(self.settle(number, now));
+            } else {
+                names::LOCK_OFFERS_LAPSED.add(1);
+                again.extend(self.take_back(number, now));
+            }
+        }
+        again
+    }
+
+    pub(super) fn waiter_of(&self, wish: &Wish) -> Option<u64> {
+        let mut waiters = self.waiters.iter();
+        waiters.find_map(|(number, waiter)| (waiter.wish == *wish).then_some(*number))
+    }
+
+    pub(super) fn is_offered(&self, number: u64) -> bool {
+        let waiter = self.waiters.get(&number);
+        waiter.is_some_and(|waiter| waiter.offered.is_some())
+    }
+
+    pub(super) fn add_waiter(
+        &mut self,
+        wish: &Wish,
+        state: i32,
+        context: C,
+        now: Instant,
+    ) -> Outcome {
+        let load = self.loads.entry(wish.owner.client.address).or_default();
+        if self.waiters.len() >= WAITERS_MAX || load.waiters >= WAITERS_PER_ADDRESS_MAX {
+            self.drop_idle_load(wish.owner.client.address);
+            return Outcome::Full;
+        }
+        load.waiters += 1;
+        names::LOCKS_WAITING.add(1);
+        let waiter = Waiter {
+            wish: wish.clone(),
+            state,
+            context,
+            asked_at: now,
+            offered: None,
+        };
+        self.waiters.insert(self.next_number, waiter);
+        self.next_number += 1;
+        Outcome::Blocked
+    }
+
+    pub(super) fn forget_waiter(&mut self, number: u64) -> Option<Waiter<C>> {
+        let waiter = self.waiters.remove(&number)?;
+        names::LOCKS_WAITING.add(-1);
+        let address = waiter.wish.owner.client.address;
+        if let Some(load) = self.loads.get_mut(&address) {
+            load.waiters -= 1;
+        }
+        if let Some(offered) = &waiter.offered {
+            self.charge(&waiter.wish.owner, offered.before.len(), 0);
+        }
+        self.drop_idle_load(address);
+        Some(waiter)
+    }
+
+    /// The owner has what it was offered, and no more: what it had written before and is to read
+    /// now, others may read, too.
+    pub(super) fn settle(&mut self, number: u64, now: Instant) -> Vec<Offer<C>> {
+        let Some(waiter) = self.forget_waiter(number) else {
+            return Vec::new();
+        };
+        let before = waiter
+            .offered
+            .map_or_else(Vec::new, |offered| offered.before);
+        let kind = waiter.wish.kind;
+        if before.iter().all(|piece| piece.kind == kind) || kind == Kind::Write {
+            return Vec::new();
+        }
+        let taken = waiter.wish.piece(waiter.state);
+        // Without room it stays as it is, which excludes more.
+        match self.change(&waiter.wish, &[taken]) {
+            Ok(()) => self.offer(&waiter.wish.file, now),
+            Err(Full) => Vec::new(),
+        }
+    }
+
+    /// An owner that does something in a range that it was offered knows that it has it.
+    pub(super) fn settle_all_of(&mut self, wish: &Wish, now: Instant) -> Vec<Offer<C>> {
+        let offered = |(number, waiter): (&u64, &Waiter<C>)| {
+            let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
+            let there = waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range);
+            (mine && there).then_some(*number)
+        };
+        let numbers: Vec<u64> = self.waiters.iter().filter_map(offered).collect();
+        let settled = numbers.into_iter();
+        settled
+            .flat_map(|number| self.settle(number, now))
+            .collect()
+    }
+
+    /// Takes an offer back and makes it to the next.
+    pub(super) fn take_back(&mut self, number: u64, now: Instant) -> Vec<Offer<C>> {
+        let Some(waiter) = self.forget_waiter(number) else {
+            return Vec::new();
+        };
+        let Wish {
+            file, owner, range, ..
+        } = &waiter.wish;
+        let before = waiter
+            .offered
+            .map_or_else(Vec::new, |offered| offered.before);
+        if let Some(locks) = self.files.get(file) {
+            let pieces = locks.changed(owner, *range, &before);
+            self.set(file, owner, pieces);
+        }
+        self.offer(file, now)
+    }
+
+    /// Gives what nothing is in the way of any more to those that wait for it, oldest first.
+    pub(super) fn offer(&mut self, file: &FileKey, now: Instant) -> Vec<Offer<C>> {
+        let waiting = |(number, waiter): (&u64, &Waiter<C>)| {
+            (waiter.wish.file == *file && waiter.offered.is_none()).then_some(*number)
+        };
+        let mut offers = Vec::new();
+        for number in self.waiters.iter().filter_map(waiting).collect::<Vec<_>>() {
+            let Some(waiter) = self.waiters.get(&number) else {
+                continue;
+            };
+            let (wish, state) = (waiter.wish.clone(), waiter.state);
+            if self.test(&wish).is_some() {
+                continue;
+            }
+            let held = self
+                .files
+                .get(file)
+                .map_or(&[][..], |locks| locks.of(&wish.owner));
+            let parts = held.iter().filter_map(|piece| {
+                let range = piece.range.within(&wish.range)?;
+                Some(Piece { range, ..*piece })
+            });
+            let before: Vec<Piece> = parts.collect();
+            let added = offered(wish.piece(state), &before);
+            // It asks again, and is then told that there is no room.
+            if self.change(&wish, &added).is_err() {
+                self.forget_waiter(number);
+                continue;
+            }
+            self.charge(&wish.owner, 0, before.len());
+            let Some(waiter) = self.waiters.get_mut(&number) else {
+                continue;
+            };
+            waiter.offered = Some(Offered {
+                at: now,
+                before,
+                called_at: now,
+                calls: 1,
+                is_called: true,
+                may_be_taken: false,
+            });
+            self.calls.insert(number, wish.clone());
+            offers.push(Offer {
+                number,
+                wish,
+                context: waiter.context.clone(),
+            });
+        }
+        offers
+    }
+}
+
+/// What the owner has while it has not taken up an offer: what it was offered, but nothing less
+/// than it had. Else somebody could come between, and it could not be taken back.
+fn offered(wanted: Piece, before: &[Piece]) -> Vec<Piece> {
+    let stronger = before
+        .iter()
+        .filter(|piece| piece.kind == Kind::Write && wanted.kind == Kind::Read);
+    let mut rest = vec![wanted.range];
+    for piece in stronger.clone() {
+        let parts = rest.iter().flat_map(|range| range.without(&piece.range));
+        rest = parts.flatten().collect();
+    }
+    let weaker = rest.into_iter().map(|range| Piece { range, ..wanted });
+    weaker.chain(stronger.copied()).collect()
+}

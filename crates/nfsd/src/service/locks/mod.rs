@@ -1,0 +1,427 @@
+//! NLM version 4 (RFC 1813 appendix II) and NSM: what a call asks of the locks, and whether it may.
+//!
+//! A lock takes the permission that a program needs to open the file for it: to read for a shared
+//! one, to write for an exclusive one. Letting go takes none. Files of exports that nobody may
+//! write to can only be locked to be read.
+
+mod wish;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pagewell_sunrpc::nlm4::{
+    self, CancelArguments, FreeAllArguments, Holder, LockArguments, Procedure, Reply, Share,
+    ShareAccess, ShareArguments, ShareReply, Status, TestArguments, TestReply, UnlockArguments,
+};
+use pagewell_sunrpc::nsm::{self, NotifyArguments};
+use pagewell_sunrpc::rpc::{self, Call, Refusal};
+use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
+
+use super::procedure::{Caller, Stop, decode};
+use super::{Answer, Request, Service, WaitingCall, refuse};
+use crate::locks::file::Kind;
+use crate::locks::owner::Client;
+use crate::locks::records::Listed;
+use crate::locks::table::Outcome;
+use crate::locks::{Context, shares};
+use crate::reply::Batch;
+
+/// Where a call comes from.
+pub struct Origin {
+    peer: IpAddr,
+    port: u16,
+    /// The address of ours that was called, when it is known.
+    local: Option<IpAddr>,
+}
+
+/// What is to be done with a datagram.
+pub enum DatagramAnswer {
+    /// Send this.
+    Reply(Vec<u8>),
+    /// The call may wait: look at it again where it can.
+    Wait,
+    /// There is nothing to be said.
+    Nothing,
+}
+
+/// Why a call has no results yet, or never.
+enum Halt {
+    Wait,
+    Refuse(Refusal),
+}
+
+impl From<Stop> for Halt {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::WouldBlock => Self::Wait,
+            Stop::Garbage | Stop::Status(_) => Self::Refuse(Refusal::GarbageArguments),
+        }
+    }
+}
+
+impl Origin {
+    /// A call from `peer` to `local`.
+    #[must_use]
+    pub fn new((peer, port): (IpAddr, u16), local: Option<IpAddr>) -> Self {
+        Self {
+            peer: peer.to_canonical(),
+            port,
+            local: local.map(|local| local.to_canonical()),
+        }
+    }
+
+    fn client(&self, name: &[u8]) -> Arc<Client> {
+        Arc::new(Client {
+            address: self.peer,
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl Service {
+    /// Answers a call of NLM or NSM on a connection.
+    pub(super) fn locks_call(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        arguments: Decoder<'_>,
+        may_block: bool,
+        batch: &mut Batch,
+    ) -> Answer {
+        let local = rustix::net::getsockname(request.connection.as_ref());
+        let local = local.ok().and_then(|address| address.try_into().ok());
+        let local = local.map(|address: std::net::SocketAddr| address.ip());
+        let origin = Origin::new(
+            (request.connection.peer(), request.connection.peer_port()),
+            local,
+        );
+        match self.locks_results(&origin, call, arguments, may_block) {
+            Ok(results) => {
+                let mark = batch.begin();
+                rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
+                batch.bytes().extend_from_slice(&results);
+                batch.end(mark);
+                Answer::Done
+            }
+            Err(Halt::Wait) => Answer::Wait(WaitingCall::default()),
+            Err(Halt::Refuse(refusal)) => refuse(batch, call.xid, refusal),
+        }
+    }
+
+    /// Answers a datagram.
+    #[must_use]
+    pub fn answer_datagram(
+        &self,
+        record: &[u8],
+        origin: &Origin,
+        may_block: bool,
+    ) -> DatagramAnswer {
+        let mut reply = Vec::new();
+        let encoder = &mut Encoder::new(&mut reply);
+        match rpc::parse_call(record) {
+            Err(error) => {
+                if !error.encode_reply(encoder) {
+                    return DatagramAnswer::Nothing;
+                }
+            }
+            Ok((call, arguments)) => {
+                match self.locks_results(origin, &call, arguments, may_block) {
+                    Ok(results) => {
+                        rpc::encode_success(encoder, call.xid);
+                        encoder.raw(&results);
+                    }
+                    Err(Halt::Wait) => return DatagramAnswer::Wait,
+                    Err(Halt::Refuse(refusal)) => rpc::encode_refusal(encoder, call.xid, refusal),
+                }
+            }
+        }
+        DatagramAnswer::Reply(reply)
+    }
+
+    /// The results of a call, encoded.
+    fn locks_results(
+        &self,
+        origin: &Origin,
+        call: &Call<'_>,
+        arguments: Decoder<'_>,
+        may_block: bool,
+    ) -> Result<Vec<u8>, Halt> {
+        let caller = Caller::at(call, (origin.peer, origin.port), may_block);
+        match (call.program, call.version) {
+            (nlm4::PROGRAM, nlm4::VERSION) => {
+                self.manage_locks(origin, &caller, call.procedure, arguments)
+            }
+            (nsm::PROGRAM, nsm::VERSION) => self.monitor_status(origin, call.procedure, arguments),
+            (nlm4::PROGRAM, _) => Err(mismatch(nlm4::VERSION)),
+            (nsm::PROGRAM, _) => Err(mismatch(nsm::VERSION)),
+            _ => Err(Halt::Refuse(Refusal::ProgramUnavailable)),
+        }
+    }
+
+    /// NSM: of all its procedures only those between machines.
+    fn monitor_status(
+        &self,
+        origin: &Origin,
+        procedure: u32,
+        arguments: Decoder<'_>,
+    ) -> Result<Vec<u8>, Halt> {
+        match nsm::Procedure::from_number(procedure) {
+            Some(nsm::Procedure::Null) => {}
+            Some(nsm::Procedure::Notify) => {
+                let NotifyArguments { name, state } = decode(arguments)?;
+                self.locks.restarted(origin.peer, name, state);
+            }
+            _ => return Err(Halt::Refuse(Refusal::ProcedureUnavailable)),
+        }
+        Ok(Vec::new())
+    }
+
+    fn manage_locks(
+        &self,
+        origin: &Origin,
+        caller: &Caller,
+        number: u32,
+        arguments: Decoder<'_>,
+    ) -> Result<Vec<u8>, Halt> {
+        let Some(procedure) = Procedure::from_number(number) else {
+            return Err(Halt::Refuse(Refusal::ProcedureUnavailable));
+        };
+        let (procedure, result) = match procedure.of_message() {
+            Some((procedure, result)) => (procedure, Some(result)),
+            None => (procedure, None),
+        };
+        let results = self.lock_results(origin, caller, procedure, arguments)?;
+        let Some(result) = result else {
+            return Ok(results);
+        };
+        let to = (origin.peer, origin.local);
+        self.locks.send_result(to, result.number(), results);
+        Ok(Vec::new())
+    }
+
+    fn lock_results(
+        &self,
+        origin: &Origin,
+        caller: &Caller,
+        procedure: Procedure,
+        arguments: Decoder<'_>,
+    ) -> Result<Vec<u8>, Halt> {
+        let reply = |cookie, status| Ok(encoded(&Reply { cookie, status }));
+        match procedure {
+            Procedure::Test => {
+                let arguments: TestArguments<'_> = decode(arguments)?;
+                self.test_lock(origin, caller, &arguments)
+            }
+            Procedure::Lock | Procedure::UnmonitoredLock => {
+                let arguments: LockArguments<'_> = decode(arguments)?;
+                let monitored = procedure == Procedure::Lock;
+                let status = self.take_lock(origin, caller, &arguments, monitored)?;
+                reply(arguments.cookie, status)
+            }
+            Procedure::Cancel => {
+                let CancelArguments {
+                    cookie,
+                    exclusive,
+                    lock,
+                    ..
+                } = decode(arguments)?;
+                let wish = self.wish(origin, caller, &lock, kind(exclusive));
+                let cancelled = wish.map(|wish| self.locks.cancel(&wish));
+                reply(cookie, cancelled.map_or_else(|status| status, granted))
+            }
+            Procedure::Unlock => {
+                let UnlockArguments { cookie, lock } = decode(arguments)?;
+                let wish = self.wish(origin, caller, &lock, Kind::Read);
+                let unlocked = wish.map(|wish| match self.locks.unlock(&wish) {
+                    true => Status::Granted,
+                    false => Status::NoLocks,
+                });
+                reply(cookie, unlocked.unwrap_or_else(|status| status))
+            }
+            Procedure::Granted => {
+                // Nothing is waited for here.
+                let arguments: TestArguments<'_> = decode(arguments)?;
+                reply(arguments.cookie, Status::Denied)
+            }
+            Procedure::Share | Procedure::Unshare => {
+                let arguments: ShareArguments<'_> = decode(arguments)?;
+                let opens = procedure == Procedure::Share;
+                let status = self.share(origin, caller, &arguments, opens)?;
+                Ok(encoded(&ShareReply {
+                    cookie: arguments.cookie,
+                    status,
+                    sequence: 0,
+                }))
+            }
+            Procedure::FreeAll => {
+                let FreeAllArguments { name, .. } = decode(arguments)?;
+                self.locks.free_all(&origin.client(name));
+                Ok(Vec::new())
+            }
+            // Results of calls that are never made one way.
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    fn test_lock(
+        &self,
+        origin: &Origin,
+        caller: &Caller,
+        arguments: &TestArguments<'_>,
+    ) -> Result<Vec<u8>, Halt> {
+        let TestArguments {
+            cookie,
+            exclusive,
+            lock,
+        } = arguments;
+        let status = |status| {
+            Ok(encoded(&TestReply {
+                cookie,
+                answer: Ok(status),
+            }))
+        };
+        if self.locks.in_grace(Instant::now()) {
+            return status(Status::GracePeriod);
+        }
+        let wish = match self.wish_if_permitted(origin, caller, lock, kind(*exclusive))? {
+            Ok(wish) => wish,
+            // Only who holds it can deny a test.
+            Err(Status::Denied) => return status(Status::Failed),
+            Err(other) => return status(other),
+        };
+        let Some((holder, piece)) = self.locks.test(&wish) else {
+            return status(Status::Granted);
+        };
+        let holder = Holder {
+            exclusive: piece.kind == Kind::Write,
+            process: holder.process,
+            owner: &holder.handle,
+            offset: piece.range.start(),
+            length: piece.range.length(),
+        };
+        Ok(encoded(&TestReply {
+            cookie,
+            answer: Err(holder),
+        }))
+    }
+
+    fn take_lock(
+        &self,
+        origin: &Origin,
+        caller: &Caller,
+        arguments: &LockArguments<'_>,
+        monitored: bool,
+    ) -> Result<Status, Halt> {
+        let kind = kind(arguments.exclusive);
+        let wish = match self.wish_if_permitted(origin, caller, &arguments.lock, kind)? {
+            Ok(wish) => wish,
+            Err(status) => return Ok(status),
+        };
+        // Who is not on the list is not told of a restart, and could believe it has its locks.
+        if monitored && !self.locks.is_listed(&wish.owner.client, caller.may_block) {
+            if !caller.may_block {
+                return Err(Halt::Wait);
+            }
+            let listed = Listed {
+                client: wish.owner.client.clone(),
+                local: origin.local,
+            };
+            if !self.locks.list(&listed) {
+                return Ok(Status::NoLocks);
+            }
+        }
+        let wait = arguments.block.then(|| Context {
+            local: origin.local,
+            handle: Arc::from(arguments.lock.handle),
+        });
+        let reclaim = (arguments.reclaim, arguments.state);
+        Ok(match self.locks.lock(&wish, reclaim, wait) {
+            Outcome::Granted => Status::Granted,
+            Outcome::Denied => Status::Denied,
+            Outcome::Blocked => Status::Blocked,
+            Outcome::Deadlock => Status::Deadlock,
+            Outcome::Full => Status::NoLocks,
+            Outcome::Grace => Status::GracePeriod,
+        })
+    }
+
+    fn share(
+        &self,
+        origin: &Origin,
+        caller: &Caller,
+        arguments: &ShareArguments<'_>,
+        opens: bool,
+    ) -> Result<Status, Halt> {
+        let Share {
+            caller_name,
+            handle,
+            owner,
+            mode,
+            access,
+        } = arguments.share;
+        let lock = nlm4::Lock {
+            caller_name,
+            handle,
+            owner,
+            process: 0,
+            offset: 0,
+            length: 0,
+        };
+        if !opens {
+            return Ok(match self.wish(origin, caller, &lock, Kind::Read) {
+                Ok(wish) => {
+                    self.locks.shares().close(&wish.file, &wish.owner);
+                    Status::Granted
+                }
+                Err(status) => status,
+            });
+        }
+        if arguments.reclaim != self.locks.in_grace(Instant::now()) {
+            return Ok(Status::GracePeriod);
+        }
+        let kind = match access {
+            ShareAccess::None | ShareAccess::Read => Kind::Read,
+            ShareAccess::Write | ShareAccess::Both => Kind::Write,
+        };
+        Ok(match self.wish_if_permitted(origin, caller, &lock, kind)? {
+            Ok(wish) => {
+                let opened = self
+                    .locks
+                    .shares()
+                    .open(wish.file, &wish.owner, mode, access);
+                match opened {
+                    shares::Outcome::Granted => Status::Granted,
+                    shares::Outcome::Denied => Status::Denied,
+                    shares::Outcome::Full => Status::NoLocks,
+                }
+            }
+            Err(status) => status,
+        })
+    }
+}
+
+fn kind(exclusive: bool) -> Kind {
+    if exclusive { Kind::Write } else { Kind::Read }
+}
+
+fn granted(granted: bool) -> Status {
+    if granted {
+        Status::Granted
+    } else {
+        Status::Denied
+    }
+}
+
+fn mismatch(version: u32) -> Halt {
+    Halt::Refuse(Refusal::ProgramMismatch {
+        low: version,
+        high: version,
+    })
+}
+
+fn encoded(value: &impl Encode) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(value.encoded_size());
+    value.encode(&mut Encoder::new(&mut bytes));
+    bytes
+}

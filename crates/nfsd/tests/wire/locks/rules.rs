@@ -1,0 +1,211 @@
+//! The rules of fcntl(2), one by one, between machines; and who may lock what.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use pagewell_nfsd::Squash;
+use pagewell_sunrpc::nlm4::{self, Procedure, Reply, ShareAccess, ShareMode, Status};
+use pagewell_sunrpc::nsm;
+use pagewell_sunrpc::rpc::{Refusal, parse_reply};
+use pagewell_sunrpc::xdr::Decode;
+
+use super::program::{Program, READ, WRITE, forged_unlock, free_all};
+use super::{ELSEWHERE, HERE, Served};
+use crate::client::{Client, User, call_record, next_xid};
+use crate::fixture::{Fixture, Kind, on_each_kind};
+use crate::operations::mode;
+
+#[test]
+fn a_write_lock_excludes_and_read_locks_share() {
+    on_each_kind(|fixture| {
+        let (mut client, root) = fixture.client();
+        let file = client.make_file(&root, b"file", b"");
+        let [mut one, mut two] =
+            ["anna", "bert"].map(|name| Program::new(fixture.address(), name, 1, &file));
+        assert_eq!(one.lock(READ, (0, 10)), Status::Granted);
+        assert_eq!(two.lock(READ, (5, 0)), Status::Granted);
+        assert_eq!(one.lock(WRITE, (0, 10)), Status::Denied);
+        assert_eq!(one.lock(WRITE, (0, 5)), Status::Granted, "an upgrade");
+        assert_eq!(two.test(READ, (0, 0)), Err((1, true, 0, 5)));
+        assert_eq!(two.lock(READ, (4, 1)), Status::Denied);
+        assert_eq!(one.lock(READ, (0, 5)), Status::Granted, "a downgrade");
+        assert_eq!(two.lock(READ, (4, 1)), Status::Granted);
+        assert_eq!(one.unlock((0, 0)), Status::Granted);
+        assert_eq!(two.lock(WRITE, (0, 0)), Status::Granted);
+    });
+}
+
+#[test]
+fn letting_go_of_the_middle_leaves_both_ends() {
+    let served = Served::new(|_| {});
+    let [mut one, mut two] = [served.program("anna", 1), served.program("anna", 2)];
+    assert_eq!(one.lock(WRITE, (0, 0)), Status::Granted);
+    assert_eq!(one.unlock((10, 10)), Status::Granted);
+    assert_eq!(two.test(WRITE, (0, 100)), Err((1, true, 0, 10)));
+    assert_eq!(two.test(WRITE, (10, 100)), Err((1, true, 20, 0)));
+    assert_eq!(two.lock(WRITE, (10, 10)), Status::Granted);
+    assert_eq!(one.lock(WRITE, (5, 10)), Status::Denied);
+    assert_eq!(one.lock(READ, (8, 2)), Status::Granted);
+    assert_eq!(two.test(WRITE, (8, 1)), Err((1, false, 8, 2)));
+    assert_eq!(two.test(WRITE, (0, 1)), Err((1, true, 0, 8)));
+    assert_eq!(two.test(READ, (8, 2)), Ok(Status::Granted));
+}
+
+#[test]
+fn offsets_have_64_bits_and_ranges_an_end() {
+    let served = Served::new(|_| {});
+    let [mut one, mut two] = [served.program("anna", 1), served.program("bert", 1)];
+    let far = 0x7fff_ffff_ffff_fff0;
+    assert_eq!(one.lock(WRITE, (far, 8)), Status::Granted);
+    assert_eq!(two.lock(WRITE, (far + 8, 0)), Status::Granted);
+    assert_eq!(two.lock(WRITE, (far - 8, 9)), Status::Denied);
+    assert_eq!(two.lock(WRITE, (far - 8, 8)), Status::Granted);
+    assert_eq!(two.lock(WRITE, (1 << 63, 1)), Status::TooBig);
+    assert_eq!(one.test(WRITE, (0, u64::MAX)), Err((1, true, far - 8, 8)));
+}
+
+#[test]
+fn one_file_with_two_names_has_one_set_of_locks() {
+    on_each_kind(|fixture| {
+        let (mut client, root) = fixture.client();
+        let folder = client.make_directory(&root, b"folder");
+        let file = client.make_file(&root, b"file", b"");
+        client.link(&file, &folder, b"other").unwrap();
+        let other = client.lookup(&folder, b"other").unwrap().handle;
+        let mut one = Program::new(fixture.address(), "anna", 1, &file);
+        let mut two = Program::new(fixture.address(), "bert", 1, &other);
+        assert_eq!(one.lock(WRITE, (0, 0)), Status::Granted);
+        assert_eq!(two.lock(WRITE, (0, 0)), Status::Denied);
+        one.file = other;
+        assert_eq!(one.unlock((0, 0)), Status::Granted);
+        assert_eq!(two.lock(WRITE, (0, 0)), Status::Granted);
+    });
+}
+
+#[test]
+fn nobody_lets_go_of_the_locks_of_others() {
+    let served = Served::new(|_| {});
+    let [mut one, mut two] = [served.program("anna", 1), served.program("bert", 1)];
+    assert_eq!(one.lock(WRITE, (0, 0)), Status::Granted);
+    assert_eq!(two.unlock((0, 0)), Status::Granted, "what it has: nothing");
+    forged_unlock(served.address, ELSEWHERE, &one);
+    free_all(served.address, ELSEWHERE, "anna");
+    free_all(served.address, HERE, "bert");
+    assert_eq!(two.lock(WRITE, (0, 0)), Status::Denied);
+    free_all(served.address, HERE, "anna");
+    assert_eq!(two.lock(WRITE, (0, 0)), Status::Granted);
+}
+
+#[test]
+fn a_lock_takes_the_permission_to_open() {
+    let fixture = Fixture::new(Kind::Ram);
+    let (mut client, root) = fixture.client();
+    let file = client.make_file(&root, b"file", b"");
+    client.setattr(&file, mode(0o640), None).unwrap();
+    let mut program = Program::new(fixture.address(), "anna", 1, &file);
+    program.client = Client::connect(fixture.address(), User::System(7, 7, Vec::new()));
+    assert_eq!(program.lock(READ, (0, 0)), Status::Failed);
+    assert_eq!(program.test(READ, (0, 0)), Ok(Status::Failed));
+    program.client = Client::connect(fixture.address(), User::System(7, 0, Vec::new()));
+    assert_eq!(program.lock(READ, (0, 0)), Status::Granted);
+    assert_eq!(program.lock(WRITE, (0, 0)), Status::Failed);
+    program.file = root;
+    assert_eq!(program.lock(READ, (0, 0)), Status::Failed, "a directory");
+    program.file = vec![7; 30];
+    assert_eq!(program.lock(READ, (0, 0)), Status::Stale, "made up");
+    program.file = file;
+    client
+        .remove(&program.client.mount(b"/").unwrap(), b"file")
+        .unwrap();
+    assert_eq!(program.lock(READ, (0, 0)), Status::Stale, "removed");
+    assert_eq!(program.unlock((0, 0)), Status::Granted);
+}
+
+#[test]
+fn exports_decide_who_locks_and_what() {
+    let served = |change: fn(&mut pagewell_nfsd::Export)| {
+        Served::new(|config| config.exports.iter_mut().for_each(change))
+    };
+    let squashed = served(|export| export.squash = Squash::All);
+    let mut program = squashed.program("anna", 1);
+    assert_eq!(program.lock(WRITE, (0, 0)), Status::Granted, "its own file");
+    let read_only = Fixture::with(Kind::Directory, |export| export.read_only = true);
+    let folder = read_only.folder().join("exported");
+    std::fs::write(folder.join("file"), b"x").unwrap();
+    let (mut client, root) = read_only.client();
+    let file = client.lookup(&root, b"file").unwrap().handle;
+    let mut program = Program::new(read_only.address(), "anna", 1, &file);
+    assert_eq!(program.lock(WRITE, (0, 0)), Status::ReadOnly);
+    assert_eq!(program.lock(READ, (0, 0)), Status::Granted);
+}
+
+#[test]
+fn share_modes_deny_what_they_say() {
+    let served = Served::new(|_| {});
+    let [mut one, mut two] = [served.program("anna", 1), served.program("bert", 1)];
+    let (share, unshare) = (Procedure::Share, Procedure::Unshare);
+    let (deny, none) = (ShareMode::DenyWrite, ShareMode::DenyNone);
+    assert_eq!(one.share(share, deny, ShareAccess::Read), Status::Granted);
+    assert_eq!(two.share(share, none, ShareAccess::Write), Status::Denied);
+    assert_eq!(two.share(share, none, ShareAccess::Read), Status::Granted);
+    assert_eq!(one.share(unshare, deny, ShareAccess::Read), Status::Granted);
+    assert_eq!(two.share(share, none, ShareAccess::Both), Status::Granted);
+}
+
+#[test]
+fn what_is_not_spoken_is_refused_and_the_connection_goes_on() {
+    let served = Served::new(|_| {});
+    let mut client = Client::connect(served.address, User::root());
+    let mut refusal = |target| client.call(target, &[]).refusal();
+    let four = Refusal::ProgramMismatch { low: 4, high: 4 };
+    let one = Refusal::ProgramMismatch { low: 1, high: 1 };
+    assert_eq!(refusal((nlm4::PROGRAM, 3, 2)), Some(four));
+    assert_eq!(refusal((nsm::PROGRAM, 2, 0)), Some(one));
+    assert_eq!(refusal((nlm4::PROGRAM, 4, 0)), None);
+    assert_eq!(refusal((nsm::PROGRAM, 1, 0)), None);
+    let unavailable = Some(Refusal::ProcedureUnavailable);
+    assert_eq!(refusal((nlm4::PROGRAM, 4, 16)), unavailable);
+    assert_eq!(
+        refusal((nsm::PROGRAM, 1, 2)),
+        unavailable,
+        "we watch nobody"
+    );
+    let garbage = Some(Refusal::GarbageArguments);
+    for procedure in [1, 2, 3, 4, 5, 7, 20, 21, 22, 23] {
+        assert_eq!(
+            refusal((nlm4::PROGRAM, 4, procedure)),
+            garbage,
+            "{procedure}"
+        );
+    }
+    client.check_usable();
+}
+
+#[test]
+fn datagrams_are_answered_too() {
+    let served = Served::new(|config| config.locks.datagrams = true);
+    let socket = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+    socket
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    let lock = |process, (exclusive, range)| {
+        let program = served.program("anna", process);
+        let arguments = program.lock_arguments(exclusive, range, (false, false));
+        let target = (nlm4::PROGRAM, nlm4::VERSION, Procedure::Lock.number());
+        let record = call_record(next_xid(), target, &User::root(), &arguments);
+        socket.send_to(&record, served.address).unwrap();
+        let mut buffer = [0; 1024];
+        let length = socket.recv(&mut buffer).unwrap();
+        let (_, mut results) = parse_reply(&buffer[..length]).unwrap();
+        Reply::decode(&mut results).unwrap().status
+    };
+    assert_eq!(lock(1, (WRITE, (0, 10))), Status::Granted);
+    assert_eq!(lock(2, (WRITE, (5, 10))), Status::Denied);
+    assert_eq!(served.program("bert", 1).lock(READ, (9, 1)), Status::Denied);
+    // Nothing but locks is to be had that way.
+    let record = call_record(next_xid(), (100_003, 3, 0), &User::root(), &[]);
+    socket.send_to(&record, served.address).unwrap();
+    let mut buffer = [0; 1024];
+    let length = socket.recv(&mut buffer).unwrap();
+    assert!(parse_reply(&buffer[..length]).is_err());
+}
