@@ -90,6 +90,7 @@ mod mirror;
 mod mount_commands;
 mod open;
 mod progress;
+mod registration;
 mod result_file;
 mod signals;
 mod size;

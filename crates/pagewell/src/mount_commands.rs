@@ -13,8 +13,18 @@ pub(crate) fn url(address: SocketAddr, export: &str) -> String {
 
 /// One command for each kind of client. `host_name` stands for the server when it listens on all
 /// addresses. FreeBSD and Windows have no option for the port of MOUNT: they ask the port mapper.
+///
+/// With `locks` clients find the lock manager, by the port mapper. A client on the same machine
+/// finds its own there, so its locks stay local.
 #[must_use]
-pub(crate) fn for_export(address: SocketAddr, export: &str, host_name: &str) -> String {
+pub(crate) fn for_export(
+    address: SocketAddr,
+    export: &str,
+    host_name: &str,
+    locks: bool,
+) -> String {
+    let locks = locks && !address.ip().to_canonical().is_loopback();
+    let without = |option: &'static str| if locks { "" } else { option };
     let port = address.port();
     let ip = address.ip();
     let (host, transport) = match ip {
@@ -28,19 +38,31 @@ pub(crate) fn for_export(address: SocketAddr, export: &str, host_name: &str) -> 
     for (system, command) in [
         (
             "Linux",
-            format!("mount -t nfs -o vers=3,proto={transport},nolock,{ports} {place} /mnt"),
+            format!(
+                "mount -t nfs -o vers=3,proto={transport},{}{ports} {place} /mnt",
+                without("nolock,")
+            ),
         ),
         (
             "macOS",
-            format!("mount -t nfs -o vers=3,proto={transport},nolocks,{ports} {place} /mnt"),
+            format!(
+                "mount -t nfs -o vers=3,proto={transport},{}{ports} {place} /mnt",
+                without("nolocks,")
+            ),
         ),
         (
             "FreeBSD",
-            format!("mount -t nfs -o nfsv3,tcp,nolockd,port={port} {place} /mnt  # --register"),
+            format!(
+                "mount -t nfs -o nfsv3,tcp,{}port={port} {place} /mnt  # --register",
+                without("nolockd,")
+            ),
         ),
         (
             "Windows",
-            format!("mount -o anon,nolock {place} Z:  (needs --register)"),
+            format!(
+                "mount -o anon{} {place} Z:  (needs --register)",
+                without(",nolock")
+            ),
         ),
     ] {
         // Writing to a String cannot fail.
@@ -66,18 +88,21 @@ mod tests {
     #[test]
     fn each_system_gets_its_command() {
         let address = "127.0.0.1:20490".parse().unwrap();
-        let text = for_export(address, "/data", "host");
+        let text = for_export(address, "/data", "host", true);
         assert_eq!(text.lines().count(), 4);
         let linux = "Linux    mount -t nfs \
                      -o vers=3,proto=tcp,nolock,port=20490,mountport=20490 127.0.0.1:/data /mnt";
         assert!(text.contains(linux), "{text}");
-        let text = for_export("[::1]:1".parse().unwrap(), "/", "host");
+        let text = for_export("[::1]:1".parse().unwrap(), "/", "host", false);
         assert!(
             text.contains("proto=tcp6") && text.contains(" [::1]:/ "),
             "{text}"
         );
-        let text = for_export("0.0.0.0:1".parse().unwrap(), "/it's", "host");
+        let text = for_export("0.0.0.0:1".parse().unwrap(), "/it's", "host", false);
         assert!(text.contains(" 'host:/it'\\''s' "), "{text}");
+        assert_eq!(text.matches("nolock").count(), 4);
+        let text = for_export("0.0.0.0:1".parse().unwrap(), "/", "host", true);
+        assert!(!text.contains("nolock"), "{text}");
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! What survives a restart of the server: the key that authenticates file handles.
+//! What survives a restart of the server: the key that authenticates file handles, and the list of
+//! clients that hold locks.
 //!
 //! A handle that a client keeps is good as long as the key is: who deletes the key makes every
 //! client's handles stale. The key is a secret: who has it can make handles.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -34,6 +36,13 @@ pub(crate) fn base_directory() -> Option<PathBuf> {
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|base| base.join("pagewell"))
+}
+
+/// Where a server lists the clients that hold locks of it; for each address a list of its own,
+/// since servers may share a directory. Who listens anywhere is not found again after a restart, so
+/// nothing is kept then.
+pub(crate) fn lock_records(directory: &Path, listen: SocketAddr) -> Option<PathBuf> {
+    (listen.port() != 0).then(|| directory.join(format!("locks-{listen}")))
 }
 
 /// Reads the key in `directory`, making both when they are missing. Two servers that start at

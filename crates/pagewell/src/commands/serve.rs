@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use pagewell_nfsd::{Config, Export, Network, Server, Squash};
-use pagewell_sunrpc::{mount3, nfs3, portmap};
+use pagewell_nfsd::{Config, Export, LockOptions, Network, Server, Squash};
 
 use crate::allocator;
 use crate::control::Control;
@@ -22,6 +21,7 @@ use crate::http::server::HttpServer;
 use crate::metrics::{Snapshot, snapshot, table};
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
+use crate::registration::Registration;
 use crate::signals::StopSignals;
 use crate::state;
 use crate::values;
@@ -35,9 +35,6 @@ const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// What takes longer than this to stop is said.
 const TELL_AFTER: Duration = Duration::from_secs(2);
-
-/// Longest wait for one answer of the port mapper.
-const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
 
 /// Serve sources over NFSv3, with MOUNT on the same TCP port.
 ///
@@ -88,7 +85,8 @@ pub(crate) struct ServeArguments {
     /// Serve clients in this network; repeatable. Without it, only this machine
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Network>,
-    /// Register with the port mapper (rpcbind) of this machine, for clients that ask it
+    /// Register with the port mapper (rpcbind) of this machine, for clients that ask it: all that
+    /// lock files across the network do
     #[arg(long)]
     register: bool,
     /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
@@ -123,7 +121,9 @@ enum SquashArgument {
 struct Running {
     server: Server,
     http: Option<HttpServer>,
-    registered: bool,
+    registration: Option<Registration>,
+    /// Whether clients find the locks.
+    locks: bool,
 }
 
 /// Runs the command.
@@ -145,7 +145,12 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     };
     let handle_key = state::handle_key(&state_directory)?;
     let descriptions = describe(&opened);
-    let running = start(arguments, opened, handle_key)?;
+    // Clients find the locks by the port mapper only.
+    let records = arguments
+        .register
+        .then(|| state::lock_records(&state_directory, arguments.listen))
+        .flatten();
+    let running = start(arguments, opened, handle_key, records)?;
     if acts_as_itself {
         let uid = rustix::process::geteuid().as_raw();
         report(&format!(
@@ -218,6 +223,7 @@ fn start(
     arguments: &ServeArguments,
     exports: Vec<Export>,
     handle_key: [u8; 16],
+    lock_records: Option<PathBuf>,
 ) -> anyhow::Result<Running> {
     let http = match arguments.http {
         Some(address) => Some(
@@ -229,57 +235,38 @@ fn start(
     let server = Server::start(Config {
         listen: arguments.listen,
         threads: usize::try_from(arguments.threads).unwrap_or(usize::MAX),
+        locks: LockOptions {
+            records: lock_records,
+            // Who is to send them learns the port from the port mapper only.
+            datagrams: arguments.register,
+            ..LockOptions::default()
+        },
         ..Config::new(exports, handle_key)
     })?;
     let mut running = Running {
         server,
         http,
-        registered: false,
+        registration: None,
+        locks: false,
     };
-    if arguments.register {
-        match register(running.server.address().port()) {
-            Ok(()) => running.registered = true,
-            Err(error) => {
-                let _ = stop_all(running);
-                return Err(error.context("cannot register with the port mapper (rpcbind)"));
-            }
-        }
+    if arguments.register
+        && let Err(error) = register(&mut running)
+    {
+        let _ = stop_all(running);
+        return Err(error.context("cannot register with the port mapper (rpcbind)"));
     }
     Ok(running)
 }
 
-const REGISTERED: [(u32, u32); 2] = [
-    (nfs3::PROGRAM, nfs3::VERSION),
-    (mount3::PROGRAM, mount3::VERSION),
-];
-
-/// Registers NFS and MOUNT. A mapping to a port where nobody listens is what a server that was
-/// killed left behind, and is replaced; one where somebody listens is not.
-fn register(port: u16) -> anyhow::Result<()> {
-    let mut mapper = portmap::Client::connect_here(PORT_MAPPER_TIME)?;
-    for (program, version) in REGISTERED {
-        if let Some(other) = mapper.port_of(program, version)? {
-            let address = SocketAddr::from(([127, 0, 0, 1], other));
-            if std::net::TcpStream::connect_timeout(&address, PORT_MAPPER_TIME).is_ok() {
-                anyhow::bail!("program {program} is registered by another server, port {other}");
-            }
-            mapper.unregister(program, version)?;
-        }
-    }
-    for (program, version) in REGISTERED {
-        if let Err(error) = mapper.register(program, version, port) {
-            // Half of it is no use to anybody.
-            let _ = unregister();
-            return Err(error.into());
-        }
-    }
-    Ok(())
-}
-
-fn unregister() -> anyhow::Result<()> {
-    let mut mapper = portmap::Client::connect_here(PORT_MAPPER_TIME)?;
-    for (program, version) in REGISTERED {
-        mapper.unregister(program, version)?;
+fn register(running: &mut Running) -> anyhow::Result<()> {
+    let port = running.server.address().port();
+    let registration = running.registration.insert(Registration::new(port)?);
+    match registration.add_locks(port) {
+        Ok(()) => running.locks = true,
+        Err(error) => report(&format!(
+            "clients of this server cannot lock files across the network, and must be mounted \
+             with nolock: {error:#}"
+        )),
     }
     Ok(())
 }
@@ -299,7 +286,12 @@ fn announce(
     }
     for (name, description) in exports {
         text.push_str(&format!("{name}: {description}\n"));
-        text.push_str(&mount_commands::for_export(address, name, &host_name));
+        text.push_str(&mount_commands::for_export(
+            address,
+            name,
+            &host_name,
+            running.locks,
+        ));
     }
     if let Some(http) = &running.http {
         text.push_str(&format!("metrics http://{}/metrics\n", http.address()));
@@ -326,8 +318,8 @@ fn stop(running: Running) -> anyhow::Result<Outcome> {
 }
 
 fn stop_all(running: Running) -> anyhow::Result<()> {
-    if running.registered
-        && let Err(error) = unregister()
+    if let Some(registration) = &running.registration
+        && let Err(error) = registration.take_back()
     {
         report(&format!(
             "cannot unregister with the port mapper: {error:#}"

@@ -112,8 +112,9 @@ fn the_port_mapper_is_told_and_told_again_at_the_end() {
         .unwrap();
     let out = String::from_utf8_lossy(&output.stdout);
     let err = String::from_utf8_lossy(&output.stderr);
-    // Two programs, the second server refused, two programs again, a clean end, none left.
-    assert_eq!(out, "2\ncode 1\n2\ncode 0\n0\n", "{err}");
+    // NFS and MOUNT over TCP, NLM and NSM over UDP, too; the second server refused, all of them
+    // again, a clean end, none left.
+    assert_eq!(out, "6\ncode 1\n6\ncode 0\n0\n", "{err}");
     assert!(
         err.contains("registered by another server, port 20777"),
         "{err}"

@@ -1,0 +1,106 @@
+//! What a server tells the port mapper (rpcbind) of its machine.
+//!
+//! NFS and MOUNT have to be registered, or the server does not start. NLM and NSM, for locks, are
+//! registered when they can be: a machine that mounts other servers has a lock manager and a status
+//! monitor of its own, which are there already, and each machine can have one of them only.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use pagewell_sunrpc::portmap::{Client, PROTOCOL_TCP, PROTOCOL_UDP};
+use pagewell_sunrpc::{mount3, nfs3, nlm4, nsm};
+
+/// Longest wait for one answer of the port mapper.
+const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
+
+/// A program and its version.
+type Program = (u32, u32);
+
+const SERVED: [Program; 2] = [
+    (nfs3::PROGRAM, nfs3::VERSION),
+    (mount3::PROGRAM, mount3::VERSION),
+];
+const LOCKS: [Program; 2] = [(nlm4::PROGRAM, nlm4::VERSION), (nsm::PROGRAM, nsm::VERSION)];
+
+/// What was registered, to be taken back at the end.
+pub(crate) struct Registration {
+    programs: Vec<Program>,
+}
+
+impl Registration {
+    /// Registers the programs of a server at `port`. A mapping to a port where nobody listens is
+    /// what a server that was killed left behind, and is replaced; one where somebody listens is
+    /// not.
+    pub(crate) fn new(port: u16) -> anyhow::Result<Self> {
+        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
+        for program in SERVED {
+            if let Some(other) = clear(&mut mapper, program)? {
+                let number = program.0;
+                anyhow::bail!("program {number} is registered by another server, port {other}");
+            }
+        }
+        let mut registration = Self {
+            programs: Vec::new(),
+        };
+        for program in SERVED {
+            if let Err(error) = registration.add(&mut mapper, program, &[PROTOCOL_TCP], port) {
+                // Half of it is no use to anybody.
+                let _ = registration.take_back();
+                return Err(error);
+            }
+        }
+        Ok(registration)
+    }
+
+    /// Registers what locks need. When another program has it, that is told, and clients have to
+    /// mount with their option that keeps locks local.
+    pub(crate) fn add_locks(&mut self, port: u16) -> anyhow::Result<()> {
+        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
+        for program in LOCKS {
+            if let Some(other) = clear(&mut mapper, program)? {
+                let number = program.0;
+                anyhow::bail!("program {number} is registered by another program, port {other}");
+            }
+        }
+        for program in LOCKS {
+            self.add(&mut mapper, program, &[PROTOCOL_TCP, PROTOCOL_UDP], port)?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        mapper: &mut Client,
+        program: Program,
+        protocols: &[u32],
+        port: u16,
+    ) -> anyhow::Result<()> {
+        self.programs.push(program);
+        for protocol in protocols {
+            mapper.register_protocol(program.0, program.1, *protocol, port)?;
+        }
+        Ok(())
+    }
+
+    /// Takes everything back.
+    pub(crate) fn take_back(&self) -> anyhow::Result<()> {
+        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
+        for (program, version) in &self.programs {
+            mapper.unregister(*program, *version)?;
+        }
+        Ok(())
+    }
+}
+
+/// Makes room for a registration; the port of the program that has it, if it is alive.
+fn clear(mapper: &mut Client, (program, version): Program) -> anyhow::Result<Option<u16>> {
+    let Some(port) = mapper.port_of(program, version)? else {
+        return Ok(None);
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    if std::net::TcpStream::connect_timeout(&address, PORT_MAPPER_TIME).is_ok() {
+        return Ok(Some(port));
+    }
+    mapper.unregister(program, version)?;
+    Ok(None)
+}
