@@ -43,6 +43,7 @@ skeleton() { # DIRECTORY: what is not in any package
     [ ! -e /etc/ld.so.cache ] || cp /etc/ld.so.cache "$1/etc/"
     echo '127.0.0.1 localhost' >"$1/etc/hosts"
     printf '%s\n' root:x:0:0::/root:/bin/sh nobody:x:65534:65534::/:/bin/sh \
+        _rpc:x:101:65534::/run/rpcbind:/bin/sh statd:x:102:65534::/var/lib/nfs:/bin/sh \
         anna:x:1001:1001::/:/bin/sh bert:x:1002:1002::/:/bin/sh >"$1/etc/passwd"
     printf '%s\n' root:x:0: nogroup:x:65534: anna:x:1001: bert:x:1002: team:x:1100: \
         >"$1/etc/group"
