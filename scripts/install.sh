@@ -18,7 +18,8 @@ zsh=share/zsh/site-functions/_pagewell
 fish=share/fish/vendor_completions.d/pagewell.fish
 
 if [ "$remove" = yes ]; then
-    rm -f "$prefix/bin/pagewell" "$prefix/$bash" "$prefix/$zsh" "$prefix/$fish" \
+    rm -f "$prefix/bin/pagewell" "$prefix/sbin/mount.pagewell" "$prefix/sbin/mount.fuse.pagewell" \
+        "$prefix/$bash" "$prefix/$zsh" "$prefix/$fish" \
         "$prefix"/share/man/man1/pagewell.1 "$prefix"/share/man/man1/pagewell-*.1 \
         "$prefix/share/man/man7/pagewell-sources.7"
     echo "removed $prefix/bin/pagewell, its manual pages and completions"
@@ -27,6 +28,10 @@ fi
 
 # Symbols are four fifths of the file, and only a debugger wants them.
 install -D -s -m 755 "$program" "$prefix/bin/pagewell"
+# By these names mount(8) calls it, for fstab and systemd, where it looks: /sbin.
+mkdir -p "$prefix/sbin"
+ln -sf ../bin/pagewell "$prefix/sbin/mount.pagewell"
+ln -sf ../bin/pagewell "$prefix/sbin/mount.fuse.pagewell"
 completion() { # SHELL FILE
     mkdir -p "$(dirname "$prefix/$2")"
     "$program" completions "$1" >"$prefix/$2"

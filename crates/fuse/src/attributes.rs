@@ -10,9 +10,32 @@ const BLOCK_BYTES: u64 = 512;
 /// What programs are told to read and write at once.
 const PREFERRED_BYTES: u32 = 4096;
 
+/// Owner and permissions that are shown instead of the source's, as mount(8) has them for file
+/// systems that know of none. Then the kernel alone judges who may do what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Appearance {
+    /// The owner of everything.
+    pub uid: Option<u32>,
+    /// The group of everything.
+    pub gid: Option<u32>,
+    /// Permissions that nothing has; everything has all others.
+    pub umask: Option<u32>,
+}
+
+impl Appearance {
+    /// Whether anything is shown that the source does not say.
+    pub(crate) fn differs(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
 /// What the kernel is told of an object that it knows as `node`.
-pub(crate) fn to_kernel(attributes: &Attributes, node: u64) -> FileAttr {
+pub(crate) fn to_kernel(appearance: &Appearance, attributes: &Attributes, node: u64) -> FileAttr {
     let (major, minor) = attributes.device;
+    let mode = match appearance.umask {
+        Some(umask) => 0o777 & !umask,
+        None => attributes.mode & 0o7777,
+    };
     FileAttr {
         ino: INodeNo(node),
         size: attributes.size,
@@ -22,10 +45,10 @@ pub(crate) fn to_kernel(attributes: &Attributes, node: u64) -> FileAttr {
         ctime: time(attributes.changed),
         crtime: UNIX_EPOCH,
         kind: kind(attributes.file_type),
-        perm: u16::try_from(attributes.mode & 0o7777).unwrap_or(0),
+        perm: u16::try_from(mode).unwrap_or(0),
         nlink: attributes.link_count,
-        uid: attributes.uid,
-        gid: attributes.gid,
+        uid: appearance.uid.unwrap_or(attributes.uid),
+        gid: appearance.gid.unwrap_or(attributes.gid),
         rdev: device_number(major, minor),
         blksize: PREFERRED_BYTES,
         flags: 0,

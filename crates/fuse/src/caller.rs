@@ -21,10 +21,15 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    pub(crate) fn of(request: &Request) -> Self {
+    /// Of a request; as root where the kernel alone judges.
+    pub(crate) fn of(request: &Request, kernel_judges: bool) -> Self {
+        let (uid, gid) = match kernel_judges {
+            true => (0, 0),
+            false => (request.uid(), request.gid()),
+        };
         Self {
             thread: request.pid(),
-            plain: Credentials::new(request.uid(), request.gid(), &[]),
+            plain: Credentials::new(uid, gid, &[]),
             with_groups: OnceCell::new(),
         }
     }

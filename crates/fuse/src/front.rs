@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use fuser::{Notifier, ReplyData, Request};
+use fuser::{FileAttr, Notifier, ReplyData, Request};
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
@@ -17,6 +17,7 @@ use pagewell_fs::{
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::appending::Forgetting;
+use crate::attributes::{Appearance, to_kernel};
 use crate::blocked::Blocked;
 use crate::caller::Caller;
 use crate::dispatch::{Dispatch, Memory};
@@ -51,6 +52,7 @@ pub(crate) struct Front {
     /// Verifiers under which files were written that no commit has covered yet, by node.
     pub(crate) written: Mutex<HashMap<u64, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
+    pub(crate) appearance: Appearance,
     device: OnceLock<OwnedFd>,
     answered_past_library: AtomicBool,
     pub(crate) notifier: OnceLock<Notifier>,
@@ -101,11 +103,17 @@ impl Front {
             blocked: Arc::default(),
             written: Mutex::default(),
             forgetting: Forgetting::default(),
+            appearance: Appearance::default(),
             device: OnceLock::new(),
             answered_past_library: AtomicBool::new(false),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
         }
+    }
+
+    /// What the kernel is told of an object that it knows as `node`.
+    pub(crate) fn shown(&self, attributes: &Attributes, node: u64) -> FileAttr {
+        to_kernel(&self.appearance, attributes, node)
     }
 
     /// Tells which descriptor requests come from, once it is known.
@@ -170,7 +178,7 @@ impl Front {
         work: impl Fn(&Self, &Caller, bool) -> Result<T> + Send + 'static,
         finish: impl FnOnce(&Self, R, Result<T>) + Send + 'static,
     ) {
-        let caller = Caller::of(request);
+        let caller = Caller::of(request, self.appearance.differs());
         match guarded(|| work(self, &caller, false)) {
             Err(Error::WouldBlock) => {}
             answer => return finish(self, reply, answer),

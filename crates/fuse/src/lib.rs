@@ -59,6 +59,7 @@ mod spare;
 mod unmount;
 mod writing;
 
+pub use attributes::Appearance;
 pub use busy::{User, users_of};
 pub use mount::{MountError, Mounted, Options, mount};
 pub use mounts::{Entry, mounted_on};

@@ -11,7 +11,7 @@ use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use pagewell_counters::names;
 use pagewell_fs::{Call, Entry, FileId, FileType, Result};
 
-use crate::attributes::{errno, kind, to_kernel};
+use crate::attributes::{Appearance, errno, kind, to_kernel};
 use crate::caller::Caller;
 use crate::front::Front;
 use crate::nodes::ROOT;
@@ -156,7 +156,7 @@ impl Front {
         } else {
             self.number_shown(named.file_id)
         };
-        let attributes = to_kernel(&entry.attributes, node);
+        let attributes = self.shown(&entry.attributes, node);
         let told = if is_counted { node } else { 0 };
         // One time for both.
         let keep_for = self.keep_for(&entry.attributes).min(self.coherence.names);
@@ -202,6 +202,7 @@ fn name_of(named: &Named) -> &std::ffi::OsStr {
 /// Attributes of something that could not be examined: the kernel uses its number only.
 pub(crate) fn unknown(number: u64) -> fuser::FileAttr {
     to_kernel(
+        &Appearance::default(),
         &pagewell_fs::Attributes {
             file_type: FileType::Regular,
             mode: 0,

@@ -15,6 +15,7 @@ use fuser::{Config, InitFlags, KernelConfig, Session, SessionACL};
 use pagewell_fs::{Coherence, FileSystem};
 
 use crate::attach::{Attached, attach};
+use crate::attributes::Appearance;
 use crate::dispatch::Dispatch;
 use crate::front::Front;
 use crate::service::Service;
@@ -45,6 +46,8 @@ pub struct Options {
     pub no_exec: bool,
     /// Reading does not move the time of access (`noatime`).
     pub no_access_times: bool,
+    /// Owner and permissions that are shown instead of the source's.
+    pub appearance: Appearance,
     /// Threads in all that may wait for the source.
     pub threads: usize,
     /// The kernel may keep what is written, and write it when it likes.
@@ -66,6 +69,7 @@ impl Options {
             allow_privileges: false,
             no_exec: false,
             no_access_times: false,
+            appearance: Appearance::default(),
             threads: 64,
             kernel_write_back: false,
             passthrough: true,
@@ -198,7 +202,9 @@ pub fn mount(
     let read_only = options.read_only || filesystem.limits().read_only;
     let readers = options.readers();
     let dispatch = Dispatch::new(readers, options.threads.saturating_sub(readers));
-    let front = Arc::new(Front::new(filesystem, coherence, dispatch));
+    let mut front = Front::new(filesystem, coherence, dispatch);
+    front.appearance = options.appearance;
+    let front = Arc::new(front);
     let service = Service {
         front: Arc::clone(&front),
         negotiation: Negotiation {

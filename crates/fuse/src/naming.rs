@@ -10,7 +10,7 @@ use pagewell_fs::{
     SetAttributes, Statistics,
 };
 
-use crate::attributes::{device_parts, errno, to_kernel};
+use crate::attributes::{device_parts, errno};
 use crate::front::Front;
 use crate::service::Service;
 
@@ -37,7 +37,7 @@ impl Front {
                 reply.entry_with_ttls(
                     &self.keep_for(&entry.attributes),
                     &self.coherence.names,
-                    &to_kernel(&entry.attributes, node),
+                    &self.shown(&entry.attributes, node),
                     Generation(0),
                 );
                 self.prune_if_crowded();
@@ -55,7 +55,7 @@ impl Front {
         match attributes {
             Ok(attributes) => {
                 let keep_for = self.keep_for(&attributes);
-                reply.attr(&keep_for, &to_kernel(&attributes, node));
+                reply.attr(&keep_for, &self.shown(&attributes, node));
             }
             Err(error) => reply.error(errno(&error)),
         }

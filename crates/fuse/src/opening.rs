@@ -8,7 +8,7 @@ use fuser::{
 };
 use pagewell_fs::{Credentials, FileId, Opened};
 
-use crate::attributes::{errno, to_kernel};
+use crate::attributes::errno;
 use crate::front::{Front, Modes};
 use crate::handles::OpenFile;
 
@@ -95,7 +95,7 @@ impl Front {
                     let told = front.keep(node, entry.id, credentials, modes, opened, register);
                     let keep_for = front.keep_for(&entry.attributes);
                     let ttl = keep_for.min(front.coherence.names);
-                    let attributes = to_kernel(&entry.attributes, node);
+                    let attributes = front.shown(&entry.attributes, node);
                     let (handle, flags) = (told.handle, told.flags);
                     let zero = Generation(0);
                     match told.backing {

@@ -88,6 +88,7 @@ mod location;
 mod metrics;
 mod mirror;
 mod mount_commands;
+mod mount_helper;
 mod open;
 mod progress;
 mod registration;
@@ -112,7 +113,7 @@ use std::process::ExitCode;
 /// Runs the program with this command line, the program's name first. Prints what there is to
 /// print and returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = mount_helper::command_line(arguments.into_iter().collect());
     let parsed = match arguments::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) if arguments::is_answer(&error) => {

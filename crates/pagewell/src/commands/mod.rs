@@ -10,6 +10,7 @@ pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod mirror;
 pub(crate) mod mount;
+mod mount_options;
 pub(crate) mod serve;
 pub(crate) mod stat;
 pub(crate) mod sum;

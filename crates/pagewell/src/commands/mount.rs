@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use pagewell_fs::Coherence;
-use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, unmount, users_of};
+use pagewell_fuse::{Mounted, UnmountError, mounted_on, unmount, users_of};
 
+use super::mount_options::Wanted;
 use crate::allocator;
 use crate::background::{self, Side};
 use crate::control::Control;
@@ -31,8 +31,6 @@ use crate::values;
 const THREADS_MAX: u32 = 4096;
 /// Programs that a message names at most.
 const USERS_NAMED_MAX: usize = 5;
-/// Longest time that `-o` takes for something to be kept: a hundred years.
-const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
 
 /// At the end of a mount, a source that does nothing for so long is given up.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
@@ -65,13 +63,13 @@ pub(crate) struct MountArguments {
     foreground: bool,
     /// Refuse all changes
     #[arg(long, short)]
-    read_only: bool,
+    pub(super) read_only: bool,
     /// Let a file that is not recognised be written, too, as image:PATH does
     #[arg(long)]
     writable: bool,
     /// Let other users use the mount; permissions are as the source has them
     #[arg(long)]
-    allow_other: bool,
+    pub(super) allow_other: bool,
     /// Threads that may wait for storage
     #[arg(
         long,
@@ -79,23 +77,25 @@ pub(crate) struct MountArguments {
         value_name = "COUNT",
         value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
     )]
-    threads: u32,
+    pub(super) threads: u32,
     /// Let the kernel keep what is written, and send it late: fewer and larger writes, which
     /// nobody but this machine sees before they are sent. Whole pages are sent: what other clients
     /// wrote to the same pages meanwhile is lost
     #[arg(long)]
-    kernel_write_back: bool,
+    pub(super) kernel_write_back: bool,
     /// Do not let the kernel read and write files of a directory by itself
     #[arg(long)]
-    no_passthrough: bool,
+    pub(super) no_passthrough: bool,
     /// Serve the counters by HTTP, to this machine only; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
     /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid and dev
-    /// (together), exec, noexec, and for how many seconds the kernel keeps what it was told:
-    /// attr_timeout=N, entry_timeout=N, negative_timeout=N
+    /// (together), exec, noexec, noatime, uid=N, gid=N, umask=MODE (owner and permissions that are
+    /// shown instead of the source's), and for how many seconds the kernel keeps what it was told:
+    /// attr_timeout=N, entry_timeout=N, negative_timeout=N. Those for fstab, such as nofail,
+    /// _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
-    options: Vec<String>,
+    pub(super) options: Vec<String>,
     /// What to mount
     #[arg(value_name = "SOURCE", value_hint = clap::ValueHint::AnyPath)]
     source: OsString,
@@ -204,96 +204,6 @@ fn listen(mounted: &Mounted) -> Option<Control> {
             None
         }
     }
-}
-
-/// The options, from both ways to give them.
-struct Wanted {
-    read_only: bool,
-    allow_other: bool,
-    allow_privileges: bool,
-    no_exec: bool,
-    threads: u32,
-    kernel_write_back: bool,
-    passthrough: bool,
-    attributes: Option<Duration>,
-    names: Option<Duration>,
-    missing_names: Option<Duration>,
-}
-
-impl Wanted {
-    fn of(arguments: &MountArguments) -> anyhow::Result<Self> {
-        let mut wanted = Self {
-            read_only: arguments.read_only,
-            allow_other: arguments.allow_other,
-            allow_privileges: false,
-            no_exec: false,
-            threads: arguments.threads,
-            kernel_write_back: arguments.kernel_write_back,
-            passthrough: !arguments.no_passthrough,
-            attributes: None,
-            names: None,
-            missing_names: None,
-        };
-        let options = arguments.options.iter().flat_map(|list| list.split(','));
-        for option in options.filter(|option| !option.is_empty()) {
-            wanted.add(option)?;
-        }
-        Ok(wanted)
-    }
-
-    fn add(&mut self, option: &str) -> anyhow::Result<()> {
-        let seconds = |value: &str| {
-            value
-                .parse()
-                .ok()
-                .filter(|seconds: &f64| (0.0..=SECONDS_MAX).contains(seconds))
-                .map(Duration::from_secs_f64)
-                .ok_or_else(|| usage(format!("-o {option}: a number of seconds is wanted")))
-        };
-        match option.split_once('=') {
-            None => match option {
-                "ro" => self.read_only = true,
-                // The default. It takes back nothing: the safe one of two that differ wins.
-                "rw" | "defaults" => {}
-                "allow_other" => self.allow_other = true,
-                "suid" | "dev" => self.allow_privileges = true,
-                "nosuid" | "nodev" => self.allow_privileges = false,
-                "noexec" => self.no_exec = true,
-                "exec" => self.no_exec = false,
-                _ => return Err(unknown(option)),
-            },
-            Some(("attr_timeout", value)) => self.attributes = Some(seconds(value)?),
-            Some(("entry_timeout", value)) => self.names = Some(seconds(value)?),
-            Some(("negative_timeout", value)) => self.missing_names = Some(seconds(value)?),
-            Some(_) => return Err(unknown(option)),
-        }
-        Ok(())
-    }
-
-    fn options(&self, source: &str, coherence: Coherence) -> Options {
-        Options {
-            read_only: self.read_only,
-            allow_other: self.allow_other,
-            allow_privileges: self.allow_privileges,
-            no_exec: self.no_exec,
-            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
-            kernel_write_back: self.kernel_write_back,
-            passthrough: self.passthrough,
-            coherence: Some(Coherence {
-                attributes: self.attributes.unwrap_or(coherence.attributes),
-                names: self.names.unwrap_or(coherence.names),
-                missing_names: self.missing_names.unwrap_or(coherence.missing_names),
-            }),
-            ..Options::new(source)
-        }
-    }
-}
-
-fn unknown(option: &str) -> anyhow::Error {
-    usage(format!(
-        "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
-         noexec, attr_timeout=SECONDS, entry_timeout=SECONDS and negative_timeout=SECONDS)"
-    ))
 }
 
 fn announce(mounted: &Mounted, described: &str, notes: &[String], http: Option<&HttpServer>) {
@@ -439,55 +349,4 @@ pub(crate) fn named_users(place: &Path) -> String {
         ""
     };
     format!(" by {}{more}", named.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        mount: MountArguments,
-    }
-
-    fn wanted(words: &[&str]) -> anyhow::Result<Wanted> {
-        let words = ["pagewell"].iter().chain(words).chain(&["ram:1m", "/mnt"]);
-        Wanted::of(&Line::try_parse_from(words).unwrap().mount)
-    }
-
-    #[test]
-    fn options_of_both_kinds_mean_the_same() {
-        for words in [
-            &["--read-only", "--allow-other"][..],
-            &["-o", "ro,allow_other"],
-        ] {
-            let wanted = wanted(words).unwrap();
-            assert!(wanted.read_only && wanted.allow_other && wanted.passthrough);
-        }
-        for words in [&["-o", "ro,rw"][..], &["--read-only", "-o", "rw"]] {
-            assert!(self::wanted(words).unwrap().read_only);
-        }
-        let wanted = wanted(&["-o", "rw,,", "-o", "attr_timeout=1.5,suid"]).unwrap();
-        assert!(!wanted.read_only && wanted.allow_privileges);
-        let options = wanted.options("x", Coherence::UNCHANGED);
-        let coherence = options.coherence.unwrap();
-        assert_eq!(coherence.attributes, Duration::from_millis(1500));
-        assert_eq!(coherence.names, Coherence::UNCHANGED.names);
-    }
-
-    #[test]
-    fn senseless_options_are_named() {
-        for (list, named) in [
-            ("wr", "-o wr:"),
-            ("ro,x=1", "-o x=1:"),
-            ("attr_timeout=-1", "-o attr_timeout=-1:"),
-            ("entry_timeout=1e300", "-o entry_timeout=1e300:"),
-            ("negative_timeout=NaN", "-o negative_timeout=NaN:"),
-        ] {
-            let error = wanted(&["-o", list]).err().unwrap().to_string();
-            assert!(error.starts_with(named), "{error}");
-        }
-    }
 }
