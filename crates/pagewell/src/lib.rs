@@ -127,6 +127,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(failure::USAGE);
         }
     };
+    signals::fail_past_file_size_limit();
     use arguments::Command::{Mount, Serve};
     if !matches!(parsed.command, Serve(_) | Mount(_)) {
         signals::end_on_broken_pipe();

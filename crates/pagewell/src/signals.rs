@@ -99,6 +99,15 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
+/// Lets a write past the limit of file sizes (`ulimit -f`) fail as one, with "file too large",
+/// instead of ending the process and with it everybody's mounts.
+pub(crate) fn fail_past_file_size_limit() {
+    // SAFETY: SIG_IGN is a valid disposition, and no other thread runs yet.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
+
 /// Lets a write to a pipe that nobody reads end the process quietly, as it ends other tools.
 /// (Rust starts programs with SIGPIPE ignored; a server keeps it so.)
 pub(crate) fn end_on_broken_pipe() {

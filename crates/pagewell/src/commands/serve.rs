@@ -82,9 +82,16 @@ pub(crate) struct ServeArguments {
     /// Group of squashed and unauthenticated callers
     #[arg(long, value_name = "GID", default_value_t = 65534, value_parser = values::parse_id)]
     anon_gid: u32,
-    /// Serve clients in this network; repeatable. Without it, only this machine
+    /// Serve clients in this network, beside this machine; repeatable. ::/0 is everybody
     #[arg(long, value_name = "CIDR")]
     allow: Vec<Network>,
+    /// Refuse this machine's loopback addresses too, unless an --allow names them
+    #[arg(long, requires = "allow")]
+    no_loopback: bool,
+    /// Serve only clients that call from a port below 1024, which on most systems only root can
+    /// use: then AUTH_SYS is the word of the client machine's root, not of any of its users
+    #[arg(long)]
+    secure: bool,
     /// Register with the port mapper (rpcbind) of this machine, for clients that ask it: all that
     /// lock files across the network do
     #[arg(long)]
@@ -203,12 +210,22 @@ fn open_all(
                 SquashArgument::All => Squash::All,
             },
             anonymous: (arguments.anon_uid, arguments.anon_gid),
-            allow: arguments.allow.clone(),
+            allow: networks(arguments),
+            secure: arguments.secure,
             cookies_32bit: arguments.cookies_32bit,
             ..Export::new(&export.name, source.filesystem)
         });
     }
     Ok((opened, acts_as_itself))
+}
+
+/// Who may use the exports: nobody means to lock this machine out who lets others in.
+fn networks(arguments: &ServeArguments) -> Vec<Network> {
+    let mut networks = arguments.allow.clone();
+    if !networks.is_empty() && !arguments.no_loopback {
+        networks.extend(Network::LOOPBACK);
+    }
+    networks
 }
 
 fn describe(exports: &[Export]) -> Vec<(String, String)> {

@@ -230,3 +230,56 @@ fn counters_are_served_and_shown() {
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains("Server nfs v3:"), "{err}");
 }
+
+/// This machine is let in beside the networks that --allow names, unless it is not to be.
+#[test]
+fn allow_does_not_lock_this_machine_out_unless_asked() {
+    let allow = ["--allow", "10.0.0.0/8"];
+    let serve = Serve::start(&[&allow[..], &["ram:1m"]].concat());
+    run(&["ls", serve.urls()[0]]).done();
+    let serve = Serve::start(&[&allow[..], &["--no-loopback", "ram:1m"]].concat());
+    run(&["ls", serve.urls()[0]]).failed(1);
+    let serve = Serve::start(&["--allow", "127.0.0.1", "--no-loopback", "ram:1m"]);
+    run(&["ls", serve.urls()[0]]).done();
+    let wide = run(&["serve", "--allow", "::/64", "ram:1m"]).failed(2);
+    assert!(wide.contains("IPv4"), "{wide}");
+}
+
+/// A limit of file sizes is an error of the write that meets it, not the end of the server.
+#[test]
+fn a_limit_of_file_sizes_does_not_end_the_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("exported");
+    std::fs::create_dir(&path).unwrap();
+    let long = directory.path().join("long");
+    std::fs::write(&long, vec![1; 3 << 20]).unwrap();
+    let served = path.to_string_lossy();
+    let serve = Serve::start_limited(&["--squash", "none", &served], 1 << 20);
+    let url = format!("{}::/copy", serve.urls()[0]);
+    let failed = run(&["cp", &long.to_string_lossy(), &url]).failed(1);
+    assert!(failed.to_lowercase().contains("too large"), "{failed}");
+    run(&["ls", serve.urls()[0]]).done();
+    let (code, _, err) = {
+        serve.signal("TERM");
+        serve.end()
+    };
+    assert_eq!(code, Some(0), "{err}");
+}
+
+/// A name that is not there is an answer of LOOKUP and no error in the counters.
+#[test]
+fn a_missing_name_is_no_error_in_the_counters() {
+    let mut serve = Serve::start(&["--http", "127.0.0.1:0", "ram:1m"]);
+    let http = serve.http();
+    let missing = format!("{}::/missing", serve.urls()[0]);
+    run(&["ls", &missing]).failed(1);
+    let (_, body) = get(http, "/stat.json");
+    let json: Value = serde_json::from_str(&body).unwrap();
+    let procedures = json["procedures"].as_array().unwrap();
+    let mut procedures = procedures.iter();
+    let lookup = procedures
+        .find(|procedure| procedure["procedure"] == "lookup")
+        .unwrap();
+    assert!(lookup["calls"].as_u64().unwrap() > 0, "{lookup}");
+    assert_eq!(lookup["errors"].as_u64(), Some(0));
+}

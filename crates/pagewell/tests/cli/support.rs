@@ -200,7 +200,7 @@ impl Serve {
     pub(crate) fn start_limited(arguments: &[&str], file_bytes_max: u64) -> Self {
         let mut shell = Command::new("sh");
         let blocks = (file_bytes_max / 512).to_string();
-        let script = "trap '' XFSZ; ulimit -f \"$0\"; exec \"$@\"";
+        let script = "ulimit -f \"$0\"; exec \"$@\"";
         let program = env!("CARGO_BIN_EXE_pagewell");
         shell.args(["-c", script, &blocks, program]);
         shell.env("LC_ALL", "C").stdin(Stdio::null());
