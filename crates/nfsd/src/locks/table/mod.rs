@@ -54,7 +54,7 @@ pub const LOCKS_PER_ADDRESS_MAX: usize = 8192;
 /// Those that wait.
 pub const WAITERS_MAX: usize = 4096;
 /// Those of one address that wait.
-pub const WAITERS_PER_ADDRESS_MAX: usize = 512;
+pub const WAITERS_PER_ADDRESS_MAX: usize = 256;
 /// Clients of one address, which are told apart by name.
 pub const CLIENTS_PER_ADDRESS_MAX: usize = 64;
 /// Clients in all.
@@ -246,6 +246,13 @@ impl<C: Clone> Table<C> {
         Some((owner.clone(), *piece))
     }
 
+    fn is_free(&self, wish: &Wish) -> bool {
+        self.files.get(&wish.file).is_none_or(|locks| {
+            let mut others = locks.conflicts(&wish.owner, wish.range, wish.kind);
+            others.next().is_none()
+        })
+    }
+
     /// Asks for a lock. `state` is that of the client's status monitor; `wait` gives what is needed
     /// to call back, when the client will wait.
     ///
@@ -262,40 +269,46 @@ impl<C: Clone> Table<C> {
         if reclaim != self.in_grace(now) {
             return (Outcome::Grace, Vec::new());
         }
+        let outcome = self.ask(wish, state, wait, now);
+        // A weaker lock in the place of a stronger one lets others in.
+        (outcome, self.offer(&wish.file, now))
+    }
+
+    fn ask(&mut self, wish: &Wish, state: i32, wait: Option<C>, now: Instant) -> Outcome {
         let same = self.waiter_of(wish);
         if let Some(number) = same
             && self.is_offered(number)
         {
-            return (Outcome::Granted, self.settle(number, now));
+            self.settle(number);
+            return Outcome::Granted;
         }
-        let mut offers = self.settle_all_of(wish, now);
-        if self.test(wish).is_none() {
+        self.settle_all_of(wish);
+        if self.is_free(wish) {
             if let Some(number) = same {
                 self.forget_waiter(number);
             }
-            if self.change(wish, &[wish.piece(state)]).is_err() {
-                return (Outcome::Full, offers);
-            }
-            offers.extend(self.offer(&wish.file, now));
-            return (Outcome::Granted, offers);
+            return match self.change(wish, &[wish.piece(state)]) {
+                Ok(()) => Outcome::Granted,
+                Err(Full) => Outcome::Full,
+            };
         }
         let Some(context) = wait else {
             if let Some(number) = same {
                 self.forget_waiter(number);
             }
-            return (Outcome::Denied, offers);
+            return Outcome::Denied;
         };
         if let Some(waiter) = same.and_then(|number| self.waiters.get_mut(&number)) {
             waiter.asked_at = now;
-            return (Outcome::Blocked, offers);
+            return Outcome::Blocked;
         }
         if self.calls.values().any(|call| call == wish) {
-            return (Outcome::Grace, offers);
+            return Outcome::Grace;
         }
         if self.would_wait_for_itself(wish) {
-            return (Outcome::Deadlock, offers);
+            return Outcome::Deadlock;
         }
-        (self.add_waiter(wish, state, context, now), offers)
+        self.add_waiter(wish, state, context, now)
     }
 
     /// Lets go of a range; not when splitting a lock would pass a bound.
@@ -310,11 +323,9 @@ impl<C: Clone> Table<C> {
             range,
             kind: Kind::Read,
         };
-        let mut offers = self.settle_all_of(&wish, now);
-        // What was settled is offered whatever comes of the rest.
+        self.settle_all_of(&wish);
         let changed = self.change(&wish, &[]);
-        offers.extend(self.offer(&file, now));
-        (offers, changed)
+        (self.offer(&file, now), changed)
     }
 
     /// Waits no more. False when nothing was waited for.
@@ -332,14 +343,14 @@ impl<C: Clone> Table<C> {
     /// A client is gone: all it has is free, but what it has locked in a life of its status monitor
     /// that goes on.
     pub fn free(&mut self, client: &Client, keep: Option<i32>, now: Instant) -> Vec<Offer<C>> {
-        let mut offers = Vec::new();
+        let mut settled = Vec::new();
         let mine = |(number, waiter): (&u64, &Waiter<C>)| {
             (*waiter.wish.owner.client == *client).then_some(*number)
         };
         for number in self.waiters.iter().filter_map(mine).collect::<Vec<_>>() {
             if self.is_offered(number) {
                 // What it had and was offered is all freed below, or all kept.
-                offers.extend(self.settle(number, now));
+                settled.extend(self.settle(number));
             } else if self.waiters.get(&number).map(|waiter| waiter.state) != keep {
                 self.forget_waiter(number);
             }
@@ -358,8 +369,9 @@ impl<C: Clone> Table<C> {
         }
         for (file, owner, kept) in freed {
             self.set(&file, &owner, kept);
-            offers.extend(self.offer(&file, now));
+            settled.push(file);
         }
-        offers
+        let offers = settled.iter().flat_map(|file| self.offer(file, now));
+        offers.collect()
     }
 }

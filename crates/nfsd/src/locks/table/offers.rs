@@ -6,7 +6,7 @@ use pagewell_counters::names;
 
 use super::super::file::{Kind, Piece};
 use super::{
-    Answer, FileKey, Full, OFFERED_FOR, Offer, Offered, Outcome, Table, WAITED_FOR, WAITERS_MAX,
+    Answer, FileKey, OFFERED_FOR, Offer, Offered, Outcome, Table, WAITED_FOR, WAITERS_MAX,
     WAITERS_PER_ADDRESS_MAX, Waiter, Wish,
 };
 
@@ -25,7 +25,10 @@ impl<C: Clone> Table<C> {
         offered.is_called = false;
         offered.called_at = now;
         match answer {
-            Answer::Taken => return self.settle(number, now),
+            Answer::Taken => {
+                let file = self.settle(number);
+                return file.map_or_else(Vec::new, |file| self.offer(&file, now));
+            }
             Answer::Refused => offered.may_be_taken = false,
             Answer::Unreachable => {}
             Answer::Unknown => offered.may_be_taken = true,
@@ -64,7 +67,9 @@ impl<C: Clone> Table<C> {
         }
         for (number, may_be_taken) in over {
             if may_be_taken {
-                again.extend(self.settle(number, now));
+                if let Some(file) = self.settle(number) {
+                    again.extend(self.offer(&file, now));
+                }
             } else {
                 names::LOCK_OFFERS_LAPSED.add(1);
                 again.extend(self.take_back(number, now));
@@ -125,37 +130,39 @@ impl<C: Clone> Table<C> {
 
     /// The owner has what it was offered, and no more: what it had written before and is to read
     /// now, others may read, too.
-    pub(super) fn settle(&mut self, number: u64, now: Instant) -> Vec<Offer<C>> {
-        let Some(waiter) = self.forget_waiter(number) else {
-            return Vec::new();
-        };
-        let before = waiter
-            .offered
-            .map_or_else(Vec::new, |offered| offered.before);
-        let kind = waiter.wish.kind;
-        if before.iter().all(|piece| piece.kind == kind) || kind == Kind::Write {
-            return Vec::new();
+    ///
+    /// Returns the file, in which others may be offered something then.
+    pub(super) fn settle(&mut self, number: u64) -> Option<FileKey> {
+        let waiter = self.forget_waiter(number)?;
+        let before = waiter.offered.map_or_else(Vec::new, |one| one.before);
+        let wrote = before.iter().any(|piece| piece.kind == Kind::Write);
+        if wrote && waiter.wish.kind == Kind::Read {
+            let taken = waiter.wish.piece(waiter.state);
+            // Without room it stays as it is, which excludes more.
+            let _ = self.change(&waiter.wish, &[taken]);
         }
-        let taken = waiter.wish.piece(waiter.state);
-        // Without room it stays as it is, which excludes more.
-        match self.change(&waiter.wish, &[taken]) {
-            Ok(()) => self.offer(&waiter.wish.file, now),
-            Err(Full) => Vec::new(),
-        }
+        Some(waiter.wish.file)
+    }
+
+    /// Whether the owner has an offer in the range already. It gets one at a time: of two, one
+    /// that is taken back could give back what the other has changed.
+    fn has_offer(&self, wish: &Wish) -> bool {
+        self.waiters.values().any(|waiter| {
+            let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
+            mine && waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range)
+        })
     }
 
     /// An owner that does something in a range that it was offered knows that it has it.
-    pub(super) fn settle_all_of(&mut self, wish: &Wish, now: Instant) -> Vec<Offer<C>> {
+    pub(super) fn settle_all_of(&mut self, wish: &Wish) {
         let offered = |(number, waiter): (&u64, &Waiter<C>)| {
             let mine = waiter.wish.file == wish.file && waiter.wish.owner == wish.owner;
             let there = waiter.offered.is_some() && waiter.wish.range.overlaps(&wish.range);
             (mine && there).then_some(*number)
         };
-        let numbers: Vec<u64> = self.waiters.iter().filter_map(offered).collect();
-        let settled = numbers.into_iter();
-        settled
-            .flat_map(|number| self.settle(number, now))
-            .collect()
+        for number in self.waiters.iter().filter_map(offered).collect::<Vec<_>>() {
+            self.settle(number);
+        }
     }
 
     /// Takes an offer back and makes it to the next.
@@ -187,7 +194,7 @@ impl<C: Clone> Table<C> {
                 continue;
             };
             let (wish, state) = (waiter.wish.clone(), waiter.state);
-            if self.test(&wish).is_some() {
+            if !self.is_free(&wish) || self.has_offer(&wish) {
                 continue;
             }
             let held = self
