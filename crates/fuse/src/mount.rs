@@ -18,6 +18,7 @@ use crate::attach::{Attached, attach};
 use crate::attributes::Appearance;
 use crate::dispatch::Dispatch;
 use crate::front::Front;
+use crate::mounts::mounted_on;
 use crate::service::Service;
 
 /// Largest write that the kernel sends at once, and largest read that it asks for.
@@ -264,7 +265,13 @@ fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
     if !looked_at.is_dir() {
         return Err(refused("is not a directory to mount on".to_owned()));
     }
-    std::fs::canonicalize(place).map_err(|error| refused(error.to_string()))
+    let place = std::fs::canonicalize(place).map_err(|error| refused(error.to_string()))?;
+    // What the kernel remembers of a mount looks alive for long after its program has died.
+    let is_ours = mounted_on(&place).is_some_and(|entry| entry.is_ours());
+    if is_ours && rustix::fs::statfs(&place) == Err(rustix::io::Errno::NOTCONN) {
+        return Err(died(&place));
+    }
+    Ok(place)
 }
 
 fn died(place: &Path) -> MountError {

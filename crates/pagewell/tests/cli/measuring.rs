@@ -46,13 +46,27 @@ fn nfs_is_measured_against_a_server_in_another_process() {
 fn results_are_compared() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
-    fs::write(path("before"), document(&[1.0, 1.01, 0.99])).unwrap();
-    fs::write(path("after"), document(&[2.0, 2.01, 1.99])).unwrap();
+    for (program, seconds) in [("before", 1.0), ("after", 2.0)] {
+        fs::create_dir(path(program)).unwrap();
+        for (number, noise) in [1.0, 1.01, 0.99].into_iter().enumerate() {
+            let file = format!("{program}/{number}.json");
+            fs::write(path(&file), document(&[seconds * noise])).unwrap();
+        }
+    }
     fs::write(path("broken"), "{").unwrap();
     let same = run(&["bench", "compare", &path("before"), &path("before")]).text();
-    assert!(same.contains("not proven"), "{same}");
+    assert!(same.contains("not proven (needs"), "{same}");
     let faster = run(&["bench", "compare", &path("after"), &path("before")]).text();
     assert!(faster.contains("better"), "{faster}");
+    assert!(
+        faster.contains("3 and 3 runs, 1 cases, 1 proven"),
+        "{faster}"
+    );
+    let one = path("before/0.json");
+    let once = run(&["bench", "compare", &one, &path("after/0.json")]).text();
+    assert!(once.contains("too few cases and runs"), "{once}");
+    let line = run(&["bench", "compare", directory.path().to_str().unwrap(), &one]).failed(1);
+    assert!(line.contains("no .json file"), "{line}");
     let line = run(&["bench", "compare", &path("before"), &path("broken")]).failed(1);
     assert!(line.contains("broken"), "{line}");
     let line = run(&["bench", "compare", &path("before"), &path("none")]).failed(1);
