@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    Access, Attributes, Change, Coherence, Credentials, FileId, FileType, OpenIntent, Opened,
+    Access, Attributes, Change, Coherence, Credentials, FileId, FileType, Hold, OpenIntent, Opened,
     Payload, Result, SetAttributes, Timestamp,
 };
 
@@ -356,6 +356,12 @@ pub trait FileSystem: Send + Sync {
     /// Access is not checked here: who opens has asked [`FileSystem::access`].
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
         Ok(Opened::plain(self.attributes(call, id)?))
+    }
+
+    /// A program opens a directory on this machine: keeps it there, also without a name, until what
+    /// is returned is dropped. `None` where a directory without a name is gone all the same.
+    fn hold(&self, _call: &Call<'_>, _id: &FileId) -> Result<Option<Hold>> {
+        Ok(None)
     }
 
     /// Whether two identifiers name the same object. Equal ones do; a kind whose identifiers

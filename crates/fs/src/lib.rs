@@ -38,5 +38,5 @@ pub use filesystem::{
     NodeKind, ReadReply, Stability, Statistics, Written,
 };
 pub use identity::{Credentials, FileId};
-pub use open::{Coherence, OpenIntent, Opened};
+pub use open::{Coherence, Hold, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};

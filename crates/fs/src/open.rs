@@ -15,6 +15,9 @@ pub struct OpenIntent {
     pub truncates: bool,
 }
 
+/// Keeps an object there, also without a name, until it is dropped.
+pub type Hold = Box<dyn Send + Sync>;
+
 /// An open file.
 pub struct Opened {
     /// Its attributes, asked for anew where others may have changed them.
@@ -25,7 +28,7 @@ pub struct Opened {
     /// write it without asking again.
     pub file: Option<OpenFile>,
     /// Keeps the object there, also without a name, until it is dropped.
-    pub hold: Option<Box<dyn Send + Sync>>,
+    pub hold: Option<Hold>,
 }
 
 impl Opened {

@@ -11,7 +11,7 @@ use fuser::{FileAttr, Notifier, ReplyData, Request};
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
-    OpenIntent, Opened, Result, SetAttributes,
+    Hold, OpenIntent, Opened, Result, SetAttributes,
 };
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -42,7 +42,9 @@ pub(crate) struct Front {
     pub(crate) filesystem: Arc<dyn FileSystem>,
     pub(crate) coherence: Coherence,
     pub(crate) nodes: Nodes,
-    pub(crate) handles: Handles,
+    pub(crate) handles: Handles<OpenFile>,
+    /// Directories that programs have open, where the source keeps them.
+    pub(crate) directories: Handles<Hold>,
     pub(crate) sizes: Sizes,
     pub(crate) passing: Arc<Passing>,
     pub(crate) pruning: Pruning,
@@ -95,6 +97,7 @@ impl Front {
             filesystem,
             coherence,
             handles: Handles::default(),
+            directories: Handles::default(),
             sizes: Sizes::default(),
             passing: Arc::default(),
             pruning: Pruning::default(),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use pagewell_counters::names;
-use pagewell_fs::{Credentials, FileId};
+use pagewell_fs::{Credentials, FileId, Hold};
 
 use crate::front::Modes;
 use crate::passing::Pass;
@@ -20,7 +20,7 @@ pub(crate) struct OpenFile {
     /// It was opened for writing.
     pub(crate) writes: bool,
     /// Keeps the object there.
-    _hold: Option<Box<dyn Send + Sync>>,
+    _hold: Option<Hold>,
     /// What the kernel reads and writes by itself, while it does.
     _pass: Option<Pass>,
 }
@@ -30,7 +30,7 @@ impl OpenFile {
         id: FileId,
         credentials: Credentials,
         modes: Modes,
-        hold: Option<Box<dyn Send + Sync>>,
+        hold: Option<Hold>,
         pass: Option<Pass>,
     ) -> Self {
         names::FUSE_OPEN_FILES.add(1);
@@ -51,31 +51,40 @@ impl Drop for OpenFile {
     }
 }
 
-/// The open files of a mount. The kernel bounds their number: each is an open file of a program.
-#[derive(Default)]
-pub(crate) struct Handles {
-    open: RwLock<HashMap<u64, Arc<OpenFile>>>,
+/// The open files of a mount, or its open directories. The kernel bounds their number: each is an
+/// open file of a program.
+pub(crate) struct Handles<T> {
+    open: RwLock<HashMap<u64, Arc<T>>>,
     /// 0 is never given out: the kernel uses it for files that were opened without asking.
     last: AtomicU64,
 }
 
-impl Handles {
-    /// The handle of a file that was just opened.
-    pub(crate) fn insert(&self, file: OpenFile) -> u64 {
+impl<T> Default for Handles<T> {
+    fn default() -> Self {
+        Self {
+            open: RwLock::default(),
+            last: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<T> Handles<T> {
+    /// The handle of what was just opened.
+    pub(crate) fn insert(&self, file: T) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         open.insert(handle, Arc::new(file));
         handle
     }
 
-    /// The open file of a handle.
-    pub(crate) fn get(&self, handle: u64) -> Option<Arc<OpenFile>> {
+    /// What a handle means.
+    pub(crate) fn get(&self, handle: u64) -> Option<Arc<T>> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.get(&handle).cloned()
     }
 
     /// The last descriptor is closed.
-    pub(crate) fn remove(&self, handle: u64) -> Option<Arc<OpenFile>> {
+    pub(crate) fn remove(&self, handle: u64) -> Option<Arc<T>> {
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         open.remove(&handle)
     }

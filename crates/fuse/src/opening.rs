@@ -9,6 +9,7 @@ use fuser::{
 use pagewell_fs::{Credentials, FileId, Opened};
 
 use crate::attributes::errno;
+use crate::dispatch::Memory;
 use crate::front::{Front, Modes};
 use crate::handles::OpenFile;
 
@@ -53,6 +54,46 @@ impl Front {
                 Err(error) => reply.error(errno(&error)),
             },
         );
+    }
+
+    /// Answers a request to open a directory.
+    pub(crate) fn answer_open_directory(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        reply: ReplyOpen,
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let id = front.id(node.0)?;
+                caller.ask(may_block, |call| front.filesystem.hold(call, &id))
+            },
+            move |front, reply, held| match held {
+                Ok(held) => {
+                    let handle = held.map_or(0, |hold| front.directories.insert(hold));
+                    let flags = if front.is_private() {
+                        FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
+                    } else {
+                        FopenFlags::empty()
+                    };
+                    reply.opened(FileHandle(handle), flags);
+                }
+                Err(error) => reply.error(errno(&error)),
+            },
+        );
+    }
+
+    /// Lets go of what was open, which may wait: the object may have lost its name meanwhile.
+    pub(crate) fn let_go<T: Send + Sync + 'static>(&self, open: Option<Arc<T>>) {
+        match self.dispatch.here() {
+            Some(_here) => drop(open),
+            None => {
+                let job = Box::new(move |_| drop(open));
+                self.dispatch.hand_over(Memory::None, None, job);
+            }
+        }
     }
 
     /// Before an open is answered: what the kernel keeps of the file's attributes may be older than

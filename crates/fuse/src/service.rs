@@ -7,17 +7,15 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
-    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request,
-    TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, Generation, INodeNo, KernelConfig, LockOwner,
+    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
+    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
 use pagewell_fs::{Entry, Error, SetAttributes};
 
 use crate::appending::appends;
 use crate::attributes::{errno, set_time};
-use crate::dispatch::Memory;
 use crate::front::Front;
 use crate::mount::Negotiation;
 use crate::naming::{reply_done, with_mode};
@@ -370,15 +368,7 @@ impl Filesystem for Service {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        // Letting go may wait: the object may have lost its name meanwhile.
-        let file = self.front.handles.remove(handle.0);
-        match self.front.dispatch.here() {
-            Some(_here) => drop(file),
-            None => {
-                let job = Box::new(move |_| drop(file));
-                self.front.dispatch.hand_over(Memory::None, None, job);
-            }
-        }
+        self.front.let_go(self.front.handles.remove(handle.0));
         reply.ok();
     }
 
@@ -402,16 +392,23 @@ impl Filesystem for Service {
         );
     }
 
-    fn opendir(&self, _request: &Request, _node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
         if self.negotiation.opens_are_free() {
             return reply.error(Errno::ENOSYS); // the kernel never asks again
         }
-        let flags = if self.front.is_private() {
-            FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE
-        } else {
-            FopenFlags::empty()
-        };
-        reply.opened(FileHandle(0), flags);
+        self.front.answer_open_directory(request, node, reply);
+    }
+
+    fn releasedir(
+        &self,
+        _request: &Request,
+        _node: INodeNo,
+        handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.front.let_go(self.front.directories.remove(handle.0));
+        reply.ok();
     }
 
     fn readdir(

@@ -1,7 +1,7 @@
-//! Files that a program has open: they stay there after their last name is gone.
+//! What a program has open stays there after its last name is gone.
 //!
 //! Problem: the identifier of an object without names is stale, as NFS wants it; but a program that
-//! has a file open on this machine goes on using it.
+//! has a file or a directory open on this machine goes on using it.
 //!
 //! Rule: each hold counts at the object, and keeps it in the open-object cache (what somebody
 //! holds is not evicted). While there are holds, an object without names is not gone: the
@@ -28,12 +28,7 @@ impl Drop for Hold {
 impl Tree {
     /// [`crate::FileSystem::open`].
     pub(super) fn open_object(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
-        let object = self.object(call, id)?;
-        object.hold();
-        let hold = Hold {
-            tree: Arc::clone(self),
-            object,
-        };
+        let hold = self.held_object(call, id)?;
         let object = &hold.object;
         let attributes = self.attributes_of(&self.look(object)?)?;
         // Opened as the server: good for a kernel that judges callers by itself, which only root
@@ -47,6 +42,26 @@ impl Tree {
             keep_cache: true,
             file,
             hold: Some(Box::new(hold)),
+        })
+    }
+
+    /// [`crate::FileSystem::hold`].
+    pub(super) fn hold_directory(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        id: &FileId,
+    ) -> Result<crate::Hold> {
+        let hold = self.held_object(call, id)?;
+        self.look(&hold.object)?; // it may have left the export
+        Ok(Box::new(hold))
+    }
+
+    fn held_object(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Hold> {
+        let object = self.object(call, id)?;
+        object.hold();
+        Ok(Hold {
+            tree: Arc::clone(self),
+            object,
         })
     }
 

@@ -62,7 +62,7 @@ pub use open::{OpenError, Options};
 
 use crate::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenFile, OpenIntent,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, NodeKind, OpenFile, OpenIntent,
     Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 use pagewell_counters::names;
@@ -350,6 +350,10 @@ impl FileSystem for Directory {
 
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
         self.now().tree.open_object(call, id)
+    }
+
+    fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
+        self.now().tree.hold_directory(call, id).map(Some)
     }
 
     fn same_object(&self, one: &FileId, other: &FileId) -> bool {

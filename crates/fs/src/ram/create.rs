@@ -179,7 +179,7 @@ impl RamFileSystem {
         let inode = self.inode(directory)?;
         let found = {
             let state = inode.read()?;
-            let directory = state.directory()?;
+            let directory = state.living_directory()?;
             permission::check_directory(credentials, &state, EXECUTE)?;
             directory.find(name)
         };

@@ -1,4 +1,4 @@
-//! Files that a program has open: they outlive their last name.
+//! What a program has open outlives its last name. A directory without one is empty and stays so.
 //!
 //! A hold is counted under the lock of the inode, so an unlink sees it or comes first. What has
 //! neither name nor hold is gone: whoever takes the last of the two buries it.
@@ -26,12 +26,23 @@ impl RamFileSystem {
         let attributes = self.attributes_of(&inode, &state);
         drop(state);
         Ok(Opened {
-            hold: Some(Box::new(Hold {
-                inode,
-                storage: Arc::clone(&self.storage),
-                table: Arc::clone(&self.table),
-            })),
+            hold: Some(self.held(inode)),
             ..Opened::plain(attributes)
+        })
+    }
+
+    /// [`crate::FileSystem::hold`].
+    pub(super) fn hold_directory(&self, id: &FileId) -> Result<crate::Hold> {
+        let inode = self.inode(id)?;
+        inode.write()?.holds += 1;
+        Ok(self.held(inode))
+    }
+
+    fn held(&self, inode: Arc<Inode>) -> crate::Hold {
+        Box::new(Hold {
+            inode,
+            storage: Arc::clone(&self.storage),
+            table: Arc::clone(&self.table),
         })
     }
 }

@@ -173,6 +173,15 @@ impl State {
         }
     }
 
+    /// The same, if it has a name: in one without, that a program has open, nothing can be found
+    /// or made.
+    pub(super) fn living_directory(&self) -> Result<&Directory> {
+        match self.directory()? {
+            _ if self.metadata.link_count == 0 => Err(Error::NotFound),
+            directory => Ok(directory),
+        }
+    }
+
     /// The directory in it, or [`Error::NotDirectory`].
     pub(super) fn directory_mut(&mut self) -> Result<&mut Directory> {
         match &mut self.body {

@@ -36,7 +36,7 @@ impl RamFileSystem {
                 permission::check_directory(credentials, &state, EXECUTE)?;
                 match name {
                     b"." => return Ok(self.entry_of(&inode, &state)),
-                    b".." => directory.parent,
+                    b".." => state.living_directory()?.parent,
                     _ => directory.find(name).ok_or(Error::NotFound)?,
                 }
             };

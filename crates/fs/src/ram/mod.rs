@@ -51,7 +51,7 @@ use table::Table;
 
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, OpenIntent, Opened,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, NodeKind, OpenIntent, Opened,
     ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
@@ -410,5 +410,9 @@ impl FileSystem for RamFileSystem {
 
     fn open(&self, _call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
         self.open_object(id)
+    }
+
+    fn hold(&self, _call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
+        self.hold_directory(id).map(Some)
     }
 }

@@ -379,3 +379,58 @@ fn before_is_always_an_earlier_after() {
         "every state was seen once as before and once as after"
     );
 }
+
+#[test]
+fn an_open_directory_outlives_its_name_and_nothing_is_made_in_it() {
+    let user = Credentials::root();
+    let filesystem = RamFileSystem::new(1 << 20).unwrap();
+    let call = call(&user);
+    let (root, empty) = (filesystem.root(), filesystem.used_bytes());
+    let make = |directory: &FileId, name: &[u8]| {
+        let made = filesystem.make_directory(&call, directory, name, &with_mode(0o755));
+        made.map(|made| made.entry.id)
+    };
+    let list = |id: &FileId| {
+        let mut names = Vec::new();
+        let page = filesystem.read_directory(&call, id, 0, true, &mut |entry| {
+            names.push(entry.name.to_vec());
+            true
+        });
+        page.map(|_| names)
+    };
+    let outer = make(&root, b"outer").unwrap();
+    for replaced in [false, true] {
+        let id = make(&outer, b"inner").unwrap();
+        let first = filesystem.hold(&call, &id).unwrap().unwrap();
+        let second = filesystem.hold(&call, &id).unwrap().unwrap();
+        if replaced {
+            make(&outer, b"other").unwrap();
+            filesystem
+                .rename(&call, &outer, b"other", &outer, b"inner")
+                .unwrap();
+        }
+        filesystem
+            .remove_directory(&call, &outer, b"inner")
+            .unwrap();
+        if replaced {
+            filesystem.remove_directory(&call, &root, b"outer").unwrap();
+        }
+        drop(first);
+        let attributes = filesystem.attributes(&call, &id).unwrap();
+        assert_eq!(attributes.link_count, 0);
+        assert_eq!(list(&id).unwrap(), [&b"."[..], b".."]);
+        assert_eq!(make(&id, b"new").err(), Some(Error::NotFound));
+        let file = CreateMode::Guarded(SetAttributes::default());
+        let made = filesystem.create(&call, &id, b"new", &file);
+        assert_eq!(made.err(), Some(Error::NotFound));
+        for name in [&b".."[..], b"new"] {
+            let found = filesystem.lookup(&call, &id, name);
+            assert_eq!(found.err(), Some(Error::NotFound));
+        }
+        let moved = filesystem.rename(&call, &root, b"outer", &id, b"new");
+        assert_eq!(moved.err(), Some(Error::NotFound));
+        drop(second);
+        assert_eq!(filesystem.attributes(&call, &id), Err(Error::Stale));
+    }
+    assert_eq!(filesystem.used_bytes(), empty);
+}

@@ -364,3 +364,41 @@ fn an_open_file_outlives_its_last_name() {
         assert_eq!(files.attributes(&call, &id), Err(Error::Stale));
     });
 }
+
+#[test]
+fn an_open_directory_outlives_its_name() {
+    with_both(|fixture| {
+        let who = root_credentials();
+        let call = waiting(&who);
+        let (files, root) = (&fixture.files, fixture.root());
+        let make = |directory: &FileId, name: &[u8]| {
+            let made = files.make_directory(&call, directory, name, &mode_of(0o755));
+            made.map(|made| made.entry.id)
+        };
+        for removal in ["remove", "replace", "behind"] {
+            let id = make(&root, b"d").unwrap();
+            let first = files.hold(&call, &id).unwrap().unwrap();
+            let second = files.hold(&call, &id).unwrap().unwrap();
+            match removal {
+                "remove" => drop(files.remove_directory(&call, &root, b"d").unwrap()),
+                "replace" => {
+                    make(&root, b"e").unwrap();
+                    files.rename(&call, &root, b"e", &root, b"d").unwrap();
+                    files.remove_directory(&call, &root, b"d").unwrap();
+                }
+                _ => std::fs::remove_dir(fixture.path("d")).unwrap(),
+            }
+            drop(first);
+            files.tree.sweep();
+            let attributes = files.attributes(&call, &id).unwrap();
+            assert_eq!(attributes.link_count, 0, "{removal}");
+            let status = files.set_attributes(&call, &id, &mode_of(0o700), None);
+            assert_eq!(status.unwrap().after.unwrap().mode, 0o700, "{removal}");
+            files.commit_metadata(&call, &id).unwrap();
+            assert_eq!(make(&id, b"new").err(), Some(Error::NotFound), "{removal}");
+            drop(second);
+            let attributes = files.attributes(&call, &id);
+            assert_eq!(attributes, Err(Error::Stale), "{removal}");
+        }
+    });
+}
