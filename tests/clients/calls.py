@@ -1,5 +1,6 @@
 """Makes system calls in the directory given and checks what they answer."""
 
+import ctypes
 import errno
 import os
 import sys
@@ -35,6 +36,37 @@ def open_directories():
             os.rmdir("d")
 
 
+def renameat2(old, new, flags):
+    """rename(2) with flags, which the library of Python lacks."""
+    library = ctypes.CDLL(None, use_errno=True)
+    here = -100  # AT_FDCWD
+    if library.renameat2(here, old.encode(), here, new.encode(), flags) != 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
+def moves():
+    """A name moves to a place that must be free, or changes places with another."""
+    noreplace, exchange = 1, 2
+    for name in ("f", "g"):
+        with open(name, "w", encoding="ascii") as file:
+            file.write(name)
+    os.mkdir("d")
+    refused(errno.EEXIST, renameat2, "f", "g", noreplace)
+    refused(errno.ENOENT, renameat2, "f", "h", exchange)
+    refused(errno.EINVAL, renameat2, "f", "g", noreplace | exchange)
+    renameat2("f", "h", noreplace)
+    renameat2("h", "f", noreplace)
+    renameat2("f", "g", exchange)
+    assert (open("f").read(), open("g").read()) == ("g", "f")
+    renameat2("f", "d", exchange)
+    assert os.path.isdir("f") and open("d").read() == "g"
+    refused(errno.EINVAL, renameat2, "f", "f/inside", noreplace)
+    os.rmdir("f")
+    os.remove("d")
+    os.remove("g")
+
+
 os.chdir(sys.argv[1])
 open_directories()
+moves()
 os.chdir("/")

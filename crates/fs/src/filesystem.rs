@@ -109,6 +109,15 @@ pub struct Created {
     pub parent: Change,
 }
 
+/// How a name is moved, where not as rename(2) does it (renameat2(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// The new name must not exist.
+    ToNew,
+    /// Both names exist, and each means from now on what the other one did.
+    Exchange,
+}
+
 /// One name in a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry<'a> {
@@ -309,6 +318,18 @@ pub trait FileSystem: Send + Sync {
         to_directory: &FileId,
         to_name: &[u8],
     ) -> Result<(Change, Change)>;
+
+    /// Moves a name in another manner than [`FileSystem::rename`]; [`crate::Error::Invalid`] where
+    /// that cannot be done.
+    fn move_name(
+        &self,
+        _call: &Call<'_>,
+        _from: (&FileId, &[u8]),
+        _to: (&FileId, &[u8]),
+        _how: Move,
+    ) -> Result<(Change, Change)> {
+        Err(crate::Error::Invalid)
+    }
 
     /// Lists a directory after the entry whose cookie is given (0: from the start). `visit` is
     /// called for each entry, with attributes when `with_attributes`; when it returns false the

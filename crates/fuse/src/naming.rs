@@ -4,13 +4,17 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-use fuser::{Generation, INodeNo, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs, Request};
+use fuser::{
+    Errno, Generation, INodeNo, RenameFlags, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyStatfs,
+    Request,
+};
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Entry, FileId, FileSystem, NodeKind, Result,
+    Attributes, Call, Change, CreateMode, Entry, Error, FileId, FileSystem, Move, NodeKind, Result,
     SetAttributes, Statistics,
 };
 
 use crate::attributes::{device_parts, errno};
+use crate::caller::Caller;
 use crate::front::Front;
 use crate::service::Service;
 
@@ -70,6 +74,31 @@ pub(crate) fn reply_done(reply: ReplyEmpty, result: Result<()>) {
 }
 
 impl Service {
+    /// Finds a name.
+    pub(crate) fn find(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let name = name.as_bytes().to_vec();
+        let work = move |front: &Front, caller: &Caller, may_block| {
+            let directory = front.id(parent.0)?;
+            caller.ask(may_block, |call| {
+                front.filesystem.lookup(call, &directory, &name)
+            })
+        };
+        self.front
+            .answer(request, reply, work, |front, reply, entry| {
+                let keeps_missing = front.coherence.missing_names;
+                if entry.as_ref().err() == Some(&Error::NotFound) && keeps_missing > Duration::ZERO
+                {
+                    let missing = fuser::FileAttr {
+                        ino: INodeNo(0),
+                        ..crate::listing::unknown(0)
+                    };
+                    let zero = Duration::ZERO;
+                    return reply.entry_with_ttls(&zero, &keeps_missing, &missing, Generation(0));
+                }
+                front.reply_entry(reply, entry);
+            });
+    }
+
     /// Makes an object that is not a regular file, and tells of it.
     pub(crate) fn make(
         &self,
@@ -183,8 +212,15 @@ impl Service {
         request: &Request,
         from: (INodeNo, &OsStr),
         to: (INodeNo, &OsStr),
+        flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let how = match flags {
+            _ if flags.is_empty() => None,
+            RenameFlags::RENAME_NOREPLACE => Some(Move::ToNew),
+            RenameFlags::RENAME_EXCHANGE => Some(Move::Exchange),
+            _ => return reply.error(Errno::EINVAL),
+        };
         let (from_parent, from_name) = (from.0, from.1.as_bytes().to_vec());
         let (to_parent, to_name) = (to.0, to.1.as_bytes().to_vec());
         self.front.answer(
@@ -194,9 +230,11 @@ impl Service {
                 let (from, to) = (front.id(from_parent.0)?, front.id(to_parent.0)?);
                 let call = caller.call(may_block);
                 let files = &front.filesystem;
-                files
-                    .rename(&call, &from, &from_name, &to, &to_name)
-                    .map(drop)
+                let moved = match how {
+                    None => files.rename(&call, &from, &from_name, &to, &to_name),
+                    Some(how) => files.move_name(&call, (&from, &from_name), (&to, &to_name), how),
+                };
+                moved.map(drop)
             },
             |_, reply, result| reply_done(reply, result),
         );

@@ -4,15 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, Generation, INodeNo, KernelConfig, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus,
-    ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Entry, Error, SetAttributes};
+use pagewell_fs::{Entry, SetAttributes};
 
 use crate::appending::appends;
 use crate::attributes::{errno, set_time};
@@ -35,27 +35,7 @@ impl Filesystem for Service {
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         names::FUSE_LOOKUPS.add(1);
-        let name = name.as_bytes().to_vec();
-        let work = move |front: &Front, caller: &crate::caller::Caller, may_block| {
-            let directory = front.id(parent.0)?;
-            caller.ask(may_block, |call| {
-                front.filesystem.lookup(call, &directory, &name)
-            })
-        };
-        self.front
-            .answer(request, reply, work, |front, reply, entry| {
-                let keeps_missing = front.coherence.missing_names;
-                if entry.as_ref().err() == Some(&Error::NotFound) && keeps_missing > Duration::ZERO
-                {
-                    let missing = fuser::FileAttr {
-                        ino: INodeNo(0),
-                        ..crate::listing::unknown(0)
-                    };
-                    let zero = Duration::ZERO;
-                    return reply.entry_with_ttls(&zero, &keeps_missing, &missing, Generation(0));
-                }
-                front.reply_entry(reply, entry);
-            });
+        self.find(request, parent, name, reply);
     }
 
     fn forget(&self, _request: &Request, node: INodeNo, lookups: u64) {
@@ -244,11 +224,8 @@ impl Filesystem for Service {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        if !flags.is_empty() {
-            return reply.error(Errno::EINVAL); // sources have rename(2), not renameat2(2)
-        }
         let (from, to) = ((from_parent, from_name), (to_parent, to_name));
-        self.move_name(request, from, to, reply);
+        self.move_name(request, from, to, flags, reply);
     }
 
     fn open(&self, request: &Request, node: INodeNo, flags: OpenFlags, reply: ReplyOpen) {

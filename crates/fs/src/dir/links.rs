@@ -8,7 +8,7 @@ use super::error_of;
 use super::naming::Place;
 use super::object::Object;
 use super::status::Status;
-use crate::{Attributes, Call, Change, Error, FileId, Result};
+use crate::{Attributes, Call, Change, Error, FileId, Move, Result};
 use rustix::fs::{AtFlags, RenameFlags};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -52,12 +52,28 @@ impl Tree {
         self.held(&status, &Place::Child(directory, name))
     }
 
-    /// [`crate::FileSystem::rename`].
+    /// [`crate::FileSystem::move_name`].
+    pub(super) fn move_name(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        how: Move,
+    ) -> Result<(Change, Change)> {
+        let flags = match how {
+            Move::ToNew => RenameFlags::NOREPLACE,
+            Move::Exchange => RenameFlags::EXCHANGE,
+        };
+        self.rename(call, from, to, flags)
+    }
+
+    /// [`crate::FileSystem::rename`], and what else the kernel can do with two names.
     pub(super) fn rename(
         &self,
         call: &Call<'_>,
         from: (&FileId, &[u8]),
         to: (&FileId, &[u8]),
+        flags: RenameFlags,
     ) -> Result<(Change, Change)> {
         blocking::may_wait(call)?;
         let (from_name, to_name) = (from.1, to.1);
@@ -74,18 +90,26 @@ impl Tree {
         let before = (self.look(&from)?, self.look(&to)?);
         self.acting.become_caller(&self.acting.caller(call))?;
         let moved = Status::of_name(from.as_fd(), from_name).ok();
+        let is_exchange = flags.contains(RenameFlags::EXCHANGE);
+        let moved_back = match is_exchange {
+            true => Status::of_name(to.as_fd(), to_name).ok(),
+            false => None,
+        };
         let held = [
             self.held_name(&from, from_name),
             self.held_name(&to, to_name),
         ];
         let touching: Vec<_> = held.iter().flatten().map(|o| o.changes().begin()).collect();
-        let flags = RenameFlags::empty();
         rustix::fs::renameat_with(from.as_fd(), from_name, to.as_fd(), to_name, flags)
             .map_err(error_of)?;
         drop(touching);
         if let Some(moved) = moved {
             self.naming
                 .note(&moved, &Place::Child(&to, to_name), &self.root);
+        }
+        if let Some(moved) = moved_back {
+            self.naming
+                .note(&moved, &Place::Child(&from, from_name), &self.root);
         }
         let after = (from.status().ok(), to.status().ok());
         let from_alone = running.0.was_alone();

@@ -62,8 +62,9 @@ pub use open::{OpenError, Options};
 
 use crate::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, NodeKind, OpenFile, OpenIntent,
-    Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenFile,
+    OpenIntent, Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp,
+    Written,
 };
 use pagewell_counters::names;
 use rustix::io::Errno;
@@ -324,7 +325,18 @@ impl FileSystem for Directory {
         to_name: &[u8],
     ) -> Result<(Change, Change)> {
         let (from, to) = ((from_directory, from_name), (to_directory, to_name));
-        self.now().tree.rename(call, from, to)
+        let flags = rustix::fs::RenameFlags::empty();
+        self.now().tree.rename(call, from, to, flags)
+    }
+
+    fn move_name(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        how: Move,
+    ) -> Result<(Change, Change)> {
+        self.now().tree.move_name(call, from, to, how)
     }
 
     fn read_directory(

@@ -27,6 +27,7 @@
 mod create;
 mod data;
 mod directory;
+mod exchange;
 mod files;
 mod hold;
 mod inode;
@@ -51,8 +52,8 @@ use table::Table;
 
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, NodeKind, OpenIntent, Opened,
-    ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenIntent,
+    Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -372,7 +373,18 @@ impl FileSystem for RamFileSystem {
             call.credentials,
             (from_directory, from_name),
             (to_directory, to_name),
+            None,
         )
+    }
+
+    fn move_name(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        how: Move,
+    ) -> Result<(Change, Change)> {
+        self.rename_name(call.credentials, from, to, Some(how))
     }
 
     fn read_directory(

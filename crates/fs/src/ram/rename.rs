@@ -1,7 +1,8 @@
-//! Moving names, exactly as rename(2).
+//! Moving names, exactly as rename(2) and renameat2(2).
 //!
-//! The order of refusals is Linux's: no such name; a directory into its own sub-tree; over an
-//! ancestor; two names of one object (done, nothing changes); permission; types; not empty.
+//! The order of refusals is Linux's: no such name; the new one is there; a directory into its own
+//! sub-tree; over an ancestor; two names of one object (done, nothing changes); permission; types;
+//! not empty.
 
 use std::sync::Arc;
 
@@ -10,26 +11,26 @@ use super::permission::{self, EXECUTE, WRITE};
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
 use super::{LINKS_MAX, RamFileSystem};
-use crate::{Change, Credentials, Error, FileId, FileType, Result, name};
+use crate::{Change, Credentials, Error, FileId, FileType, Move, Result, name};
 
 /// A name and where it is: directory and what the name means in it, or nothing.
-struct Place<'a> {
-    directory: Arc<Inode>,
-    name: &'a [u8],
+pub(super) struct Place<'a> {
+    pub(super) directory: Arc<Inode>,
+    pub(super) name: &'a [u8],
 }
 
 /// The locked directories of a rename, which may be one.
-struct Directories<'a> {
-    from: &'a mut State,
-    to: Option<&'a mut State>,
+pub(super) struct Directories<'a> {
+    pub(super) from: &'a mut State,
+    pub(super) to: Option<&'a mut State>,
 }
 
 impl Directories<'_> {
-    fn to(&self) -> &State {
+    pub(super) fn to(&self) -> &State {
         self.to.as_deref().unwrap_or(self.from)
     }
 
-    fn to_mut(&mut self) -> &mut State {
+    pub(super) fn to_mut(&mut self) -> &mut State {
         self.to.as_deref_mut().unwrap_or(self.from)
     }
 }
@@ -40,6 +41,7 @@ impl RamFileSystem {
         credentials: &Credentials,
         (from_directory, from_name): (&FileId, &[u8]),
         (to_directory, to_name): (&FileId, &[u8]),
+        how: Option<Move>,
     ) -> Result<(Change, Change)> {
         name::check_old(from_name)?;
         name::check_old(to_name)?;
@@ -48,6 +50,11 @@ impl RamFileSystem {
         let (to, target) = self.place(credentials, to_directory, to_name)?;
         let source = self.numbered(source.ok_or(Error::NotFound)?)?;
         let target = target.map(|number| self.numbered(number)).transpose()?;
+        match (how, &target) {
+            (Some(Move::ToNew), Some(_)) => return Err(Error::Exists),
+            (Some(Move::Exchange), None) => return Err(Error::NotFound),
+            _ => {}
+        }
         if from.number != to.number {
             if source.is_directory() && self.is_within(&to, source.number)? {
                 return Err(Error::Invalid);
@@ -56,7 +63,10 @@ impl RamFileSystem {
                 && target.is_directory()
                 && self.is_within(&from, target.number)?
             {
-                return Err(Error::NotEmpty);
+                return Err(match how {
+                    Some(Move::Exchange) => Error::Invalid,
+                    _ => Error::NotEmpty,
+                });
             }
         }
         if let Some(target) = &target
@@ -72,6 +82,9 @@ impl RamFileSystem {
             directory: to,
             name: to_name,
         };
+        if let (Some(Move::Exchange), Some(target)) = (how, &target) {
+            return self.exchange_places(credentials, &from, &to, &source, target);
+        }
         let (changes, buried) = self.rename_place(credentials, &from, &to, &source, target)?;
         drop(tree);
         drop(buried); // the pages of a big file, with no lock held
