@@ -66,7 +66,26 @@ def moves():
     os.remove("g")
 
 
+def holes():
+    """What was never written is a hole, and copies leave it out."""
+    mebibyte = 1 << 20
+    with open("sparse", "wb+", buffering=0) as file:
+        file.truncate(8 * mebibyte)
+        refused(errno.ENXIO, os.lseek, file.fileno(), 0, os.SEEK_DATA)
+        os.pwrite(file.fileno(), b"x" * mebibyte, 4 * mebibyte)
+        seek = lambda offset, what: os.lseek(file.fileno(), offset, what)
+        assert seek(0, os.SEEK_HOLE) == 0
+        assert seek(0, os.SEEK_DATA) == 4 * mebibyte
+        assert seek(4 * mebibyte + 7, os.SEEK_DATA) == 4 * mebibyte + 7
+        assert seek(4 * mebibyte, os.SEEK_HOLE) == 5 * mebibyte
+        refused(errno.ENXIO, os.lseek, file.fileno(), 5 * mebibyte, os.SEEK_DATA)
+        refused(errno.ENXIO, os.lseek, file.fileno(), 8 * mebibyte, os.SEEK_HOLE)
+        assert seek(-1, os.SEEK_END) == 8 * mebibyte - 1
+    os.remove("sparse")
+
+
 os.chdir(sys.argv[1])
 open_directories()
 moves()
+holes()
 os.chdir("/")

@@ -109,6 +109,15 @@ pub struct Created {
     pub parent: Change,
 }
 
+/// What a file is searched for (lseek(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// Bytes that were written.
+    Data,
+    /// None.
+    Hole,
+}
+
 /// How a name is moved, where not as rename(2) does it (renameat2(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Move {
@@ -236,6 +245,13 @@ pub trait FileSystem: Send + Sync {
 
     /// Where `count` bytes from `offset` are. Past the end there are none.
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply>;
+
+    /// Where from `offset` on the file has data, or a hole, which reads as zeros; its end counts as
+    /// one. [`crate::Error::NoDevice`] at the end of the file and past it, and where no data
+    /// follows.
+    fn seek(&self, _call: &Call<'_>, _id: &FileId, _offset: u64, _wanted: Seek) -> Result<u64> {
+        Err(crate::Error::NotSupported)
+    }
 
     /// Writes `data` at `offset`, extending the file as needed.
     fn write(

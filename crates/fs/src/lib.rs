@@ -35,7 +35,7 @@ pub use brief_id::BriefId;
 pub use error::{Error, Result};
 pub use filesystem::{
     Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, FileSystem, Limits,
-    Move, NodeKind, ReadReply, Stability, Statistics, Written,
+    Move, NodeKind, ReadReply, Seek, Stability, Statistics, Written,
 };
 pub use identity::{Credentials, FileId};
 pub use open::{Coherence, Hold, OpenIntent, Opened};

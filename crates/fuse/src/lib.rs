@@ -54,6 +54,7 @@ mod pruning;
 mod pushing;
 mod reply;
 mod room;
+mod seeking;
 mod service;
 mod spare;
 mod unmount;

@@ -110,6 +110,11 @@ impl Negotiation {
         self.opens_are_free.load(Ordering::Relaxed)
     }
 
+    /// Whether the source knows all data of files: not while the kernel writes later.
+    pub(crate) fn may_seek(&self) -> bool {
+        !self.kernel_write_back
+    }
+
     pub(crate) fn agree(&self, front: &Front, config: &mut KernelConfig) {
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);

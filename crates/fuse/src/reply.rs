@@ -40,6 +40,7 @@ refuse!(
     fuser::ReplyDirectoryPlus,
     fuser::ReplyEmpty,
     fuser::ReplyEntry,
+    fuser::ReplyLseek,
     fuser::ReplyOpen,
     fuser::ReplyStatfs,
     fuser::ReplyWrite

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags,
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
 use pagewell_fs::{Entry, SetAttributes};
@@ -309,6 +309,23 @@ impl Filesystem for Service {
             appends: appends(flags, write_flags),
         };
         self.front.answer_write(request, place, file, data, reply);
+    }
+
+    fn lseek(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        if !self.negotiation.may_seek() {
+            return reply.error(Errno::ENOSYS); // the kernel never asks again
+        }
+        let file = self.front.handles.get(handle.0);
+        self.front
+            .answer_seek(request, node, file, (offset, whence), reply);
     }
 
     fn flush(

@@ -63,7 +63,7 @@ pub use open::{OpenError, Options};
 use crate::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenFile,
-    OpenIntent, Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp,
+    OpenIntent, Opened, ReadReply, Result, Seek, SetAttributes, Stability, Statistics, Timestamp,
     Written,
 };
 use pagewell_counters::names;
@@ -229,6 +229,10 @@ impl FileSystem for Directory {
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         self.now().tree.read(call, id, offset, count)
+    }
+
+    fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
+        self.now().tree.seek(call, id, offset, wanted)
     }
 
     fn write(

@@ -11,9 +11,10 @@ use super::status::Status;
 use super::{error_of, identity::Caller};
 use crate::{
     Attributes, Call, Change, Committed, Error, FileId, FileType, OpenFile, Payload, ReadReply,
-    Result, Stability, Written,
+    Result, Seek, Stability, Written,
 };
 use pagewell_counters::names;
+use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
@@ -73,6 +74,27 @@ impl Tree {
             end_of_file: length == 0,
             attributes: self.attributes_of(status)?,
         })
+    }
+
+    /// [`crate::FileSystem::seek`].
+    pub(super) fn seek(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        wanted: Seek,
+    ) -> Result<u64> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let status = self.look(&object)?;
+        self.check_read(&object, &status, &self.acting.caller(call))?;
+        let from = match wanted {
+            Seek::Data => SeekFrom::Data(offset),
+            Seek::Hole => SeekFrom::Hole(offset),
+        };
+        // It moves the position of the descriptor, which nothing here goes by.
+        rustix::fs::seek(self.readable(&object)?, from).map_err(error_of)
     }
 
     /// [`crate::FileSystem::read_link`].

@@ -57,6 +57,12 @@ impl FileData {
         self.charged_bytes
     }
 
+    /// The pages from `number` on, and how many bytes from its start each holds.
+    pub(super) fn held_from(&self, number: u64) -> impl Iterator<Item = (u64, u64)> {
+        let pages = self.pages.range(number..);
+        pages.map(|(number, page)| (*number, (**page).as_ref().len() as u64))
+    }
+
     /// The bytes from `offset`, at most `count`, fewer at the end of the file.
     pub(super) fn read(&self, offset: u64, count: u32) -> Vec<PageSlice> {
         let end = offset.saturating_add(u64::from(count)).min(self.size);
@@ -220,7 +226,7 @@ impl FileData {
 }
 
 /// Page number and offset in the page.
-fn split(offset: u64) -> (u64, usize) {
+pub(super) fn split(offset: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
     #[allow(clippy::cast_possible_truncation)] // below PAGE_BYTES
     let start = (offset % page_bytes) as usize;

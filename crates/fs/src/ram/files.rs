@@ -4,7 +4,7 @@ use super::RamFileSystem;
 use super::inode::change;
 use super::{FILE_BYTES_MAX, permission, setattr};
 use crate::{
-    Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, SetAttributes,
+    Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes,
     Stability, Timestamp, Written,
 };
 
@@ -26,6 +26,20 @@ impl RamFileSystem {
             payload: Payload::Pages(data.read(offset, count)),
             attributes: self.attributes_of(&inode, &state),
         })
+    }
+
+    pub(super) fn seek_data(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        offset: u64,
+        wanted: Seek,
+    ) -> Result<u64> {
+        let inode = self.inode(id)?;
+        let state = inode.read()?;
+        let data = state.data()?;
+        permission::check_read(credentials, &state.metadata)?;
+        data.seek(offset, wanted).ok_or(Error::NoDevice)
     }
 
     pub(super) fn write_data(

@@ -38,6 +38,7 @@ mod permission;
 mod quota;
 mod remove;
 mod rename;
+mod seek;
 mod setattr;
 mod table;
 #[cfg(test)]
@@ -53,7 +54,7 @@ use table::Table;
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenIntent,
-    Opened, ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
+    Opened, ReadReply, Result, Seek, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -274,6 +275,10 @@ impl FileSystem for RamFileSystem {
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         self.read_data(call.credentials, id, offset, count)
+    }
+
+    fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
+        self.seek_data(call.credentials, id, offset, wanted)
     }
 
     fn write(
