@@ -142,7 +142,7 @@ fn rock_ridge_names_links_and_attributes() {
     assert_eq!(fs.tree_kind(), TreeKind::RockRidge);
     let manifest = walk(&fs, WHOLE);
     let attributes = manifest[&b"Suid"[..]].attributes;
-    assert_eq!((attributes.mode, attributes.link_count), (0o711, 3));
+    assert_eq!((attributes.mode, attributes.link_count), (0o4711, 3));
     assert_eq!((attributes.uid, attributes.gid), (7, 8));
     let link = manifest[&b"long name"[..]].attributes;
     assert_eq!((link.file_type, link.size), (FileType::Symlink, 6));

@@ -67,6 +67,10 @@ impl Listing<'_> {
         } else {
             None
         };
+        // A damaged record may be read as far as its own budget allows, and no further here.
+        let file_id = entry
+            .as_ref()
+            .map_or(file_id, |entry| entry.attributes.file_id);
         let taken = (self.visit)(&DirectoryEntry {
             name,
             file_id,
