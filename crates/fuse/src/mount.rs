@@ -273,7 +273,7 @@ fn checked_place(place: &Path) -> Result<PathBuf, MountError> {
     let place = std::fs::canonicalize(place).map_err(|error| refused(error.to_string()))?;
     // What the kernel remembers of a mount looks alive for long after its program has died.
     let is_ours = mounted_on(&place).is_some_and(|entry| entry.is_ours());
-    if is_ours && rustix::fs::statfs(&place) == Err(rustix::io::Errno::NOTCONN) {
+    if is_ours && rustix::fs::statfs(&place).err() == Some(rustix::io::Errno::NOTCONN) {
         return Err(died(&place));
     }
     Ok(place)
