@@ -185,7 +185,7 @@ register! { COUNTERS, Counter:
     CACHE_WRITE_PAUSES = "pagewell_cache_write_pauses_total",
         "Pauses of writers because much is not on the device yet.";
     CACHE_WRITE_PAUSE_NANOSECONDS = "pagewell_cache_write_pause_nanoseconds_total",
-        "Time of those pauses, in nanoseconds.";
+        "Time of those pauses.";
     CACHE_WRITE_REFUSALS = "pagewell_cache_write_refusals_total",
         "Writes that waited because as much as may be was not on the device.";
     CACHE_WRITE_TIMEOUTS = "pagewell_cache_write_timeouts_total",

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagewell_counters::names;
 
-use crate::metrics::prometheus::FAMILIES;
+use crate::metrics::prometheus::{FAMILIES, in_base_unit};
 
 /// Set to write the document instead of comparing it.
 const WRITE_VARIABLE: &str = "PAGEWELL_WRITE_DOCS";
@@ -42,7 +42,8 @@ fn render() -> String {
          \n## Counters\n\n| name | kind | meaning |\n|---|---|---|\n",
     );
     for counter in names::COUNTERS {
-        row(&mut text, counter.name(), "counter", counter.help());
+        let (name, _) = in_base_unit(counter.name(), 0);
+        row(&mut text, &name, "counter", counter.help());
     }
     text.push_str("\n## Gauges\n\n| name | kind | meaning |\n|---|---|---|\n");
     for gauge in names::GAUGES {

@@ -114,12 +114,8 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     text.line(&format!("{} {}", RESIDENT.name, snapshot.resident_bytes));
     for counter in names::COUNTERS {
         let value = snapshot.counters.get(counter.name()).copied().unwrap_or(0);
-        text.simple(
-            counter.name(),
-            "counter",
-            counter.help(),
-            &value.to_string(),
-        );
+        let (name, value) = in_base_unit(counter.name(), value);
+        text.simple(&name, "counter", counter.help(), &value);
     }
     for gauge in names::GAUGES {
         let value = snapshot.gauges.get(gauge.name()).copied().unwrap_or(0);
@@ -153,6 +149,14 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     text.0
 }
 
+/// The name and the value that are shown: Prometheus counts time in seconds.
+pub(crate) fn in_base_unit(name: &str, value: u64) -> (String, String) {
+    match name.contains("_nanoseconds_") {
+        true => (name.replace("_nanoseconds_", "_seconds_"), seconds(value)),
+        false => (name.to_owned(), value.to_string()),
+    }
+}
+
 fn labels(procedure: &Procedure) -> String {
     format!(
         "program=\"{}\",procedure=\"{}\"",
@@ -169,12 +173,14 @@ impl Text {
     }
 
     fn head(&mut self, family: &Family) {
-        self.line(&format!("# HELP {} {}", family.name, family.help));
-        self.line(&format!("# TYPE {} {}", family.name, family.kind));
+        let Family { name, kind, help } = family;
+        self.line(&format!("# HELP {name} {help}"));
+        self.line(&format!("# TYPE {name} {kind}"));
     }
 
-    fn simple(&mut self, name: &'static str, kind: &'static str, help: &'static str, value: &str) {
-        self.head(&Family { name, kind, help });
+    fn simple(&mut self, name: &str, kind: &str, help: &str, value: &str) {
+        self.line(&format!("# HELP {name} {help}"));
+        self.line(&format!("# TYPE {name} {kind}"));
         self.line(&format!("{name} {value}"));
     }
 

@@ -1,7 +1,8 @@
 //! `serve`: the ready line, signals, the HTTP endpoint, `counters`.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -238,7 +239,15 @@ fn allow_does_not_lock_this_machine_out_unless_asked() {
     let serve = Serve::start(&[&allow[..], &["ram:1m"]].concat());
     run(&["ls", serve.urls()[0]]).done();
     let serve = Serve::start(&[&allow[..], &["--no-loopback", "ram:1m"]].concat());
-    run(&["ls", serve.urls()[0]]).failed(1);
+    let mut refused = TcpStream::connect(serve.address()).unwrap();
+    refused
+        .set_read_timeout(Some(Duration::from_secs(60)))
+        .unwrap();
+    match refused.read(&mut [0]) {
+        Ok(0) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+        Ok(_) => panic!("a stranger was answered"),
+    }
     let serve = Serve::start(&["--allow", "127.0.0.1", "--no-loopback", "ram:1m"]);
     run(&["ls", serve.urls()[0]]).done();
     let wide = run(&["serve", "--allow", "::/64", "ram:1m"]).failed(2);
