@@ -186,7 +186,40 @@ impl Drop for Mounted {
         if !self.front.has_ended() {
             self.attached.detach();
         }
+        // Programs may use it for long, and its threads end after the last of them.
+        if let Some(session) = self.take_session() {
+            let (front, number) = (Arc::clone(&self.front), self.number);
+            let thread = std::thread::Builder::new().name("fuse-end".to_owned());
+            let _ = thread.spawn(move || end(&front, number, session));
+        }
     }
+}
+
+/// Waits for the end of a session and ends what worked for it.
+fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io::Result<()> {
+    let ended = session.join();
+    front.dispatch.stop();
+    front.blocked.stop();
+    front.forgetting.stop();
+    front.pruning.stop();
+    let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")));
+    if front.answered_past_library() {
+        release_connection(number).and(ended)
+    } else {
+        ended
+    }
+}
+
+/// Lets go of the connection, which the library's unused answers keep open for ever: its number
+/// becomes one of `/dev/null`.
+fn release_connection(number: RawFd) -> io::Result<()> {
+    let null = File::options().read(true).write(true).open("/dev/null")?;
+    // SAFETY: an answer that was given past the library was forgotten with its share of the
+    // library's descriptor, so nobody ever closes this number and it is still that one. Neither
+    // does this: what is made of it is not dropped.
+    let mut kept = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+    rustix::io::dup2(&null, &mut kept)?;
+    Ok(())
 }
 
 /// Mounts `filesystem` on the directory `place`. When this returns the mount can be used.
@@ -328,37 +361,19 @@ impl Mounted {
 
     /// Waits until [`Mounted::has_ended`] and the last request is done.
     pub fn wait(&self) -> io::Result<()> {
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = match session.take() {
-            Some(session) => session.join(),
-            None => return Ok(()),
+        let Some(session) = self.take_session() else {
+            return Ok(());
         };
-        drop(session);
-        self.front.dispatch.stop();
-        self.front.blocked.stop();
-        self.front.forgetting.stop();
-        self.front.pruning.stop();
-        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")));
+        let ended = end(&self.front, self.number, session);
         if ended.is_err() {
             self.attached.detach();
         }
-        if self.front.answered_past_library() {
-            self.release_connection().and(ended)
-        } else {
-            ended
-        }
+        ended
     }
 
-    /// Lets go of the connection, which the library's unused answers keep open for ever: its
-    /// number becomes one of `/dev/null`.
-    fn release_connection(&self) -> io::Result<()> {
-        let null = File::options().read(true).write(true).open("/dev/null")?;
-        // SAFETY: an answer that was given past the library was forgotten with its share of the
-        // library's descriptor, so nobody ever closes this number and it is still that one.
-        // Neither does this: what is made of it is not dropped.
-        let mut kept = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(self.number) });
-        rustix::io::dup2(&null, &mut kept)?;
-        Ok(())
+    fn take_session(&self) -> Option<JoinHandle<io::Result<()>>> {
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        session.take()
     }
 
     /// Brings everything that was written to the source's device.
