@@ -6,12 +6,14 @@ need_fuse
 
 # In the background, which is where nobody would be told.
 "$PAGEWELL" mount ram:8m "$MOUNT" 2>"$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
-"$PAGEWELL" counters >"$SCRATCH/counters" || fail 'counters finds no mount without --http'
+process=$(pgrep -f "mount ram:8m $MOUNT") || fail 'no process of the mount'
+"$PAGEWELL" counters --process "$process" >"$SCRATCH/counters" || fail 'counters without --http'
+grep -qF 'pagewell' "$SCRATCH/counters" || fail "$(cat "$SCRATCH/counters")"
 ln -s "$MOUNT" "$SCRATCH/link"
 "$PAGEWELL" umount "$SCRATCH/link" || fail 'a symbolic link to the mount'
 ! grep -qF " $MOUNT " /proc/mounts || fail 'it is still mounted'
-! "$PAGEWELL" counters >/dev/null 2>"$SCRATCH/err" || fail 'counters of nobody'
-grep -qF 'no server or mount' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+! "$PAGEWELL" counters --process "$process" >/dev/null 2>"$SCRATCH/err" || fail 'counters of nobody'
+grep -qF 'is no server or mount' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
 
 ! "$PAGEWELL" umount /proc 2>"$SCRATCH/err" || fail 'unmounted /proc'
 grep -qF 'mount of proc, not of pagewell' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
