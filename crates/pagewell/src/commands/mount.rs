@@ -193,9 +193,11 @@ fn tell_ending(
 }
 
 /// Lets `pagewell umount` ask how it ends.
-fn listen(mounted: &Mounted) -> Option<Control> {
+fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
     let entry = mounted_on(mounted.place())?;
-    match Control::start(&format!("mount/{}", entry.device)) {
+    let watched = Arc::downgrade(mounted);
+    let is_used = move || watched.upgrade().is_some_and(|one| !one.has_ended());
+    match Control::start(&format!("mount/{}", entry.device), is_used) {
         Ok(control) => Some(control),
         Err(error) => {
             report(&format!(

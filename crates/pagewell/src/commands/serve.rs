@@ -165,7 +165,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         ));
     }
     // Without it 'pagewell counters' has to be given an address.
-    let _control = Control::start("serve");
+    let _control = Control::start("serve", || false);
     announce(&running, &descriptions, &engine.notes())?;
     signals.wait().context("signals")?;
     signals.end_on_another();

@@ -7,8 +7,8 @@ use clap::Args;
 use pagewell_fuse::{UnmountError, mounted_on, unmount};
 
 use super::mount::named_users;
-use crate::control::ending_of;
-use crate::failure::Outcome;
+use crate::control::{Ended, ending_of};
+use crate::failure::{Outcome, report};
 use crate::progress::Progress;
 
 /// Unmount what `pagewell mount` mounted.
@@ -62,7 +62,14 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
             left_before = Some(left.min(before));
         });
         drop(progress);
-        ended.with_context(|| format!("{} is unmounted", place.display()))?;
+        let ended = ended.with_context(|| format!("{} is unmounted", place.display()))?;
+        if ended == Ended::UsedElsewhere {
+            report(&format!(
+                "{} is unmounted here and still used elsewhere, in another mount namespace: the \
+                 rest is written when that ends, and the system log says whether it could be",
+                place.display()
+            ));
+        }
     }
     Ok(Outcome::Done)
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 
@@ -13,6 +13,8 @@ use crate::metrics::Snapshot;
 
 /// Longer answers are not ours.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
+/// The kernel lets go of a mount at once when it has no other users.
+const USED_WAIT: Duration = Duration::from_secs(3);
 /// Something is told twice a second.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
@@ -86,6 +88,15 @@ impl fmt::Display for Peer {
     }
 }
 
+/// What is known when waiting for the end is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All is written.
+    Written,
+    /// It is unmounted, and still used: copied into another mount namespace, as containers do.
+    UsedElsewhere,
+}
+
 /// What tells how a mount ends.
 pub(crate) struct Ending {
     lines: BufReader<std::io::Take<UnixStream>>,
@@ -110,18 +121,22 @@ pub(crate) fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
 }
 
 impl Ending {
-    /// Waits until all is written; `progress` is called with the bytes that are left.
+    /// Waits, once it is unmounted, until all is written; `progress` is called with the bytes that
+    /// are left.
     ///
     /// # Errors
     ///
     /// What is lost, or that the program ended without saying so.
-    pub(crate) fn wait(mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<()> {
+    pub(crate) fn wait(mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<Ended> {
+        let began = Instant::now();
         loop {
             let mut line = String::new();
             let read = self.lines.read_line(&mut line);
             let line = line.trim_end();
             match (read, line.split_once(' ')) {
-                (Ok(_), _) if line == "done" => return Ok(()),
+                (Ok(_), _) if line == "done" => return Ok(Ended::Written),
+                (Ok(_), _) if line == "used" && began.elapsed() < USED_WAIT => {}
+                (Ok(_), _) if line == "used" => return Ok(Ended::UsedElsewhere),
                 (Ok(_), Some(("lost", reason))) => return Err(anyhow!("{reason}")),
                 (Ok(_), Some(("left", bytes))) => progress(bytes.parse().unwrap_or(0)),
                 _ => bail!(
@@ -157,7 +172,7 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         for (number, lost) in [(0, None), (1, Some("7 bytes\nare lost"))] {
             let kind = format!("mount/test:{number}");
-            let control = Control::start(&kind).unwrap();
+            let control = Control::start(&kind, || false).unwrap();
             let ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
             let peer = peers().into_iter().find(|peer| peer.kind == kind).unwrap();
             assert!(peer.counters().unwrap().resident_bytes > 0);
@@ -177,8 +192,17 @@ mod tests {
     }
 
     #[test]
+    fn one_that_is_used_elsewhere_is_not_waited_for() {
+        let control = Control::start("mount/test:3", || true).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let ending = ending_of("test:3", Some(own)).unwrap();
+        assert_eq!(ending.wait(|_| {}).unwrap(), Ended::UsedElsewhere);
+        drop(control);
+    }
+
+    #[test]
     fn one_that_ends_without_a_word_is_an_error() {
-        let control = Control::start("mount/test:2").unwrap();
+        let control = Control::start("mount/test:2", || false).unwrap();
         let own = rustix::process::geteuid().as_raw();
         let ending = ending_of("test:2", Some(own)).unwrap();
         let Ok(()) = ending

@@ -8,13 +8,14 @@
 //!
 //! ```text
 //!   "stat\n" -> the document of /stat.json
-//!   "end\n"  -> "left BYTES\n" twice a second, then "done\n" or "lost REASON\n"
+//!   "end\n"  -> twice a second "used\n" while the kernel has users of the mount, then
+//!               "left BYTES\n", at last "done\n" or "lost REASON\n"
 //! ```
 
 mod client;
 mod server;
 
-pub(crate) use client::{Peer, ending_of, peers};
+pub(crate) use client::{Ended, Peer, ending_of, peers};
 pub(crate) use server::Control;
 
 /// How names begin.

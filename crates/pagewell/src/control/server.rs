@@ -30,10 +30,11 @@ pub(crate) struct Control {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Whether the kernel still has users of the mount.
+    is_used: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 #[derive(Default)]
@@ -46,11 +47,18 @@ struct State {
 
 impl Control {
     /// Listens for a process of this kind: `serve`, or `mount/MAJOR:MINOR`.
-    pub(crate) fn start(kind: &str) -> std::io::Result<Self> {
+    pub(crate) fn start(
+        kind: &str,
+        is_used: impl Fn() -> bool + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
         let name = format!("{PREFIX}{}/{kind}", std::process::id());
         let address = SocketAddr::from_abstract_name(name)?;
         let listener = Arc::new(UnixListener::bind_addr(&address)?);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            is_used: Box::new(is_used),
+        });
         let thread = {
             let (listener, shared) = (Arc::clone(&listener), Arc::clone(&shared));
             thread::Builder::new()
@@ -172,8 +180,11 @@ fn tell_ending(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> 
             return stream.write_all(line.as_bytes());
         }
         drop(state);
-        let left = names::CACHE_DIRTY_BYTES.get();
-        stream.write_all(format!("left {left}\n").as_bytes())?;
+        let line = match (shared.is_used)() {
+            true => "used\n".to_owned(),
+            false => format!("left {}\n", names::CACHE_DIRTY_BYTES.get()),
+        };
+        stream.write_all(line.as_bytes())?;
         state = shared.lock();
         if state.ending.is_none() {
             let waited = shared.changed.wait_timeout(state, TELL_EVERY);
