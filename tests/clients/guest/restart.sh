@@ -10,7 +10,7 @@ cat >/tmp/job <<'END'
 [global]
 directory=/mnt/dir
 rw=randwrite
-size=12m
+size=18m
 rate=400k
 verify=crc32c
 verify_fatal=1

@@ -61,7 +61,11 @@ done
 timeout 10 stat "$MOUNT/directory" >"$SCRATCH/stat" || fail 'the mount does not answer after that'
 
 # Data was written, and there is nobody to bring it to: said, and over within bounded time.
-timeout 60 "$PAGEWELL" umount "$MOUNT" || fail 'it cannot be unmounted'
+status=0
+timeout 120 "$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/umount.err" || status=$?
+[ "$status" = 1 ] || fail "data was lost, and umount answered $status"
+grep -q 'is unmounted: .* bytes that were written are lost' "$SCRATCH/umount.err" ||
+    fail "umount does not say so: $(cat "$SCRATCH/umount.err")"
 ! grep -qF " $MOUNT " /proc/mounts || fail 'it is still mounted'
 timeout 120 tail --pid="$MOUNTER" -f /dev/null || fail 'the mount does not end'
 status=0
