@@ -1,9 +1,8 @@
 //! Whether two programs differ, told from whole runs of many cases.
 //!
 //! Problem: repeats inside one run stand close together, and the next run of the same program
-//! stands elsewhere: other memory, other neighbours, another state of the disk. Who compares
-//! repeats alone finds differences between two runs of one program. And who looks at sixty cases
-//! finds some that look unusual by chance.
+//! stands elsewhere: other memory, other neighbours, another state of the disk. Repeats alone show
+//! differences between two runs of one program. And of sixty cases some look unusual by chance.
 //!
 //! Rule: what counts is the mean of a whole run, as a logarithm, so that differences are factors.
 //!
