@@ -16,7 +16,7 @@ use pagewell_fs::source::{SourceKind, recognise};
 fn check(image: &str) {
     let image = Path::new(image);
     if !image.exists() {
-        eprintln!("SKIPPED: {} is not installed", image.display());
+        pagewell_skip::skip(format_args!("{} is not installed", image.display()));
         return;
     }
     let target = tempfile::tempdir().unwrap();

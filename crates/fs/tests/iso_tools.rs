@@ -96,7 +96,7 @@ fn make_special(root: &Path) {
         ("disk", FileType::BlockDevice, makedev(259, 70000)),
     ] {
         if mknodat(CWD, root.join(name), kind, mode, device).is_err() {
-            eprintln!("SKIPPED: device nodes need privilege");
+            pagewell_skip::skip("device nodes need privilege");
         }
     }
 }

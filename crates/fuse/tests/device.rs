@@ -27,7 +27,7 @@ fn use_and_unmount(place: &Path) {
     let mounted = match mount(files, place, &Options::new("test")) {
         Ok(mounted) => mounted,
         // The scenarios of `make test-clients` say why.
-        Err(error) => return eprintln!("SKIPPED: cannot mount here: {error}"),
+        Err(error) => return pagewell_skip::skip(format_args!("cannot mount here: {error}")),
     };
     let path: PathBuf = place.join("file");
     let bytes: Vec<u8> = (0..FILE_BYTES).map(|index| (index % 251) as u8).collect();
@@ -65,7 +65,7 @@ fn unmounting_leaves_what_lies_beneath() {
     let files = || Arc::new(RamFileSystem::new(16 << 20).unwrap());
     let below = match mount(files(), place.path(), &Options::new("below")) {
         Ok(mounted) => mounted,
-        Err(error) => return eprintln!("SKIPPED: cannot mount here: {error}"),
+        Err(error) => return pagewell_skip::skip(format_args!("cannot mount here: {error}")),
     };
     std::fs::write(place.path().join("below"), "").unwrap();
     for _ in 0..10 {
@@ -87,7 +87,7 @@ fn a_mount_that_nobody_keeps_goes_from_its_place() {
     let files = Arc::new(RamFileSystem::new(16 << 20).unwrap());
     match mount(files, place.path(), &Options::new("short")) {
         Ok(mounted) => drop(mounted),
-        Err(error) => return eprintln!("SKIPPED: cannot mount here: {error}"),
+        Err(error) => return pagewell_skip::skip(format_args!("cannot mount here: {error}")),
     }
     assert_eq!(pagewell_fuse::mounted_on(place.path()), None);
 }

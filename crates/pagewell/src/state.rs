@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn what_belongs_to_another_user_is_refused() {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: needs root to give files away");
+            pagewell_skip::skip("needs root to give files away");
             return;
         }
         let base = tempfile::tempdir().unwrap();

@@ -271,7 +271,7 @@ mod tests {
                 let tried = tried(&direct).unwrap();
                 assert!(alignment.block <= tried.block, "{alignment:?} {tried:?}");
             }
-            Err(errno) => println!("skipped: no direct I/O here: {errno}"),
+            Err(errno) => pagewell_skip::skip(format_args!("no direct I/O here: {errno}")),
         }
     }
 }

@@ -448,7 +448,7 @@ fn a_block_device_is_read_and_written() {
     let mut attach = std::process::Command::new("losetup");
     let attached = attach.args(["--find", "--show"]).arg(file.path()).output();
     let Some(attached) = attached.ok().filter(|output| output.status.success()) else {
-        println!("skipped: no loop device");
+        pagewell_skip::skip("no loop device");
         return;
     };
     let path = String::from_utf8(attached.stdout)

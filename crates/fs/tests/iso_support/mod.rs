@@ -253,7 +253,7 @@ pub fn tool(name: &str, arguments: &[&std::ffi::OsStr]) -> Option<()> {
             Some(())
         }
         Err(error) => {
-            eprintln!("SKIPPED: {name}: {error}");
+            pagewell_skip::skip(format_args!("{name}: {error}"));
             None
         }
     }

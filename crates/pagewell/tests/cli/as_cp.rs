@@ -307,7 +307,7 @@ fn on_a_small_filesystem(fixture: &Fixture, kib: u32, script: &str) -> Option<Ru
         .unwrap()
         .into();
     if !is_root() && run.code != Some(0) {
-        eprintln!("not tested: needs root to mount a small file system");
+        pagewell_skip::skip("needs root to mount a small file system");
         return None;
     }
     assert_ne!(run.code, Some(77), "{}", run.err);
@@ -373,7 +373,7 @@ fn the_message_names_the_side_that_failed() {
 #[test]
 fn what_a_server_says_gets_neither_devices_nor_permissions() {
     if !is_root() {
-        eprintln!("not tested: needs root to make devices");
+        pagewell_skip::skip("needs root to make devices");
         return;
     }
     let fixture = Fixture::new();

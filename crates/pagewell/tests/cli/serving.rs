@@ -100,7 +100,7 @@ fn the_port_mapper_is_told_and_told_again_at_the_end() {
         ])
         .output();
     if !namespace.is_ok_and(|output| output.status.success()) {
-        eprintln!("not tested: needs root, network namespaces and rpcbind");
+        pagewell_skip::skip("needs root, network namespaces and rpcbind");
         return;
     }
     let directory = tempfile::tempdir().unwrap();

@@ -177,7 +177,7 @@ impl Drop for Small {
 #[test]
 fn a_full_device_refuses_at_the_byte_where_it_is_full() {
     let Some(small) = Small::mount() else {
-        println!("skipped: nothing can be mounted");
+        pagewell_skip::skip("nothing can be mounted");
         return;
     };
     let path = small.0.path().join("image");

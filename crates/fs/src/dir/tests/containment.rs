@@ -124,7 +124,7 @@ fn one_reading_serves_all_who_ask_for_what_is_gone() {
 #[test]
 fn a_moved_file_is_found_among_very_many() {
     let Ok(top) = tempfile::tempdir_in("/dev/shm") else {
-        eprintln!("SKIPPED: no /dev/shm");
+        pagewell_skip::skip("no /dev/shm");
         return;
     };
     super::super::identity::restore_thread().unwrap();

@@ -50,7 +50,7 @@ pub(super) fn hasty(credentials: &Credentials) -> Call<'_> {
 pub(super) fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        eprintln!("SKIPPED: needs root to act as several users");
+        pagewell_skip::skip("needs root to act as several users");
     }
     root
 }

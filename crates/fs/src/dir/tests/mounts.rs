@@ -14,7 +14,7 @@ fn own_mounts() -> bool {
     let own = unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWNS) };
     let private = own.is_ok() && mount(&["--make-rprivate".as_ref(), "/".as_ref()]);
     if !private {
-        eprintln!("SKIPPED: may not mount");
+        pagewell_skip::skip("may not mount");
     }
     private
 }
@@ -316,7 +316,7 @@ fn handles_of_files_that_left_while_nothing_ran_are_stale() {
         .status();
     let mount_it = || mount(&["-o".as_ref(), "loop".as_ref(), image.as_ref(), at.as_ref()]);
     if !made.is_ok_and(|status| status.success()) || !mount_it() {
-        eprintln!("SKIPPED: no ext4 on a loop device");
+        pagewell_skip::skip("no ext4 on a loop device");
         return;
     }
     let (inside, outside) = (at.join("inside"), at.join("outside"));

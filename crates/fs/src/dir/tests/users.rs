@@ -231,7 +231,7 @@ fn access_control_lists_are_respected() {
         let path = fixture.path("f");
         let flags = rustix::fs::XattrFlags::empty();
         if rustix::fs::setxattr(&path, c"system.posix_acl_access", &list, flags).is_err() {
-            eprintln!("SKIPPED: no access control lists on this file system");
+            pagewell_skip::skip("no access control lists on this file system");
             return;
         }
         let checks = names::DIR_ACL_CHECKS.get();
