@@ -3,18 +3,8 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    dead_code,
-    reason = "a test that cannot go on fails; the client is shared with another program"
+    reason = "a test that cannot go on fails"
 )]
-
-#[path = "../wire/client.rs"]
-mod client;
-#[path = "../wire/fixture.rs"]
-mod fixture;
-#[path = "../wire/mount_client.rs"]
-mod mount_client;
-#[path = "../wire/operations.rs"]
-mod operations;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,9 +18,9 @@ use pagewell_device::{Device, MemoryDevice, Pattern, RamDevice};
 use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
-
-use client::{Client, User};
-use operations::{FileHandle, handle};
+use pagewell_wire::client::{Client, User};
+use pagewell_wire::fixture;
+use pagewell_wire::operations::{FileHandle, handle};
 
 const MIB: usize = 1 << 20;
 

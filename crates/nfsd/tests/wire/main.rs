@@ -11,14 +11,9 @@
     reason = "a test that cannot go on fails"
 )]
 
-mod client;
 mod every_call;
-mod fixture;
 mod layer;
 mod million;
-mod mount_client;
-mod operations;
-mod pages;
 mod process;
 
 mod admission;
@@ -43,3 +38,5 @@ mod reading;
 mod rights;
 mod rpc_client;
 mod slow;
+
+use pagewell_wire::{client, fixture, operations, pages};

@@ -13,7 +13,7 @@ use pagewell_sunrpc::nfs3::{
 use crate::client::{Client, User, encoded, marked, next_xid};
 use crate::fixture::{connect, export, ram, serve_with};
 use crate::layer::{Event, Hook, Layer, Stalls};
-use crate::operations::{FileHandle, data, entry, handle, removed, written};
+use crate::operations::{data, entry, handle, removed, written};
 use crate::process::Process;
 
 const WRITES: usize = 2000;
@@ -49,7 +49,7 @@ fn flood(mut stream: TcpStream, mut record: Vec<u8>, xids: &[u32]) {
 fn row_30_two_thousand_writes_at_once_stay_within_the_memory_budget() {
     let mut server = Process::of_stalled_writes();
     let (mut client, root) = server.client();
-    let file = client.make_empty(&root, b"file");
+    let file = client.make_file(&root, b"file", b"");
     let (mut other, _) = server.client();
     other.check_usable();
     let before = server.resident_bytes();
@@ -88,7 +88,7 @@ fn row_30_two_thousand_writes_at_once_stay_within_the_memory_budget() {
 fn row_30_many_connections_share_one_budget_and_all_are_served() {
     let mut server = Process::of_stalled_writes();
     let (mut client, root) = server.client();
-    let file = client.make_empty(&root, b"file");
+    let file = client.make_file(&root, b"file", b"");
     let before = server.resident_bytes();
     let content = vec![7; WRITE_BYTES];
     let mut writers: Vec<(Client, Vec<u32>)> = (0..30)
@@ -158,7 +158,7 @@ fn row_30_whoever_waits_for_memory_gets_it() {
     let (layer, stalls) = Layer::new(ram(), Stalls::at(&["write"]));
     let server = serve_with(vec![export("/", layer)], |config| config.threads = 32);
     let (mut client, root) = connect(&server);
-    let file = client.make_empty(&root, b"file");
+    let file = client.make_file(&root, b"file", b"");
     let new_client = || Client::connect(server.address(), User::root());
     let content = vec![7; WRITE_BYTES];
     let mut holders: Vec<(Client, Vec<u32>)> = (0..4)
@@ -237,12 +237,5 @@ fn row_30_a_client_that_does_not_read_its_replies_is_bounded() {
         for xid in xids {
             assert_eq!(data(&client.finish(xid)).unwrap().bytes.len(), WRITE_BYTES);
         }
-    }
-}
-
-impl Client {
-    /// A new file without a WRITE: writes stand still.
-    fn make_empty(&mut self, root: &[u8], name: &[u8]) -> FileHandle {
-        self.make_file(root, name, b"")
     }
 }

@@ -5,16 +5,6 @@
     reason = "what a test cannot do makes it fail"
 )]
 
-#[path = "../../../nfsd/tests/wire/client.rs"]
-#[allow(dead_code, reason = "the client is that of the server's tests")]
-mod client;
-#[path = "../../../nfsd/tests/wire/mount_client.rs"]
-#[allow(dead_code, reason = "the client is that of the server's tests")]
-mod mount_client;
-#[path = "../../../nfsd/tests/wire/operations.rs"]
-#[allow(dead_code, reason = "the client is that of the server's tests")]
-mod operations;
-
 mod as_cp;
 mod bad_input;
 mod copying;
@@ -32,3 +22,5 @@ mod support;
 mod unrecognised;
 mod watching;
 mod writing;
+
+use pagewell_wire::{client, operations};

@@ -13,35 +13,21 @@
     reason = "a test that cannot go on fails"
 )]
 
-#[allow(dead_code, reason = "it can do more than is wanted here")]
-#[path = "../../../nfsd/tests/wire/client.rs"]
-mod client;
-#[allow(dead_code, reason = "as above")]
-#[path = "../../../nfsd/tests/wire/mount_client.rs"]
-mod mount_client;
 mod mounted;
-#[allow(dead_code, reason = "as above")]
-#[path = "../../../nfsd/tests/wire/operations.rs"]
-mod operations;
-#[allow(dead_code, reason = "as above")]
-#[path = "../../../torture/tests/power/random.rs"]
-mod random;
-#[allow(dead_code, reason = "as above")]
+#[allow(dead_code, reason = "it can do more than is wanted here")]
 #[path = "../cli/support.rs"]
 mod support;
-#[allow(dead_code, reason = "as above")]
-#[path = "../../../torture/tests/power/writer.rs"]
-mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use random::Random;
+use pagewell_wire::random;
+use pagewell_wire::random::Random;
+use pagewell_wire::writer::{Event, Trouble, Writer};
 use rustix::process::{Pid, Signal};
 use support::Serve;
 use tempfile::TempDir;
-use writer::{Event, Trouble, Writer};
 
 /// Small enough that the same bytes are written again and again.
 const FILE_BYTES: usize = 1 << 20;

@@ -230,7 +230,8 @@ fn the_architecture_names_every_crate() {
     let manifests = files()
         .into_iter()
         .filter(|path| path.ends_with("Cargo.toml"));
-    let crates = manifests.filter_map(|path| Some(path.parent()?.file_name()?.to_str()?.to_owned()));
+    let crates =
+        manifests.filter_map(|path| Some(path.parent()?.file_name()?.to_str()?.to_owned()));
     let missing = crates.filter(|name| !text.contains(&format!("`{name}`")));
     report(
         missing

@@ -31,7 +31,7 @@ const ROUNDS_MAX: u32 = 8;
 
 /// Why a call did not do what it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// There is no connection any more.
     Gone,
     /// The server has answered with an error, or wrongly.
@@ -41,7 +41,7 @@ pub(crate) enum Trouble {
 type Result<T> = std::result::Result<T, Trouble>;
 
 /// What happens at the chosen call.
-pub(crate) enum Event {
+pub enum Event {
     /// The client dies.
     Die,
     /// Something elsewhere.
@@ -49,7 +49,7 @@ pub(crate) enum Event {
 }
 
 /// The client of one file.
-pub(crate) struct Writer {
+pub struct Writer {
     /// `None` when there is no connection.
     client: Option<Client>,
     file: FileHandle,
@@ -58,8 +58,8 @@ pub(crate) struct Writer {
     event: Event,
     random: Random,
     /// Calls that were made, and writes that had to be sent again because of a verifier.
-    pub(crate) calls: u64,
-    pub(crate) sent_again: u64,
+    pub calls: u64,
+    pub sent_again: u64,
 }
 
 /// A write that is not known to be durable.
@@ -85,7 +85,7 @@ impl Kept {
 
 impl Writer {
     /// Uses the file `name` of `export`; it must be there.
-    pub(crate) fn connect(address: SocketAddr, export: &[u8], name: &[u8], random: Random) -> Self {
+    pub fn connect(address: SocketAddr, export: &[u8], name: &[u8], random: Random) -> Self {
         let mut client = Client::connect(address, User::root());
         let root = client.mount(export).expect("mounted");
         let file = client.lookup(&root, name).expect("the file").handle;
@@ -102,28 +102,28 @@ impl Writer {
     }
 
     /// Connects to the server that has come after the last one. Handles are to live on.
-    pub(crate) fn reconnect(&mut self, address: SocketAddr) {
+    pub fn reconnect(&mut self, address: SocketAddr) {
         self.client = Some(Client::connect(address, User::root()));
     }
 
     /// Has `event` happen after so many calls and one more.
-    pub(crate) fn arm(&mut self, calls: u64, event: Event) {
+    pub fn arm(&mut self, calls: u64, event: Event) {
         self.calls_left = calls;
         self.event = event;
     }
 
     /// Offset and length of what is not known to be durable, the oldest first.
-    pub(crate) fn kept(&self) -> impl Iterator<Item = (u64, usize)> {
+    pub fn kept(&self) -> impl Iterator<Item = (u64, usize)> {
         self.kept.iter().map(|kept| (kept.offset, kept.data.len()))
     }
 
-    pub(crate) fn is_gone(&self) -> bool {
+    pub fn is_gone(&self) -> bool {
         self.client.is_none()
     }
 
     /// Ends the connection. Calls that are under way are still carried out. Who comes next must
     /// not meet them, or no file would be safe, so that is waited for.
-    pub(crate) fn die(&mut self) {
+    pub fn die(&mut self) {
         if let Some(mut client) = self.client.take() {
             client.end_sending();
             while client.try_next_answer().is_some() {}
@@ -244,7 +244,7 @@ impl Writer {
     }
 
     /// Returns when all that was written is durable.
-    pub(crate) fn sync(&mut self) -> Result<()> {
+    pub fn sync(&mut self) -> Result<()> {
         if self.random.one_in(4) {
             let stable = self.random.of(&[StableHow::DataSync, StableHow::FileSync]);
             for kept in &mut self.kept {
@@ -272,7 +272,7 @@ impl Writer {
     }
 
     /// Writes, now or at the next sync.
-    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> Result<()> {
+    pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<()> {
         for (index, data) in data.chunks(WRITE_BYTES_MAX).enumerate() {
             use StableHow::{DataSync, FileSync, Unstable};
             let stable = self
@@ -294,7 +294,7 @@ impl Writer {
     }
 
     /// The bytes of the file, with what is kept.
-    pub(crate) fn read(&mut self, offset: u64, target: &mut [u8]) -> Result<()> {
+    pub fn read(&mut self, offset: u64, target: &mut [u8]) -> Result<()> {
         let file = self.file.clone();
         let arguments = ReadArguments {
             file: handle(&file),

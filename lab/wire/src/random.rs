@@ -6,16 +6,16 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         let mut random = Self(seed);
         // Neighbouring seeds are to share nothing.
         Self(random.next())
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         let mut value = self.0;
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,22 +24,22 @@ impl Random {
     }
 
     /// A number from 0 to `limit` - 1.
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
     }
 
     /// True once in so many times.
-    pub(crate) fn one_in(&mut self, times: u64) -> bool {
+    pub fn one_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
     /// One of several.
-    pub(crate) fn of<T: Copy>(&mut self, several: &[T]) -> T {
+    pub fn of<T: Copy>(&mut self, several: &[T]) -> T {
         several[usize::try_from(self.below(several.len() as u64)).unwrap_or(0)]
     }
 
     /// Fills memory.
-    pub(crate) fn fill(&mut self, target: &mut [u8]) {
+    pub fn fill(&mut self, target: &mut [u8]) {
         for chunk in target.chunks_mut(8) {
             chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
         }

@@ -23,13 +23,13 @@ const REPLY_BYTES_MAX: usize = (1 << 20) + 4096;
 static NEXT_XID: AtomicU32 = AtomicU32::new(0x1000_0000);
 
 /// An identifier that no other call of this process has.
-pub(crate) fn next_xid() -> u32 {
+pub fn next_xid() -> u32 {
     NEXT_XID.fetch_add(1, Ordering::Relaxed)
 }
 
 /// Who makes the calls of a client.
 #[derive(Clone, Debug)]
-pub(crate) enum User {
+pub enum User {
     /// AUTH_NONE.
     Nobody,
     /// AUTH_SYS: uid, gid and supplementary groups.
@@ -37,7 +37,7 @@ pub(crate) enum User {
 }
 
 impl User {
-    pub(crate) fn root() -> Self {
+    pub fn root() -> Self {
         Self::System(0, 0, Vec::new())
     }
 
@@ -56,7 +56,7 @@ impl User {
 }
 
 /// The body of a call record: head and arguments.
-pub(crate) fn call_record(
+pub fn call_record(
     xid: u32,
     (program, version, procedure): (u32, u32, u32),
     user: &User,
@@ -76,14 +76,14 @@ pub(crate) fn call_record(
 }
 
 /// The wire form of a value.
-pub(crate) fn encoded(value: &impl Encode) -> Vec<u8> {
+pub fn encoded(value: &impl Encode) -> Vec<u8> {
     let mut bytes = Vec::new();
     value.encode(&mut Encoder::new(&mut bytes));
     bytes
 }
 
 /// A record in one fragment.
-pub(crate) fn marked(body: &[u8]) -> Vec<u8> {
+pub fn marked(body: &[u8]) -> Vec<u8> {
     let mut bytes = (u32::try_from(body.len()).unwrap() | LAST_FRAGMENT)
         .to_be_bytes()
         .to_vec();
@@ -92,7 +92,7 @@ pub(crate) fn marked(body: &[u8]) -> Vec<u8> {
 }
 
 /// A connection from `from`, an address of loopback.
-pub(crate) fn stream_from(from: [u8; 4], address: SocketAddr) -> std::io::Result<TcpStream> {
+pub fn stream_from(from: [u8; 4], address: SocketAddr) -> std::io::Result<TcpStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
     net::bind(&socket, &SocketAddr::from((from, 0)))?;
@@ -101,19 +101,19 @@ pub(crate) fn stream_from(from: [u8; 4], address: SocketAddr) -> std::io::Result
 }
 
 /// One client on one connection.
-pub(crate) struct Client {
+pub struct Client {
     stream: TcpStream,
-    pub(crate) user: User,
+    pub user: User,
     /// Replies that came before they were asked for.
     early: HashMap<u32, Answer>,
 }
 
 /// A reply record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer(pub(crate) Vec<u8>);
+pub struct Answer(pub(crate) Vec<u8>);
 
 impl Client {
-    pub(crate) fn connect(address: SocketAddr, user: User) -> Self {
+    pub fn connect(address: SocketAddr, user: User) -> Self {
         Self::on(
             TcpStream::connect(address).expect("the server listens"),
             user,
@@ -121,7 +121,7 @@ impl Client {
     }
 
     /// A client whose address is `from`, one of loopback.
-    pub(crate) fn connect_from(from: [u8; 4], address: SocketAddr, user: User) -> Self {
+    pub fn connect_from(from: [u8; 4], address: SocketAddr, user: User) -> Self {
         Self::on(
             stream_from(from, address).expect("the server listens"),
             user,
@@ -139,18 +139,18 @@ impl Client {
     }
 
     /// The record of an NFS call by this client's user.
-    pub(crate) fn record(&self, xid: u32, procedure: Procedure, arguments: &[u8]) -> Vec<u8> {
+    pub fn record(&self, xid: u32, procedure: Procedure, arguments: &[u8]) -> Vec<u8> {
         let target = (nfs3::PROGRAM, nfs3::VERSION, procedure.number());
         call_record(xid, target, &self.user, arguments)
     }
 
     /// Sends an NFS call; [`Client::finish`] waits for its reply.
-    pub(crate) fn start(&mut self, procedure: Procedure, arguments: &impl Encode) -> u32 {
+    pub fn start(&mut self, procedure: Procedure, arguments: &impl Encode) -> u32 {
         self.start_raw(procedure, &encoded(arguments))
     }
 
     /// [`Client::start`] with arguments in their wire form, right or wrong.
-    pub(crate) fn start_raw(&mut self, procedure: Procedure, arguments: &[u8]) -> u32 {
+    pub fn start_raw(&mut self, procedure: Procedure, arguments: &[u8]) -> u32 {
         let xid = next_xid();
         let record = self.record(xid, procedure, arguments);
         self.send(&marked(&record));
@@ -158,19 +158,19 @@ impl Client {
     }
 
     /// Makes an NFS call.
-    pub(crate) fn nfs(&mut self, procedure: Procedure, arguments: &impl Encode) -> Answer {
+    pub fn nfs(&mut self, procedure: Procedure, arguments: &impl Encode) -> Answer {
         let xid = self.start(procedure, arguments);
         self.finish(xid)
     }
 
     /// Makes an NFS call with arguments in their wire form.
-    pub(crate) fn nfs_raw(&mut self, procedure: Procedure, arguments: &[u8]) -> Answer {
+    pub fn nfs_raw(&mut self, procedure: Procedure, arguments: &[u8]) -> Answer {
         let xid = self.start_raw(procedure, arguments);
         self.finish(xid)
     }
 
     /// Calls any procedure of any program.
-    pub(crate) fn call(&mut self, target: (u32, u32, u32), arguments: &[u8]) -> Answer {
+    pub fn call(&mut self, target: (u32, u32, u32), arguments: &[u8]) -> Answer {
         let xid = next_xid();
         let record = call_record(xid, target, &self.user, arguments);
         self.send(&marked(&record));
@@ -178,28 +178,28 @@ impl Client {
     }
 
     /// Shows that the connection still works.
-    pub(crate) fn check_usable(&mut self) {
+    pub fn check_usable(&mut self) {
         let answer = self.nfs(Procedure::Null, &());
         answer.decode::<()>();
     }
 
     /// Sends bytes as they are.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server receives");
     }
 
     /// [`Client::send`] to a server that may have closed the connection.
-    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+    pub fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
     /// The next reply, whichever call it is for.
-    pub(crate) fn next_answer(&mut self) -> Answer {
+    pub fn next_answer(&mut self) -> Answer {
         self.try_next_answer().expect("a reply")
     }
 
     /// [`Client::next_answer`]; `None` when the server has closed the connection.
-    pub(crate) fn try_next_answer(&mut self) -> Option<Answer> {
+    pub fn try_next_answer(&mut self) -> Option<Answer> {
         let mut marker = [0; MARKER_BYTES];
         if let Err(error) = self.stream.read_exact(&mut marker) {
             assert!(
@@ -218,7 +218,7 @@ impl Client {
     }
 
     /// Waits for the reply to a call.
-    pub(crate) fn finish(&mut self, xid: u32) -> Answer {
+    pub fn finish(&mut self, xid: u32) -> Answer {
         loop {
             if let Some(answer) = self.early.remove(&xid) {
                 return answer;
@@ -230,7 +230,7 @@ impl Client {
     }
 
     /// Whether a byte from the server is there, without waiting for one.
-    pub(crate) fn has_answer(&mut self) -> bool {
+    pub fn has_answer(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let peeked = self.stream.peek(&mut [0]);
         self.stream.set_nonblocking(false).unwrap();
@@ -244,33 +244,33 @@ impl Client {
     }
 
     /// Nothing more will be sent; what was sent is answered still.
-    pub(crate) fn end_sending(&mut self) {
+    pub fn end_sending(&mut self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
     /// Ends the connection as a machine does that knows nothing of it: with a reset.
-    pub(crate) fn reset(self) {
+    pub fn reset(self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).unwrap();
     }
 
     /// Has this machine acknowledge what it has received, and not only after a while.
-    pub(crate) fn acknowledge(&self) {
+    pub fn acknowledge(&self) {
         rustix::net::sockopt::set_tcp_quickack(&self.stream, true).unwrap();
     }
 
     /// A second handle on the socket, for a thread that only sends.
-    pub(crate) fn sender(&self) -> TcpStream {
+    pub fn sender(&self) -> TcpStream {
         self.stream.try_clone().unwrap()
     }
 }
 
 impl Answer {
-    pub(crate) fn xid(&self) -> u32 {
+    pub fn xid(&self) -> u32 {
         Decoder::new(&self.0).u32().expect("an xid")
     }
 
     /// Why the call was not carried out; `None` when it was.
-    pub(crate) fn refusal(&self) -> Option<Refusal> {
+    pub fn refusal(&self) -> Option<Refusal> {
         match parse_reply(&self.0) {
             Ok(_) => None,
             Err(ReplyError::Refused { refusal, .. }) => Some(refusal),
@@ -279,7 +279,7 @@ impl Answer {
     }
 
     /// The results, to their last byte.
-    pub(crate) fn decode<'a, T: Decode<'a>>(&'a self) -> T {
+    pub fn decode<'a, T: Decode<'a>>(&'a self) -> T {
         let (_, mut results) = parse_reply(&self.0).expect("a reply with results");
         let decoded = T::decode(&mut results).expect("results of this type");
         results.finish().expect("nothing behind the results");
@@ -287,13 +287,13 @@ impl Answer {
     }
 
     /// The results of an NFS procedure: what it gives, or status and body of its failure.
-    pub(crate) fn results<'a, S: Decode<'a>, F: Decode<'a>>(&'a self) -> Result<S, Failure<F>> {
+    pub fn results<'a, S: Decode<'a>, F: Decode<'a>>(&'a self) -> Result<S, Failure<F>> {
         let reply: Reply<S, F> = self.decode();
         reply
     }
 
     /// Bytes of the results behind the status.
-    pub(crate) fn body_bytes(&self) -> usize {
+    pub fn body_bytes(&self) -> usize {
         let (_, results) = parse_reply(&self.0).expect("a reply with results");
         results.remaining() - 4
     }

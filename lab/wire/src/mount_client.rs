@@ -9,12 +9,12 @@ use crate::operations::FileHandle;
 
 impl Client {
     /// Any procedure with these arguments.
-    pub(crate) fn mount_call(&mut self, procedure: Procedure, arguments: &[u8]) -> Answer {
+    pub fn mount_call(&mut self, procedure: Procedure, arguments: &[u8]) -> Answer {
         let target = (mount3::PROGRAM, mount3::VERSION, procedure.number());
         self.call(target, arguments)
     }
 
-    pub(crate) fn mount(&mut self, path: &[u8]) -> Result<FileHandle, Status> {
+    pub fn mount(&mut self, path: &[u8]) -> Result<FileHandle, Status> {
         let answer = self.mount_call(Procedure::Mnt, &encoded(&PathArguments { path }));
         let reply: MountReply<'_> = answer.decode();
         let ok = reply?;
@@ -22,17 +22,17 @@ impl Client {
         Ok(ok.handle.as_bytes().to_vec())
     }
 
-    pub(crate) fn unmount(&mut self, path: &[u8]) {
+    pub fn unmount(&mut self, path: &[u8]) {
         let answer = self.mount_call(Procedure::Umnt, &encoded(&PathArguments { path }));
         answer.decode::<()>();
     }
 
-    pub(crate) fn unmount_all(&mut self) {
+    pub fn unmount_all(&mut self) {
         self.mount_call(Procedure::UmntAll, &[]).decode::<()>();
     }
 
     /// Who has mounted what.
-    pub(crate) fn mounted(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub fn mounted(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let answer = self.mount_call(Procedure::Dump, &[]);
         let list: DumpReply<'_> = answer.decode();
         list.iter()
@@ -41,7 +41,7 @@ impl Client {
     }
 
     /// Paths and the groups that may mount them.
-    pub(crate) fn exports(&mut self) -> Vec<(Vec<u8>, Vec<Vec<u8>>)> {
+    pub fn exports(&mut self) -> Vec<(Vec<u8>, Vec<Vec<u8>>)> {
         let answer = self.mount_call(Procedure::Export, &[]);
         let list: ExportReply<'_> = answer.decode();
         let groups = |entry: &mount3::ExportEntry<'_>| {

@@ -14,14 +14,14 @@ use crate::client::{Client, User};
 use crate::operations::FileHandle;
 
 /// The key of every server here, so that handles outlive a restart.
-pub(crate) const HANDLE_KEY: [u8; 16] = *b"wire test key 01";
+pub const HANDLE_KEY: [u8; 16] = *b"wire test key 01";
 
 /// Size of RAM file systems.
-pub(crate) const RAM_BYTES: u64 = 256 << 20;
+pub const RAM_BYTES: u64 = 256 << 20;
 
 /// What is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Memory.
     Ram,
     /// A directory whose objects are named by kernel handles.
@@ -31,19 +31,19 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Ram, Self::Directory, Self::Trails];
+    pub const ALL: [Self; 3] = [Self::Ram, Self::Directory, Self::Trails];
 }
 
 /// A server with one export named `/`, nobody squashed.
-pub(crate) struct Fixture {
-    pub(crate) kind: Kind,
+pub struct Fixture {
+    pub kind: Kind,
     server: Server,
     /// Holds the export `exported` and a neighbour `outside`.
     folder: Option<TempDir>,
 }
 
 /// Opens a directory as the tests serve it: the device need not be waited for.
-pub(crate) fn directory(path: &Path, kind: Kind) -> Directory {
+pub fn directory(path: &Path, kind: Kind) -> Directory {
     let options = Options {
         metadata_sync: false,
         force_trails: kind == Kind::Trails,
@@ -52,12 +52,12 @@ pub(crate) fn directory(path: &Path, kind: Kind) -> Directory {
     Directory::open(path, options).expect("the directory can be served")
 }
 
-pub(crate) fn ram() -> Arc<RamFileSystem> {
+pub fn ram() -> Arc<RamFileSystem> {
     Arc::new(RamFileSystem::new(RAM_BYTES).expect("a RAM file system"))
 }
 
 /// An export that squashes nobody.
-pub(crate) fn export(name: &str, filesystem: Arc<dyn FileSystem>) -> Export {
+pub fn export(name: &str, filesystem: Arc<dyn FileSystem>) -> Export {
     Export {
         squash: Squash::None,
         ..Export::new(name, filesystem)
@@ -65,12 +65,12 @@ pub(crate) fn export(name: &str, filesystem: Arc<dyn FileSystem>) -> Export {
 }
 
 /// A server of these exports on a free port.
-pub(crate) fn serve(exports: Vec<Export>) -> Server {
+pub fn serve(exports: Vec<Export>) -> Server {
     serve_with(exports, |_| {})
 }
 
 /// [`serve`] with other settings.
-pub(crate) fn serve_with(exports: Vec<Export>, change: impl FnOnce(&mut Config)) -> Server {
+pub fn serve_with(exports: Vec<Export>, change: impl FnOnce(&mut Config)) -> Server {
     let mut config = Config::new(exports, HANDLE_KEY);
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0));
     config.threads = 16;
@@ -82,19 +82,19 @@ pub(crate) fn serve_with(exports: Vec<Export>, change: impl FnOnce(&mut Config))
 }
 
 /// A client that is root, and the root of the export `/`.
-pub(crate) fn connect(server: &Server) -> (Client, FileHandle) {
+pub fn connect(server: &Server) -> (Client, FileHandle) {
     let mut client = Client::connect(server.address(), User::root());
     let root = client.mount(b"/").expect("mounted");
     (client, root)
 }
 
 impl Fixture {
-    pub(crate) fn new(kind: Kind) -> Self {
+    pub fn new(kind: Kind) -> Self {
         Self::with(kind, |_| {})
     }
 
     /// A server whose export is changed first.
-    pub(crate) fn with(kind: Kind, change: impl FnOnce(&mut Export)) -> Self {
+    pub fn with(kind: Kind, change: impl FnOnce(&mut Export)) -> Self {
         let folder = (kind != Kind::Ram).then(|| tempfile::tempdir().unwrap());
         let filesystem: Arc<dyn FileSystem> = match &folder {
             None => ram(),
@@ -115,32 +115,32 @@ impl Fixture {
     }
 
     /// Where the temporary directory of a kind other than RAM is.
-    pub(crate) fn folder(&self) -> &Path {
+    pub fn folder(&self) -> &Path {
         self.folder.as_ref().expect("a directory is served").path()
     }
 
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
     /// A client that is root, and the root of the export.
-    pub(crate) fn client(&self) -> (Client, FileHandle) {
+    pub fn client(&self) -> (Client, FileHandle) {
         connect(&self.server)
     }
 
     /// A client that is an ordinary user.
-    pub(crate) fn client_of(&self, uid: u32) -> Client {
+    pub fn client_of(&self, uid: u32) -> Client {
         Client::connect(self.address(), User::System(uid, uid, Vec::new()))
     }
 
     /// Whether callers are told apart: not so in a directory that is served by an ordinary user.
-    pub(crate) fn knows_users(&self) -> bool {
+    pub fn knows_users(&self) -> bool {
         self.kind == Kind::Ram || rustix::process::geteuid().is_root()
     }
 }
 
 /// Runs a test on every kind of file system that can be written.
-pub(crate) fn on_each_kind(test: impl Fn(&Fixture)) {
+pub fn on_each_kind(test: impl Fn(&Fixture)) {
     for kind in Kind::ALL {
         eprintln!("serving {kind:?}");
         test(&Fixture::new(kind));

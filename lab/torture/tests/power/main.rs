@@ -11,30 +11,18 @@
 )]
 
 mod cached;
-#[allow(dead_code, reason = "it speaks of more than is wanted here")]
-#[path = "../../../nfsd/tests/wire/client.rs"]
-mod client;
 mod database;
 mod image;
 mod lives;
 mod memory;
 mod model;
-#[path = "../../../nfsd/tests/wire/mount_client.rs"]
-#[allow(dead_code, reason = "as above")]
-mod mount_client;
-#[path = "../../../nfsd/tests/wire/operations.rs"]
-#[allow(dead_code, reason = "as above")]
-mod operations;
 mod power;
-mod random;
 mod remote;
 mod sectors;
 mod served;
 mod store;
 mod vfs;
 mod volume;
-#[allow(dead_code, reason = "others use it, too")]
-mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,6 +32,7 @@ use database::Journal;
 use image::{ImageMachine, RestartedMachine};
 use lives::{Plan, Report};
 use memory::{MemoryMachine, Sync};
+use pagewell_wire::{client, random, writer};
 use served::RamMachine;
 use store::Machine;
 use volume::STORE_BYTES;

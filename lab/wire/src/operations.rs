@@ -18,37 +18,37 @@ use pagewell_sunrpc::nfs3::{
 use crate::client::{Answer, Client};
 
 /// The bytes of a handle.
-pub(crate) type FileHandle = Vec<u8>;
+pub type FileHandle = Vec<u8>;
 
 /// What LOOKUP finds.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) handle: FileHandle,
-    pub(crate) attributes: FileAttributes,
-    pub(crate) directory: FileAttributes,
+pub struct Found {
+    pub handle: FileHandle,
+    pub attributes: FileAttributes,
+    pub directory: FileAttributes,
 }
 
 /// What CREATE, MKDIR, SYMLINK and MKNOD make.
 #[derive(Clone, Debug)]
-pub(crate) struct Made {
-    pub(crate) handle: FileHandle,
-    pub(crate) attributes: FileAttributes,
-    pub(crate) wcc: WccData,
+pub struct Made {
+    pub handle: FileHandle,
+    pub attributes: FileAttributes,
+    pub wcc: WccData,
 }
 
 /// What READ gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Data {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) end: bool,
-    pub(crate) attributes: FileAttributes,
+pub struct Data {
+    pub bytes: Vec<u8>,
+    pub end: bool,
+    pub attributes: FileAttributes,
 }
 
-pub(crate) fn handle(bytes: &[u8]) -> Handle<'_> {
+pub fn handle(bytes: &[u8]) -> Handle<'_> {
     Handle::new(bytes).expect("at most 64 bytes")
 }
 
-pub(crate) fn entry<'a>(directory: &'a [u8], name: &'a [u8]) -> DirectoryOperation<'a> {
+pub fn entry<'a>(directory: &'a [u8], name: &'a [u8]) -> DirectoryOperation<'a> {
     DirectoryOperation {
         directory: handle(directory),
         name,
@@ -56,7 +56,7 @@ pub(crate) fn entry<'a>(directory: &'a [u8], name: &'a [u8]) -> DirectoryOperati
 }
 
 /// Attributes to set: a mode only.
-pub(crate) fn mode(mode: u32) -> SetAttributes {
+pub fn mode(mode: u32) -> SetAttributes {
     SetAttributes {
         mode: Some(mode),
         ..SetAttributes::default()
@@ -64,7 +64,7 @@ pub(crate) fn mode(mode: u32) -> SetAttributes {
 }
 
 /// The data of a successful change: `after` is there, and not before `before`.
-pub(crate) fn checked(wcc: WccData) -> WccData {
+pub fn checked(wcc: WccData) -> WccData {
     let after = wcc.after.expect("attributes after a change");
     if let Some(before) = wcc.before {
         assert!(before.changed <= after.changed, "{before:?} {after:?}");
@@ -84,14 +84,14 @@ fn made(answer: &Answer) -> Result<Made, Status> {
 }
 
 impl Client {
-    pub(crate) fn getattr(&mut self, object: &[u8]) -> Result<FileAttributes, Status> {
+    pub fn getattr(&mut self, object: &[u8]) -> Result<FileAttributes, Status> {
         let object = handle(object);
         let answer = self.nfs(Procedure::Getattr, &GetattrArguments { object });
         let ok = answer.results::<GetattrOk, ()>();
         ok.map(|ok| ok.attributes).map_err(|failure| failure.status)
     }
 
-    pub(crate) fn setattr(
+    pub fn setattr(
         &mut self,
         object: &[u8],
         attributes: SetAttributes,
@@ -109,7 +109,7 @@ impl Client {
             .map_err(|failure| failure.status)
     }
 
-    pub(crate) fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Found, Status> {
+    pub fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Found, Status> {
         let what = entry(directory, name);
         let answer = self.nfs(Procedure::Lookup, &LookupArguments { what });
         let ok = answer
@@ -124,7 +124,7 @@ impl Client {
         })
     }
 
-    pub(crate) fn access(&mut self, object: &[u8], access: u32) -> Result<u32, Status> {
+    pub fn access(&mut self, object: &[u8], access: u32) -> Result<u32, Status> {
         let object = handle(object);
         let answer = self.nfs(Procedure::Access, &AccessArguments { object, access });
         let ok = answer
@@ -135,7 +135,7 @@ impl Client {
         Ok(ok.access)
     }
 
-    pub(crate) fn readlink(&mut self, symlink: &[u8]) -> Result<Vec<u8>, Status> {
+    pub fn readlink(&mut self, symlink: &[u8]) -> Result<Vec<u8>, Status> {
         let symlink = handle(symlink);
         let answer = self.nfs(Procedure::Readlink, &ReadlinkArguments { symlink });
         let ok = answer
@@ -146,7 +146,7 @@ impl Client {
         Ok(ok.target.to_vec())
     }
 
-    pub(crate) fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Data, Status> {
+    pub fn read(&mut self, file: &[u8], offset: u64, count: u32) -> Result<Data, Status> {
         let file = handle(file);
         let arguments = ReadArguments {
             file,
@@ -156,7 +156,7 @@ impl Client {
         data(&self.nfs(Procedure::Read, &arguments))
     }
 
-    pub(crate) fn write(
+    pub fn write(
         &mut self,
         file: &[u8],
         offset: u64,
@@ -167,13 +167,7 @@ impl Client {
         written(&self.finish(xid), stable)
     }
 
-    pub(crate) fn start_write(
-        &mut self,
-        file: &[u8],
-        offset: u64,
-        data: &[u8],
-        stable: StableHow,
-    ) -> u32 {
+    pub fn start_write(&mut self, file: &[u8], offset: u64, data: &[u8], stable: StableHow) -> u32 {
         let count = u32::try_from(data.len()).unwrap();
         let arguments = WriteArguments {
             file: handle(file),
@@ -185,12 +179,7 @@ impl Client {
         self.start(Procedure::Write, &arguments)
     }
 
-    pub(crate) fn commit(
-        &mut self,
-        file: &[u8],
-        offset: u64,
-        count: u32,
-    ) -> Result<CommitOk, Status> {
+    pub fn commit(&mut self, file: &[u8], offset: u64, count: u32) -> Result<CommitOk, Status> {
         let file = handle(file);
         let arguments = CommitArguments {
             file,
@@ -205,7 +194,7 @@ impl Client {
         Ok(ok)
     }
 
-    pub(crate) fn create(
+    pub fn create(
         &mut self,
         directory: &[u8],
         name: &[u8],
@@ -218,12 +207,7 @@ impl Client {
     }
 
     /// A new file with this content.
-    pub(crate) fn make_file(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-        content: &[u8],
-    ) -> FileHandle {
+    pub fn make_file(&mut self, directory: &[u8], name: &[u8], content: &[u8]) -> FileHandle {
         let how = CreateHow::Guarded(mode(0o644));
         let file = self.create(directory, name, how).expect("a new file");
         if !content.is_empty() {
@@ -233,7 +217,7 @@ impl Client {
         file.handle
     }
 
-    pub(crate) fn mkdir(
+    pub fn mkdir(
         &mut self,
         directory: &[u8],
         name: &[u8],
@@ -247,12 +231,12 @@ impl Client {
     }
 
     /// A new directory that anybody may use.
-    pub(crate) fn make_directory(&mut self, directory: &[u8], name: &[u8]) -> FileHandle {
+    pub fn make_directory(&mut self, directory: &[u8], name: &[u8]) -> FileHandle {
         let made = self.mkdir(directory, name, mode(0o777));
         made.expect("a new directory").handle
     }
 
-    pub(crate) fn symlink(
+    pub fn symlink(
         &mut self,
         directory: &[u8],
         name: &[u8],
@@ -270,29 +254,24 @@ impl Client {
         Ok(made)
     }
 
-    pub(crate) fn mknod(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-        node: NodeData,
-    ) -> Result<Made, Status> {
+    pub fn mknod(&mut self, directory: &[u8], name: &[u8], node: NodeData) -> Result<Made, Status> {
         let what = entry(directory, name);
         let made = made(&self.nfs(Procedure::Mknod, &MknodArguments { what, node }))?;
         assert_eq!(made.attributes.file_type, node.file_type());
         Ok(made)
     }
 
-    pub(crate) fn remove(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
+    pub fn remove(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
         let object = entry(directory, name);
         removed(&self.nfs(Procedure::Remove, &RemoveArguments { object }))
     }
 
-    pub(crate) fn rmdir(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
+    pub fn rmdir(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
         let object = entry(directory, name);
         removed(&self.nfs(Procedure::Rmdir, &RmdirArguments { object }))
     }
 
-    pub(crate) fn rename(
+    pub fn rename(
         &mut self,
         (from_directory, from): (&[u8], &[u8]),
         (to_directory, to): (&[u8], &[u8]),
@@ -308,7 +287,7 @@ impl Client {
         Ok(ok)
     }
 
-    pub(crate) fn link(
+    pub fn link(
         &mut self,
         file: &[u8],
         directory: &[u8],
@@ -324,21 +303,21 @@ impl Client {
         Ok(ok.file_attributes.expect("attributes"))
     }
 
-    pub(crate) fn fsstat(&mut self, root: &[u8]) -> Result<FsstatOk, Status> {
+    pub fn fsstat(&mut self, root: &[u8]) -> Result<FsstatOk, Status> {
         let root = handle(root);
         let answer = self.nfs(Procedure::Fsstat, &FsstatArguments { root });
         let ok = answer.results::<FsstatOk, VolumeFailure>();
         ok.map_err(|failure| failure.status)
     }
 
-    pub(crate) fn fsinfo(&mut self, root: &[u8]) -> Result<FsinfoOk, Status> {
+    pub fn fsinfo(&mut self, root: &[u8]) -> Result<FsinfoOk, Status> {
         let root = handle(root);
         let answer = self.nfs(Procedure::Fsinfo, &FsinfoArguments { root });
         let ok = answer.results::<FsinfoOk, VolumeFailure>();
         ok.map_err(|failure| failure.status)
     }
 
-    pub(crate) fn pathconf(&mut self, object: &[u8]) -> Result<PathconfOk, Status> {
+    pub fn pathconf(&mut self, object: &[u8]) -> Result<PathconfOk, Status> {
         let object = handle(object);
         let answer = self.nfs(Procedure::Pathconf, &PathconfArguments { object });
         let ok = answer.results::<PathconfOk, VolumeFailure>();
@@ -347,7 +326,7 @@ impl Client {
 }
 
 /// The parts of a READ reply.
-pub(crate) fn data(answer: &Answer) -> Result<Data, Status> {
+pub fn data(answer: &Answer) -> Result<Data, Status> {
     let ok = answer
         .results::<ReadOk<'_>, ReadFailure>()
         .map_err(|failure| failure.status)?;
@@ -360,7 +339,7 @@ pub(crate) fn data(answer: &Answer) -> Result<Data, Status> {
 }
 
 /// The parts of a WRITE reply to a call that asked for `stable`.
-pub(crate) fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Status> {
+pub fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Status> {
     let ok = answer
         .results::<WriteOk, WriteFailure>()
         .map_err(|failure| failure.status)?;
@@ -370,7 +349,7 @@ pub(crate) fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Sta
 }
 
 /// The parts of a REMOVE or RMDIR reply.
-pub(crate) fn removed(answer: &Answer) -> Result<WccData, Status> {
+pub fn removed(answer: &Answer) -> Result<WccData, Status> {
     let ok = answer.results::<RemoveOk, RemoveFailure>();
     ok.map(|ok| checked(ok.directory_wcc))
         .map_err(|failure| failure.status)

@@ -10,26 +10,26 @@ use crate::operations::{FileHandle, handle};
 
 /// One name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
-    pub(crate) name: Vec<u8>,
-    pub(crate) file_id: u64,
-    pub(crate) cookie: u64,
+pub struct Name {
+    pub name: Vec<u8>,
+    pub file_id: u64,
+    pub cookie: u64,
     /// With READDIRPLUS.
-    pub(crate) object: Option<(FileAttributes, FileHandle)>,
+    pub object: Option<(FileAttributes, FileHandle)>,
 }
 
 /// One reply.
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
-    pub(crate) names: Vec<Name>,
-    pub(crate) verifier: Verifier,
-    pub(crate) end: bool,
+pub struct Page {
+    pub names: Vec<Name>,
+    pub verifier: Verifier,
+    pub end: bool,
     /// Bytes of the result behind the status.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 /// The parts of a READDIR reply.
-pub(crate) fn page_of(answer: &Answer) -> Result<Page, Status> {
+pub fn page_of(answer: &Answer) -> Result<Page, Status> {
     let ok = answer
         .results::<ReaddirOk<'_>, ReaddirFailure>()
         .map_err(|failure| failure.status)?;
@@ -74,7 +74,7 @@ fn page_plus_of(answer: &Answer) -> Result<Page, Status> {
 }
 
 impl Client {
-    pub(crate) fn readdir(
+    pub fn readdir(
         &mut self,
         directory: &[u8],
         cookie: u64,
@@ -91,7 +91,7 @@ impl Client {
         page_of(&self.nfs(Procedure::Readdir, &arguments))
     }
 
-    pub(crate) fn readdirplus(
+    pub fn readdirplus(
         &mut self,
         directory: &[u8],
         cookie: u64,
@@ -110,7 +110,7 @@ impl Client {
     }
 
     /// All names after `cookie` in pages of `count` bytes.
-    pub(crate) fn list_from(&mut self, directory: &[u8], cookie: u64, count: u32) -> Vec<Name> {
+    pub fn list_from(&mut self, directory: &[u8], cookie: u64, count: u32) -> Vec<Name> {
         let mut names: Vec<Name> = Vec::new();
         let (mut cookie, mut verifier) = (cookie, [0; 8]);
         loop {
@@ -128,13 +128,13 @@ impl Client {
     }
 
     /// All names, `.` and `..` too.
-    pub(crate) fn list(&mut self, directory: &[u8]) -> Vec<Name> {
+    pub fn list(&mut self, directory: &[u8]) -> Vec<Name> {
         self.list_from(directory, 0, 8192)
     }
 }
 
 /// Without `.` and `..`, sorted.
-pub(crate) fn sorted(names: &[Name]) -> Vec<Vec<u8>> {
+pub fn sorted(names: &[Name]) -> Vec<Vec<u8>> {
     let others = names
         .iter()
         .map(|name| name.name.clone())
