@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use pagewell_device::Device;
 
-use crate::arena::PageSize;
-use crate::cached::CachedDevice;
-use crate::core::Core;
+use crate::cached_device::CachedDevice;
+use crate::frame::arena::PageSize;
+use crate::residency::pages::Core;
 use crate::{CacheOptions, CreateError, OpenOptions, PAGE_BYTES};
 
 /// A cache. Cloning shares it.

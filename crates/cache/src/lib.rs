@@ -49,66 +49,35 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod abandon;
-mod ahead;
-mod arena;
 mod cache;
-mod cached;
-mod commit;
-#[cfg(all(test, not(feature = "loom")))]
-mod commit_tests;
-mod core;
-#[cfg(all(test, not(feature = "loom")))]
-mod core_tests;
+mod cached_device;
 mod dirty;
-mod discard;
 mod error;
-mod exclusive;
-mod fetch;
-mod fill;
-mod flight;
-mod flush;
 mod flusher;
-mod free_list;
-mod guess;
-mod hit;
-mod lent;
-mod lines;
-mod memory;
+mod frame;
+mod invalidate;
+mod io_queue;
+mod memory_limit;
 mod object;
 mod open_options;
 mod options;
-mod passed;
-mod places;
-mod queue;
-mod resident;
-mod run;
-mod shares;
-mod spans;
-mod staging;
-mod state;
+mod read;
+mod residency;
 mod sync;
 mod table;
-#[cfg(all(test, feature = "loom"))]
-mod table_orders;
-#[cfg(test)]
-mod table_tests;
-mod window;
 mod write;
-mod write_out;
-#[cfg(all(test, not(feature = "loom")))]
-mod write_out_tests;
+mod writeback;
 
-pub use arena::PageSize;
 pub use cache::Cache;
-pub use cached::{CachedDevice, ReadMode};
+pub use cached_device::{CachedDevice, ReadMode};
 pub use error::{CreateError, Error, Result, SizeError};
-pub use lent::{LentPage, PinnedPage};
-pub use memory::{memory_available_bytes, memory_bytes};
+pub use frame::arena::PageSize;
+pub use memory_limit::{memory_available_bytes, memory_bytes};
 pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
 pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
 pub use pagewell_policy::readahead::Bounds;
-pub use write::WriteMode;
+pub use read::pinned::{LentPage, PinnedPage};
+pub use write::writer::WriteMode;
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

@@ -8,13 +8,13 @@ use pagewell_device::{Device, Error as DeviceError};
 use pagewell_policy::eviction::FrameIndex;
 use pagewell_policy::readahead::{Feedback, ReadAhead};
 
-use crate::core::{Core, LENGTH_BYTES_MAX, Page, key_of};
-use crate::dirty::{self, Writes};
-use crate::flight::Units;
+use crate::dirty::set::{self, Writes};
+use crate::io_queue::Queue;
 use crate::open_options::OpenOptions;
-use crate::queue::Queue;
+use crate::residency::in_flight::Units;
+use crate::residency::pages::{Core, LENGTH_BYTES_MAX, Page, key_of};
 use crate::sync::lock;
-use crate::table::SlotIndex;
+use crate::table::page_table::SlotIndex;
 use crate::{Error, PAGE_BYTES, Result};
 
 /// Smallest piece that is fetched.
@@ -81,7 +81,7 @@ impl Held {
         let page = self.object.core.arena.address(self.frame);
         // SAFETY: inside the page, which stays where it is while it is held. No fetch writes to
         // bytes that are valid, and a writer needs to be alone in the page: while this hold is
-        // there he changes a copy instead (`exclusive.rs`).
+        // there he changes a copy instead (`copy_on_write.rs`).
         unsafe { std::slice::from_raw_parts(page.as_ptr().add(start), length) }
     }
 }
@@ -143,11 +143,7 @@ impl Object {
             streams: Mutex::new(streams),
             dirty_bytes_max,
             origin: Instant::now(),
-            writes: Writes::new(dirty::settings(
-                &settings,
-                dirty_bytes_max,
-                request_bytes_max,
-            )),
+            writes: Writes::new(set::settings(&settings, dirty_bytes_max, request_bytes_max)),
             queue: Arc::new(queue),
             settings,
             core,

@@ -10,7 +10,7 @@ use pagewell_policy::writeback::settings::DEVICE_TIME_MAX;
 use rustix::io::Errno;
 
 use crate::error::{CreateError, SizeError};
-use crate::memory::{memory_available_bytes, memory_bytes};
+use crate::memory_limit::{memory_available_bytes, memory_bytes};
 use crate::{BYTES_MIN, PAGE_BYTES};
 
 /// Which rule guesses what will be read.

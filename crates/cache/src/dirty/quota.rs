@@ -1,0 +1,110 @@
+//! Dirty memory of all devices of a cache together.
+//!
+//! **Problem.** Each device may have a share of the memory dirty. Five that are stuck would have
+//! all of it, and nobody could read.
+//!
+//! **Rule.** All together have at most half of the cache. Half of that is divided among the devices
+//! that are written, as if there were four at least: so much each has for certain, whatever the
+//! others do. The other half is for those who come first.
+//!
+//! ```text
+//!   half of the cache:  | device 1 | device 2 | device 3 |        in common         |
+//!                         for certain, each the same       3 3 3 1 1 1 1 1 . . . . .
+//! ```
+//!
+//! What a device may have is told to its policy as its limit, so that it begins to write earlier
+//! when there is less ([`pagewell_policy::writeback`]), and is not slowed at a limit of others.
+//!
+//! **Weakness.** With the fifth device and every one after it what each has for certain falls; what
+//! is above it counts as common, and goes only as it is written. Until then all together have more.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sync::lock;
+
+/// So many devices may begin to be written without taking anything from those before.
+const DEVICES_MIN: u64 = 4;
+
+/// Dirty memory by device.
+#[derive(Default)]
+pub(crate) struct Shares {
+    total: AtomicU64,
+    devices: Mutex<HashMap<u32, u64>>,
+}
+
+impl Shares {
+    /// A device has so much dirty memory now.
+    pub(crate) fn set(&self, number: u32, bytes: u64) {
+        let mut devices = lock(&self.devices);
+        devices.insert(number, bytes);
+        self.total.store(devices.values().sum(), Ordering::Relaxed);
+    }
+
+    /// A device is gone.
+    pub(crate) fn remove(&self, number: u32) {
+        let mut devices = lock(&self.devices);
+        devices.remove(&number);
+        self.total.store(devices.values().sum(), Ordering::Relaxed);
+    }
+
+    /// How much a device may have that would have `wanted_bytes` alone, when all have at most
+    /// `bytes_max`.
+    pub(crate) fn allowance(&self, number: u32, wanted_bytes: u64, bytes_max: u64) -> u64 {
+        let total = self.total.load(Ordering::Relaxed);
+        if total.saturating_add(wanted_bytes) <= bytes_max {
+            return wanted_bytes;
+        }
+        let devices = lock(&self.devices);
+        let is_known = devices.contains_key(&number);
+        let count = devices.len() as u64 + u64::from(!is_known);
+        let common = bytes_max / 2;
+        let certain = common / count.max(DEVICES_MIN);
+        let others = devices.iter().filter(|(other, _)| **other != number);
+        let taken: u64 = others.map(|(_, bytes)| bytes.saturating_sub(certain)).sum();
+        wanted_bytes.min(certain + common.saturating_sub(taken))
+    }
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_what_it_wants_and_a_stuck_one_leaves_the_others_their_part() {
+        let shares = Shares::default();
+        assert_eq!(shares.allowance(1, 400, 1000), 400);
+        shares.set(1, 0);
+        shares.set(1, 625);
+        assert_eq!(shares.allowance(1, 1000, 1000), 625);
+        // Nothing is left in common.
+        assert_eq!(shares.allowance(2, 400, 1000), 125);
+        shares.set(2, 125);
+        assert_eq!(shares.allowance(1, 1000, 1000), 625);
+        assert_eq!(shares.allowance(3, 400, 1000), 125);
+        shares.remove(1);
+        assert_eq!(shares.allowance(2, 400, 1000), 400);
+    }
+
+    #[test]
+    fn all_together_never_have_more() {
+        let shares = Shares::default();
+        (0..5).for_each(|number| shares.set(number, 0));
+        let mut random = 1_u64;
+        let mut held = [0_u64; 5];
+        for _ in 0..10_000 {
+            random = crate::table::page_table::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            let number = usize::try_from(random % 5).unwrap();
+            let allowed = shares.allowance(u32::try_from(number).unwrap(), 4000, 4000);
+            if random >> 20 & 3 == 0 {
+                held[number] -= held[number].min(random >> 30 & 511);
+            } else if held[number] < allowed {
+                held[number] += 1.max(allowed - held[number]).min(random >> 30 & 255);
+            }
+            shares.set(u32::try_from(number).unwrap(), held[number]);
+            assert!(held.iter().sum::<u64>() <= 4000, "{held:?}");
+            assert!(shares.allowance(0, 4000, 4000) >= 400);
+        }
+    }
+}

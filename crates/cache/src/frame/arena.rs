@@ -1,0 +1,330 @@
+//! The memory of the cache: mapped once, in huge pages where the system has them.
+//!
+//! **Problem.** A cache that maps a page at each use pays for page tables and for telling every
+//! processor to forget the old mapping; the Solaris report measured that at half of the cost of a
+//! read. **Rule.** One mapping for the life of the cache; the address of a page is arithmetic:
+//! start + frame x page size. Huge pages make it a few hundred entries of the processor's address
+//! cache instead of hundreds of thousands.
+//!
+//! Reserved huge pages (hugetlbfs) are tried first where somebody asked for the size, then
+//! transparent ones; which came is counted and can be asked for. The `window` mapping is the other
+//! way on purpose: memory in a file that reads must map piece by piece ([`crate::frame::window`]), the
+//! baseline that shows the difference.
+
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pagewell_counters::names::{
+    CACHE_ARENA_BYTES, CACHE_ARENA_PAGES, CACHE_HUGE_PAGES_MISSING, CACHE_POPULATE_FAILED,
+};
+use pagewell_policy::eviction::FrameIndex;
+use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::{CacheOptions, PAGE_BYTES};
+
+/// Where the processor sees a stream, it goes on by itself.
+#[cfg(target_arch = "x86_64")]
+const PREFETCHED_LINES: usize = 4;
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Which pages the system gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageSize {
+    /// Huge pages that were set aside for programs that ask.
+    Reserved,
+    /// Huge pages put together as memory allows.
+    Transparent,
+    /// Ordinary pages.
+    Ordinary,
+}
+
+impl std::fmt::Display for PageSize {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            Self::Reserved => "reserved huge pages",
+            Self::Transparent => "transparent huge pages",
+            Self::Ordinary => "ordinary pages",
+        })
+    }
+}
+
+/// Pages of memory.
+pub(crate) struct Arena {
+    mapping: Arc<Mapping>,
+    frames: u32,
+    page_size: PageSize,
+    /// The memory as a file, when reads map it piece by piece.
+    file: Option<OwnedFd>,
+}
+
+pub(crate) struct Mapping {
+    /// As the system gave it.
+    base: NonNull<u8>,
+    base_bytes: usize,
+    /// The first aligned byte.
+    start: NonNull<u8>,
+}
+
+// SAFETY: memory that any thread may use; who uses which bytes when is the page table's matter.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by us with this length; whoever holds an address holds the mapping.
+        let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.base_bytes) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+impl Arena {
+    /// Maps `frames` pages, in huge pages that were set aside only where the size was asked for.
+    /// `populate_bytes` of the memory are taken now instead of at first use, as far as there is;
+    /// [`u64::MAX`]: all of it, or there is no arena.
+    pub(crate) fn new(frames: u32, options: &CacheOptions) -> Result<Self, Errno> {
+        let populate_bytes = options.populate_bytes;
+        let reserved = options.size_bytes_min.is_none();
+        let bytes = frames as usize * PAGE_BYTES;
+        let set_aside = reserved.then(|| map_reserved(bytes).ok()).flatten();
+        let (mapping, page_size) = match set_aside {
+            Some(mapping) => (mapping, PageSize::Reserved),
+            None => map_transparent(bytes)?,
+        };
+        if page_size == PageSize::Ordinary {
+            CACHE_HUGE_PAGES_MISSING.add(1);
+        }
+        // Whole pages: more than the mapping has is all of it.
+        let pages = populate_bytes.div_ceil(PAGE_BYTES as u64);
+        let populated_bytes = pages.min(frames.into()) as usize * PAGE_BYTES;
+        let populated = populate(&mapping, populated_bytes);
+        check_populated(populated, populate_bytes == u64::MAX)?;
+        count(i64::from(frames));
+        Ok(Self {
+            mapping: Arc::new(mapping),
+            frames,
+            page_size,
+            file: None,
+        })
+    }
+
+    /// Maps `frames` pages of memory that is a file too, in ordinary pages.
+    pub(crate) fn new_in_file(frames: u32) -> Result<Self, Errno> {
+        let bytes = frames as usize * PAGE_BYTES;
+        let file = rustix::fs::memfd_create("pagewell-cache", MemfdFlags::CLOEXEC)?;
+        rustix::fs::ftruncate(&file, bytes as u64)?;
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        let null = std::ptr::null_mut();
+        // SAFETY: a new mapping of our own file at an address the system chooses.
+        let base = unsafe { rustix::mm::mmap(null, bytes, protection, flags, &file, 0)? };
+        let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        count(i64::from(frames));
+        Ok(Self {
+            mapping: Arc::new(Mapping {
+                base,
+                base_bytes: bytes,
+                start: base,
+            }),
+            frames,
+            page_size: PageSize::Ordinary,
+            file: Some(file),
+        })
+    }
+
+    /// Pages in all.
+    pub(crate) fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// Which pages the system gave.
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
+    }
+
+    /// The memory as a file.
+    pub(crate) fn file(&self) -> Option<&OwnedFd> {
+        self.file.as_ref()
+    }
+
+    /// First byte of a page.
+    pub(crate) fn address(&self, frame: FrameIndex) -> NonNull<u8> {
+        assert!(frame.0 < self.frames, "{frame:?} of {}", self.frames);
+        // SAFETY: inside the mapping, by the assertion.
+        unsafe { self.mapping.start.add(frame.0 as usize * PAGE_BYTES) }
+    }
+
+    /// Asks the processor to bring a part of a page nearer: where it begins, and where it enters
+    /// the next 4 KiB, which hardware does not look across. Any frame is fine.
+    #[inline]
+    pub(crate) fn prefetch(&self, frame: FrameIndex, start: usize, length: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let offset = frame.0 as usize * PAGE_BYTES + start;
+            let address = self.mapping.start.as_ptr().wrapping_add(offset);
+            let ask = |offset: usize| {
+                // SAFETY: a hint; it reads nothing and cannot fault, whatever the address.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(offset).cast()) };
+            };
+            (0..PREFETCHED_LINES).for_each(|line| ask(line * 64));
+            if length > 4096 {
+                (0..PREFETCHED_LINES).for_each(|line| ask(4096 - start % 4096 + line * 64));
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (frame, start, length);
+    }
+
+    /// All of it, for devices that prepare memory.
+    pub(crate) fn memory(&self) -> pagewell_device::Memory {
+        let length = self.frames as usize * PAGE_BYTES;
+        // SAFETY: the keeper is the mapping, which unmaps only when it is dropped.
+        unsafe { pagewell_device::Memory::new(self.mapping.start, length, self.mapping.clone()) }
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        count(-i64::from(self.frames));
+    }
+}
+
+/// Takes the first bytes of the memory.
+fn populate(mapping: &Mapping, bytes: usize) -> Result<(), Errno> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: inside the mapping. It only takes memory.
+    unsafe {
+        let start = mapping.start.as_ptr().cast();
+        rustix::mm::madvise(start, bytes, Advice::LinuxPopulateWrite)
+    }
+}
+
+/// Whether the arena can be used although memory could not be taken.
+fn check_populated(populated: Result<(), Errno>, is_needed: bool) -> Result<(), Errno> {
+    match populated {
+        // An older system: memory is taken at first use.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(errno) if is_needed => Err(errno),
+        Err(_) => {
+            CACHE_POPULATE_FAILED.add(1);
+            Ok(())
+        }
+    }
+}
+
+/// Counts pages of memory that were taken, or given back.
+fn count(pages: i64) {
+    CACHE_ARENA_BYTES.add(pages * PAGE_BYTES as i64);
+    CACHE_ARENA_PAGES.add(pages);
+}
+
+fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
+    let bytes = bytes.next_multiple_of(HUGE_PAGE_BYTES);
+    let base = map(bytes, MapFlags::HUGETLB | MapFlags::HUGE_2MB)?;
+    Ok(Mapping {
+        base,
+        base_bytes: bytes,
+        start: base,
+    })
+}
+
+impl Mapping {
+    /// First byte, at a multiple of a huge page.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+/// Maps zeros, in transparent huge pages where the system has them.
+pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
+    let base_bytes = bytes + HUGE_PAGE_BYTES;
+    let base = map(base_bytes, MapFlags::NORESERVE)?;
+    let skipped = base.as_ptr().align_offset(HUGE_PAGE_BYTES);
+    // SAFETY: the mapping has room for the alignment.
+    let start = unsafe { base.add(skipped) };
+    let mapping = Mapping {
+        base,
+        base_bytes,
+        start,
+    };
+    // SAFETY: inside the mapping. It only says which pages are preferred.
+    let advised =
+        unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+    // A child would take part in copy-on-write of pages that a device writes to. Not every system
+    // has it.
+    // SAFETY: inside the mapping; only children are affected, which do not use the cache.
+    let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork) };
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let enabled = enabled.is_ok_and(|text| !text.contains("[never]"));
+    let page_size = if advised.is_ok() && enabled {
+        PageSize::Transparent
+    } else {
+        PageSize::Ordinary
+    };
+    Ok((mapping, page_size))
+}
+
+fn map(bytes: usize, flags: MapFlags) -> Result<NonNull<u8>, Errno> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let null = std::ptr::null_mut();
+    // SAFETY: a new private mapping at an address the system chooses.
+    let base =
+        unsafe { rustix::mm::mmap_anonymous(null, bytes, protection, MapFlags::PRIVATE | flags)? };
+    NonNull::new(base.cast()).ok_or(Errno::NOMEM)
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    fn options(populate_bytes: u64, size_bytes_min: Option<u64>) -> CacheOptions {
+        CacheOptions {
+            size_bytes_min,
+            populate_bytes,
+            ..CacheOptions::new(64 * PAGE_BYTES as u64)
+        }
+    }
+
+    #[test]
+    fn pages_lie_side_by_side_on_a_huge_page_boundary() {
+        for arena in [
+            Arena::new(64, &options(u64::MAX, None)).unwrap(),
+            Arena::new(64, &options(0, Some(1 << 20))).unwrap(),
+            Arena::new_in_file(64).unwrap(),
+        ] {
+            let first = arena.address(FrameIndex(0)).as_ptr();
+            let last = arena.address(FrameIndex(63)).as_ptr();
+            assert_eq!(last as usize - first as usize, 63 * PAGE_BYTES);
+            if arena.file().is_none() {
+                assert_eq!(first as usize % HUGE_PAGE_BYTES, 0);
+            }
+            // SAFETY: the last byte of the arena, which is ours alone.
+            unsafe {
+                last.add(PAGE_BYTES - 1).write(1);
+                assert_eq!(last.add(PAGE_BYTES - 1).read(), 1);
+            }
+            assert_eq!(arena.memory().length(), 64 * PAGE_BYTES);
+        }
+    }
+
+    #[test]
+    fn huge_pages_that_were_set_aside_are_for_those_who_ask() {
+        let arena = Arena::new(64, &options(0, Some(1 << 20))).unwrap();
+        assert_ne!(arena.page_size(), PageSize::Reserved);
+    }
+
+    #[test]
+    fn only_all_of_the_memory_has_to_be_there_at_once() {
+        let before = CACHE_POPULATE_FAILED.get();
+        assert_eq!(check_populated(Err(Errno::NOMEM), false), Ok(()));
+        assert!(CACHE_POPULATE_FAILED.get() > before);
+        let needed = check_populated(Err(Errno::NOMEM), true);
+        assert_eq!(needed, Err(Errno::NOMEM));
+        assert_eq!(check_populated(Err(Errno::INVAL), true), Ok(()));
+    }
+}

@@ -1,0 +1,8 @@
+//! Reading: the hit, the miss, the claim of what is missing, and read-ahead.
+
+pub(crate) mod claim;
+pub(crate) mod fill;
+pub(crate) mod hit;
+pub(crate) mod miss;
+pub(crate) mod pinned;
+pub(crate) mod read_ahead;

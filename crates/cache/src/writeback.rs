@@ -1,0 +1,11 @@
+//! Write-back: dirty bytes to the device, and commits, which wait until they are durable.
+
+pub(crate) mod abandon;
+pub(crate) mod commit;
+#[cfg(all(test, not(feature = "loom")))]
+mod commit_tests;
+pub(crate) mod flush;
+pub(crate) mod staging;
+pub(crate) mod submit;
+#[cfg(all(test, not(feature = "loom")))]
+mod submit_tests;
