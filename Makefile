@@ -14,8 +14,8 @@ BENCH_OPTIONS ?=
 help: ## List the targets
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
 
-build: ## Build the program: target/release/pagewell
-	$(CARGO) build --release -p pagewell
+build: ## Build the programs: target/release/pagewell, and pagewell-bench beside it
+	$(CARGO) build --release -p pagewell -p pagewell-bench
 
 demo: ## Serve a directory, an image and a RAM file system, and use them with a real client
 	@scripts/packages.sh demo
@@ -70,6 +70,7 @@ uninstall: ## Remove what `make install` put below PREFIX
 
 man: build ## The manual pages, in target/man/man1 and man7
 	$${CARGO_TARGET_DIR:-target}/release/pagewell man $${CARGO_TARGET_DIR:-target}/man/man1
+	$${CARGO_TARGET_DIR:-target}/release/pagewell-bench man $${CARGO_TARGET_DIR:-target}/man/man1
 
 clean: ## Remove everything that was built
 	$(CARGO) clean

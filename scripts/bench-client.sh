@@ -32,7 +32,7 @@ done
 for program in fio cargo; do
     command -v "$program" >/dev/null || die "$program is missing (scripts/packages.sh bench)"
 done
-cargo build --release -q -p pagewell
+cargo build --release -q -p pagewell -p pagewell-bench
 pagewell=${CARGO_TARGET_DIR:-target}/release/pagewell
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/pagewell-bench-client.XXXXXX")

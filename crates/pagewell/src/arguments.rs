@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::command_line::name_of;
 use crate::commands;
 
 /// Serves files fast: directories, disk images and memory, over NFSv3, as mounts, and on the
@@ -88,20 +89,10 @@ pub(crate) fn is_answer(error: &clap::Error) -> bool {
     )
 }
 
-/// The name of the command that a command line is for, as `bench nfs`, if it has a known one.
+/// The name of the command that a command line is for, if it has a known one.
 pub(crate) fn command_name(arguments: &[OsString]) -> Option<String> {
-    let program = Arguments::command();
-    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
-    let mut names = Vec::new();
-    let mut command = &program;
-    for name in words.filter(|word| !word.starts_with('-')) {
-        let Some(found) = command.find_subcommand(name) else {
-            break;
-        };
-        names.push(name);
-        command = found;
-    }
-    (!names.is_empty()).then(|| names.join(" "))
+    let name = name_of(&Arguments::command(), "", arguments);
+    (!name.is_empty()).then_some(name)
 }
 
 /// A parse error on one line: what is wrong, what may have been meant, where to read on.
@@ -197,10 +188,6 @@ mod tests {
             ),
             (&["umount"], &["MOUNTPOINT", "'pagewell umount --help'"]),
             (&["unmount"], &["MOUNTPOINT", "'pagewell unmount --help'"]),
-            (
-                &["bench", "nfs", "--sise", "1m"],
-                &["'--size'", "'pagewell bench nfs --help'"],
-            ),
             (
                 &["counters", "--interval", "0"],
                 &["--interval", "1 to 86400"],

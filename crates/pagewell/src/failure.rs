@@ -7,7 +7,7 @@ use crate::escape;
 
 /// How a command that did not fail as a whole ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// All of it was done: exit code 0.
     Done,
     /// Some of it was not; each failure was reported when it happened: exit code 1.
@@ -17,7 +17,7 @@ pub(crate) enum Outcome {
 impl Outcome {
     /// `Done` when nothing failed.
     #[must_use]
-    pub(crate) fn from_failures(failures: u64) -> Self {
+    pub fn from_failures(failures: u64) -> Self {
         if failures == 0 {
             Self::Done
         } else {
@@ -27,10 +27,21 @@ impl Outcome {
 
     /// 0 or 1.
     #[must_use]
-    pub(crate) fn exit_code(self) -> ExitCode {
+    pub fn exit_code(self) -> ExitCode {
         match self {
             Self::Done => ExitCode::SUCCESS,
             Self::Incomplete => ExitCode::from(FAILED),
+        }
+    }
+}
+
+/// The exit code of a command that ended so, after its failure was told.
+pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
+    match ended {
+        Ok(outcome) => outcome.exit_code(),
+        Err(error) => {
+            report(&one_line(&error));
+            ExitCode::from(exit_code_of(&error))
         }
     }
 }

@@ -72,6 +72,8 @@ pub use pagewell_sunrpc as sunrpc;
 mod allocator;
 mod arguments;
 mod background;
+#[doc(hidden)]
+pub mod command_line;
 mod commands;
 mod content;
 mod control;
@@ -92,9 +94,9 @@ mod mount_helper;
 mod open;
 mod progress;
 mod registration;
-mod result_file;
 mod signals;
-mod size;
+#[doc(hidden)]
+pub mod size;
 mod source;
 mod state;
 mod storage;
@@ -116,15 +118,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = mount_helper::command_line(arguments.into_iter().collect());
     let parsed = match arguments::parse(&arguments) {
         Ok(parsed) => parsed,
-        Err(error) if arguments::is_answer(&error) => {
-            // Broken standard output: there is nowhere to say so.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
-        }
         Err(error) => {
             let command = arguments::command_name(&arguments);
-            failure::report(&arguments::one_line(&error, command.as_deref()));
-            return ExitCode::from(failure::USAGE);
+            return command_line::refuse(&error, command.as_deref());
         }
     };
     signals::fail_past_file_size_limit();
@@ -136,11 +132,5 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if !mirror::wait_until_closed() {
         failure::report("a mirror could not be closed: it stays marked as in use");
     }
-    match ended {
-        Ok(outcome) => outcome.exit_code(),
-        Err(error) => {
-            failure::report(&failure::one_line(&error));
-            ExitCode::from(failure::exit_code_of(&error))
-        }
-    }
+    failure::exit_code(ended)
 }

@@ -5,7 +5,11 @@ use std::fmt::Write;
 /// Bytes of a size: digits, then nothing or one of k, m, g (any case; powers of 1024).
 /// A size of 0, an empty text and what is beyond 2^63 - 1 are errors; the text of the error says
 /// what is wrong without repeating the input.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+///
+/// As above.
+pub fn parse(text: &str) -> Result<u64, String> {
     const FORM: &str = "a size is a number, with k, m or g for units of 1024, 1024^2, 1024^3";
     let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
         Some(b'k') => (&text[..text.len() - 1], 10),
@@ -31,7 +35,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 
 /// `bytes` for people: up to four digits and a unit, such as `640 KiB`.
 #[must_use]
-pub(crate) fn display(bytes: u64) -> String {
+pub fn display(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut out = String::new();
     if bytes < 1024 {
@@ -49,7 +53,7 @@ pub(crate) fn display(bytes: u64) -> String {
 /// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, never less than
 /// it is, such as `640K` and `1.2G`.
 #[must_use]
-pub(crate) fn brief(bytes: u64) -> String {
+pub fn brief(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();
     }

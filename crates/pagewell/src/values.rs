@@ -59,7 +59,11 @@ fn resolve(host: &str, port: u16, form: &str) -> Result<SocketAddr, String> {
 }
 
 /// Parses a number from 1 to `most`.
-pub(crate) fn parse_count(text: &str, most: u32) -> Result<u32, String> {
+///
+/// # Errors
+///
+/// What is not such a number; the text says what is wanted.
+pub fn parse_count(text: &str, most: u32) -> Result<u32, String> {
     let number = text
         .parse()
         .ok()

@@ -1,466 +1,55 @@
-//! `pagewell bench`: experiments, and two results compared.
+//! `pagewell bench`: the program `pagewell-bench`, which measures and is not needed to serve.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use anyhow::Context;
-use clap::{Args, Subcommand};
-use pagewell_bench::experiment::direct::{self, Choice, TargetName};
-use pagewell_bench::experiment::nfs;
-use pagewell_bench::experiment::seekreadwrite;
-use pagewell_bench::experiment::{Options, Session, document, page, text};
-use pagewell_bench::measure::Environment;
-use pagewell_cache::WriteRule;
-use pagewell_fs::Timestamp;
+use clap::Args;
 
-use self::names::{Experiments, experiments};
-use super::compare;
 use crate::failure::Outcome;
-use crate::result_file::ResultFile;
-use crate::size;
-use crate::time_text;
-use crate::values::parse_count;
 
-mod names;
-
-/// Largest block of the program that rewrites blocks.
-const BLOCK_BYTES_MAX: u64 = 1 << 20;
+/// What has the experiments; installed beside this program.
+const PROGRAM: &str = "pagewell-bench";
 
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
 ///
-/// Every row says what the device was asked for and what it cost; what must hold is printed as
-/// PASS or FAIL, and a FAIL makes the exit code 1.
+/// What it takes is told by `pagewell bench --help`.
 #[derive(Debug, Args)]
 #[command(
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
+    disable_help_flag = true,
     after_help = "\
 Examples:
+  pagewell bench --help                             all experiments and options
   pagewell bench hsfs --quick                       a DVD, modelled, in about a minute
-  pagewell bench all --repeat 5 --json now.json     everything, for programs
-  pagewell bench compare before.json now.json       what has changed?
-  pagewell bench compare before/ now/               the same, of several runs of each"
+  pagewell bench compare before.json now.json       what has changed?"
 )]
 pub(crate) struct BenchArguments {
-    #[command(subcommand)]
-    command: Option<BenchCommand>,
-    /// The experiment, or `all`
-    #[arg(value_name = "EXPERIMENT", required = true, value_parser = experiments())]
-    experiments: Option<Experiments>,
-    #[command(flatten)]
-    manner: Manner,
+    /// An experiment or `compare`, and its options
+    #[arg(
+        value_name = "ARGUMENT",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
+    arguments: Vec<OsString>,
 }
 
-/// How to measure, and where the result goes.
-#[derive(Debug, Args)]
-struct Manner {
-    /// Smaller cases: all experiments in three minutes
-    #[arg(long)]
-    quick: bool,
-    /// How often each case runs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = parse_repeat)]
-    repeat: u32,
-    /// Begin nothing new after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "7200", value_parser = parse_seconds)]
-    time_max: u32,
-    /// Write the result as JSON to a file; - is standard output, instead of the table
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the result as one HTML page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-enum BenchCommand {
-    /// Read the same bytes directly, raw, buffered and without a copy
-    Direct(DirectArguments),
-    /// Rewrite cached blocks under the rules that say when they go to the device
-    #[command(name = "seekreadwrite")]
-    SeekReadWrite(SeekReadWriteArguments),
-    /// Read and write files over NFS in the eight ways of the report
-    Nfs(NfsArguments),
-    /// Compare results of two programs; proven to be worse gives exit code 1
-    ///
-    /// Each is a result, or a folder of results of whole runs of one program. Runs of the two in
-    /// turn (A B A B ...) tell a slower program from a machine that was slower for a while.
-    Compare {
-        /// The result from before, or a folder of such results
-        #[arg(value_name = "A")]
-        before: PathBuf,
-        /// The result in question, or a folder of such results
-        #[arg(value_name = "B")]
-        after: PathBuf,
-    },
-}
-
-/// Read the same bytes directly, raw, buffered and without a copy.
-///
-/// Without a TARGET: modelled disks and a scratch file. Without a path: all four.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pagewell bench direct --quick                          all paths, modelled disks and a file
-  pagewell bench direct --blocks 2k --bs 1m --direct /dev/sdb /dev/sdc
-  pagewell bench direct --nocopy model:fc-15k model:fc-15k")]
-struct DirectArguments {
-    /// Files, block devices or modelled disks (model:NAME[,OPTION=VALUE]...)
-    #[arg(value_name = "TARGET")]
-    targets: Vec<TargetName>,
-    /// Operations on each target; k, m, g for units of 1024
-    #[arg(long, value_name = "N", value_parser = size::parse)]
-    blocks: Option<u64>,
-    /// Bytes of an operation, by default 1m of direct and raw reads and 8k of the others
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    bs: Option<u64>,
-    /// Large requests into the program's memory
-    #[arg(long)]
-    direct: bool,
-    /// The same, in pieces of 512 bytes
-    #[arg(long)]
-    raw: bool,
-    /// Small reads through the cache, copied
-    #[arg(long)]
-    buffered: bool,
-    /// Small reads through the cache, lent
-    #[arg(long)]
-    nocopy: bool,
-    /// Where the scratch file is made; by default TMPDIR
-    #[arg(long, value_name = "PATH")]
-    directory: Option<PathBuf>,
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl DirectArguments {
-    fn choice(&self) -> Choice {
-        let asked = [self.direct, self.raw, self.buffered, self.nocopy];
-        let paths = direct::Path::ALL.into_iter().zip(asked);
-        let mut choice = Choice::everything(self.manner.quick);
-        choice.paths = paths
-            .filter(|(_, asked)| *asked)
-            .map(|(path, _)| path)
-            .collect();
-        choice.targets.clone_from(&self.targets);
-        choice.blocks = self.blocks;
-        choice.block_bytes = self.bs;
-        if let Some(directory) = &self.directory {
-            choice.directory.clone_from(directory);
-        }
-        choice
-    }
-}
-
-/// Rewrite cached blocks under the rules that say when they go to the device.
-///
-/// Without an option: all sizes of the report under all rules, in memory, on a scratch file and
-/// on slow devices. With one: this program alone, on a scratch file unless a TARGET says else.
-/// Only files made for it are written to.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pagewell bench seekreadwrite --quick                       the report's table
-  pagewell bench seekreadwrite --blocks 16 --write-size 4095 --rule delayed --rule block-end
-  pagewell bench seekreadwrite memory model:hdd-7200,speed=20 delay:5ms")]
-struct SeekReadWriteArguments {
-    /// What the file is on: memory, file, delay:TIME or model:NAME[,OPTION=VALUE]...
-    #[arg(value_name = "TARGET")]
-    targets: Vec<seekreadwrite::TargetName>,
-    /// Updates of the program [default: 10000]
-    #[arg(long, value_name = "N", value_parser = parse_updates)]
-    count: Option<u32>,
-    /// Blocks of the file [default: 8]
-    #[arg(long, value_name = "N", value_parser = parse_blocks)]
-    blocks: Option<u32>,
-    /// In which order: stride, sequential or random [default: stride]
-    #[arg(long, value_name = "ORDER")]
-    order: Option<seekreadwrite::Order>,
-    /// Bytes from block to block, and bytes read [default: 8192]
-    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
-    block_size: Option<u64>,
-    /// Bytes written [default: 8192]
-    #[arg(long, value_name = "SIZE", value_parser = parse_block_bytes)]
-    write_size: Option<u64>,
-    /// Only this rule, one of delayed, block-end, nocluster, sync, bug-replica and one-range; can
-    /// be repeated
-    #[arg(long = "rule", value_name = "RULE", value_parser = parse_write_rule)]
-    rules: Vec<WriteRule>,
-    /// Where scratch files are made; by default TMPDIR
-    #[arg(long, value_name = "PATH")]
-    directory: Option<PathBuf>,
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl SeekReadWriteArguments {
-    fn choice(&self) -> seekreadwrite::Choice {
-        let default = seekreadwrite::Program::default();
-        let program = seekreadwrite::Program {
-            updates: self.count.map_or(default.updates, u64::from),
-            blocks: self.blocks.map_or(default.blocks, u64::from),
-            order: self.order.unwrap_or(default.order),
-            block_bytes: self.block_size.unwrap_or(default.block_bytes),
-            write_bytes: self.write_size.unwrap_or(default.write_bytes),
-        };
-        let mut choice = seekreadwrite::Choice::everything(self.manner.quick);
-        choice.program = (program != default).then_some(program);
-        choice.rules.clone_from(&self.rules);
-        choice.targets.clone_from(&self.targets);
-        if let Some(directory) = &self.directory {
-            choice.directory.clone_from(directory);
-        }
-        choice
-    }
-}
-
-/// Read and write files over NFS in the eight ways of the report.
-///
-/// Without a URL: this program's own server in another process, once with 4 threads and once with
-/// 64, over memory. Each run mounts anew; each block that is read is compared.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  pagewell bench nfs --quick                               small files, own server
-  pagewell bench nfs --size 1g --fio                       large ones, and fio's text
-  pagewell bench nfs 'nfs://filer/export?delay=1'          any server, 1 ms further away")]
-struct NfsArguments {
-    /// The server's export; a file of it may be written, and is removed afterwards
-    #[arg(value_name = "URL")]
-    url: Option<String>,
-    /// Bytes of each file [default: 256m, 32m with --quick]
-    #[arg(long, value_name = "SIZE", value_parser = parse_file_bytes)]
-    size: Option<u64>,
-    /// Let the own server export this directory instead of memory
-    #[arg(long, value_name = "PATH", conflicts_with = "url")]
-    directory: Option<PathBuf>,
-    /// Print each case as fio 2.1.3 would have
-    #[arg(long)]
-    fio: bool,
-    /// Only random writes of 4 KiB over 1 GiB (or --size) with the cache that a mount has
-    #[arg(long)]
-    random_writes: bool,
-    #[command(flatten)]
-    manner: Manner,
-}
-
-impl NfsArguments {
-    fn choice(&self) -> anyhow::Result<nfs::Choice> {
-        let usual = nfs::Choice::everything(self.manner.quick);
-        let mut choice = usual.context("this program's path")?;
-        choice.url.clone_from(&self.url);
-        choice.directory.clone_from(&self.directory);
-        choice.file_bytes = self.size;
-        choice.fio = self.fio;
-        choice.random_writes = self.random_writes;
-        Ok(choice)
-    }
-}
-
-fn parse_repeat(text: &str) -> Result<u32, String> {
-    parse_count(text, 1000)
-}
-
-fn parse_updates(text: &str) -> Result<u32, String> {
-    parse_count(text, 100_000_000)
-}
-
-fn parse_blocks(text: &str) -> Result<u32, String> {
-    parse_count(text, 1_000_000)
-}
-
-/// Bytes of a block: at least one, and so few that the file of all blocks can be had.
-fn parse_block_bytes(text: &str) -> Result<u64, String> {
-    let bytes = size::parse(text)?;
-    if (1..=BLOCK_BYTES_MAX).contains(&bytes) {
-        return Ok(bytes);
-    }
-    Err("1 byte to 1m".to_owned())
-}
-
-/// Bytes of a file of `bench nfs`.
-fn parse_file_bytes(text: &str) -> Result<u64, String> {
-    let bytes = size::parse(text)?;
-    if (1 << 20..=nfs::FILE_BYTES_MAX).contains(&bytes) {
-        return Ok(bytes);
-    }
-    Err(format!("1m to {}g", nfs::FILE_BYTES_MAX >> 30))
-}
-
-fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
-    WriteRule::parse(text).ok_or_else(|| {
-        let names: Vec<_> = WriteRule::ALL.iter().map(|rule| rule.name()).collect();
-        format!("there are {}", names.join(", "))
-    })
-}
-
-fn parse_seconds(text: &str) -> Result<u32, String> {
-    parse_count(text, 1_000_000)
-}
-
-/// Runs the command.
+/// Becomes that program. Comes back only when it cannot be started.
 pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
-    match &arguments.command {
-        Some(BenchCommand::Compare { before, after }) => compare::run(before, after),
-        Some(BenchCommand::Direct(chosen)) => measure(&chosen.manner, |session| {
-            direct::run_choice(session, &chosen.choice());
-        }),
-        Some(BenchCommand::SeekReadWrite(chosen)) => measure(&chosen.manner, |session| {
-            seekreadwrite::run_choice(session, &chosen.choice());
-        }),
-        Some(BenchCommand::Nfs(chosen)) => {
-            let choice = chosen.choice()?;
-            measure(&chosen.manner, |session| nfs::run_choice(session, &choice))
-        }
-        None => measure(&arguments.manner, |session| {
-            for experiment in arguments.experiments.iter().flat_map(|list| &list.0) {
-                experiment.run(session);
-            }
-        }),
-    }
-}
-
-fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Outcome> {
-    let environment = Environment::here();
-    let to_output = manner.json.as_deref() == Some(Path::new("-"));
-    let json = manner.json.as_deref().filter(|_| !to_output);
-    let json = json.map(ResultFile::open).transpose()?;
-    let html = manner.html.as_deref().map(ResultFile::open).transpose()?;
-    let mut session = Session::new(Options {
-        quick: manner.quick,
-        repeat: manner.repeat as usize,
-        time_max: Duration::from_secs(manner.time_max.into()),
-        progress: true,
-    });
-    run(&mut session);
-    session.finish();
-    let value = format!("{:#}\n", document(&environment, &session));
-    // What one of them cannot take, the others have.
-    let written = json.map_or(Ok(()), |file| file.write(&value));
-    let shown = html.map_or(Ok(()), |file| {
-        let seconds = i64::try_from(environment.unix_seconds).unwrap_or(0);
-        let date = time_text::seconds(Timestamp {
-            seconds,
-            nanoseconds: 0,
-        });
-        file.write(&page(&environment, &session, &date))
-    });
-    let mut out = std::io::stdout().lock();
-    if to_output {
-        out.write_all(value.as_bytes())?;
+    let here = std::env::current_exe().context("this program's path")?;
+    let beside = here.with_file_name(PROGRAM);
+    let program = if beside.exists() {
+        beside
     } else {
-        out.write_all(text(&session).as_bytes())?;
-    }
-    out.flush()?;
-    written.and(shown)?;
-    Ok(Outcome::from_failures(u64::from(!session.is_good())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::compare::read;
-    use std::fs;
-
-    #[derive(Debug, clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        bench: BenchArguments,
-    }
-
-    #[test]
-    fn direct_takes_the_options_of_the_report() {
-        use clap::Parser;
-        let line = "bench direct --blocks 2k --bs 1m --direct --raw a model:fc-15k,speed=2";
-        let line = Line::try_parse_from(line.split(' ')).unwrap();
-        let Some(BenchCommand::Direct(arguments)) = line.bench.command else {
-            panic!("no command");
-        };
-        let choice = arguments.choice();
-        assert_eq!(choice.paths, [direct::Path::Direct, direct::Path::Raw]);
-        assert_eq!(
-            (choice.blocks, choice.block_bytes),
-            (Some(2048), Some(1 << 20))
+        PROGRAM.into()
+    };
+    let error = Command::new(&program).args(&arguments.arguments).exec();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        anyhow::bail!(
+            "{PROGRAM} is neither beside {} nor on the PATH: `make build` builds it, \
+             `make install` installs it",
+            here.display()
         );
-        assert_eq!(choice.targets.len(), 2);
-        assert_eq!(choice.targets[0], TargetName::Path("a".into()));
-        let bad = ["bench", "direct", "model:tape"];
-        assert!(
-            Line::try_parse_from(bad)
-                .unwrap_err()
-                .to_string()
-                .contains("tape")
-        );
-        let all = Line::try_parse_from(["bench", "filecache", "--quick"]).unwrap();
-        assert!(all.bench.command.is_none() && all.bench.manner.quick);
     }
-
-    #[test]
-    fn seekreadwrite_is_the_program_of_the_report_unless_told_else() {
-        use clap::Parser;
-        let chosen = |line: &str| {
-            let line = Line::try_parse_from(line.split(' ')).unwrap();
-            match line.bench.command {
-                Some(BenchCommand::SeekReadWrite(arguments)) => arguments.choice(),
-                other => panic!("{other:?}"),
-            }
-        };
-        let all = chosen("bench seekreadwrite --quick");
-        assert!(all.quick && all.program.is_none() && all.targets.is_empty());
-        let line = "bench seekreadwrite --blocks 16 --write-size 4095 --rule sync memory";
-        let one = chosen(line);
-        let program = seekreadwrite::Program {
-            blocks: 16,
-            write_bytes: 4095,
-            ..Default::default()
-        };
-        assert_eq!(one.program, Some(program));
-        assert_eq!(one.rules, [WriteRule::Sync]);
-        for wrong in ["--blocks 0", "--write-size 2m", "--rule never", "tape"] {
-            let line = format!("bench seekreadwrite {wrong}");
-            assert!(Line::try_parse_from(line.split(' ')).is_err(), "{wrong}");
-        }
-    }
-
-    fn manner(json: &Path) -> Manner {
-        use clap::Parser;
-        let line = ["bench", "hsfs", "--json", json.to_str().unwrap()];
-        Line::try_parse_from(line).unwrap().bench.manner
-    }
-
-    #[test]
-    fn a_result_that_cannot_be_written_is_not_measured() {
-        let place = tempfile::tempdir().unwrap();
-        let nowhere = place.path().join("missing/result.json");
-        let error = measure(&manner(&nowhere), |_| panic!("measured")).unwrap_err();
-        assert!(format!("{error:#}").contains("missing/result.json"));
-    }
-
-    #[test]
-    fn a_result_takes_the_place_of_another_when_it_is_there() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("result.json");
-        fs::write(&path, "x".repeat(100_000)).unwrap();
-        measure(&manner(&path), |_| {
-            assert_eq!(fs::metadata(&path).unwrap().len(), 100_000);
-        })
-        .unwrap();
-        assert!(read(&path).unwrap().is_object());
-        fs::write(&path, "").unwrap();
-        let error = format!("{:#}", read(&path).unwrap_err());
-        assert!(error.contains("bench --json"), "{error}");
-    }
-
-    #[test]
-    fn files_are_not_larger_than_can_be_laid_out() {
-        for (text, is_right) in [
-            ("1m", true),
-            ("1024g", true),
-            ("1k", false),
-            ("1025g", false),
-            ("6148914691236517205", false),
-        ] {
-            assert_eq!(parse_file_bytes(text).is_ok(), is_right, "{text}");
-        }
-    }
+    Err(error).with_context(|| program.display().to_string())
 }

@@ -28,11 +28,17 @@ pub(crate) struct ManArguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &ManArguments) -> anyhow::Result<Outcome> {
-    let mut program = Arguments::command().disable_help_subcommand(true);
-    program.build();
+    let program = built(Arguments::command());
     let pages = pages(&program);
     match &arguments.directory {
-        Some(directory) => write_all(&pages, directory)?,
+        Some(directory) => {
+            write_all(&pages, directory)?;
+            write(
+                &beside(directory),
+                "pagewell-sources.7",
+                sources::PAGE.as_bytes(),
+            )?;
+        }
         None => {
             let page = pages.first().map(|page| page.render(&pages));
             let page = page.transpose()?.unwrap_or_default();
@@ -42,6 +48,25 @@ pub(crate) fn run(arguments: &ManArguments) -> anyhow::Result<Outcome> {
         }
     }
     Ok(Outcome::Done)
+}
+
+/// Writes the pages of a program that is called as `pagewell COMMAND`.
+pub(crate) fn write_command(
+    program: &clap::Command,
+    command: &str,
+    directory: &Path,
+) -> anyhow::Result<()> {
+    let program = built(program.clone());
+    let mut pages = Vec::new();
+    add_pages(&mut pages, command, &program);
+    write_all(&pages, directory)
+}
+
+/// A definition with all that clap adds to it.
+fn built(definition: clap::Command) -> clap::Command {
+    let mut definition = definition.disable_help_subcommand(true);
+    definition.build();
+    definition
 }
 
 /// One page of section 1.
@@ -60,20 +85,25 @@ fn pages(program: &clap::Command) -> Vec<Page> {
         definition: program.clone(),
     }];
     for command in program.get_subcommands() {
-        let mut add = |name: String, definition: &clap::Command| {
-            pages.push(Page {
-                name,
-                command: Some(command.get_name().to_owned()),
-                definition: definition.clone(),
-            });
-        };
-        let name = format!("pagewell-{}", command.get_name());
-        add(name.clone(), command);
-        for part in command.get_subcommands() {
-            add(format!("{name}-{}", part.get_name()), part);
-        }
+        add_pages(&mut pages, command.get_name(), command);
     }
     pages
+}
+
+/// The page of a command, and those of its own commands.
+fn add_pages(pages: &mut Vec<Page>, command_name: &str, command: &clap::Command) {
+    let mut add = |name: String, definition: &clap::Command| {
+        pages.push(Page {
+            name,
+            command: Some(command_name.to_owned()),
+            definition: definition.clone(),
+        });
+    };
+    let name = format!("pagewell-{command_name}");
+    add(name.clone(), command);
+    for part in command.get_subcommands().filter(|part| !part.is_hide_set()) {
+        add(format!("{name}-{}", part.get_name()), part);
+    }
 }
 
 impl Page {
@@ -109,22 +139,23 @@ fn in_lines(extra: &str) -> String {
 }
 
 fn write_all(pages: &[Page], directory: &Path) -> anyhow::Result<()> {
-    let write = |directory: &Path, name: String, page: &[u8]| {
-        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
-        let path = directory.join(name);
-        std::fs::write(&path, page).with_context(|| path.display().to_string())
-    };
     for page in pages {
-        write(directory, format!("{}.1", page.name), &page.render(pages)?)?;
+        write(directory, &format!("{}.1", page.name), &page.render(pages)?)?;
     }
-    // Each section has a directory of its own, and who asks for man1 has them beside each other.
-    let beside = match directory.parent() {
+    Ok(())
+}
+
+fn write(directory: &Path, name: &str, page: &[u8]) -> anyhow::Result<()> {
+    std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+    let path = directory.join(name);
+    std::fs::write(&path, page).with_context(|| path.display().to_string())
+}
+
+/// Where section 7 goes: each section has a directory of its own, and a caller that names man1
+/// has them beside each other.
+fn beside(directory: &Path) -> PathBuf {
+    match directory.parent() {
         Some(parent) if directory.ends_with("man1") => parent.join("man7"),
         _ => directory.to_owned(),
-    };
-    write(
-        &beside,
-        "pagewell-sources.7".to_owned(),
-        sources::PAGE.as_bytes(),
-    )
+    }
 }

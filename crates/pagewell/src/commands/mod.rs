@@ -2,7 +2,6 @@
 
 pub(crate) mod bench;
 pub(crate) mod cat;
-mod compare;
 pub(crate) mod completions;
 pub(crate) mod counters;
 pub(crate) mod cp;

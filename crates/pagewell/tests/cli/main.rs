@@ -12,7 +12,6 @@ mod documents;
 mod everyday;
 mod hostile;
 mod images;
-mod measuring;
 mod mirror_halves;
 mod mirrors;
 mod reading;

@@ -76,8 +76,18 @@ pub struct Choice {
     pub random_writes: bool,
 }
 
+fn program_beside() -> std::io::Result<PathBuf> {
+    let beside = std::env::current_exe()?.with_file_name("pagewell");
+    Ok(if beside.exists() {
+        beside
+    } else {
+        "pagewell".into()
+    })
+}
+
 impl Choice {
-    /// Everything, against this program's own server.
+    /// Everything, against our own server: the `pagewell` beside this program, else that of the
+    /// PATH.
     ///
     /// # Errors
     ///
@@ -87,7 +97,7 @@ impl Choice {
             quick,
             url: None,
             directory: None,
-            program: std::env::current_exe()?,
+            program: program_beside()?,
             file_bytes: None,
             fio: false,
             random_writes: false,

@@ -5,9 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
+use pagewell::command_line::Outcome;
 use pagewell_bench::experiment::compare_documents;
-
-use crate::failure::Outcome;
 
 /// Compares, and says what has changed.
 pub(crate) fn run(before: &Path, after: &Path) -> anyhow::Result<Outcome> {
@@ -38,7 +37,7 @@ fn read_all(path: &Path) -> anyhow::Result<Vec<serde_json::Value>> {
     files.iter().map(|file| read(file)).collect()
 }
 
-pub(super) fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
+pub(crate) fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
     let text = fs::read(path).with_context(|| path.display().to_string())?;
     serde_json::from_slice(&text).with_context(|| {
         let path = path.display();

@@ -5,10 +5,10 @@ use pagewell_bench::experiment::Experiment;
 
 /// What is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Experiments(pub(super) Vec<Experiment>);
+pub(crate) struct Experiments(pub(crate) Vec<Experiment>);
 
 /// The names of all experiments, each with what it is about.
-pub(super) fn experiments() -> impl TypedValueParser<Value = Experiments> {
+pub(crate) fn experiments() -> impl TypedValueParser<Value = Experiments> {
     let names = Experiment::ALL
         .iter()
         .map(|one| PossibleValue::new(one.name()).help(one.about()));
