@@ -9,14 +9,13 @@ use pagewell_device::{Device, Issuer};
 use pagewell_policy::readahead::{AccessKind, Bounds, Counts, Plan};
 
 use crate::object::{CHUNK_BYTES, Held, Object};
+use crate::page::PAGE;
 use crate::read::pinned::{LentPage, PinnedPage};
 use crate::residency::pages::{Core, Page};
-use crate::sync::lock;
 use crate::table::state::State;
 use crate::writeback::commit::Users;
-use crate::{Error, OpenOptions, PAGE_BYTES, Result};
+use crate::{Error, OpenOptions, Result};
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// Pages fetched for one reader at a time.
 const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 
@@ -91,7 +90,7 @@ impl CachedDevice {
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        lock(&self.object.streams).counts()
+        self.object.streams.lock().counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.

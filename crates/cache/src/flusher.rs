@@ -5,13 +5,13 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_FLUSHER_MISSING, CACHE_FLUSHER_WAKES};
 
 use crate::object::Object;
-use crate::sync::lock;
+use crate::sync::{Condvar, Mutex};
 
 /// It looks so often, whatever it was told.
 const TICK: Duration = Duration::from_secs(5);
@@ -42,7 +42,7 @@ struct Orders {
 impl Flusher {
     /// Takes care of one more device; the first starts the thread.
     pub(crate) fn enlist(&self, object: &Arc<Object>) {
-        let mut orders = lock(&self.shared.orders);
+        let mut orders = self.shared.orders.lock();
         orders.writers.push(Arc::downgrade(object));
         if std::mem::replace(&mut orders.started, true) {
             return;
@@ -66,7 +66,7 @@ impl Flusher {
 
     /// Something is due.
     pub(crate) fn wake(&self) {
-        let mut orders = lock(&self.shared.orders);
+        let mut orders = self.shared.orders.lock();
         if !std::mem::replace(&mut orders.wake, true) {
             self.shared.arrival.notify_one();
         }
@@ -75,7 +75,7 @@ impl Flusher {
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        lock(&self.shared.orders).stop = true;
+        self.shared.orders.lock().stop = true;
         self.shared.arrival.notify_one();
     }
 }
@@ -94,7 +94,7 @@ impl Shared {
     /// When something will be due.
     fn next(&self) -> Instant {
         let now = Instant::now();
-        let writers = lock(&self.orders).writers.clone();
+        let writers = self.orders.lock().writers.clone();
         // One at a time, so that none stays because of the others.
         let times = writers
             .iter()
@@ -105,13 +105,12 @@ impl Shared {
 
     /// Waits until then, or until it is woken; `None` when it is time to end.
     fn wait_until(&self, next: Instant) -> Option<Vec<Arc<Object>>> {
-        let mut orders = lock(&self.orders);
+        let mut orders = self.orders.lock();
         while !orders.stop && !orders.wake {
             let Some(left) = next.checked_duration_since(Instant::now()) else {
                 break;
             };
-            let waited = self.arrival.wait_timeout(orders, left);
-            orders = waited.unwrap_or_else(PoisonError::into_inner).0;
+            orders = self.arrival.wait(orders, left);
         }
         orders.wake = false;
         if orders.stop {

@@ -31,16 +31,14 @@ use pagewell_counters::names::{
 };
 use pagewell_policy::elevator::Extent;
 
-use crate::PAGE_BYTES;
 use crate::cached_device::CachedDevice;
 use crate::dirty::set::{Dirty, FILE};
 use crate::object::{Held, Object};
-use crate::residency::in_flight::Units;
+use crate::page::{PAGE, Units};
 use crate::table::page_table::Pinned;
 use crate::table::state::{AHEAD, FULL};
 use crate::write::copy_on_write::MOVED;
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// How long to sleep when there is no place for the copy of a page.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 
@@ -92,7 +90,7 @@ impl Object {
         let is_whole = part.length == PAGE.min(last);
         let mut is_first = true;
         loop {
-            let _page = self.core.page_locks.lock(self.key(page));
+            let _page = self.core.lock_page(self.key(page));
             let Some(mut held) = self.hold_named(page) else {
                 return;
             };

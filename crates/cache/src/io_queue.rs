@@ -12,8 +12,8 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
@@ -26,7 +26,7 @@ use pagewell_policy::elevator::{
 };
 use pagewell_policy::readahead::LeastLatency;
 
-use crate::sync::lock;
+use crate::sync::{Mutex, Rank};
 
 /// Runs when a request has ended: bytes transferred, and the error when not all were.
 pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
@@ -80,7 +80,7 @@ struct Pumping<'a>(&'a Queue);
 impl Drop for Pumping<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            lock(&self.0.state).pumping = false;
+            self.0.state.lock().pumping = false;
         }
     }
 }
@@ -101,13 +101,16 @@ impl Queue {
             length_bytes: device.length_bytes(),
             memory_alignment_bytes: device.geometry().memory_alignment_bytes.max(1) as usize,
             device,
-            state: Mutex::new(State {
-                elevator: Elevator::new(settings),
-                waiting: HashMap::new(),
-                next: 0,
-                latency: LeastLatency::default(),
-                pumping: false,
-            }),
+            state: Mutex::new(
+                Rank::Leaf,
+                State {
+                    elevator: Elevator::new(settings),
+                    waiting: HashMap::new(),
+                    next: 0,
+                    latency: LeastLatency::default(),
+                    pumping: false,
+                },
+            ),
             least_latency: AtomicU64::new(0),
             origin: Instant::now(),
         }
@@ -131,7 +134,7 @@ impl Queue {
 
     /// A name for a request to come.
     pub(crate) fn name_request(&self) -> RequestId {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.next += 1;
         RequestId(state.next)
     }
@@ -143,7 +146,7 @@ impl Queue {
     pub(crate) unsafe fn submit(self: &Arc<Self>, fetches: Vec<(RequestId, Transfer)>) {
         let now = self.origin.elapsed();
         let mut refused = Vec::new();
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for (id, fetch) in fetches {
             let class = match (fetch.operation, fetch.issuer) {
                 (Operation::Write, _) => Class::AsynchronousWrite,
@@ -169,7 +172,7 @@ impl Queue {
         if requests.is_empty() {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for id in requests {
             state.elevator.promote(*id, Class::SynchronousRead);
         }
@@ -179,7 +182,7 @@ impl Queue {
     }
 
     fn pump(self: &Arc<Self>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         // Whoever pumps looks again after each time that it has sent something.
         if std::mem::replace(&mut state.pumping, true) {
             return;
@@ -193,7 +196,7 @@ impl Queue {
 
     /// All that may go now; when that is nothing, the pumping has ended.
     fn next_requests(self: &Arc<Self>) -> Option<Vec<Request>> {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut requests = Vec::new();
         loop {
             let now = self.origin.elapsed();
@@ -312,7 +315,7 @@ impl Queue {
 
     /// The device has answered after so long.
     pub(crate) fn note_latency(&self, took: Duration) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.latency.note(took, self.origin.elapsed());
         let least = state.latency.least().unwrap_or_default().as_nanos();
         let least = u64::try_from(least).unwrap_or(u64::MAX);
@@ -336,7 +339,7 @@ impl Queue {
 
     /// A dispatch is over for the elevator.
     fn end(&self, id: DispatchId) {
-        let known = lock(&self.state).elevator.complete(id);
+        let known = self.state.lock().elevator.complete(id);
         debug_assert!(known, "{id:?} completed twice");
     }
 }

@@ -61,6 +61,7 @@ mod memory_limit;
 mod object;
 mod open_options;
 mod options;
+mod page;
 mod read;
 mod residency;
 mod sync;

@@ -1,6 +1,6 @@
 //! One device behind the cache: what its reads share.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use pagewell_counters::names::CACHE_AHEAD_WASTED_BYTES;
@@ -11,9 +11,9 @@ use pagewell_policy::readahead::{Feedback, ReadAhead};
 use crate::dirty::set::{self, Writes};
 use crate::io_queue::Queue;
 use crate::open_options::OpenOptions;
-use crate::residency::in_flight::Units;
-use crate::residency::pages::{Core, LENGTH_BYTES_MAX, Page, key_of};
-use crate::sync::lock;
+use crate::page::{LENGTH_BYTES_MAX, PAGE, Units, key_of};
+use crate::residency::pages::{Core, Page};
+use crate::sync::{Mutex, Rank};
 use crate::table::page_table::SlotIndex;
 use crate::{Error, PAGE_BYTES, Result};
 
@@ -24,7 +24,6 @@ const SECTOR_BYTES: u64 = 2048;
 /// What a read of HSFS saw of a file at a time.
 const SEGMENT_BYTES: u64 = 8192;
 const UNITS_MAX: u64 = 32;
-const PAGE: u64 = PAGE_BYTES as u64;
 const _: () = assert!(PAGE / SECTOR_BYTES == UNITS_MAX);
 
 /// One device behind the cache.
@@ -140,7 +139,7 @@ impl Object {
             stepwise: streams.wants_hits() || !options.page_chunk,
             rotational: geometry.rotational,
             widens: !geometry.rotational && options.page_chunk && options.merge,
-            streams: Mutex::new(streams),
+            streams: Mutex::new(Rank::Leaf, streams),
             dirty_bytes_max,
             origin: Instant::now(),
             writes: Writes::new(set::settings(&settings, dirty_bytes_max, request_bytes_max)),
@@ -201,7 +200,7 @@ impl Object {
     /// A page was evicted before anybody read what read-ahead had fetched.
     pub(crate) fn wasted(&self, page: u64) {
         CACHE_AHEAD_WASTED_BYTES.add(PAGE);
-        lock(&self.streams).feedback(Feedback::Wasted {
+        self.streams.lock().feedback(Feedback::Wasted {
             offset: page * PAGE,
             length: PAGE,
         });

@@ -1,17 +1,188 @@
-//! The atomics of the lock-free structures; loom's with the feature `loom`, so that every order of
-//! their operations can be tried.
+//! Locks that have a rank, and atomics; loom's with the feature `loom`, so that every order of what
+//! threads do can be tried.
 
 #[cfg(feature = "loom")]
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync as primitives;
 #[cfg(not(feature = "loom"))]
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync as primitives;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ops::{Deref, DerefMut};
+use std::sync::PoisonError;
+use std::time::Duration;
 
-/// Locks. A panic elsewhere cannot leave what these mutexes guard half changed: nothing foreign
-/// is called under them.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) use primitives::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// The order of locks: a thread takes only what comes after everything that it has. The crate's
+/// first file says what each guards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rank {
+    /// The name of a page.
+    Page,
+    /// Names of pages that are about to come.
+    Insertion,
+    /// A page changes its frame.
+    Move,
+    /// Fetches on their way into frames.
+    InFlight,
+    /// What one device has dirty.
+    Dirty,
+    /// Under these no other is taken.
+    Leaf,
+}
+
+/// A lock with a rank. A panic elsewhere cannot leave what it guards half changed: nothing foreign
+/// is called under it. So it is never poisoned.
+pub(crate) struct Mutex<T> {
+    rank: Rank,
+    inner: primitives::Mutex<T>,
+}
+
+/// What a lock guards, for as long as this lives.
+pub(crate) struct Guard<'a, T> {
+    inner: primitives::MutexGuard<'a, T>,
+    held: Held,
+}
+
+impl<T> Mutex<T> {
+    pub(crate) fn new(rank: Rank, value: T) -> Self {
+        Self {
+            rank,
+            inner: primitives::Mutex::new(value),
+        }
+    }
+
+    /// Waits for the lock. A debug build panics where that could wait for ever.
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
+        let held = Held::new(self.rank);
+        Guard {
+            inner: self.inner.lock().unwrap_or_else(PoisonError::into_inner),
+            held,
+        }
+    }
+}
+
+/// A leaf.
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Self {
+        Self::new(Rank::Leaf, T::default())
+    }
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.inner
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.inner
+    }
+}
+
+/// Lets threads wait for what a lock guards.
+pub(crate) struct Condvar(primitives::Condvar);
+
+impl Default for Condvar {
+    fn default() -> Self {
+        Self(primitives::Condvar::new())
+    }
+}
+
+impl Condvar {
+    /// Waits until it is notified, at most so long.
+    pub(crate) fn wait<'a, T>(&self, guard: Guard<'a, T>, most: Duration) -> Guard<'a, T> {
+        let Guard { inner, held } = guard;
+        let waited = self.0.wait_timeout(inner, most);
+        let inner = waited.unwrap_or_else(PoisonError::into_inner).0;
+        Guard { inner, held }
+    }
+
+    pub(crate) fn notify_all(&self) {
+        self.0.notify_all();
+    }
+
+    pub(crate) fn notify_one(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Locks for many things, each of which has one of them.
+pub(crate) struct Shards<T>(Box<[Mutex<T>]>);
+
+impl<T: Default> Shards<T> {
+    const COUNT: usize = if cfg!(feature = "loom") { 1 } else { 64 };
+
+    pub(crate) fn new(rank: Rank) -> Self {
+        let shard = |_| Mutex::new(rank, T::default());
+        Self((0..Self::COUNT).map(shard).collect())
+    }
+
+    /// The lock of a thing with this number or hash.
+    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    pub(crate) fn lock(&self, number: u64) -> Guard<'_, T> {
+        self.0[number as usize % Self::COUNT].lock()
+    }
+}
+
+/// Threads that change places of things, all together, against one that looks at all of them.
+pub(crate) struct Moves(primitives::RwLock<()>);
+
+impl Default for Moves {
+    fn default() -> Self {
+        Self(primitives::RwLock::new(()))
+    }
+}
+
+impl Moves {
+    /// To be kept while something moves.
+    pub(crate) fn moving(&self) -> impl Sized + '_ {
+        let held = Held::new(Rank::Move);
+        (self.0.read().unwrap_or_else(PoisonError::into_inner), held)
+    }
+
+    /// While this is kept, nothing moves.
+    pub(crate) fn still(&self) -> impl Sized + '_ {
+        let held = Held::new(Rank::Move);
+        (self.0.write().unwrap_or_else(PoisonError::into_inner), held)
+    }
+}
+
+/// A lock that this thread has.
+struct Held {
+    #[cfg(all(debug_assertions, not(feature = "loom")))]
+    rank: Rank,
+}
+
+#[cfg(all(debug_assertions, not(feature = "loom")))]
+thread_local! {
+    /// A bit for each rank that this thread has.
+    static RANKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+#[cfg(all(debug_assertions, not(feature = "loom")))]
+impl Held {
+    fn new(rank: Rank) -> Self {
+        let held = RANKS.get();
+        assert!(held >> rank as u32 == 0, "{rank:?} after {held:#b}");
+        RANKS.set(held | 1 << rank as u32);
+        Self { rank }
+    }
+}
+
+#[cfg(all(debug_assertions, not(feature = "loom")))]
+impl Drop for Held {
+    fn drop(&mut self) {
+        RANKS.set(RANKS.get() & !(1 << self.rank as u32));
+    }
+}
+
+#[cfg(not(all(debug_assertions, not(feature = "loom"))))]
+impl Held {
+    fn new(_: Rank) -> Self {
+        Self {}
+    }
 }
 
 /// Lets a moment pass while another thread ends what takes only a moment.
@@ -33,3 +204,34 @@ pub(crate) fn relax(round: u32) {
 /// Rounds of [`relax`] that stay on the processor: some microseconds.
 #[cfg(not(feature = "loom"))]
 pub(crate) const SPINS: u32 = 200;
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_taken_in_their_order() {
+        let (page, dirty) = (Mutex::new(Rank::Page, 1), Mutex::new(Rank::Dirty, 2));
+        let (first, second) = (page.lock(), dirty.lock());
+        assert_eq!(*first + *second, 3);
+        // In any order back.
+        drop(first);
+        drop(second);
+        drop((page.lock(), Mutex::new(Rank::Leaf, ()).lock()));
+    }
+
+    #[test]
+    #[should_panic(expected = "Insertion after")]
+    fn a_lock_that_comes_before_is_refused() {
+        let (page, dirty) = (Mutex::new(Rank::Insertion, ()), Mutex::new(Rank::Dirty, ()));
+        let _dirty = dirty.lock();
+        let _page = page.lock();
+    }
+
+    #[test]
+    #[should_panic(expected = "Page after")]
+    fn no_two_of_a_rank_are_taken() {
+        let locks = [Mutex::new(Rank::Page, ()), Mutex::new(Rank::Page, ())];
+        let _both = [locks[0].lock(), locks[1].lock()];
+    }
+}

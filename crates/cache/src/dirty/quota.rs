@@ -19,10 +19,9 @@
 //! is above it counts as common, and goes only as it is written. Until then all together have more.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::sync::lock;
+use crate::sync::Mutex;
 
 /// So many devices may begin to be written without taking anything from those before.
 const DEVICES_MIN: u64 = 4;
@@ -37,14 +36,14 @@ pub(crate) struct Shares {
 impl Shares {
     /// A device has so much dirty memory now.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
-        let mut devices = lock(&self.devices);
+        let mut devices = self.devices.lock();
         devices.insert(number, bytes);
         self.total.store(devices.values().sum(), Ordering::Relaxed);
     }
 
     /// A device is gone.
     pub(crate) fn remove(&self, number: u32) {
-        let mut devices = lock(&self.devices);
+        let mut devices = self.devices.lock();
         devices.remove(&number);
         self.total.store(devices.values().sum(), Ordering::Relaxed);
     }
@@ -56,7 +55,7 @@ impl Shares {
         if total.saturating_add(wanted_bytes) <= bytes_max {
             return wanted_bytes;
         }
-        let devices = lock(&self.devices);
+        let devices = self.devices.lock();
         let is_known = devices.contains_key(&number);
         let count = devices.len() as u64 + u64::from(!is_known);
         let common = bytes_max / 2;
@@ -94,7 +93,7 @@ mod tests {
         let mut random = 1_u64;
         let mut held = [0_u64; 5];
         for _ in 0..10_000 {
-            random = crate::table::page_table::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            random = crate::page::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
             let number = usize::try_from(random % 5).unwrap();
             let allowed = shares.allowance(u32::try_from(number).unwrap(), 4000, 4000);
             if random >> 20 & 3 == 0 {

@@ -5,13 +5,11 @@
 //! is written but not durable, and what was lost. The flag [`DIRTY`] of a page says the same as
 //! the policy, in one bit, to those who look for a page that may go; it is set and cleared under
 //! this lock only.
-//!
-//! Order of locks: name of a page, insertion, flights of a place, this one, streams.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
@@ -21,17 +19,17 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Urgency, WriteBack};
 
+use crate::Error;
 use crate::dirty::spans::Spans;
 use crate::object::Object;
 use crate::open_options::OpenOptions;
-use crate::sync::lock;
+use crate::page::PAGE;
+use crate::sync::{Condvar, Guard, Mutex, Rank};
 use crate::table::page_table::SlotIndex;
 use crate::table::state::DIRTY;
 use crate::writeback::flush::Flushing;
 use crate::writeback::submit::Postponed;
-use crate::{Error, PAGE_BYTES};
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// A device is one file to its policy.
 pub(crate) const FILE: FileNumber = FileNumber(0);
 /// Tags that nobody waits for any more and that have not ended.
@@ -126,36 +124,39 @@ impl Writes {
             gave_up: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             losses: AtomicU64::new(0),
-            state: Mutex::new(Dirty {
-                policy: WriteBack::new(settings),
-                flying: BTreeMap::new(),
-                postponed: Vec::new(),
-                driving: false,
-                again: false,
-                committers: 0,
-                ended: 0,
-                unflushed: Spans::default(),
-                flushing: None,
-                flushes: 0,
-                replays: 0,
-                next_flush: Arc::default(),
-                lost: Spans::default(),
-                unrecovered: Spans::default(),
-                recovering: 0,
-                loss: None,
-                failure: None,
-                closed: false,
-                stuck: false,
-                abandoned: Vec::new(),
-                shown: (0, 0, 0),
-                rewritten: 0,
-            }),
-            progress: Condvar::new(),
+            state: Mutex::new(
+                Rank::Dirty,
+                Dirty {
+                    policy: WriteBack::new(settings),
+                    flying: BTreeMap::new(),
+                    postponed: Vec::new(),
+                    driving: false,
+                    again: false,
+                    committers: 0,
+                    ended: 0,
+                    unflushed: Spans::default(),
+                    flushing: None,
+                    flushes: 0,
+                    replays: 0,
+                    next_flush: Arc::default(),
+                    lost: Spans::default(),
+                    unrecovered: Spans::default(),
+                    recovering: 0,
+                    loss: None,
+                    failure: None,
+                    closed: false,
+                    stuck: false,
+                    abandoned: Vec::new(),
+                    shown: (0, 0, 0),
+                    rewritten: 0,
+                },
+            ),
+            progress: Condvar::default(),
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Dirty> {
-        lock(&self.state)
+    pub(crate) fn lock(&self) -> Guard<'_, Dirty> {
+        self.state.lock()
     }
 
     /// Whether anything was ever written.
@@ -169,13 +170,8 @@ impl Writes {
     }
 
     /// Waits for an end of anything, at most so long.
-    pub(crate) fn wait<'a>(
-        &self,
-        dirty: MutexGuard<'a, Dirty>,
-        most: Duration,
-    ) -> MutexGuard<'a, Dirty> {
-        let waited = self.progress.wait_timeout(dirty, most);
-        waited.unwrap_or_else(std::sync::PoisonError::into_inner).0
+    pub(crate) fn wait<'a>(&self, dirty: Guard<'a, Dirty>, most: Duration) -> Guard<'a, Dirty> {
+        self.progress.wait(dirty, most)
     }
 
     /// Something ended.

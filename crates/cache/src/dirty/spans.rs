@@ -107,7 +107,7 @@ mod tests {
         let mut random = 1_u64;
         let (mut spans, mut model) = (Spans::default(), [false; 100]);
         for _ in 0..5000 {
-            random = crate::table::page_table::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            random = crate::page::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
             let (offset, length) = (random % 90, 1 + random / 128 % 9);
             let extent = Extent { offset, length };
             let range = usize::try_from(offset).unwrap()..usize::try_from(offset + length).unwrap();

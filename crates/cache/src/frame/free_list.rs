@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn each_place_is_taken_once() {
         let list = FreeList::new(64);
-        let taken = std::sync::Mutex::new(Vec::new());
+        let taken = crate::sync::Mutex::<Vec<u32>>::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -100,12 +100,12 @@ mod tests {
                         }
                     }
                     while let Some(frame) = list.pop() {
-                        crate::sync::lock(&taken).push(frame.0);
+                        taken.lock().push(frame.0);
                     }
                 });
             }
         });
-        let mut taken = taken.into_inner().unwrap();
+        let mut taken = std::mem::take(&mut *taken.lock());
         taken.sort_unstable();
         assert_eq!(taken, (0..64).collect::<Vec<_>>());
         assert_eq!(list.len(), 0);

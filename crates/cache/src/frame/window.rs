@@ -14,7 +14,6 @@
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
-use std::sync::Mutex;
 
 use pagewell_counters::names::{CACHE_WINDOW_HITS, CACHE_WINDOW_MAPS, CACHE_WINDOW_UNMAPS};
 use pagewell_policy::eviction::FrameIndex;
@@ -22,8 +21,8 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::PAGE_BYTES;
-use crate::sync::lock;
-use crate::table::page_table::mix;
+use crate::page::mix;
+use crate::sync::{Mutex, Rank};
 
 /// Bytes of a window, as segmap had them.
 pub(crate) const WINDOW_BYTES: usize = 8192;
@@ -69,10 +68,13 @@ impl Windows {
         let base = unsafe { rustix::mm::mmap_anonymous(null, bytes, ProtFlags::empty(), flags)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
         let set = || {
-            Mutex::new(Set {
-                windows: [Window::default(); WAYS],
-                clock: 0,
-            })
+            Mutex::new(
+                Rank::Leaf,
+                Set {
+                    windows: [Window::default(); WAYS],
+                    clock: 0,
+                },
+            )
         };
         Ok(Self {
             base,
@@ -117,7 +119,7 @@ impl Windows {
         #[allow(clippy::cast_possible_truncation)] // any bits will do
         let index = mix(piece) as usize % self.sets.len();
         let (way, address) = loop {
-            let mut set = lock(&self.sets[index]);
+            let mut set = self.sets[index].lock();
             set.clock += 1;
             let clock = set.clock;
             let shown = set
@@ -143,7 +145,7 @@ impl Windows {
             break (way, self.address(index, way));
         };
         use_it(address);
-        lock(&self.sets[index]).windows[way].users -= 1;
+        self.sets[index].lock().windows[way].users -= 1;
         Ok(())
     }
 

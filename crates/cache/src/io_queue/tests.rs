@@ -6,6 +6,9 @@ use pagewell_device::Geometry;
 
 use super::*;
 
+use crate::io_queue::{Queue, Transfer};
+use crate::sync::Mutex;
+
 /// Keeps requests until the test answers them.
 #[derive(Default)]
 struct Slow(Mutex<VecDeque<Request>>);
@@ -13,7 +16,7 @@ struct Slow(Mutex<VecDeque<Request>>);
 #[allow(clippy::expect_used)]
 impl Slow {
     fn answer(&self, is_well: bool) {
-        let request = lock(&self.0).pop_front().expect("a request");
+        let request = self.0.lock().pop_front().expect("a request");
         if is_well {
             request.succeed();
         } else {
@@ -23,7 +26,7 @@ impl Slow {
     }
 
     fn waiting(&self) -> Vec<(Operation, u64)> {
-        let waiting = lock(&self.0);
+        let waiting = self.0.lock();
         waiting
             .iter()
             .map(|request| (request.operation(), request.offset()))
@@ -42,7 +45,7 @@ impl Device for Slow {
         Geometry::MEMORY
     }
     fn submit(&self, request: Request) {
-        lock(&self.0).push_back(request);
+        self.0.lock().push_back(request);
     }
 }
 
@@ -63,7 +66,7 @@ fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> 
         },
         completion: Box::new(move |_, _| {
             drop(buffer);
-            lock(&ended).push(offset);
+            ended.lock().push(offset);
         }),
     }
 }
@@ -86,7 +89,7 @@ fn submit(queue: &Arc<Queue>, transfers: Vec<Transfer>) {
 #[test]
 fn no_read_passes_a_piece_that_is_made_again() {
     let (device, queue) = slow();
-    let ended = Arc::new(Mutex::new(Vec::new()));
+    let ended = Arc::new(Mutex::default());
     let of = |operation, offset| transfer(operation, offset, &ended);
     submit(
         &queue,
@@ -102,21 +105,21 @@ fn no_read_passes_a_piece_that_is_made_again() {
     device.answer(true);
     assert_eq!(device.waiting(), pieces[1..]);
     device.answer(false);
-    assert_eq!(*lock(&ended), [0, 4096], "each ends once");
+    assert_eq!(*ended.lock(), [0, 4096], "each ends once");
     let reads = [(Operation::Read, 0), (Operation::Read, 4096)];
     assert!(!device.waiting().is_empty());
     assert!(device.waiting().iter().all(|one| reads.contains(one)));
     while !device.waiting().is_empty() {
         device.answer(true);
     }
-    assert_eq!(lock(&ended).len(), 4);
+    assert_eq!(ended.lock().len(), 4);
 }
 
 /// Who is told of the last piece panics: what waited for it goes on all the same.
 #[test]
 fn a_panic_of_who_is_told_of_a_piece_stops_nobody_else() {
     let (device, queue) = slow();
-    let ended = Arc::new(Mutex::new(Vec::new()));
+    let ended = Arc::new(Mutex::default());
     let of = |operation, offset| transfer(operation, offset, &ended);
     let mut last = of(Operation::Write, 4096);
     let completion = last.completion;
@@ -133,5 +136,5 @@ fn a_panic_of_who_is_told_of_a_piece_stops_nobody_else() {
     assert!(answered.is_err(), "the panic is the device's to see");
     assert_eq!(device.waiting(), [(Operation::Read, 0)]);
     device.answer(true);
-    assert_eq!(*lock(&ended), [0, 4096, 0]);
+    assert_eq!(*ended.lock(), [0, 4096, 0]);
 }

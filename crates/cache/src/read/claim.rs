@@ -15,12 +15,11 @@ use pagewell_policy::elevator::Extent;
 use crate::PAGE_BYTES;
 use crate::io_queue::Transfer;
 use crate::object::{Held, Object};
+use crate::page::{PAGE, Units};
 use crate::read::fill::Fill;
 use crate::read::miss::Wanted;
-use crate::residency::in_flight::{Flight, Units};
+use crate::residency::in_flight::Flight;
 use crate::table::state::{DIRTY, FULL, State};
-
-const PAGE: u64 = PAGE_BYTES as u64;
 
 /// A run of units of one page that is ours to fetch.
 pub(crate) struct Run {

@@ -16,7 +16,7 @@ use pagewell_device::{Buffer, Segment};
 
 use crate::PAGE_BYTES;
 use crate::frame::arena::Arena;
-use crate::residency::in_flight::Units;
+use crate::page::Units;
 use pagewell_policy::eviction::FrameIndex;
 
 /// Where the bytes of a run of units come, and what stays as it is.

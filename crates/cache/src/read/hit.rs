@@ -10,12 +10,11 @@ use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use pagewell_policy::readahead::AccessKind;
 
 use crate::object::{Held, Object};
+use crate::page::PAGE;
 use crate::read::pinned::PinnedPage;
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
-use crate::{Error, PAGE_BYTES, ReadMode, Result};
-
-const PAGE: u64 = PAGE_BYTES as u64;
+use crate::{Error, ReadMode, Result};
 
 impl Object {
     /// The hit: pins bytes of a page that are there.

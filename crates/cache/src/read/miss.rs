@@ -21,12 +21,12 @@ use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::AccessKind;
 
 use crate::object::{Held, Object};
+use crate::page::{PAGE, Units};
 use crate::read::claim::Claims;
-use crate::residency::in_flight::{Flight, Units};
+use crate::residency::in_flight::Flight;
 use crate::table::state::{AHEAD, MARKER, State};
-use crate::{Error, PAGE_BYTES, ReadMode, Result};
+use crate::{Error, ReadMode, Result};
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// Longer than anybody waits.
 pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is held by somebody.

@@ -10,16 +10,13 @@ use pagewell_device::Issuer;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::{Access, AccessKind, Bounds, Feedback, Plan};
 
-use crate::PAGE_BYTES;
 use crate::object::Object;
+use crate::page::PAGE;
 use crate::read::claim::Claims;
 use crate::read::miss::Wanted;
 use crate::residency::batch::Places;
-use crate::sync::lock;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
-
-const PAGE: u64 = PAGE_BYTES as u64;
 
 impl Object {
     /// Tells the policy of a read, and where the file lies that is read if that is known, and does
@@ -41,7 +38,7 @@ impl Object {
             // Where one head serves one request at a time, waiting is not for the way.
             latency: self.queue.least_latency().filter(|_| !self.rotational),
         };
-        let plan = lock(&self.streams).access(&access);
+        let plan = self.streams.lock().access(&access);
         self.run_plan(plan);
     }
 
@@ -51,7 +48,7 @@ impl Object {
         if before.has(AHEAD) {
             self.core.count_read();
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
-            lock(&self.streams).feedback(Feedback::Useful {
+            self.streams.lock().feedback(Feedback::Useful {
                 offset: page * PAGE,
                 length: PAGE,
             });
@@ -70,7 +67,7 @@ impl Object {
         for range in plan.fetch {
             if let Err(offset) = self.claim_ahead(range, &mut claims) {
                 CACHE_AHEAD_REFUSED.add(1);
-                lock(&self.streams).feedback(Feedback::Refused { offset });
+                self.streams.lock().feedback(Feedback::Refused { offset });
                 break;
             }
         }

@@ -34,15 +34,15 @@
 //! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_counters::names::{CACHE_PASSED_WANTED, CACHE_RELEASED_PAGES};
 use pagewell_policy::eviction::Ghost;
 
+use crate::page::mix;
 use crate::residency::pages::Core;
-use crate::sync::lock;
-use crate::table::page_table::{Pinned, mix};
+use crate::sync::{Mutex, Rank};
+use crate::table::page_table::Pinned;
 use crate::table::state::{AHEAD, STREAM};
 
 /// Memory is short when fewer places than one of this many are free.
@@ -85,7 +85,7 @@ impl Passed {
             given_back: Ghost::new(frames),
         };
         Self {
-            names: reader_keeps.then(|| Mutex::new(names())),
+            names: reader_keeps.then(|| Mutex::new(Rank::Leaf, names())),
             wanted_pages: AtomicU32::new(0),
         }
     }
@@ -99,7 +99,7 @@ impl Passed {
     /// A page came into the cache.
     pub(crate) fn fetched(&self, key: u64) {
         if let Some(names) = self.names()
-            && lock(names).given_back.take(mix(key))
+            && names.lock().given_back.take(mix(key))
         {
             CACHE_PASSED_WANTED.add(1);
             self.wanted_pages.fetch_add(1, Ordering::Relaxed);
@@ -114,9 +114,9 @@ impl Core {
         if self.free.len() < self.arena.frames() / FREE_SHARE {
             self.release_passed(key);
         } else if let Some(names) = self.passed.names() {
-            let first = lock(names).wait(key);
+            let first = names.lock().wait(key);
             if let Some(first) = first.filter(|first| self.release_passed(*first)) {
-                lock(names).given_back.insert(mix(first));
+                names.lock().given_back.insert(mix(first));
             }
         }
     }

@@ -1,15 +1,12 @@
 //! Pieces of pages on their way from a device, so that everybody waits for the same one.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use pagewell_policy::elevator::RequestId;
 
-use crate::sync::lock;
-
-/// Units of one page, one bit each, first unit lowest.
-pub(crate) type Units = u32;
+use crate::page::Units;
+use crate::sync::{Condvar, Mutex};
 
 /// Units of one page that one request brings.
 pub(crate) struct Flight {
@@ -41,7 +38,7 @@ impl Flight {
             request: AtomicU64::new(0),
             wanted: AtomicBool::new(false),
             landing: Mutex::default(),
-            arrival: Condvar::new(),
+            arrival: Condvar::default(),
         }
     }
 
@@ -70,7 +67,7 @@ impl Flight {
 
     /// Ends it for all who wait.
     pub(crate) fn land(&self, result: Result<(), pagewell_device::Error>) {
-        let mut landing = lock(&self.landing);
+        let mut landing = self.landing.lock();
         landing.outcome = Some(result);
         let is_awaited = landing.is_awaited;
         drop(landing);
@@ -81,22 +78,21 @@ impl Flight {
 
     /// Whether it has ended.
     pub(crate) fn has_landed(&self) -> bool {
-        lock(&self.landing).outcome.is_some()
+        self.landing.lock().outcome.is_some()
     }
 
     /// How it ended, if it has.
     pub(crate) fn outcome(&self) -> Option<Result<(), pagewell_device::Error>> {
-        lock(&self.landing).outcome.clone()
+        self.landing.lock().outcome.clone()
     }
 
     /// Waits for the end; `None` when it has not come by then.
     pub(crate) fn wait(&self, until: Instant) -> Option<Result<(), pagewell_device::Error>> {
-        let mut landing = lock(&self.landing);
+        let mut landing = self.landing.lock();
         while landing.outcome.is_none() {
             let left = until.checked_duration_since(Instant::now())?;
             landing.is_awaited = true;
-            let waited = self.arrival.wait_timeout(landing, left);
-            landing = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            landing = self.arrival.wait(landing, left);
         }
         landing.outcome.clone()
     }
@@ -116,7 +112,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| flight.wait(until))).collect();
             // One is asleep, as far as can be seen from here.
-            while !lock(&flight.landing).is_awaited {
+            while !flight.landing.lock().is_awaited {
                 std::thread::yield_now();
             }
             flight.land(Ok(()));

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32 as PlainU32, AtomicU64 as PlainU64, AtomicUsize};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_EVICTED_PAGES, CACHE_PAGES};
 use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, S3Fifo};
@@ -25,27 +25,23 @@ use crate::frame::free_list::FreeList;
 use crate::frame::window::Windows;
 use crate::object::Object;
 use crate::options::{CacheOptions, MappingMode};
+use crate::page::{PAGE_BITS, Units, device_of, mix, page_of};
 use crate::residency::drop_behind::Passed;
-use crate::residency::in_flight::{Flight, Units};
+use crate::residency::in_flight::Flight;
 use crate::residency::resident::{LISTED, Resident};
-use crate::sync::{AtomicU32, Ordering, lock};
+use crate::sync::{AtomicU32, Guard, Mutex, Ordering, Rank, Shards};
 use crate::table::lines::extent_of;
 use crate::table::locality::Guesses;
-use crate::table::page_table::{PageTable, Pinned, SlotIndex, mix};
+use crate::table::page_table::{PageTable, Pinned, SlotIndex};
 use crate::table::state::{AHEAD, DIRTY, PRESENT, State};
-use crate::write::copy_on_write::{Orphans, PageLocks};
+use crate::write::copy_on_write::Orphans;
 use crate::writeback::staging::Staging;
 use crate::{CreateError, PAGE_BYTES};
 
-const SHARDS: usize = 64;
 /// Pages evicted at a time, so that the lock of the policy is not taken for each.
 const EVICTED_AT_ONCE: usize = 8;
 /// How often the policy is asked again when it finds no page that can go.
 const REFUSALS_MAX: u32 = 8;
-/// The lower bits of a key are the page, the others the object.
-pub(crate) const PAGE_BITS: u32 = 40;
-/// Bytes of the longest object whose pages have names; what is behind that cannot be read.
-pub(crate) const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE_BYTES as u64;
 const OBJECTS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
 
 /// Flights by frame.
@@ -62,13 +58,12 @@ pub(crate) struct Core {
     eviction: Mutex<Box<dyn Eviction>>,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
-    insertions: [Mutex<()>; SHARDS],
-    /// Who may change or write out a page.
-    pub(crate) page_locks: PageLocks,
+    insertions: Shards<()>,
+    page_locks: Shards<()>,
     pub(crate) orphans: Orphans,
     pub(crate) staging: Staging,
     pub(crate) flusher: Flusher,
-    flights: [Mutex<Flights>; SHARDS],
+    flights: Shards<Flights>,
     /// Bytes of read-ahead on their way.
     pub(crate) ahead_bytes: PlainU64,
     /// Pages that read-ahead fetched and nobody has read.
@@ -116,22 +111,22 @@ impl Core {
             guesses: Guesses::new(frames),
             windows,
             free: FreeList::new(frames),
-            eviction: Mutex::new(Box::new(S3Fifo::new(frames))),
+            eviction: Mutex::new(Rank::Leaf, Box::new(S3Fifo::new(frames))),
             owners: zeros(),
             valid: zeros(),
-            insertions: std::array::from_fn(|_| Mutex::new(())),
-            page_locks: PageLocks::new(),
+            insertions: Shards::new(Rank::Insertion),
+            page_locks: Shards::new(Rank::Page),
             orphans: Orphans::default(),
             staging: Staging::default(),
             flusher: Flusher::default(),
-            flights: std::array::from_fn(|_| Mutex::new(HashMap::new())),
+            flights: Shards::new(Rank::InFlight),
             ahead_bytes: PlainU64::new(0),
             unread_pages: PlainU64::new(0),
             lent_pages: AtomicUsize::new(0),
             resident: Resident::default(),
             shares: Shares::default(),
             passed: Passed::new(frames, options.free_behind && options.reader_keeps),
-            objects: Mutex::new(HashMap::new()),
+            objects: Mutex::new(Rank::Leaf, HashMap::new()),
             next_object: PlainU32::new(1),
         })
     }
@@ -142,7 +137,7 @@ impl Core {
         loop {
             let number = self.next_object.fetch_add(1, Ordering::Relaxed);
             let number = number & OBJECTS_MASK & !LISTED | flag;
-            if number & !LISTED != 0 && !lock(&self.objects).contains_key(&number) {
+            if number & !LISTED != 0 && !self.objects.lock().contains_key(&number) {
                 return number;
             }
         }
@@ -150,18 +145,20 @@ impl Core {
 
     /// Makes an object known, so that it can be told what became of its pages.
     pub(crate) fn register(&self, object: &Arc<Object>) {
-        lock(&self.objects).insert(object.number, Arc::downgrade(object));
+        self.objects
+            .lock()
+            .insert(object.number, Arc::downgrade(object));
     }
 
     /// Forgets an object and all its pages that nobody holds.
     pub(crate) fn forget(&self, number: u32) {
-        lock(&self.objects).remove(&number);
+        self.objects.lock().remove(&number);
         for index in 0..self.arena.frames() {
             let frame = FrameIndex(index);
             let slot = self.owner(frame);
             // Nobody holds a page of it; a reader who looked for another page in this slot may
             // have a pin for a moment.
-            while object_of(self.table.key(slot)) == number
+            while device_of(self.table.key(slot)) == number
                 && self.table.state(slot).has(PRESENT)
                 && !self.release(slot, frame, 0)
                 && self.table.state(slot).frame() == frame
@@ -191,8 +188,8 @@ impl Core {
     }
 
     /// The flights to pages of one shard, locked.
-    pub(crate) fn flights(&self, frame: FrameIndex) -> std::sync::MutexGuard<'_, Flights> {
-        lock(&self.flights[frame.0 as usize % SHARDS])
+    pub(crate) fn flights(&self, frame: FrameIndex) -> Guard<'_, Flights> {
+        self.flights.lock(frame.0.into())
     }
 
     /// Pins a page that is in the table.
@@ -213,7 +210,6 @@ impl Core {
     }
 
     /// [`Self::find_or_make`] with a place that comes from elsewhere, if one is needed.
-    #[allow(clippy::cast_possible_truncation)] // any bits will do
     pub(crate) fn find_or_place(
         &self,
         key: u64,
@@ -251,7 +247,6 @@ impl Core {
 
     /// Puts a page into a place, unless it has one by now: `Some(None)` when there is none for it.
     /// `None` when the page is being written: its writer may need the lock that this has.
-    #[allow(clippy::cast_possible_truncation)] // any bits will do
     fn make(
         &self,
         key: u64,
@@ -260,7 +255,7 @@ impl Core {
         flags: u64,
     ) -> Option<Option<Page>> {
         // Only one thread at a time may add a key.
-        let _insertion = lock(&self.insertions[mix(extent_of(key).0) as usize % SHARDS]);
+        let _insertion = self.insertions.lock(mix(extent_of(key).0));
         match self.table.try_pin(key)? {
             Pinned::Yes(slot, state) => {
                 let frame = state.frame();
@@ -275,7 +270,7 @@ impl Core {
         });
         Some(slot.map(|slot| {
             // Before the page can be detached.
-            lock(&self.eviction).inserted(frame, mix(key), arrival);
+            self.eviction.lock().inserted(frame, mix(key), arrival);
             self.passed.fetched(key);
             let state = State::new(frame, flags);
             Page { slot, frame, state }
@@ -283,9 +278,13 @@ impl Core {
     }
 
     /// Runs something while nobody else adds a key.
-    #[allow(clippy::cast_possible_truncation)] // any bits will do
+    /// Keeps other writers, and copies for write-back, out of a page.
+    pub(crate) fn lock_page(&self, key: u64) -> Guard<'_, ()> {
+        self.page_locks.lock(mix(key))
+    }
+
     pub(crate) fn with_insertion<T>(&self, key: u64, work: impl FnOnce() -> T) -> T {
-        let _insertion = lock(&self.insertions[mix(extent_of(key).0) as usize % SHARDS]);
+        let _insertion = self.insertions.lock(mix(extent_of(key).0));
         work()
     }
 
@@ -321,12 +320,12 @@ impl Core {
 
     /// A place has lost its page.
     pub(crate) fn retire(&self, frame: FrameIndex) {
-        lock(&self.eviction).removed(frame);
+        self.eviction.lock().removed(frame);
     }
 
     /// A page has moved to another place.
     pub(crate) fn exchange(&self, old: FrameIndex, new: FrameIndex, key: u64) {
-        let mut eviction = lock(&self.eviction);
+        let mut eviction = self.eviction.lock();
         eviction.removed(old);
         eviction.inserted(new, mix(key), Arrival::Demand);
     }
@@ -351,7 +350,7 @@ impl Core {
     /// Evicts some pages.
     fn evict(&self) {
         let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
-        let mut eviction = lock(&self.eviction);
+        let mut eviction = self.eviction.lock();
         let view = View(self);
         let mut refusals = 0;
         while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
@@ -386,7 +385,7 @@ impl Core {
             return;
         }
         self.count_read();
-        let object = lock(&self.objects).get(&object_of(key)).cloned();
+        let object = self.objects.lock().get(&device_of(key)).cloned();
         if let Some(object) = object.and_then(|object| object.upgrade()) {
             object.wasted(page_of(key));
         }
@@ -401,7 +400,7 @@ impl Core {
         let Some((key, state)) = self.table.remove(slot, frame) else {
             return false;
         };
-        lock(&self.eviction).removed(frame);
+        self.eviction.lock().removed(frame);
         CACHE_PAGES.add(-1);
         self.unlist(key);
         self.free.push(frame);
@@ -466,19 +465,4 @@ impl Frames for View<'_> {
             self.0.table.heat(slot, state, heat);
         }
     }
-}
-
-/// The name of a page.
-pub(crate) fn key_of(object: u32, page: u64) -> u64 {
-    debug_assert!(page >> PAGE_BITS == 0);
-    u64::from(object) << PAGE_BITS | page
-}
-
-#[allow(clippy::cast_possible_truncation)] // the upper 24 bits
-pub(crate) fn object_of(key: u64) -> u32 {
-    (key >> PAGE_BITS) as u32
-}
-
-pub(crate) fn page_of(key: u64) -> u64 {
-    key & ((1 << PAGE_BITS) - 1)
 }

@@ -15,12 +15,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use pagewell_policy::eviction::FrameIndex;
 
-use crate::residency::pages::{Core, key_of, object_of, page_of};
-use crate::sync::lock;
+use crate::page::{device_of, key_of, page_of};
+use crate::residency::pages::Core;
+use crate::sync::{Moves, Mutex};
 use crate::table::state::{DIRTY, FULL, PRESENT};
 
 /// The bit of the number of an object whose pages are listed.
@@ -32,32 +32,28 @@ pub(crate) struct Resident {
     listed: Mutex<BTreeMap<u64, u32>>,
     /// Held by who gives the name of a page to another place, all of them together, and alone by
     /// who looks at every place: else the one may do it just behind the eyes of the other.
-    moves: RwLock<()>,
+    moves: Moves,
 }
-
-/// A page changes its place.
-pub(crate) type Moving<'a> = RwLockReadGuard<'a, ()>;
 
 impl Core {
     /// To be held while a page changes its place: the name is nowhere for a moment.
-    pub(crate) fn moving(&self) -> Moving<'_> {
-        let moves = &self.resident.moves;
-        moves.read().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn moving(&self) -> impl Sized + '_ {
+        self.resident.moves.moving()
     }
 
     /// A page is about to come.
     pub(crate) fn list(&self, key: u64) {
-        if object_of(key) & LISTED != 0 {
-            *lock(&self.resident.listed).entry(key).or_default() += 1;
+        if device_of(key) & LISTED != 0 {
+            *self.resident.listed.lock().entry(key).or_default() += 1;
         }
     }
 
     /// A page has left, or has not come after all.
     pub(crate) fn unlist(&self, key: u64) {
-        if object_of(key) & LISTED == 0 {
+        if device_of(key) & LISTED == 0 {
             return;
         }
-        let mut pages = lock(&self.resident.listed);
+        let mut pages = self.resident.listed.lock();
         if let Some(count) = pages.get_mut(&key) {
             *count -= 1;
             if *count == 0 {
@@ -70,20 +66,19 @@ impl Core {
     pub(crate) fn resident(&self, number: u32, pages: Range<u64>) -> Vec<u64> {
         if number & LISTED != 0 {
             let keys = key_of(number, pages.start)..=key_of(number, pages.end - 1);
-            let listed = lock(&self.resident.listed);
+            let listed = self.resident.listed.lock();
             return listed.range(keys).map(|(key, _)| page_of(*key)).collect();
         }
         if pages.end - pages.start <= u64::from(self.arena.frames()) {
             return pages.collect();
         }
         let mut found = Vec::new();
-        let moves = &self.resident.moves;
-        let _still = moves.write().unwrap_or_else(PoisonError::into_inner);
+        let _still = self.resident.moves.still();
         for index in 0..self.arena.frames() {
             let slot = self.owner(FrameIndex(index));
             let (key, state) = (self.table.key(slot), self.table.state(slot));
             let is_here = state.has(PRESENT) && state.frame().0 == index;
-            if is_here && object_of(key) == number && pages.contains(&page_of(key)) {
+            if is_here && device_of(key) == number && pages.contains(&page_of(key)) {
                 found.push(page_of(key));
             }
         }
@@ -97,7 +92,7 @@ impl Core {
             let slot = self.owner(FrameIndex(index));
             // A page with the flag stays where it is; what is not its own may be another's by now.
             let key = self.table.key(slot);
-            if self.table.state(slot).has(DIRTY) && object_of(key) == number {
+            if self.table.state(slot).has(DIRTY) && device_of(key) == number {
                 self.table.clear_of(key, DIRTY);
             }
         }
@@ -109,7 +104,7 @@ impl Core {
         for index in 0..self.arena.frames() {
             let slot = self.owner(FrameIndex(index));
             let state = self.table.state(slot);
-            let mine = object_of(self.table.key(slot)) == number;
+            let mine = device_of(self.table.key(slot)) == number;
             if mine && state.has(PRESENT) && state.frame().0 == index {
                 pages += 1;
                 full += u64::from(state.has(FULL));

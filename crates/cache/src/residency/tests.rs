@@ -7,7 +7,8 @@ use pagewell_counters::names::CACHE_CONFLICTS;
 use pagewell_policy::eviction::Arrival;
 
 use crate::CacheOptions;
-use crate::residency::pages::{Core, key_of};
+use crate::page::key_of;
+use crate::residency::pages::Core;
 use crate::table::state::WRITING;
 
 /// A writer who wants to detach his page takes the lock of insertions while the page is marked as

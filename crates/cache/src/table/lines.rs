@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::residency::pages::PAGE_BITS;
+use crate::page::PAGE_BITS;
 use crate::sync::{AtomicU64, Ordering, relax};
 use crate::table::state::{PRESENT, State};
 

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_policy::eviction::FrameIndex;
 
-use crate::residency::pages::PAGE_BITS;
+use crate::page::PAGE_BITS;
 
 const EXTENT_PAGES: u64 = 128;
 /// Words for more extents than there is memory, so that few share one.
@@ -105,7 +105,8 @@ mod tests {
 
     use super::*;
     use crate::CacheOptions;
-    use crate::residency::pages::{Core, key_of};
+    use crate::page::key_of;
+    use crate::residency::pages::Core;
 
     #[test]
     fn pages_in_order_are_guessed_and_two_elsewhere_end_that() {

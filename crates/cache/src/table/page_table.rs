@@ -55,6 +55,7 @@
 use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
 
+use crate::page::mix;
 use crate::sync::{AtomicU64, Ordering, relax};
 use crate::table::lines::{EMPTY, LOCKED, Line, Lines, extent_of, key_in};
 use crate::table::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITING};
@@ -461,11 +462,4 @@ impl PageTable {
         // A lost hit costs nothing: the next one is counted.
         let _ = slot.compare_exchange(state.0, changed, Ordering::Relaxed, Ordering::Relaxed);
     }
-}
-
-/// Spreads a key over all 64 bits (the finaliser of splitmix64, public domain).
-pub(crate) fn mix(key: u64) -> u64 {
-    let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    key ^ key >> 31
 }

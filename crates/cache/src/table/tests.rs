@@ -13,7 +13,7 @@ pub(crate) fn rival_of(table: &PageTable, key: u64) -> u64 {
 #[cfg(not(feature = "loom"))]
 mod threads {
     use super::rival_of;
-    use crate::residency::pages::key_of;
+    use crate::page::key_of;
     use crate::table::lines::EXTENT_PAGES;
     use crate::table::page_table::{NAMELESS, PageTable, Pinned, SlotIndex};
     use crate::table::state::{AHEAD, DETACHED, FULL, PRESENT, State, WRITING};

@@ -25,24 +25,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Mutex, MutexGuard};
 
 use pagewell_counters::names::{CACHE_DETACHED_PAGES, CACHE_PAGES, CACHE_WRITE_MOMENTS};
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
 use crate::object::{Held, Object};
-use crate::residency::in_flight::Units;
-use crate::residency::pages::{Core, Page, page_of};
-use crate::sync::{Ordering, lock, relax};
-use crate::table::page_table::{SlotIndex, mix};
+use crate::page::{PAGE, Units, page_of};
+use crate::residency::pages::{Core, Page};
+use crate::sync::{Mutex, Ordering, relax};
+use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, State, WRITING};
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// Looks at the pins before the page is detached; the last few give the processor away, so that a
 /// reader who lost it in the middle of a copy can end it.
 const ROUNDS: u32 = 204;
-const LOCKS: usize = 64;
 /// What goes along with the name.
 pub(crate) const MOVED: u64 = DIRTY | AHEAD | MARKER;
 
@@ -55,21 +52,6 @@ pub(crate) struct Alone<'a> {
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
         self.core.table.clear(self.slot, WRITING);
-    }
-}
-
-/// Locks of pages by name: writers and write-out, one at a time for each page.
-pub(crate) struct PageLocks([Mutex<()>; LOCKS]);
-
-impl PageLocks {
-    pub(crate) fn new() -> Self {
-        Self(std::array::from_fn(|_| Mutex::new(())))
-    }
-
-    /// Locks a page's name.
-    #[allow(clippy::cast_possible_truncation)] // any bits will do
-    pub(crate) fn lock(&self, key: u64) -> MutexGuard<'_, ()> {
-        lock(&self.0[mix(key) as usize % LOCKS])
     }
 }
 
@@ -86,7 +68,7 @@ impl Core {
         if self.orphans.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let mut places = lock(&self.orphans.places);
+        let mut places = self.orphans.places.lock();
         places.retain(|(slot, frame)| {
             let is_free = self.table.remove_detached(*slot, *frame);
             if is_free {
@@ -100,7 +82,7 @@ impl Core {
 
     /// Remembers a place without a name.
     pub(crate) fn orphan(&self, slot: SlotIndex, frame: FrameIndex) {
-        let mut places = lock(&self.orphans.places);
+        let mut places = self.orphans.places.lock();
         places.push((slot, frame));
         self.orphans.count.store(places.len(), Ordering::Relaxed);
     }

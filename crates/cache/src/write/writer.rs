@@ -38,12 +38,12 @@ use pagewell_policy::writeback::{Admission, Rule, Urgency};
 use crate::cached_device::CachedDevice;
 use crate::dirty::set::FILE;
 use crate::object::{Held, Object};
-use crate::residency::in_flight::{Flight, Units};
+use crate::page::{PAGE, Units};
+use crate::residency::in_flight::Flight;
 use crate::table::state::{DIRTY, FULL, PIN, State};
 use crate::write::copy_on_write::Alone;
 use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
-const PAGE: u64 = PAGE_BYTES as u64;
 /// How long to sleep when every page is held by somebody.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 /// How often to look for room when no write ends: the wait after a failure may be over.
@@ -300,7 +300,7 @@ impl Object {
 
     fn try_piece(self: &Arc<Self>, piece: &Piece<'_>) -> Attempt {
         let key = self.key(piece.page);
-        let _page = self.core.page_locks.lock(key);
+        let _page = self.core.lock_page(key);
         let Some(found) = self.core.find_or_make(key, Arrival::Demand, 0) else {
             return Attempt::NoMemory;
         };

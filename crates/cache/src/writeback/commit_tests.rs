@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used)] // tests
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
 use rustix::io::Errno;
 
-use crate::sync::lock;
+use crate::sync::Mutex;
 use crate::{Cache, CacheOptions, CachedDevice, WriteMode};
 
 const PAGE: u64 = 65_536;
@@ -52,7 +52,7 @@ impl Device for Faulty {
             return request.fail(0, error);
         }
         if request.operation() == Operation::Write && self.holds.load(Ordering::SeqCst) {
-            return lock(&self.held).push_back(request);
+            return self.held.lock().push_back(request);
         }
         request.succeed();
     }
@@ -68,7 +68,7 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
     device.write_at(0, &both, WriteMode::WAIT).unwrap();
     device.write_out(0, MIB).unwrap();
     let object = device.object.clone();
-    let second = object.core.page_locks.lock(object.key(1));
+    let second = object.core.lock_page(object.key(1));
     faulty.holds.store(true, Ordering::SeqCst);
     let results = std::thread::scope(|scope| {
         let first = scope.spawn(|| device.commit(0, MIB));
@@ -78,7 +78,7 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
         let other = scope.spawn(|| device.commit(0, MIB));
         // It has written the page that is dirty again, or it waits for the other.
         for _ in 0..100 {
-            if lock(&faulty.held).is_empty() {
+            if faulty.held.lock().is_empty() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -87,7 +87,7 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
             std::thread::yield_now();
         }
         faulty.holds.store(false, Ordering::SeqCst);
-        let held = std::mem::take(&mut *lock(&faulty.held));
+        let held = std::mem::take(&mut *faulty.held.lock());
         held.into_iter().for_each(Request::succeed);
         let other = other.join().unwrap();
         let is_durable = !device.has_dirty(0, MIB) && !device.has_unflushed(0, MIB);

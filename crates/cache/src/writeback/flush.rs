@@ -12,7 +12,6 @@
 //!   although nobody waits ([`pagewell_policy::writeback`]).
 
 use std::sync::Arc;
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -23,13 +22,13 @@ use pagewell_counters::names::{
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 
+use crate::Result;
 use crate::dirty::set::{Dirty, Flush};
 use crate::dirty::spans::Spans;
 use crate::object::Object;
+use crate::page::PAGE;
+use crate::sync::Guard;
 use crate::writeback::commit::TICK;
-use crate::{PAGE_BYTES, Result};
-
-const PAGE: u64 = PAGE_BYTES as u64;
 
 /// A flush on its way.
 pub(crate) struct Flushing {
@@ -121,7 +120,7 @@ impl Object {
         }
     }
 
-    fn start_flush(self: &Arc<Self>, mut dirty: MutexGuard<'_, Dirty>) {
+    fn start_flush(self: &Arc<Self>, mut dirty: Guard<'_, Dirty>) {
         let number = dirty.begin_flush();
         drop(dirty);
         CACHE_FLUSHES.add(1);
@@ -260,7 +259,7 @@ impl Object {
 
     fn write_page_again(&self, page: u64, part: Extent) {
         let key = self.key(page);
-        let _page = self.core.page_locks.lock(key);
+        let _page = self.core.lock_page(key);
         let Some(found) = self.core.find(key) else {
             return;
         };

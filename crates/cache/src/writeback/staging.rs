@@ -4,12 +4,10 @@
 //! How much there is at a time is the policy's limit for bytes under write-out. Large buffers are
 //! kept for the next request: fresh memory costs more than the copy.
 
-use std::sync::Mutex;
-
 use pagewell_counters::names::CACHE_STAGING_BYTES;
 use pagewell_device::{Buffer, Segment};
 
-use crate::sync::lock;
+use crate::sync::Mutex;
 
 /// Smaller ones are not worth keeping.
 const KEPT_BYTES_MIN: usize = 128 << 10;
@@ -53,7 +51,7 @@ impl Drop for InUse {
 impl Staging {
     /// A buffer for at least `length` bytes; what is in it is anything.
     pub(crate) fn take(&self, length: usize, alignment_bytes: usize) -> Staged {
-        let mut kept = lock(&self.0);
+        let mut kept = self.0.lock();
         let fits = |staged: &Staged| {
             let alignment = staged.alignment_bytes;
             staged.buffer.len() >= length && alignment.is_multiple_of(alignment_bytes)
@@ -84,7 +82,7 @@ impl Staging {
     pub(crate) fn give(&self, mut staged: Staged) {
         staged.in_use = None;
         let length = staged.buffer.len();
-        let mut kept = lock(&self.0);
+        let mut kept = self.0.lock();
         if length >= KEPT_BYTES_MIN && kept.bytes + length <= KEPT_BYTES_MAX {
             kept.bytes += length;
             kept.buffers.push(staged);
@@ -123,6 +121,6 @@ mod tests {
         staging.give(staging.take(4096, 512));
         let kept: Vec<_> = (0..100).map(|_| staging.take(1 << 20, 1)).collect();
         kept.into_iter().for_each(|staged| staging.give(staged));
-        assert_eq!(lock(&staging.0).bytes, KEPT_BYTES_MAX);
+        assert_eq!(staging.0.lock().bytes, KEPT_BYTES_MAX);
     }
 }

@@ -36,12 +36,12 @@ use crate::PAGE_BYTES;
 use crate::dirty::set::Dirty;
 use crate::io_queue::Transfer;
 use crate::object::Object;
+use crate::page::{PAGE, Units};
 use crate::read::claim::Claims;
 use crate::read::miss::Wanted;
-use crate::residency::in_flight::{Flight, Units};
+use crate::residency::in_flight::Flight;
+use crate::sync::Guard;
 use crate::writeback::staging::Staged;
-
-const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Who drives sends so often what others have brought meanwhile; then it is the flusher's, who sees
 /// to other devices in between.
@@ -268,7 +268,7 @@ impl Object {
     fn copy_out(self: &Arc<Self>, page: u64, start: u64, target: &mut [u8]) -> Option<Units> {
         let key = self.key(page);
         let touched = self.units(start, target.len() as u64);
-        let _page = self.core.page_locks.lock(key);
+        let _page = self.core.lock_page(key);
         // A part of it is under write-out, so it is there unless it was discarded. It keeps its
         // place under the lock of its name, and, if it is another page by now, as it is held.
         let held = self.hold_named(page)?;
@@ -382,7 +382,7 @@ impl Object {
     }
 
     /// Tells those who wait, and has somebody drive if there may be something to send.
-    fn go_on(&self, mut dirty: std::sync::MutexGuard<'_, Dirty>, is_due: bool) {
+    fn go_on(&self, mut dirty: Guard<'_, Dirty>, is_due: bool) {
         let somebody_drives = dirty.driving;
         // He may be just behind the place where he would have seen it.
         dirty.again |= somebody_drives;

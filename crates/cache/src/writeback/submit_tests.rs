@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pagewell_device::RamDevice;
 
+use crate::page::PAGE;
 use crate::table::state::DIRTY;
 use crate::{Cache, CacheOptions, ReadMode, WriteMode, WriteRule};
 
@@ -60,7 +61,6 @@ fn a_close_waits_for_who_drives_and_he_sends_nothing_more() {
 /// come from the device somebody must look, or the write waits until somebody does by chance.
 #[test]
 fn a_write_that_waits_for_clean_bytes_is_looked_at_when_they_have_come() {
-    const PAGE: u64 = crate::PAGE_BYTES as u64;
     let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
     let mut options = cache.open_options();
     (options.write_rule, options.block_bytes) = (WriteRule::BlockEnd, PAGE);

@@ -3,13 +3,12 @@
 #![allow(clippy::unwrap_used)] // tests
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use pagewell_device::{Device, Geometry, Operation};
 use rustix::io::Errno;
 
 use super::*;
-use crate::sync::lock;
+use crate::sync::Mutex;
 use crate::{Cache, CacheOptions, CachedDevice, ReadMode, WriteMode};
 
 const MIB: u64 = 1 << 20;
@@ -36,7 +35,7 @@ impl Device for Hanging {
         Geometry::MEMORY
     }
     fn submit(&self, request: Request) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.writes += usize::from(request.operation() == Operation::Write);
         if request.operation() == Operation::Flush && !state.answers {
             return state.flushes.push_back(request);
@@ -48,16 +47,16 @@ impl Device for Hanging {
 
 impl Hanging {
     fn writes(&self) -> usize {
-        lock(&self.0).writes
+        self.0.lock().writes
     }
 
     fn flush(&self) -> Request {
-        lock(&self.0).flushes.pop_front().unwrap()
+        self.0.lock().flushes.pop_front().unwrap()
     }
 
     /// What hangs is answered, and what comes.
     fn go_on(&self) {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         state.answers = true;
         let flushes = std::mem::take(&mut state.flushes);
         drop(state);
