@@ -4,9 +4,9 @@
 # is met.
 #
 # usage: scripts/bench-read.sh [--quick] [--repeat N] [--no-document]
-#   --quick        a quarter of the bytes and files, 3 rounds, docs/BENCHMARKING.md stays as it is
+#   --quick        a quarter of the bytes and files, 3 rounds, docs/results/read.md stays as it is
 #   --repeat N     rounds (9)
-#   --no-document  leave docs/BENCHMARKING.md as it is
+#   --no-document  leave docs/results/read.md as it is
 #
 # Needs 5 GiB in BENCH_DIRECTORY (default /var/tmp), which should be on the disk that matters. Before
 # each run the file is dropped from the kernel's page cache. The order of the programs is any in each
@@ -21,7 +21,7 @@ export LC_ALL=C
 say() { printf 'bench-read: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 
-repeat=9 document=docs/BENCHMARKING.md mebibytes=2048 image_mebibytes=1024 directories=50
+repeat=9 document=docs/results/read.md mebibytes=2048 image_mebibytes=1024 directories=50
 command='make bench-read'
 [ $# -eq 0 ] || command+=" BENCH_OPTIONS='$*'"
 while [ $# -gt 0 ]; do

@@ -4,12 +4,12 @@
 #
 # usage: scripts/bench-serve.sh [--quick] [--repeat N] [--seconds S] [--only TEXT]
 #                               [--json FILE] [--no-document]
-#   --quick        1 second for each run, 2 rounds, docs/BENCHMARKING.md stays as it is
+#   --quick        1 second for each run, 2 rounds, docs/results/serve.md stays as it is
 #   --repeat N     rounds (5)
 #   --seconds S    length of one run (3)
 #   --only TEXT    only cases whose name contains TEXT; implies --no-document
 #   --json FILE    where the result goes (target/bench-serve.json)
-#   --no-document  leave docs/BENCHMARKING.md as it is
+#   --no-document  leave docs/results/serve.md as it is
 #
 # Needs root, because nfs-ganesha opens files by handle, and 2 GiB in BENCH_DIRECTORY
 # (default /var/tmp), which should be on the disk that matters. Everything runs in a network of its
@@ -25,7 +25,7 @@ say() { printf 'bench-serve: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 . scripts/ganesha.sh
 
-repeat=5 seconds=3 only='' document=docs/BENCHMARKING.md
+repeat=5 seconds=3 only='' document=docs/results/serve.md
 result=${CARGO_TARGET_DIR:-target}/bench-serve.json
 command='make bench-serve'
 [ $# -eq 0 ] || command+=" BENCH_OPTIONS='$*'"

@@ -1,6 +1,7 @@
-//! The figures of the README are those that docs/BENCHMARKING.md records.
+//! The figures of the README are those that docs/results records.
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::report;
 use crate::repository::repository;
@@ -27,8 +28,12 @@ fn cells(text: &str) -> Vec<&str> {
 
 #[test]
 fn the_readme_shows_what_was_recorded() {
-    let read = |name: &str| fs::read_to_string(repository().join(name)).expect("a document");
-    let (readme, recorded) = (read("README.md"), read("docs/BENCHMARKING.md"));
+    let read = |path: PathBuf| fs::read_to_string(path).expect("a document");
+    let readme = read(repository().join("README.md"));
+    let results = fs::read_dir(repository().join("docs/results")).expect("the results");
+    let recorded: String = results
+        .map(|entry| read(entry.expect("a result").path()))
+        .collect();
     let (_, measured) = readme.split_once("## Measured").expect("a section");
     let (measured, _) = measured.split_once("\n## ").expect("another section");
     let recorded: Vec<f64> = cells(&recorded)
