@@ -18,7 +18,7 @@ use crate::service::{Answer, Request};
 /// The longest record that is taken: a WRITE of 1 MiB with the largest header there can be.
 pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
 
-/// Larger records are received into memory of their own and always go to the pool.
+/// Larger records are received into memory of their own, which a call that must wait takes along.
 const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
 
 /// While large records come, this much is received behind the end of each: the next one's head.
