@@ -24,6 +24,7 @@ pub mod open;
 pub mod payload;
 pub mod ram;
 mod read_only;
+mod signposts;
 pub mod source;
 mod trim;
 mod verifier;
@@ -40,3 +41,4 @@ pub use filesystem::{
 pub use identity::{Credentials, FileId};
 pub use open::{Coherence, Hold, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
+pub use signposts::Signposts;

@@ -163,10 +163,18 @@ impl Export {
     /// Whether a client at `address` may use it.
     #[must_use]
     pub fn allows(&self, address: IpAddr) -> bool {
+        let mut networks = self.networks().iter();
+        networks.any(|network| network.contains(address))
+    }
+
+    /// Who may mount and use it.
+    #[must_use]
+    pub fn networks(&self) -> &[Network] {
         if self.allow.is_empty() {
-            return address.to_canonical().is_loopback();
+            &Network::LOOPBACK
+        } else {
+            &self.allow
         }
-        self.allow.iter().any(|network| network.contains(address))
     }
 
     /// The credentials a call is made with: squashed if need be; `None` is AUTH_NONE.

@@ -17,7 +17,19 @@ for option in vers=3 rsize=1048576 wsize=1048576 proto=tcp; do
 done
 umount /mnt/here
 
-# The root of a server with several exports cannot be mounted, and an export that is not there.
+# What is above the exports leads into each, which the kernel mounts by itself.
+mount_export / /mnt/all
+equal $'dir\nram' "$(ls /mnt/all)" 'the exports above them'
+cmp /mnt/all/dir/hello.txt /job/hello.txt
+echo new >/mnt/all/ram/file
+equal new "$(cat /mnt/all/ram/file)" 'a file written below the root'
+grep ' /mnt/all/ram nfs ' /proc/mounts
+[ "$(stat -c %d /mnt/all/ram)" != "$(stat -c %d /mnt/all/dir)" ] || fail 'two exports are one device'
+equal 1 "$(find /mnt/all -name file | wc -l)" 'files that find finds'
+refused mkdir /mnt/all/new
+rm /mnt/all/ram/file
+umount /mnt/all/dir /mnt/all/ram /mnt/all
+
 refused mount_export /absent /mnt/absent
 for i in {1..5}; do
     mount_export /ram /mnt/ram

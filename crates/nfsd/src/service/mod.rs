@@ -16,6 +16,7 @@ mod names;
 mod object;
 mod once;
 mod procedure;
+mod pseudo;
 mod volume;
 
 use std::collections::HashMap;
@@ -52,6 +53,7 @@ use crate::unsent::Unsent;
 
 pub use ending::Loss;
 use procedure::{Caller, Stop};
+use pseudo::PseudoRoot;
 
 pub use locks::{DatagramAnswer, Origin};
 
@@ -113,6 +115,20 @@ pub struct ServedExport {
 }
 
 impl ServedExport {
+    fn new(key: &HandleKey, config: Export) -> Self {
+        // clients keep it for as long as a mount lasts: the same whatever is served
+        let filesystem_id = u64::from(key.export_number(&config.name, b"")).max(1);
+        Self {
+            number: AtomicU32::new(number_of(key, &config)),
+            identity: Identity {
+                filesystem_id,
+                narrow: config.cookies_32bit,
+            },
+            narrow_cookies: NarrowCookies::default(),
+            config,
+        }
+    }
+
     /// The number in the handles of this export.
     fn number(&self) -> u32 {
         self.number.load(Ordering::Relaxed)
@@ -129,6 +145,8 @@ pub struct HeldCall {
 /// Answers calls.
 pub struct Service {
     exports: Vec<ServedExport>,
+    /// What is above the exports; nothing when one of them is `/`.
+    pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
     object_secret: [u8; 16],
     duplicates: Duplicates<Connection>,
@@ -160,35 +178,22 @@ impl Service {
                 )));
             }
             let root = export.filesystem.root();
-            let number = number_of(&handle_key, &export);
-            let is_same =
-                |other: &ServedExport| other.number() == number || other.config.name == export.name;
+            let export = ServedExport::new(&handle_key, export);
+            let name = &export.config.name;
+            let is_same = |other: &ServedExport| {
+                other.number() == export.number() || other.config.name == *name
+            };
             if exports.iter().any(is_same) {
-                return Err(Error::Config(format!(
-                    "export '{}' is there twice",
-                    export.name
-                )));
+                return Err(Error::Config(format!("export '{name}' is there twice")));
             }
             let id_bytes = root.as_bytes().len();
             if id_bytes > SERVED_ID_BYTES_MAX {
                 return Err(Error::Config(format!(
-                    "export '{}': its server's handles have {id_bytes} bytes, and only those of up \
-                     to {SERVED_ID_BYTES_MAX} can be served again",
-                    export.name
+                    "export '{name}': its server's handles have {id_bytes} bytes, and only those \
+                     of up to {SERVED_ID_BYTES_MAX} can be served again"
                 )));
             }
-            // clients keep it for as long as a mount lasts: the same whatever is served
-            let filesystem_id = u64::from(handle_key.export_number(&export.name, b"")).max(1);
-            let identity = Identity {
-                filesystem_id,
-                narrow: export.cookies_32bit,
-            };
-            exports.push(ServedExport {
-                config: export,
-                number: AtomicU32::new(number),
-                identity,
-                narrow_cookies: NarrowCookies::default(),
-            });
+            exports.push(export);
         }
         if exports.is_empty() {
             return Err(Error::Config("nothing to serve".to_owned()));
@@ -199,6 +204,7 @@ impl Service {
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
         Ok(Self {
+            pseudo: PseudoRoot::above(&handle_key, &exports),
             exports,
             handle_key,
             object_secret: secret,

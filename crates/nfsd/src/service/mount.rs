@@ -14,7 +14,6 @@ use pagewell_sunrpc::xdr::{
 
 use super::procedure::{Caller, Stop};
 use super::{Answer, Request, ServedExport, Service, WaitingCall, refuse};
-use crate::admission::refusals::{self, Reason};
 use crate::handle::WireHandle;
 use crate::reply::Batch;
 use crate::statistics;
@@ -121,8 +120,12 @@ impl Service {
 
     /// Whether a client is told of mounts of `path`: those of exports that it may use itself.
     fn shows(&self, caller: &Caller, path: &[u8]) -> bool {
-        self.export_of(path)
-            .is_some_and(|(export, _)| export.config.allows(caller.peer))
+        self.export_of(path).is_some_and(|(export, names)| {
+            export.config.allows(caller.peer)
+                && self
+                    .signposts(export, caller.peer)
+                    .is_none_or(|seen| seen.contains(&fs::Signposts::id_of(&names)))
+        })
     }
 
     /// The exports that the client may use.
@@ -130,19 +133,10 @@ impl Service {
         let all = self.exports.iter();
         for export in all.filter(|export| export.config.allows(caller.peer)) {
             let mut names = Vec::new();
-            let allow = &export.config.allow;
-            let shown: Vec<String> = if allow.is_empty() {
-                vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()]
-            } else {
-                allow.iter().map(ToString::to_string).collect()
-            };
-            for name in &shown {
-                encode_item(
-                    &mut Encoder::new(&mut names),
-                    &Group {
-                        name: name.as_bytes(),
-                    },
-                );
+            for network in export.config.networks() {
+                let name = network.to_string();
+                let name = name.as_bytes();
+                encode_item(&mut Encoder::new(&mut names), &Group { name });
             }
             let groups = List::from_items(&names).unwrap_or(List::empty());
             encode_item(
@@ -156,34 +150,31 @@ impl Service {
         encode_list_end(encoder);
     }
 
-    /// The handle of a path: an export, or a directory below one.
+    /// The handle of a path: an export, or a directory below one or above one.
     fn mounted(&self, caller: &Caller, path: &[u8]) -> Result<Result<WireHandle, Status>, Stop> {
         let Some((export, rest)) = self.export_of(path) else {
             return Ok(Err(Status::NotFound));
         };
-        if !caller.may_use(export) {
-            refusals::note(caller.peer, Reason::ExportNotAllowed);
+        let Some(mut target) = self.target_in(caller, export, self.root_of(export)) else {
             return Ok(Err(Status::AccessDenied));
-        }
-        let filesystem = &export.config.filesystem;
-        let credentials = caller.credentials(export);
-        let call = fs::Call {
-            credentials: &credentials,
-            may_block: caller.may_block,
         };
-        let mut id = self.root_of(export);
         for name in rest.iter().take(PATH_DEPTH_MAX) {
-            let found = filesystem.lookup(&call, &id, name);
-            match found {
-                Ok(entry) if entry.attributes.file_type.is_directory() => id = entry.id,
-                Ok(_) => return Ok(Err(Status::NotDirectory)),
+            let (export, entry) = match self.find(caller, &target, name) {
+                Ok(found) => found,
                 Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
                 Err(error) => return Ok(Err(mount_status(&error))),
+            };
+            if !entry.attributes.file_type.is_directory() {
+                return Ok(Err(Status::NotDirectory));
+            }
+            match self.target_in(caller, export, entry.id) {
+                Some(found) => target = found,
+                None => return Ok(Err(Status::AccessDenied)),
             }
         }
         self.mounts
             .add(caller.peer, &normal_path(&components(path)));
-        Ok(Ok(self.handle(export, &id)))
+        Ok(Ok(self.handle(target.export, &target.id)))
     }
 
     /// The export with the longest name that `path` begins with, and the names after it.
@@ -194,14 +185,14 @@ impl Service {
             wanted.starts_with(&name)
         };
         let length = |export: &&ServedExport| components(export.config.name.as_bytes()).len();
-        let export = self.exports.iter().filter(begins).max_by_key(length)?;
+        let export = self.served().filter(begins).max_by_key(length)?;
         let below = wanted.get(length(&export)..)?.to_vec();
         (below.len() <= PATH_DEPTH_MAX).then_some((export, below))
     }
 }
 
 /// The names in a path; empty ones and `.` mean nothing.
-fn components(path: &[u8]) -> Vec<&[u8]> {
+pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))
         .collect()

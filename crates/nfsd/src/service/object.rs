@@ -62,19 +62,17 @@ impl Service {
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
         let target = self.target(caller, arguments.what.directory)?;
-        let result = target
-            .filesystem()
-            .lookup(&target.call(), &target.id, arguments.what.name);
+        let result = self.find(caller, &target, arguments.what.name);
         // That there is no such name is an answer: programs ask to find out.
         let is_missing = matches!(result, Err(fs::Error::NotFound));
         let handle;
         let reply: LookupReply<'_> = match result {
-            Ok(entry) => {
-                handle = self.handle(target.export, &entry.id);
+            Ok((export, entry)) => {
+                handle = self.handle(export, &entry.id);
                 let object = Handle::new(handle.as_bytes());
                 Ok(LookupOk {
                     object: object.ok_or(Stop::Status(Status::ServerFault))?,
-                    object_attributes: Some(target.export.identity.attributes(&entry.attributes)),
+                    object_attributes: Some(export.identity.attributes(&entry.attributes)),
                     directory_attributes: target.attributes_now(),
                 })
             }

@@ -76,12 +76,17 @@ pub(super) struct Target<'s> {
     pub(super) export: &'s ServedExport,
     pub(super) id: fs::FileId,
     pub(super) credentials: fs::Credentials,
+    /// What the caller sees of the pseudo root, if that is the export.
+    pub(super) signposts: Option<fs::Signposts>,
     may_block: bool,
 }
 
 impl Target<'_> {
     pub(super) fn filesystem(&self) -> &dyn fs::FileSystem {
-        &*self.export.config.filesystem
+        match &self.signposts {
+            Some(signposts) => signposts,
+            None => &*self.export.config.filesystem,
+        }
     }
 
     pub(super) fn call(&self) -> fs::Call<'_> {
@@ -236,19 +241,29 @@ impl Service {
                 })
             })?;
         let export = self
-            .exports
-            .iter()
+            .served()
             .find(|export| export.number() == number)
             .ok_or(Stop::Status(Status::Stale))?;
+        let target = self.target_in(caller, export, id);
+        target.ok_or(Stop::Status(Status::AccessDenied))
+    }
+
+    /// An object of an export, if this client may use that.
+    pub(super) fn target_in<'s>(
+        &self,
+        caller: &Caller,
+        export: &'s ServedExport,
+        id: fs::FileId,
+    ) -> Option<Target<'s>> {
         if !caller.may_use(export) {
             refusals::note(caller.peer, Reason::ExportNotAllowed);
-            return Err(Stop::Status(Status::AccessDenied));
+            return None;
         }
-        let credentials = caller.credentials(export);
-        Ok(Target {
+        Some(Target {
             export,
             id,
-            credentials,
+            credentials: caller.credentials(export),
+            signposts: self.signposts(export, caller.peer),
             may_block: caller.may_block,
         })
     }

@@ -34,6 +34,7 @@ mod mounting;
 mod names;
 mod pressure;
 mod protocol;
+mod pseudo;
 mod reading;
 mod rights;
 mod rpc_client;

@@ -107,7 +107,8 @@ pub(crate) struct ServeArguments {
     /// $XDG_STATE_HOME/pagewell or ~/.local/state/pagewell]
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    /// What to serve, and the path that clients mount (/ for a single source without one)
+    /// What to serve, and the path that clients mount (/ for a single source without one; / of
+    /// several exports shows them all)
     #[arg(value_name = "[/EXPORT=]SOURCE", required = true, value_hint = clap::ValueHint::AnyPath)]
     exports: Vec<OsString>,
     #[command(flatten)]

@@ -179,3 +179,37 @@ fn what_cannot_be_mounted_is_one_line() {
     }
     drop(serve);
 }
+
+/// The root of a server with several exports is a tree with all of them. Their files have the same
+/// inode numbers, and are others.
+#[test]
+fn all_exports_of_a_server_are_one_tree() {
+    let fixture = Fixture::new();
+    let serve = Serve::start(&["--squash", "none", "/first=ram:1m", "/below/second=ram:1m"]);
+    let address = serve.address();
+    for (export, content) in [("first", "one"), ("below/second", "two")] {
+        let local = fixture.path().join(content);
+        fs::create_dir(&local).unwrap();
+        fs::write(local.join("file"), content).unwrap();
+        fs::hard_link(local.join("file"), local.join("link")).unwrap();
+        let there = format!("nfs://{address}/{export}::/copy");
+        run(&["cp", "-rd", local.to_str().unwrap(), &there]).done();
+    }
+    let root = format!("nfs://{address}/");
+    let listed = run(&["ls", "-R", &root]).text();
+    for part in ["::/below/second/copy:\n", "::/first/copy:\nfile\nlink\n"] {
+        assert!(listed.contains(part), "{listed}");
+    }
+    let file = format!("{root}::/below/second/copy/link");
+    assert_eq!(run(&["cat", &file]).text(), "two");
+    let all = fixture.path().join("all");
+    run(&["cp", "-rd", &root, all.to_str().unwrap()]).done();
+    for (file, content) in [
+        ("first/copy/link", "one"),
+        ("below/second/copy/link", "two"),
+    ] {
+        assert_eq!(fs::read_to_string(all.join(file)).unwrap(), content);
+    }
+    let none = run(&["ls", &format!("nfs://{address}/none")]).failed(1);
+    assert!(none.contains("no export /none"), "{none}");
+}
