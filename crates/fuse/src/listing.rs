@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
 use pagewell_counters::names;
-use pagewell_fs::{Call, Entry, FileId, FileType, Result};
+use pagewell_fs::{Call, Entry, Error, FileId, FileType, Result};
 
 use crate::attributes::{Appearance, errno, kind, to_kernel};
 use crate::caller::Caller;
@@ -57,8 +57,8 @@ pub(crate) struct Page {
 
 impl Front {
     /// Collects what comes after `cookie`, for an answer with attributes (`plus`) or without. They
-    /// are asked for in any case: an answer without them tells the type of each name all the same,
-    /// and `rm -r` believes it.
+    /// are asked for in any case, and where a listing does not have them by a lookup: an answer
+    /// without them tells the type of each name all the same, and `rm -r` and `find` believe it.
     pub(crate) fn list(
         &self,
         caller: &Caller,
@@ -84,6 +84,14 @@ impl Front {
                         });
                         true
                     })?;
+            for named in entries.iter_mut().filter(|named| named.entry.is_none()) {
+                match self.filesystem.lookup(call, directory, &named.name) {
+                    Ok(entry) => named.entry = Some(entry),
+                    Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                    // It has gone since, or the caller may not know.
+                    Err(_) => {}
+                }
+            }
             Ok(Page {
                 entries,
                 is_end: page.end,
@@ -101,7 +109,6 @@ impl Front {
         for named in &page.entries {
             let file_type = match &named.entry {
                 Some(entry) => kind(entry.attributes.file_type),
-                // It has gone since it was listed.
                 None => fuser::FileType::RegularFile,
             };
             let number = INodeNo(self.number_shown(named.file_id));
