@@ -194,6 +194,13 @@ impl Calls {
         }
     }
 
+    /// The number of an object that a listing of a directory told, which has these attributes.
+    pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
+        let mounted = self.inner.filesystem_id;
+        let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
+        convert::file_id((listed, file_id), mounted)
+    }
+
     /// Attributes that were told in answer to a call that was sent at `sent`.
     pub(super) fn told(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Told {
         let attributes = convert::attributes(attributes, self.inner.filesystem_id);

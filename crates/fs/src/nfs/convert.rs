@@ -1,6 +1,9 @@
 //! Between the wire's types and the file systems'. Statuses become errors here and only here.
 
+use std::hash::Hasher;
+
 use pagewell_sunrpc::nfs3::{self, Handle, Status};
+use siphasher::sip::SipHasher13;
 
 use crate::{
     Attributes, Error, FileId, FileType, Result, SetAttributes, SetTime, Timestamp, WccAttributes,
@@ -85,6 +88,18 @@ pub(super) fn wcc(from: nfs3::WccAttributes) -> WccAttributes {
     }
 }
 
+/// The number by which programs know an object. A mount is one file system to them, and a server
+/// may show several in it, each with numbers of its own: those of the others are moved by what
+/// follows from the number of their file system, so that no two objects have the same.
+pub(super) fn file_id((filesystem_id, file_id): (u64, u64), mounted: u64) -> u64 {
+    if filesystem_id == mounted {
+        return file_id;
+    }
+    let hasher = SipHasher13::new_with_keys(filesystem_id, 0);
+    // Numbers are kept below 2^63: a mount gives larger ones itself.
+    file_id ^ (hasher.finish() >> 1)
+}
+
 /// Attributes; `filesystem_id` is that of the mount, whatever a server says of one object.
 pub(super) fn attributes(from: &nfs3::FileAttributes, filesystem_id: u64) -> Attributes {
     Attributes {
@@ -106,7 +121,7 @@ pub(super) fn attributes(from: &nfs3::FileAttributes, filesystem_id: u64) -> Att
         used: from.used,
         device: (from.device.major, from.device.minor),
         filesystem_id,
-        file_id: from.file_id,
+        file_id: file_id((from.filesystem_id, from.file_id), filesystem_id),
         accessed: timestamp(from.accessed),
         modified: timestamp(from.modified),
         changed: timestamp(from.changed),
@@ -156,6 +171,15 @@ mod tests {
         }
         assert_eq!(error(Status::Jukebox), Error::TryLater);
         assert_eq!(error(Status::BadHandle), Error::Stale);
+    }
+
+    #[test]
+    fn objects_of_two_file_systems_in_a_mount_have_two_numbers() {
+        let numbers = [(7, 2), (8, 2), (9, 2), (7, 3), (8, 3)];
+        let shown = numbers.map(|object| file_id(object, 7));
+        assert_eq!((shown[0], shown[3]), (2, 3), "the mount's own");
+        let different: std::collections::HashSet<u64> = shown.into_iter().collect();
+        assert_eq!(different.len(), numbers.len());
     }
 
     #[test]

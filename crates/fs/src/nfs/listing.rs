@@ -171,7 +171,9 @@ impl Shared {
             .map_or(cookie, |(last, _)| last.cookie);
         let mut entries = Vec::with_capacity(answer.entries.len());
         let mut unusable = 0;
-        for (listed, attributes) in answer.entries {
+        for (mut listed, attributes) in answer.entries {
+            let directory = answer.directory.as_ref();
+            listed.file_id = self.calls.listed_id(listed.file_id, directory);
             if crate::name::check(&listed.name).is_ok() {
                 self.remember(node, &listed, attributes.as_ref(), (sent, before));
                 entries.push(listed);
