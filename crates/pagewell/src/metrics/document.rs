@@ -41,7 +41,7 @@ fn render() -> String {
          (`not_allowed`, `no_place`).\n\
          \n## Counters\n\n| name | kind | meaning |\n|---|---|---|\n",
     );
-    for counter in names::COUNTERS {
+    for counter in names::counters() {
         let (name, _) = in_base_unit(counter.name(), 0);
         row(&mut text, &name, "counter", counter.help());
     }

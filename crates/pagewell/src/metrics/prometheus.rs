@@ -112,7 +112,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
     text.line(&format!("{} {}", UPTIME.name, snapshot.uptime_seconds));
     text.head(&RESIDENT);
     text.line(&format!("{} {}", RESIDENT.name, snapshot.resident_bytes));
-    for counter in names::COUNTERS {
+    for counter in names::counters() {
         let value = snapshot.counters.get(counter.name()).copied().unwrap_or(0);
         let (name, value) = in_base_unit(counter.name(), value);
         text.simple(&name, "counter", counter.help(), &value);

@@ -1,7 +1,7 @@
 //! What the counters of this process counted between two moments.
 
 use pagewell_counters::Counter;
-use pagewell_counters::names::COUNTERS;
+use pagewell_counters::names::counters;
 
 /// All counters at one moment.
 #[derive(Clone, Debug)]
@@ -11,9 +11,7 @@ impl Counting {
     /// Reads them all.
     #[must_use]
     pub fn begin() -> Self {
-        let read = COUNTERS
-            .iter()
-            .map(|counter| (counter.name(), counter.get()));
+        let read = counters().map(|counter| (counter.name(), counter.get()));
         Self(read.collect())
     }
 
@@ -29,9 +27,7 @@ impl Counting {
     /// All that have grown since, by name.
     #[must_use]
     pub fn grown(&self) -> Vec<(&'static str, u64)> {
-        let all = COUNTERS
-            .iter()
-            .map(|counter| (counter.name(), self.of(counter)));
+        let all = counters().map(|counter| (counter.name(), self.of(counter)));
         all.filter(|(_, grown)| *grown > 0).collect()
     }
 }
