@@ -4,7 +4,8 @@
 //! A handle that a client keeps is good as long as the key is: who deletes the key makes every
 //! client's handles stale. The key is a secret: who has it can make handles.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fmt;
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -68,19 +69,41 @@ pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     let metadata = fs::metadata(directory).with_context(|| format!("{shown}"))?;
-    if !is_trusted(metadata.uid()) {
-        let owner = metadata.uid();
-        bail!("{shown}: belongs to user {owner}: the handle key is not kept there (--state-dir)");
+    match distrust(&metadata) {
+        Some(distrust) => {
+            bail!("{shown}: {distrust}: the handle key is not kept there (--state-dir)")
+        }
+        None => Ok(()),
     }
-    if metadata.mode() & 0o022 != 0 {
-        bail!("{shown}: others than its owner can write there: no place for a key (chmod go-w)");
-    }
-    Ok(())
 }
 
-/// What this user owns nobody else has written, except root.
-fn is_trusted(owner: u32) -> bool {
-    owner == 0 || owner == rustix::process::geteuid().as_raw()
+/// Why another user, except root, may have written what a file or directory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distrust {
+    /// This user owns it.
+    Owner(u32),
+    /// It can be written by a group, or by everybody.
+    Writable,
+}
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Owner(owner) => write!(formatter, "belongs to user {owner}"),
+            Self::Writable => {
+                formatter.write_str("can be written by others than its owner (chmod go-w)")
+            }
+        }
+    }
+}
+
+/// Whether another user may have written what is in this file or directory.
+pub(crate) fn distrust(metadata: &Metadata) -> Option<Distrust> {
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Some(Distrust::Owner(owner));
+    }
+    (metadata.mode() & 0o022 != 0).then_some(Distrust::Writable)
 }
 
 /// The key in a file, `None` when there is no file; anything that is not a secret key of ours is
@@ -103,9 +126,8 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     if metadata.mode() & 0o077 != 0 {
         bail!("{shown}: others than its owner can read or change the handle key (chmod 600)");
     }
-    if !is_trusted(metadata.uid()) {
-        let owner = metadata.uid();
-        bail!("{shown}: the handle key belongs to user {owner}, who could know it");
+    if let Some(distrust) = distrust(&metadata) {
+        bail!("{shown}: the handle key {distrust}, who could know it");
     }
     let mut key = [0; KEY_BYTES];
     (&file)

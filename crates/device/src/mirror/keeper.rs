@@ -245,7 +245,7 @@ impl Shared {
             if generation > GENERATION_MAX {
                 return Err(RecordError::Garbled {
                     place: self.name.clone(),
-                    reason: "too many generations",
+                    reason: "too many generations".to_owned(),
                 });
             }
             let (stored, error) = keeper.store(wanted, generation, HalfState::InUse);

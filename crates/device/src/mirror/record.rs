@@ -78,13 +78,13 @@ pub enum RecordError {
         /// The system's reason.
         errno: Errno,
     },
-    /// Something is there and it is no record.
+    /// What is there is no record, or none that can be relied on.
     #[error("{place}: {reason}")]
     Garbled {
         /// Where the record is kept.
         place: String,
         /// What is wrong with it.
-        reason: &'static str,
+        reason: String,
     },
 }
 

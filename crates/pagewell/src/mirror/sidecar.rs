@@ -17,9 +17,10 @@
 //!
 //! It is replaced as a whole: written under another name, synchronised, renamed, and the name
 //! synchronised. Whenever that is cut short, the old record or the new one is there. What is left
-//! of a cut is overwritten the next time; it is never read.
+//! of a cut is overwritten the next time; it is never read. A record that another user than this
+//! one and root may have written is not relied on: it decides which half is copied over which.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use sha2::{Digest, Sha256};
 
 use super::closing::{InUse, OPEN, Open};
 use super::place::SYSTEM;
+use crate::state;
 
 const MAGIC: &[u8; 8] = b"PWMIRROR";
 const VERSION: u32 = 2;
@@ -89,16 +91,20 @@ impl MirrorRecord for Sidecars {
 
 /// What a record says, nothing when there is none.
 pub(super) fn read_standing(path: &Path) -> Result<Option<Standing>, RecordError> {
-    let bytes = match read(path) {
-        Ok(bytes) => bytes,
+    let (metadata, bytes) = match read(path) {
+        Ok(found) => found,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(path, &error)),
     };
-    let garbled = |reason| RecordError::Garbled {
+    let garbled = |reason: String| RecordError::Garbled {
         place: path.display().to_string(),
         reason,
     };
-    decode(&bytes).map(Some).map_err(garbled)
+    if let Some(distrust) = state::distrust(&metadata) {
+        return Err(garbled(distrust.to_string()));
+    }
+    let standing = decode(&bytes).map_err(|reason| garbled(reason.to_owned()));
+    standing.map(Some)
 }
 
 fn failed(path: &Path, error: &io::Error) -> RecordError {
@@ -109,17 +115,18 @@ fn failed(path: &Path, error: &io::Error) -> RecordError {
 }
 
 /// What is in the file, and one byte more than a record has when it is longer.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path) -> io::Result<(Metadata, Vec<u8>)> {
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
         .open(path)?;
-    if !file.metadata()?.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(ErrorKind::InvalidInput.into());
     }
     let mut bytes = Vec::with_capacity(BYTES + 1);
     file.take(BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok((metadata, bytes))
 }
 
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -364,6 +371,32 @@ mod tests {
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(matches!(sidecars.load(0), Err(RecordError::Failed { .. })));
+    }
+
+    #[test]
+    fn what_others_may_have_written_is_no_record() {
+        let (_base, path, sidecars) = one();
+        let good = standing(5, HalfState::Clean);
+        sidecars.store(0, &good).unwrap();
+        let refused = |expected: &str| match sidecars.load(0) {
+            Err(RecordError::Garbled { reason, .. }) => assert!(reason.contains(expected)),
+            other => panic!("{expected}: {other:?}"),
+        };
+        for mode in [0o664, 0o646, 0o622] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            refused("chmod go-w");
+        }
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(sidecars.load(0), Ok(Some(good)));
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: needs root to give files away");
+            return;
+        }
+        std::os::unix::fs::chown(&path, Some(65_534), None).unwrap();
+        refused("belongs to user 65534");
+        // What is chosen by hand is stored in its place.
+        sidecars.store(0, &good).unwrap();
+        assert_eq!(sidecars.load(0), Ok(Some(good)));
     }
 
     #[test]
