@@ -1,7 +1,7 @@
 //! Counters of every branch that matters, all named in one file ([`names`]).
 //!
 //! A counter is one plain addition on the hot path. Counters are split into shards, one cache line
-//! each, and summed when somebody looks; the first threads have one each to themselves, and need no
+//! each, and summed when they are read; the first threads have one each to themselves, and need no
 //! locked instruction, which would make memory wait; all others share one.
 
 mod histogram;

@@ -56,7 +56,7 @@ struct Arena {
     start: NonNull<u8>,
 }
 
-// SAFETY: it is an address; who uses the memory argues.
+// SAFETY: it is an address; the code that uses the memory argues.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}

@@ -38,7 +38,7 @@ impl Buffer {
         }
     }
 
-    /// All of it as a segment of a request; whoever makes the request sees to it that the
+    /// All of it as a segment of a request; the maker of the request sees to it that the
     /// buffer outlives it.
     pub fn as_segment(&mut self) -> Segment {
         Segment::new(self.start, self.length)

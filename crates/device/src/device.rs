@@ -21,9 +21,9 @@ pub enum Error {
         /// The system's reason.
         errno: Errno,
     },
-    /// It was to be opened for writing, and somebody else has it open for writing, or it is
+    /// It was to be opened for writing, and another program has it open for writing, or it is
     /// mounted. Two caches of the same bytes would overwrite each other's.
-    #[error("{device}: in use: somebody else writes to it, or it is mounted")]
+    #[error("{device}: in use: another program writes to it, or it is mounted")]
     InUse {
         /// The path.
         device: String,

@@ -11,8 +11,8 @@
 //! - A flush goes to all halves in service, too. A half that cannot flush while another can may
 //!   have lost what the other has: it is taken out of service like one that missed a write.
 //! - What a half brings after it was taken out of service is thrown away, and read again from
-//!   another half: the read may have been chosen for it before, but be given to somebody who came
-//!   after the write that it missed.
+//!   another half: the read may have been chosen for it before, but be given to a caller that
+//!   came after the write that it missed.
 //! - A write that fails on every half is an error and changes nobody's service: the last half is
 //!   never given up. As after any failed write, the bytes of its range are undefined until they
 //!   are written again. The same holds for a flush, and for all that was written since the last
@@ -30,7 +30,7 @@
 //! (`mirror/assess.rs`) and is not read until it has been made equal (`mirror/resync.rs`).
 //!
 //! Known weaknesses: after an unclean end all bytes of the halves have to be compared, for nobody
-//! notes where writes were on their way. Whoever changes a half behind the mirror's back is not
+//! notes where writes were on their way. A change of a half behind the mirror's back is not
 //! noticed. Writes that overlap and are on their way at the same time may reach the halves in
 //! different orders: the caller must not issue such. While a write is on its way, two reads one
 //! after the other may see it and then not see it. A half that hangs and does not fail holds up
@@ -305,7 +305,7 @@ impl Shared {
                 MIRROR_READS_STALE.add(1);
                 shared.read(request, tried, last);
             } else if shared.is_good(&request, &outcome) {
-                // Whoever waits for it may end the mirror, and wants it to have ended.
+                // A thread that waits for it may end the mirror, which must have ended then.
                 drop(shared);
                 request.complete(outcome);
             } else {

@@ -1,9 +1,9 @@
 //! One transfer between memory and a device, or the wish that what was written stays.
 //!
-//! A [`Request`] names bytes of a device, the memory for them, who asks, and what to call when it
+//! A [`Request`] names bytes of a device, the memory for them, the origin, and what to call when it
 //! is done. It travels down through layers, each of which may look at its outcome, cut it into
-//! pieces, send it elsewhere or answer it; at the end somebody calls [`Request::complete`]. Nobody
-//! can forget to: a request that is dropped completes with [`Error::Abandoned`].
+//! pieces, send it elsewhere or answer it; at the end the last of them calls [`Request::complete`].
+//! Nobody can forget to: a request that is dropped completes with [`Error::Abandoned`].
 //!
 //! ```text
 //!   new ──> layer ──> layer ──> device
@@ -37,10 +37,10 @@ pub enum Operation {
     Flush,
 }
 
-/// Who asks. Statistics are split by it.
+/// Where a request comes from. Statistics are split by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Issuer {
-    /// Somebody waits for these bytes.
+    /// A caller waits for these bytes.
     Reader,
     /// A guess that they will be wanted.
     ReadAhead,
@@ -82,7 +82,7 @@ pub struct Segment {
     length: usize,
 }
 
-// SAFETY: it is an address and a length; whoever turns it into a reference owes the argument.
+// SAFETY: it is an address and a length; the code that turns it into a reference owes the argument.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
@@ -213,7 +213,7 @@ impl Request {
         self.length == 0
     }
 
-    /// Who asks.
+    /// Where it comes from.
     #[must_use]
     pub fn issuer(&self) -> Issuer {
         self.issuer
@@ -262,7 +262,7 @@ impl Request {
         self.offset = offset;
     }
 
-    /// Has `look` see, and perhaps change, the outcome before everybody who asked earlier.
+    /// Has `look` see, and perhaps change, the outcome before all that asked earlier.
     pub fn observe(&mut self, look: impl FnOnce(&mut Outcome) + Send + 'static) {
         if let Some(completion) = self.completion.take() {
             self.completion = Some(Box::new(move |mut outcome| {

@@ -76,7 +76,7 @@ pub(crate) fn check_write(credentials: &Credentials, attributes: &Attributes) ->
     check(credentials.uid == attributes.uid || may_change(credentials, attributes))
 }
 
-/// Refuses who is neither the owner nor root.
+/// Refuses callers that are neither the owner nor root.
 pub(crate) fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     if credentials.uid == 0 || credentials.uid == attributes.uid {
         return Ok(());

@@ -390,7 +390,7 @@ pub trait FileSystem: Send + Sync {
     /// closing call it once for each open file, and [`FileSystem::close`] for each close; NFS has
     /// no such calls, so every other method works on objects that nobody has opened.
     ///
-    /// Access is not checked here: who opens has asked [`FileSystem::access`].
+    /// Access is not checked here: the caller has asked [`FileSystem::access`].
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
         Ok(Opened::plain(self.attributes(call, id)?))
     }

@@ -40,7 +40,7 @@ impl OpenError {
         }
     }
 
-    /// Whether it was to be written, and somebody else writes to it already.
+    /// Whether it was to be written, and another program writes to it already.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
         self.is_in_use
@@ -57,7 +57,7 @@ impl OpenError {
             }
             pagewell_device::Error::Open { errno, .. } => errno.to_string(),
             pagewell_device::Error::InUse { .. } => {
-                "in use: somebody else writes to it, or it is mounted".to_owned()
+                "in use: another program writes to it, or it is mounted".to_owned()
             }
             other => other.to_string(),
         };
@@ -74,7 +74,7 @@ pub fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
         return Ok(SourceKind::Directory);
     }
     // A look at some sectors is not worth a ring, and may find what others have in memory. It is no
-    // use of the file: who asks for its times afterwards is told those of before.
+    // use of the file: a caller that asks for its times afterwards is told those of before.
     let options = FileOptions {
         direct: Preference::Never,
         engine: Engine::Workers,

@@ -59,7 +59,7 @@ impl Attached {
         if rustix::mount::unmount(&self.place, flags) == Err(Errno::PERM) {
             let mut command = Command::new(HELPER);
             command.args(["-u", "-q", "-z", "--"]).arg(&self.place);
-            // What is in the way then is told by whoever looks at the place.
+            // What is in the way then is told by what looks at the place.
             let _ = command.stdin(Stdio::null()).output();
         }
     }

@@ -11,7 +11,7 @@ use fuser::Request;
 use pagewell_counters::names;
 use pagewell_fs::{Call, Credentials, Error, Result};
 
-/// Who asks.
+/// The program that asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     /// The thread, or 0 when it cannot be seen from here.

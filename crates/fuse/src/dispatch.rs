@@ -1,7 +1,7 @@
 //! Which thread does what may wait.
 //!
 //! Problem: a call that waits for storage is best made by the thread that received it (there is
-//! nothing to hand over, and the data of a write need not be copied), but somebody must always be
+//! nothing to hand over, and the data of a write need not be copied), but a thread must always be
 //! receiving: the kernel can take back a request that nobody has received, and a killed program
 //! waits for its last requests, such as the closing of its files.
 //!
@@ -245,7 +245,7 @@ impl Dispatch {
         if queue.idle > 0 {
             self.ready.notify_one();
         }
-        // Somebody must be there when room is.
+        // A thread must be there when room is.
         let is_needed = queue.idle < startable.count || queue.workers == 0;
         if is_needed && queue.workers < self.workers_max {
             let dispatch = Arc::clone(self);

@@ -203,8 +203,8 @@ impl Front {
         }
     }
 
-    /// As [`Front::answer`], for reads: who waits has room for `bytes`, and a read whose caller was
-    /// let go before its turn is not done.
+    /// As [`Front::answer`], for reads: a call that waits has room for `bytes`, and a read whose
+    /// caller was let go before its turn is not done.
     pub(crate) fn answer_read(
         self: &Arc<Self>,
         request: &Request,
@@ -312,7 +312,7 @@ impl Front {
         let guarded = CreateMode::Guarded(attributes);
         match self.filesystem.create(&call, directory, name, &guarded) {
             Ok(created) => {
-                // Whoever made a file may use it, whatever its mode says.
+                // A program that made a file may use it, whatever its mode says.
                 let intent = OpenIntent {
                     reads: modes.reads,
                     writes: modes.writes,
@@ -345,8 +345,8 @@ impl Front {
         }
     }
 
-    /// Makes a call through an open file: as who opened it, and as root if that is refused,
-    /// since what was allowed at the open stays allowed.
+    /// Makes a call through an open file: as the user that opened it, and as root if that is
+    /// refused, since what was allowed at the open stays allowed.
     pub(crate) fn ask_open<T>(
         file: Option<&OpenFile>,
         may_block: bool,
@@ -418,7 +418,7 @@ impl Front {
     }
 
     /// Changes attributes. The kernel has judged the caller. It also takes set-user-id away when
-    /// somebody else writes to a file, in the name of that somebody, who may not: such a change
+    /// another user writes to a file, in the name of that user, who may not: such a change
     /// is made as the owner.
     pub(crate) fn set_attributes(
         &self,

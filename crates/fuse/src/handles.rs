@@ -13,7 +13,7 @@ use crate::passing::Pass;
 /// A file that a program has open.
 pub(crate) struct OpenFile {
     pub(crate) id: FileId,
-    /// Who opened it: what was allowed then is allowed for as long as it is open.
+    /// The user that opened it: what was allowed then is allowed for as long as it is open.
     pub(crate) credentials: Credentials,
     /// It was opened for reading, or to be run.
     pub(crate) reads: bool,

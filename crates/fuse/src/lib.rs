@@ -9,13 +9,13 @@
 //! ([`pagewell_fs::Coherence`]), and judges permissions itself from the attributes it is given
 //! (`default_permissions`). What it asks for is answered by the thread that received the
 //! question when nothing has to be waited for. Else that thread waits, if another one is free to
-//! receive, or hands the call to a worker: somebody always receives, so that a storage which does
-//! not answer cannot make the mount deaf (`dispatch`). Whoever waits and is killed meanwhile is
-//! let go (`blocked`).
+//! receive, or hands the call to a worker: a thread always receives, so that a storage which does
+//! not answer cannot make the mount deaf (`dispatch`). A program that waits and is killed meanwhile
+//! is let go (`blocked`).
 //!
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing` and `listing` (what each does), `nodes` and
-//! `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (who waits),
+//! `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (what waits),
 //! `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`.
 //!
 //! Decided, with reasons:

@@ -6,10 +6,10 @@
 //!
 //! Rule: when there are more than the table may have, and then each time that a sixteenth of that
 //! has come, the kernel is asked to give up a sixteenth of all objects (`FUSE_NOTIFY_PRUNE`, Linux
-//! 6.18). It keeps those that are in use: open, watched, somebody's working directory, or a
+//! 6.18). It keeps those that are in use: open, watched, a working directory, or a
 //! directory above one that it keeps. Of the others as many go as come, however many the program
 //! walks through. Which ones is chance: those of one part of the table. No order has to be kept for
-//! that, and whoever uses what went asks again.
+//! that, and a program that uses what went asks again.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come

@@ -45,7 +45,7 @@ const LISTED_MAX: usize = 1 << 17;
 /// Programs that are followed at once.
 const STREAMS_MAX: usize = 8;
 
-/// What was listed, and who reads along.
+/// What was listed, and what reads along.
 #[derive(Default)]
 pub(crate) struct Pushing {
     notifier: OnceLock<Notifier>,
@@ -157,7 +157,7 @@ impl Front {
         if batch.is_empty() {
             return;
         }
-        // A page may have to be waited for: somebody asks for it at this moment.
+        // A page may have to be waited for: a program asks for it at this moment.
         let Some(_here) = self.dispatch.here() else {
             return;
         };

@@ -5,11 +5,11 @@
 //! each thread that waits for the source holds the memory of its answer, all of them together more
 //! than the rest of the program.
 //!
-//! Rule: who is to wait for the source takes room for what was asked for, and keeps it until the
-//! answer is sent; what finds none waits in the queue of [`crate::dispatch`], and no thread with
-//! it. Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not
-//! what a long way holds. Answers that are in memory need no room: each of the few threads that
-//! receive holds one of them.
+//! Rule: a call that is to wait for the source takes room for what was asked for, and keeps it
+//! until the answer is sent; what finds none waits in the queue of [`crate::dispatch`], and no
+//! thread with it. Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs
+//! can take, not what a long way holds. Answers that are in memory need no room: each of the few
+//! threads that receive holds one of them.
 //!
 //! Weakness: programs that read a little wait behind those that read a lot.
 

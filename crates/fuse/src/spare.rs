@@ -5,7 +5,7 @@
 //! thread that took it, so in the end each of many threads has as much as all of them need at one
 //! time.
 //!
-//! Rule: what is given back goes to whoever needs some next, up to [`PIECES_MAX`] pieces.
+//! Rule: what is given back goes to the next call that needs some, up to [`PIECES_MAX`] pieces.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,7 @@ pub(crate) fn take() -> Vec<u8> {
     piece
 }
 
-/// Keeps memory for the next who asks.
+/// Keeps memory for the next that asks.
 pub(crate) fn give_back(piece: Vec<u8>) {
     if (1..=PIECE_BYTES_MAX).contains(&piece.capacity()) {
         let mut spare = lock();

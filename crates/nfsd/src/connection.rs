@@ -138,7 +138,8 @@ impl Connection {
         if self.output.send(&self.socket, pieces) == Sent::Dead {
             self.close();
         }
-        // Whoever finds the queue free sends for all; their room is the reader's business too.
+        // A thread that finds the queue free sends for all; their room is the reader's business
+        // too.
         self.resume();
     }
 

@@ -9,7 +9,7 @@
 //! [share](crate::admission::share). Records that wait for the storage of one export have at most
 //! as much as is left, so that there is something for the others. A connection that wants more
 //! than there is stops being read (TCP then slows the client) and stands in a queue, the oldest
-//! record first; whoever returns memory calls as many from its head as there is room for, and
+//! record first; a thread that returns memory calls as many from its head as there is room for, and
 //! nobody overtakes them. A connection that is called and does not come (it is gone, or may not go
 //! on for another reason) passes the offer on, or those behind would wait for ever.
 //!
@@ -22,7 +22,7 @@
 //! *first*, may go on although there is no room, until it is whole.
 //!
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
-//! faults. Whoever gets one is charged for all of it.
+//! faults. A record that gets one is charged for all of it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr};
@@ -235,7 +235,7 @@ impl Lease {
     }
 
     /// Asks for `step` bytes in all of the `size` that the record will have. When refused, `waker`
-    /// is called once there is room. Whoever was refused must either come again when called or
+    /// is called once there is room. What was refused must either come again when called or
     /// [`Memory::pass_on`].
     pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
         let memory = self.memory.clone();
@@ -375,7 +375,7 @@ impl Memory {
         due.iter().for_each(Waker::wake);
     }
 
-    /// Whether somebody waits.
+    /// Whether a record waits.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
         !self.lock().waiting.is_empty()

@@ -4,7 +4,7 @@
 //! that are ready together should leave in one system call, file data should not be copied, and
 //! no thread may wait for a client that does not read.
 //!
-//! Rule: a queue of pieces per connection and a flag that says somebody is sending. Whoever finds
+//! Rule: a queue of pieces per connection and a flag that says a thread is sending. One that finds
 //! the flag clear sends everything that is queued, without holding the lock, until the queue is
 //! empty or the socket is full; everybody else only appends. A full socket is continued by the
 //! reader when epoll says that there is room.
@@ -12,7 +12,7 @@
 //! ```text
 //!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg / splice ──> socket
 //!   worker B ─┼──────> [queue] ───┤
-//!   reader   ─┘                   └─ flag set: somebody else sends mine too
+//!   reader   ─┘                   └─ flag set: another thread sends mine too
 //! ```
 
 use std::collections::VecDeque;

@@ -72,7 +72,7 @@ pub struct Shared {
 
 /// A call for the pool.
 pub struct Job {
-    /// Whom to answer.
+    /// The connection to answer.
     pub connection: Arc<Connection>,
     /// Holds the call's record.
     pub record: Buffer,

@@ -5,8 +5,8 @@
 //! charged when its call goes to the pool, what it has taken until it has left. A connection that
 //! is charged for [`CONNECTION_BYTES_MAX`] is not read from. When all together are charged for
 //! [`BYTES_MAX`], a connection is read from only if it has less than [`SHARE_BYTES`], and
-//! listings get shorter pages the nearer that is ([`Unsent::page_bytes`]): so whoever reads its
-//! replies goes on being served.
+//! listings get shorter pages the nearer that is ([`Unsent::page_bytes`]): so a client that reads
+//! its replies goes on being served.
 //!
 //! ```text
 //!   a page may have  256 KiB ────────────────╮

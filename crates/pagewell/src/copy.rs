@@ -312,7 +312,7 @@ impl Copier {
             attributes,
         });
         let mut filling = vec![top];
-        // An end is told by whoever brought it about.
+        // An end is told by what brought it about.
         let _ = walk(&place.tree, start, &mut |step| -> Result<Next, Ended> {
             match step {
                 Step::Enter(path, entry) => {

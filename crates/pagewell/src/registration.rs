@@ -29,7 +29,7 @@ pub(crate) struct Registration {
 
 impl Registration {
     /// Registers the programs of a server at `port`. A mapping to a port where nobody listens is
-    /// what a server that was killed left behind, and is replaced; one where somebody listens is
+    /// what a server that was killed left behind, and is replaced; one where a server listens is
     /// not.
     pub(crate) fn new(port: u16) -> anyhow::Result<Self> {
         let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;

@@ -40,8 +40,8 @@ pub(crate) fn base_directory() -> Option<PathBuf> {
 }
 
 /// Where a server lists the clients that hold locks of it; for each address a list of its own,
-/// since servers may share a directory. Who listens anywhere is not found again after a restart, so
-/// nothing is kept then.
+/// since servers may share a directory. A server that listens anywhere is not found again after a
+/// restart, so nothing is kept then.
 pub(crate) fn lock_records(directory: &Path, listen: SocketAddr) -> Option<PathBuf> {
     (listen.port() != 0).then(|| directory.join(format!("locks-{listen}")))
 }
@@ -65,7 +65,7 @@ pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     read(&path)?.ok_or_else(|| anyhow!("{}: vanished", path.display()))
 }
 
-/// Refuses a directory in which somebody else could put a key of theirs in the place of ours.
+/// Refuses a directory in which another user could put a key in the place of ours.
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     let metadata = fs::metadata(directory).with_context(|| format!("{shown}"))?;

@@ -175,7 +175,7 @@ impl Caller {
     }
 }
 
-/// Connects from an address of this machine: who is called may know us by that one only.
+/// Connects from an address of this machine: the one that is called may know us by that one only.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() {
         AddressFamily::INET

@@ -67,7 +67,7 @@ xdr_enumeration! {
     pub enum Status {
         /// NLM4_GRANTED: done.
         Granted = 0,
-        /// NLM4_DENIED: somebody else has it.
+        /// NLM4_DENIED: another owner has it.
         Denied = 1,
         /// NLM4_DENIED_NOLOCKS: no memory for another lock.
         NoLocks = 2,
@@ -117,7 +117,7 @@ xdr_enumeration! {
 }
 
 xdr_structure! {
-    /// A range of a file and who wants it (`nlm4_lock`).
+    /// A range of a file and the owner that wants it (`nlm4_lock`).
     pub struct Lock<'a> {
         /// The caller's machine; at most [`NAME_BYTES_MAX`] bytes.
         pub caller_name: &'a [u8] = NAME_BYTES_MAX,
@@ -135,7 +135,7 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// Who has a lock that is in the way (`nlm4_holder`).
+    /// The owner of a lock that is in the way (`nlm4_holder`).
     pub struct Holder<'a> {
         /// To write, not to read.
         pub exclusive: bool,
@@ -269,7 +269,7 @@ xdr_structure! {
 pub struct TestReply<'a> {
     /// Of the call.
     pub cookie: &'a [u8],
-    /// Who is in the way; or [`Status::Granted`] when nobody is; or why it is not known.
+    /// The owner in the way; or [`Status::Granted`] when nobody is; or why it is not known.
     pub answer: std::result::Result<Status, Holder<'a>>,
 }
 

@@ -33,7 +33,7 @@ until [ "$(readlink "/proc/$sleeper/cwd")" = "$MOUNT" ]; do sleep 0.05; done
 grep -qF "in use by sleep ($sleeper)" "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
 kill -TERM "$MOUNTER"
 until ! grep -qF " $MOUNT " /proc/mounts; do sleep 0.05; done
-kill -0 "$MOUNTER" || fail 'it ended although somebody uses it'
+kill -0 "$MOUNTER" || fail 'it ended although a program uses it'
 kill "$sleeper"
 mount_ended
 grep -qF "in use by sleep ($sleeper)" "$SCRATCH/mount.log" || fail 'the signal says nothing'

@@ -44,7 +44,7 @@ register! { CACHE, Counter:
         "Times that a reader slept because every page was in use.";
     CACHE_TIMEOUTS = "pagewell_cache_timeouts_total",
         "Reads given up because a device did not answer in time.";
-    // Before those lent, so that whoever reads both never finds more returned than lent.
+    // Before those lent, so that a reader of both never finds more returned than lent.
     CACHE_RETURNED_PAGES = "pagewell_cache_returned_pages_total", "Lent pages that came back.";
     CACHE_LENT_PAGES = "pagewell_cache_lent_pages_total", "Pages lent instead of copied.";
     CACHE_LENDING_REFUSED = "pagewell_cache_lending_refused_total",
@@ -64,9 +64,9 @@ register! { CACHE, Counter:
     CACHE_REWRITTEN_BYTES = "pagewell_cache_rewritten_bytes_total",
         "Of them, bytes that were not on the device yet: writes saved.";
     CACHE_DETACHED_PAGES = "pagewell_cache_detached_pages_total",
-        "Pages copied at a write because somebody held them.";
+        "Pages copied at a write because they were in use.";
     CACHE_WRITE_MOMENTS = "pagewell_cache_write_moments_total",
-        "Writes that waited a moment for somebody to let go of the page.";
+        "Writes that waited a moment for the page to be let go of.";
     CACHE_WRITE_FETCH_WAITS = "pagewell_cache_write_fetch_waits_total",
         "Writes that waited for a fetch of the same bytes.";
     CACHE_WRITE_BUSY_WAITS = "pagewell_cache_write_busy_waits_total",

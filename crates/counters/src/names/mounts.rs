@@ -28,7 +28,7 @@ register! { MOUNTS, Counter:
         "Appends in mounts to files that had become longer than the kernel knew.";
     FUSE_WRITTEN_BYTES = "pagewell_fuse_written_bytes_total", "Bytes written in mounts.";
     FUSE_HANDED_OVER = "pagewell_fuse_handed_over_total",
-        "Requests of mounts handed to a worker so that somebody goes on receiving.";
+        "Requests of mounts handed to a worker so that a thread goes on receiving.";
     FUSE_INTERRUPTED = "pagewell_fuse_interrupted_total",
         "Requests of mounts given up because their program was killed while it waited.";
     FUSE_GROUPS_READ = "pagewell_fuse_groups_read_total",

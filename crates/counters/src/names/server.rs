@@ -61,7 +61,7 @@ register! { SERVER, Counter:
     LOCKS_BLOCKED = "pagewell_locks_blocked_total",
         "Times that a client was told to wait for a lock.";
     LOCKS_DENIED = "pagewell_locks_denied_total",
-        "Locks refused because somebody else holds them.";
+        "Locks refused because another owner holds them.";
     LOCKS_REFUSED = "pagewell_locks_refused_total",
         "Locks refused because a bound on locks was reached.";
     LOCK_DEADLOCKS = "pagewell_lock_deadlocks_total",

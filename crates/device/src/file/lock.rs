@@ -1,9 +1,9 @@
 //! Keeping other programs away from what is written.
 //!
-//! Two caches of the same bytes would overwrite each other's, so whoever opens a file for writing
-//! takes an exclusive lock of it (`flock`); a block device is opened with `O_EXCL`, which also
-//! keeps it from being mounted meanwhile. Reading needs no lock and hinders nobody. The lock is
-//! advisory: programs that do not ask for it are not kept away.
+//! Two caches of the same bytes would overwrite each other's, so a program that opens a file for
+//! writing takes an exclusive lock of it (`flock`); a block device is opened with `O_EXCL`, which
+//! also keeps it from being mounted meanwhile. Reading needs no lock and hinders nobody. The lock
+//! is advisory: programs that do not ask for it are not kept away.
 //!
 //! A program that was killed has its files until the system has ended its last requests, so a
 //! claim is tried again for a moment: a server can be started as soon as the one before is gone.
@@ -28,7 +28,7 @@ const TRIED_EVERY: Duration = Duration::from_millis(10);
 /// Why something is not opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// Somebody else has claimed it.
+    /// Another has claimed it.
     InUse,
     /// The system's reason.
     System(Errno),

@@ -64,7 +64,7 @@ pub(super) fn open(
     } else {
         buffered
     };
-    // Who had it claimed until now may have changed its length.
+    // The program that had it claimed until now may have changed its length.
     let status = rustix::fs::fstat(&buffered)?;
     if !options.unnoticed || rustix::fs::fcntl_setfl(&buffered, OFlags::NOATIME).is_err() {
         rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;

@@ -140,7 +140,7 @@ pub enum Refusal {
     /// Those that have everything are missing, were replaced, or contradict each other.
     #[error("no half is there that is known to have all that was written")]
     NoneGood,
-    /// Something else is in the place of a half: it may be dear to somebody.
+    /// Something else is in the place of a half: it may hold data that is wanted.
     #[error("{half} is not the file or device that was a half of the mirror ({good})")]
     Replaced {
         /// What is there now.

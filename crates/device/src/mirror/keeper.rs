@@ -152,7 +152,7 @@ impl Shared {
     }
 
     /// Completes a write or flush that the halves in `good` have, now or when that is recorded. By
-    /// value: whoever waits for it may end the mirror, and wants it to have ended.
+    /// value: a thread that waits for it may end the mirror, which must have ended then.
     pub(super) fn finish(self: Arc<Self>, request: Request, outcome: Outcome, good: u64) {
         if let Some(keeper) = self.keeper()
             && good != 0
@@ -238,7 +238,7 @@ impl Shared {
             if same && state.in_use {
                 return Ok(wanted);
             }
-            // Whom the record calls current and who is not must be left behind.
+            // A half that the record calls current and that is not must be left behind.
             state.generation + u64::from(!same)
         };
         loop {

@@ -1,7 +1,7 @@
 //! What is kept about the halves of a mirror while no program runs.
 //!
 //! Each half has a record of its own, its *standing*, kept apart from its bytes and replaced as a
-//! whole. Where records live is the business of whoever implements [`MirrorRecord`].
+//! whole. Where records live is for the [`MirrorRecord`] to say.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 pub enum HalfState {
     /// Nobody writes to it, and everything that was written is durable.
     Clean,
-    /// Somebody writes to it, or did so and ended without saying goodbye.
+    /// A program writes to it, or did so and ended without closing it.
     InUse,
     /// Another half is being copied to it: its bytes are a mixture until that is done.
     Resynchronising,
@@ -42,7 +42,7 @@ pub struct Standing {
     pub index: u8,
     /// How many halves the mirror has.
     pub count: u8,
-    /// Raised whenever a half is left behind: who has a lower one than another missed writes.
+    /// Raised whenever a half is left behind: one that has a lower one than another missed writes.
     pub generation: u64,
     /// What it was doing.
     pub state: HalfState,

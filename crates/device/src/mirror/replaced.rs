@@ -128,7 +128,7 @@ fn is_prefix(one: &[u8], other: &[u8]) -> bool {
     other.starts_with(one)
 }
 
-/// Which half is right, as somebody knows who saw everything; nothing when two contradict.
+/// Which half is right, known from all that was done; nothing when two contradict.
 fn newest(histories: &[Option<Vec<u8>>; 2]) -> Option<usize> {
     match histories {
         [Some(one), Some(other)] if is_prefix(other, one) => Some(0),

@@ -10,15 +10,16 @@
 //! ```
 //!
 //! - The source is the first half that is current; of halves that were left in use without a
-//!   goodbye that is the one which is read meanwhile, so nobody sees bytes go back. Somebody who
-//!   knows better may name another, even one that missed writes; but not one that is a mixture,
-//!   because it was not completely resynchronised, as long as there is a good one.
+//!   goodbye that is the one which is read meanwhile, so that no reader sees bytes go back.
+//!   An operator who knows better may name another, even one that missed writes; but not one that
+//!   is a mixture, because it was not completely resynchronised, as long as there is a good one.
 //! - Before the first chunk the source is flushed and gets a new generation, and the targets are
 //!   recorded as being resynchronised, so that none of them is read before it is finished,
 //!   whatever happens. A target is clean with the source's generation only after all of it was
 //!   compared and flushed. Starting again compares all, and writes only what is left to write.
 //! - Halves of which nothing is known are only compared: nothing tells which one is right. Where
-//!   one was replaced, or two were written to without each other, somebody has to name the source.
+//!   one was replaced, or two were written to without each other, the operator has to name the
+//!   source.
 //!
 //! Chunks of 1 MiB are long enough for the rate of a disk, and eight on their way keep one busy
 //! that has a queue; together they take 16 MiB.

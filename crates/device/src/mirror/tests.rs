@@ -251,7 +251,7 @@ fn a_flush_and_a_write_do_not_take_the_last_half() {
 }
 
 /// A read is on its way to a half when that half misses a write: what it brings is too old for
-/// everybody who came after the write, and may be given to one of them.
+/// every reader that came after the write, and may be given to one of them.
 #[test]
 fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
     for bad_elsewhere in [false, true] {
@@ -291,7 +291,7 @@ fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
 }
 
 /// Threads that write, and read what they wrote, while halves fail: nobody ever reads anything
-/// older than his last complete write.
+/// older than its last complete write.
 #[test]
 fn readers_see_their_last_write_while_halves_fail() {
     for round in 0..30u64 {

@@ -62,7 +62,7 @@ impl Life {
     }
 }
 
-/// A half as long as somebody lives.
+/// A half as long as its program lives.
 struct Mortal {
     index: usize,
     ram: Arc<RamDevice>,

@@ -3,11 +3,11 @@
 //! The other device transfers the bytes at once, while [`Mechanism`] says when the modelled one
 //! would have been done; the request completes at the later of the two. The model's clock is
 //! absolute and runs `speed` times as fast as the wall's, so a completion that was late does not
-//! delay those queued behind it. Nor does it delay whoever submits one request at a time: by how
-//! much the last completion came late is taken off the time at which the next request arrives, so
-//! that a sum of such times comes out right although the single time may not. What remains is the
-//! time that the host takes from a completion to its next request, often ten microseconds with a
-//! change of threads, and it counts `speed` times: keep the service time well above it.
+//! delay those queued behind it. Nor does it delay a reader that submits one request at a time: by
+//! how much the last completion came late is taken off the time at which the next request arrives,
+//! so that a sum of such times comes out right although the single time may not. What remains is
+//! the time that the host takes from a completion to its next request, often ten microseconds with
+//! a change of threads, and it counts `speed` times: keep the service time well above it.
 //! [`Model::totals`] has the time that the modelled device was busy, which nothing on the machine
 //! can disturb.
 //!

@@ -5,7 +5,7 @@
 //!
 //! Rule: a map from identifier to slot in each of 16 shards, evicted by CLOCK: a hit sets the
 //! object's mark, the hand clears marks and takes the first slot without one. Users hold an `Arc`,
-//! so eviction only lets go of the object; what somebody uses is not evicted at all, which
+//! so eviction only lets go of the object; what is in use is not evicted at all, which
 //! keeps one inode from being two objects (its change counters must be one). A second map from
 //! inode to object lets a lookup that just looked at an inode find its object, and with it its
 //! identifier, without asking the kernel for a handle: while the object is held, its inode number

@@ -17,7 +17,8 @@
 //! - *Yes* is good for this life of the server: the object was in the export after the start.
 //! - *No* is good for as long as it took ten times over to find out, a minute at least, so that
 //!   reading takes a tenth of the time at most however many ask for what is gone.
-//! - *Where* is wanted of trails only. Who asks after its object was passed gets a second reading.
+//! - *Where* is wanted of trails only. A caller that asks after its object was passed gets a second
+//!   reading.
 //! - A caller waits for [`WAIT`], then, or when [`WAITING_MAX`] others wait, is told to try later.
 //!
 //! Weaknesses: a local program that moves a directory while it is read may hide what is in it from
@@ -213,7 +214,7 @@ impl Tree {
         let reading = state.reading;
         let State { wanted, inside, .. } = &mut *state;
         let listed = |inode| inside.values().any(|words| has(words, inode));
-        // who asked after this reading had begun may have asked after its object was passed
+        // a caller that came after this reading had begun may have come after its object was passed
         wanted.retain(|inode, wanted| {
             let again = whole && wanted.since == reading && listed(*inode);
             if whole

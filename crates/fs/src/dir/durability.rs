@@ -5,7 +5,7 @@
 //! has not committed yet must learn that it has to send them again (RFC 1813 section 3.3.21).
 //!
 //! Rule: a verifier of 8 bytes that is new in each life of the program, and is changed after
-//! *every* failed sync, whoever asked for it and whatever it covered. A write reports the verifier
+//! *every* failed sync, whatever asked for it and whatever it covered. A write reports the verifier
 //! from before it began, a commit the one from after its sync: equal means that nothing was lost
 //! in between. The failed commit itself is an error; the next commit of the same file would look
 //! clean to the kernel, but returns another verifier than the lost writes were given.
@@ -147,8 +147,8 @@ impl Tree {
         self.sync_names(&[directory])
     }
 
-    /// Brings a name that was found there to the device: whoever made it may still be waiting for
-    /// that, or be a local program that does not.
+    /// Brings a name that was found there to the device: the call that made it may still be waiting
+    /// for that, or be a local program that does not.
     pub(super) fn sync_found(&self, object: &Object, directory: &Object) -> Result<()> {
         if self.durability.one_journal {
             self.sync_names(&[directory])

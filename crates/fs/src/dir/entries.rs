@@ -19,8 +19,8 @@ use std::sync::{Arc, Mutex};
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Timer ticks of the slowest kernels are 10 ms apart.
 const SETTLED_NANOSECONDS: i128 = 20_000_000;
-/// Listings left open for whoever continues them: about 1 MiB with what was read ahead, 16 MiB more
-/// if all are of file systems without positions.
+/// Listings left open for callers that continue them: about 1 MiB with what was read ahead, 16 MiB
+/// more if all are of file systems without positions.
 const LISTINGS_MAX: usize = 64;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
 const HEADER_BYTES: usize = 19;
@@ -219,7 +219,7 @@ impl Listing {
         self.read_when = settled_times(before, after);
     }
 
-    /// Whether it is small enough to be left for whoever continues it.
+    /// Whether it is small enough to be left for a caller that continues it.
     fn may_be_left(&self) -> bool {
         match &self.source {
             Source::File(_) => true,
@@ -244,7 +244,7 @@ fn nanoseconds(time: Timestamp) -> i128 {
     i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
 }
 
-/// Listings that wait for whoever continues them, oldest first.
+/// Listings that wait to be continued, oldest first.
 #[derive(Default)]
 pub(super) struct Listings(Mutex<VecDeque<(Node, Listing)>>);
 

@@ -11,7 +11,8 @@
 //! Containment: the server authenticates identifiers, so what arrives here was once issued for
 //! this export, and a handle cannot lead to another file system. Whether the object is still in the
 //! export is asked before it is used ([`super::containment`]). Permission is not asked of the
-//! directories above an object: who was given its identifier may use it, as with other NFS servers.
+//! directories above an object: a client that was given its identifier may use it, as with other
+//! NFS servers.
 
 use super::Tree;
 use super::error_of;

@@ -3,8 +3,8 @@
 //! Problem: the identifier of an object without names is stale, as NFS wants it; but a program that
 //! has a file or a directory open on this machine goes on using it.
 //!
-//! Rule: each hold counts at the object, and keeps it in the open-object cache (what somebody
-//! holds is not evicted). While there are holds, an object without names is not gone: the
+//! Rule: each hold counts at the object, and keeps it in the open-object cache (what is
+//! held is not evicted). While there are holds, an object without names is not gone: the
 //! descriptors that the cache has lead to it. The last hold lets go of it.
 
 use super::object::Object;

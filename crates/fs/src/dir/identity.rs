@@ -10,7 +10,7 @@
 //! (`CAP_DAC_OVERRIDE` and its kin) from the thread and setting 0 gives them back, so nothing
 //! else need be dropped; once per thread that is verified. `CAP_SYS_RESOURCE` is not among them
 //! and would let callers exceed quotas and reserved blocks: it is dropped from a thread when it
-//! first acts for somebody else.
+//! first acts for another user.
 //!
 //! ```text
 //!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)
@@ -26,7 +26,7 @@
 //! setfsuid reports no error; a second call reads the value back. A thread on which it did not
 //! take does no work at all.
 //!
-//! Without root everything is done as the program's own user, whoever calls, and his permissions
+//! Without root everything is done as the program's own user, whoever calls, whose permissions
 //! are what is checked; the liberties of NFS end there where the kernel refuses that user (a file
 //! of mode 0444 can be written only while it is held open from its creation).
 //!
@@ -140,7 +140,7 @@ impl Acting {
     }
 }
 
-/// Gives the calling thread root's file-system identity back, if it acted for somebody else.
+/// Gives the calling thread root's file-system identity back, if it acted for another user.
 /// For threads that leave for work outside this file system.
 pub fn restore_thread() -> Result<()> {
     if THREAD.get().uid.is_some_and(|uid| uid != 0) {

@@ -7,7 +7,7 @@
 //! (`d_off` of getdents64): on ext4 a hash of the name, on XFS a place, on btrfs a number given
 //! at creation, stable in all of them (`entries` has what is done elsewhere). Each listing has its
 //! own descriptor. What the kernel gave and the visitor did not take is kept with the descriptor,
-//! for a few listings, so that whoever continues at that cookie neither opens, seeks nor reads
+//! for a few listings, so that a call that continues at that cookie neither opens, seeks nor reads
 //! again; it is used only while the directory's times have not moved since it was read (and only
 //! when they lay 20 ms back then, as a change within the clock's grain would not move them).
 //!

@@ -148,7 +148,7 @@ impl Directory {
     }
 
     /// When the directory was removed, serves the one that is at its path now, if there is one.
-    /// Only who asks for the root is led there: identifiers of the old one stay stale.
+    /// Only a call for the root is led there: identifiers of the old one stay stale.
     fn replace_if_gone(&self) {
         let now = self.now();
         let status = now.tree.root.status();

@@ -218,13 +218,14 @@ impl Object {
         }
     }
 
-    /// A write begins, of whom holds the contents; it ends when what is returned is dropped.
+    /// A write begins, of a thread that holds the contents; it ends when what is returned is
+    /// dropped.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
         *lock(&self.before_write) = Some(*before);
         Writing(self)
     }
 
-    /// What lookers are told who found this: see the top of the file.
+    /// What lookers are told that found this: see the top of the file.
     pub(super) fn settled(&self, status: Status) -> Status {
         lock(&self.before_write).unwrap_or(status)
     }

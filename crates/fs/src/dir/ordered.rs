@@ -39,8 +39,8 @@ use std::sync::{Arc, Mutex};
 const WINDOW_BYTES_MAX: usize = 12 << 20;
 /// Memory of all that are kept.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// A window that is made without waiting for others, and kept by whoever continues it: some 4,000
-/// names.
+/// A window that is made without waiting for others, and kept by the call that continues it: some
+/// 4,000 names.
 pub(super) const SMALL_BYTES_MAX: usize = 256 << 10;
 /// Threads that may wait for a window.
 const WAITING_MAX: usize = 8;
@@ -218,7 +218,7 @@ fn hash(name: &[u8]) -> u64 {
 /// The large windows of an export.
 #[derive(Default)]
 pub(super) struct Ordered {
-    /// Whoever makes one.
+    /// The call that makes one.
     turn: Mutex<()>,
     waiting: AtomicUsize,
     /// The last used is last.

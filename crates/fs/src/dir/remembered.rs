@@ -6,7 +6,7 @@
 //! Rule: what such a listing has read is remembered by inode number. Names are never remembered:
 //! they come from the directory each time. Before a listing uses what is remembered, it reads the
 //! kernel's queue of changes ([`super::watch`]) empty and forgets every object named there, so it
-//! shows the state of the moment at which it began or a later one, whoever made the change.
+//! shows the state of the moment at which it began or a later one, whatever made the change.
 //!
 //! ```text
 //!   listing ──> drain changes ──> forget them ──┐

@@ -3,7 +3,7 @@
 //! Rule: never more than one name at a time, relative to the descriptor of a directory, and never
 //! through a symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
 //! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). With `O_PATH|O_NOFOLLOW`
-//! a symbolic link is opened itself. Whoever swaps names meanwhile changes what one name means,
+//! a symbolic link is opened itself. A swap of names meanwhile changes what one name means,
 //! never where it is looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does

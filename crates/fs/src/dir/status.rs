@@ -6,7 +6,7 @@ use rustix::path::Arg;
 use std::os::fd::AsFd;
 
 /// Where an object lives: device and inode number. Two objects alive at the same time never
-/// share it, so it names an object for as long as somebody holds a descriptor of it.
+/// share it, so it names an object for as long as there is a descriptor of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Node {
     pub(super) device: u64,

@@ -6,9 +6,9 @@
 //! Rule: one mark on the whole file system (`FAN_MARK_FILESYSTEM`, needs `CAP_SYS_ADMIN`) reports
 //! every change of data, attributes and names by the file handle of the changed object
 //! (`FAN_REPORT_FID`, Linux 5.1): not by name, so hard links and opening by handle are covered.
-//! The kernel queues the event before the system call that made the change returns. Whoever reads
-//! the queue empty has therefore heard of every change that was finished before. Equal events are
-//! merged in the queue, and a queue that overflows says so.
+//! The kernel queues the event before the system call that made the change returns. A thread
+//! that reads the queue empty has therefore heard of every change that was finished before. Equal
+//! events are merged in the queue, and a queue that overflows says so.
 //!
 //! What is not reported: stores through shared mappings, access times, and the number of blocks
 //! when delayed allocation gives them out. Users of this must let what they keep grow old soon.

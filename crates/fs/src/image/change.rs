@@ -5,8 +5,8 @@
 //! (`wcc_data`, RFC 1813 section 2.6) only when no other change came between.
 //!
 //! **Rule.** The times are kept here from the opening on. Each change moves them forward, by a
-//! nanosecond at least, *after* the bytes are in memory: who sees the new time finds the new bytes.
-//! Changes are counted; one that finds the count as it was when it began was alone.
+//! nanosecond at least, *after* the bytes are in memory: a reader of the new time finds the new
+//! bytes. Changes are counted; one that finds the count as it was when it began was alone.
 //!
 //! **Known weakness.** Times that are set are forgotten with the program; the next one shows those
 //! of the file below, which the writes have moved by themselves.

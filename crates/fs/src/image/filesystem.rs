@@ -51,7 +51,7 @@ impl ImageFileSystem {
         };
         match object {
             Object::File => file,
-            // Who may not read the file may see that it is there.
+            // A caller that may not read the file may see that it is there.
             Object::Root => Attributes {
                 file_type: FileType::Directory,
                 mode: 0o444 | EXECUTE_BITS,

@@ -2,7 +2,7 @@
 //!
 //! Compact on purpose. Of each object only its name, its inode number and the place of its record
 //! are kept, so that a parsed directory takes less memory than its records do in the image;
-//! attributes are read from the record when somebody asks.
+//! attributes are read from the record when they are asked for.
 //!
 //! Two records of one name: in the same file version, the first is found by the name and the
 //! later ones are shown as `name~2`, `name~3`..., so that all data can be reached and every name

@@ -1,8 +1,8 @@
 //! Objects as they are kept in memory: all that one sector of a directory records, together.
 //!
-//! **Problem.** Who lists a directory or reads its files asks for one object after the other, in
-//! the order of the records. Kept one by one, each object costs a place in a map, a piece of
-//! memory of its own and the eviction of an older one: of 50,000 files that were read once, this
+//! **Problem.** A program that lists a directory or reads its files asks for one object after the
+//! other, in the order of the records. Kept one by one, each object costs a place in a map, a piece
+//! of memory of its own and the eviction of an older one: of 50,000 files that were read once, this
 //! was half of the processor's work.
 //!
 //! **Rule.** A record is read with its neighbours. Its sector, which had to be fetched anyway, is
@@ -17,7 +17,7 @@
 //! A run of records that began in an earlier sector does no harm: what is read from the middle of
 //! a run agrees with what is read from its start at the first record that is of another object.
 //! A record that cannot be read is left out of the group: the others do not suffer. It alone is
-//! read again, by itself, each time that somebody asks for it.
+//! read again, by itself, each time that it is asked for.
 //!
 //! Weakness: one object out of a sector that is never used again costs the reading of its
 //! neighbours: about fifteen records in a Rock Ridge tree, and their continuation areas.

@@ -1,7 +1,7 @@
 //! One tree of an image: finds objects, reads directories, keeps what it parsed.
 //!
 //! Everything is lazy. Path tables are never used, for they are often wrong; no directory is
-//! read before somebody asks for it; so an image of any size opens in a few reads, and an image
+//! read before it is asked for; so an image of any size opens in a few reads, and an image
 //! whose directories form a maze costs only what is walked.
 //!
 //! A directory's attributes and length come from its own first record, its name from its
@@ -251,7 +251,7 @@ impl Tree {
         match self.shows_nothing(position, may_block) {
             Ok(true) => root.remove(index),
             Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-            // An unreadable one is shown, and gives its error to who opens it.
+            // An unreadable one is shown, and gives its error when it is opened.
             Ok(false) | Err(_) => {}
         }
         Ok(())

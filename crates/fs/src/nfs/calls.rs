@@ -1,4 +1,4 @@
-//! Calls to the server, with whom they are made for and what their answers mean to callers.
+//! Calls to the server, the users they are made for and what their answers mean to callers.
 //!
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles; nobody is told,
 //! but on a soft mount in the end.

@@ -55,7 +55,7 @@ impl Shared {
             names::CLIENT_READ_HITS.add(u64::from(!waited));
             names::CLIENT_READ_MISSES.add(u64::from(waited));
         }
-        // Somebody may have made it shorter, which the answers to the reads have told, or shown.
+        // Another may have made it shorter, which the answers to the reads have told, or shown.
         if node.lock().unexpected_ends != ends {
             self.ask_attributes(call, &node)?;
         }
@@ -212,7 +212,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// Throws away what somebody else has changed, after writing what is ours.
+    /// Throws away what others have changed, after writing what is ours.
     pub(super) fn settle(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         if !node.lock().is_outdated() {
             return Ok(());

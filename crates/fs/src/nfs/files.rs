@@ -52,7 +52,7 @@ impl Files {
         }
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let node = Arc::new(Node::new(*id, number));
-        // Who has it besides the table needs it to stay the only one of its identifier.
+        // A thread that has it besides the table needs it to stay the only one of its identifier.
         let forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
         drop(nodes);
         if forgotten >= FORGOTTEN_MANY {
@@ -97,7 +97,7 @@ impl Files {
 
     /// Notes that a region is used.
     pub(super) fn touch(&self, region: Region) {
-        // Who cannot have it at once need not: the mark is a hint.
+        // A thread that cannot have it at once need not: the mark is a hint.
         if let Ok(mut regions) = self.regions.try_write() {
             regions.touch(region);
         }
@@ -149,7 +149,7 @@ impl Files {
         lock(&self.failed).insert(node.number, node.clone());
     }
 
-    /// Somebody was told.
+    /// A program was told.
     pub(super) fn was_told(&self, node: &Node) {
         lock(&self.failed).remove(&node.number);
     }

@@ -1,7 +1,7 @@
 //! Work for later: calls that a server was not ready for.
 //!
 //! One thread, which begins with the first such call and ends with the mount. What is left then is
-//! dropped, which tells whoever waits for it.
+//! dropped, which tells the thread that waits for it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! How long a file is, and whether everything of it is safe at the server.
 //!
 //! **Problem.** A server that crashes forgets what was written and not committed. Its file is
-//! shorter then, until that is written once more. Who is told that length appends in the middle of
-//! what he has written before.
+//! shorter then, until that is written once more. A program that is told that length appends in the
+//! middle of what it has written before.
 //!
 //! **Rule.** There are two lengths: that of the server, which decides what must be asked for at
 //! all, and the end of what was written here since everything was committed. What programs see is
@@ -15,9 +15,9 @@
 //!   COMMIT, WRITE, COMMIT   ├──────── the server's alone
 //! ```
 //!
-//! A server whose file is shorter than what it has taken has forgotten it, or somebody else has cut
-//! the file off. A commit tells: what was forgotten is written again, and afterwards the server's
-//! length is the truth in both cases.
+//! A server whose file is shorter than what it has taken has forgotten it, or another client has
+//! cut the file off. A commit tells: what was forgotten is written again, and afterwards the
+//! server's length is the truth in both cases.
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -130,7 +130,7 @@ mod tests {
         length.committed(length.writes());
         assert!(!length.is_uncommitted() && !length.is_in_doubt());
         length.told(10);
-        assert_eq!(length.get(), 10, "somebody else has cut it off");
+        assert_eq!(length.get(), 10, "another client has cut it off");
         assert!(!length.is_in_doubt());
     }
 

@@ -255,8 +255,8 @@ impl Shared {
     }
 }
 
-/// Whether who goes on after some entry of a page would come to where he was before. Neighbours may
-/// share a cookie, as servers have that make them of hashes.
+/// Whether a reader that goes on after some entry of a page would come to where it was. Neighbours
+/// may share a cookie, as servers have that make them of hashes.
 fn goes_back(after: u64, cookies: impl Iterator<Item = u64>) -> bool {
     // The first page comes after none.
     let mut seen = HashSet::from([0, after]);

@@ -10,11 +10,12 @@
 //! attributes are remembered as long as they are believed (`age.rs`), and whether a change of the
 //! server's was our own is told by weak cache consistency (`wcc.rs`).
 //!
-//! **What programs may rely on.** What was written and closed is seen by who opens the file later,
-//! on any client (close-to-open). What was written and not committed survives a restart of the
-//! server, as the cache keeps it until it is committed, and not one of this program. Errors of
-//! writes are told once, to the next write, commit or close by the user that wrote (`writers.rs`).
-//! A file that is removed while it is open here stays until it is closed (`silly.rs`).
+//! **What programs may rely on.** What was written and closed is seen by programs that open the
+//! file later, on any client (close-to-open). What was written and not committed survives a restart
+//! of the server, as the cache keeps it until it is committed, and not one of this program. Errors
+//! of writes are told once, to the next write, commit or close by the user that wrote
+//! (`writers.rs`). A file that is removed while it is open here stays until it is closed
+//! (`silly.rs`).
 //!
 //! **What they may not.** There are no locks. Two clients that write to one file at the same time
 //! see what each wrote, byte by byte, and in no order. Attributes of a file with unwritten data are

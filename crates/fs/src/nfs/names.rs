@@ -5,7 +5,7 @@
 //!
 //! **Rule.** A name is remembered with the *epoch* of its directory. As long as nobody else changed
 //! the directory, which its attributes tell ([`super::wcc`]), the epoch stays and all its names are
-//! right, found and missing ones; changes of our own are entered. When somebody else has changed
+//! right, found and missing ones; changes of our own are entered. When another client has changed
 //! it, the epoch moves on, and with it all names of the directory are forgotten at once. How long
 //! attributes are believed ([`super::age`]) is how long names are.
 //!

@@ -60,7 +60,7 @@ pub(super) struct Told {
     pub(super) until: Instant,
 }
 
-/// What a change of the server's that was not ours means for who looks.
+/// What a change of the server's that was not ours means for a thread that looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// Nothing that is cached is wrong.
@@ -80,7 +80,7 @@ pub(super) struct Granted {
     of: (u32, u32, u32),
 }
 
-/// Somebody, and what calls for him begin with.
+/// A user, and what calls for that user begin with.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) credentials: Credentials,
@@ -112,9 +112,9 @@ pub(super) struct State {
     /// before or after.
     untold_at: Moment,
     consistency: Consistency,
-    /// How often somebody else has changed it.
+    /// How often another client has changed it.
     pub(super) changes: u64,
-    /// As a file: somebody else may have changed it beside us.
+    /// As a file: another client may have changed it beside us.
     is_in_question: bool,
     /// [`Self::changes`] when the cached data was known to be right.
     pub(super) data_changes: u64,
@@ -128,7 +128,7 @@ pub(super) struct State {
     pub(super) region: Option<Region>,
     /// Reads that need the region to stay the file's.
     pub(super) readers: u32,
-    /// It is being moved to another region: who wants to read waits.
+    /// It is being moved to another region: a reader waits.
     pub(super) is_moving: bool,
     pub(super) uncommitted: Option<Uncommitted>,
     pub(super) failures: Failures,
@@ -331,7 +331,7 @@ impl State {
         }
     }
 
-    /// Somebody else has changed it.
+    /// Another client has changed it.
     pub(super) fn changed_by_others(&mut self) {
         self.changes += 1;
         self.listing = None;
@@ -342,9 +342,9 @@ impl State {
         known.is_some_and(|(known, _)| known.file_type.is_directory())
     }
 
-    /// What somebody else may have changed counts as changed from here on: not at once, as a
+    /// What another client may have changed counts as changed from here on: not at once, as a
     /// program that writes and reads would then be slowed down again and again by its own writes,
-    /// but for who opens the file, or looks when it is time to ask.
+    /// but for a program that opens the file, or looks when it is time to ask.
     pub(super) fn end_question(&mut self) {
         if std::mem::take(&mut self.is_in_question) {
             CLIENT_FILES_IN_QUESTION.add(1);
@@ -352,7 +352,7 @@ impl State {
         }
     }
 
-    /// Whether it cannot be told yet who has changed it.
+    /// Whether it cannot be told yet what has changed it.
     pub(super) fn is_undecided(&self) -> bool {
         self.consistency.is_undecided()
     }
@@ -379,7 +379,7 @@ impl State {
         (Instant::now() < until).then(|| self.known()).flatten()
     }
 
-    /// The next one who looks is to ask.
+    /// The next one that looks is to ask.
     pub(super) fn doubt(&mut self) {
         if let Some((_, until)) = &mut self.believed {
             *until = Instant::now();
@@ -416,7 +416,7 @@ impl State {
         self.length.is_uncommitted() || self.uncommitted.is_some()
     }
 
-    /// Whether somebody else has changed what is cached.
+    /// Whether another client has changed what is cached.
     pub(super) fn is_outdated(&self) -> bool {
         self.region.is_some() && self.data_changes != self.changes
     }

@@ -1,4 +1,4 @@
-//! Keeping a file's region the file's while somebody reads or writes in it.
+//! Keeping a file's region the file's while a thread reads or writes in it.
 //!
 //! **Problem.** A request for an address goes to the file that has the region. So a region may not
 //! go to another file while a request for it is under way, and no byte may be written between the
@@ -15,7 +15,7 @@
 //! | takes the region away | the data alone, and nobody reads | nobody meets another file's bytes |
 //!
 //! Reads go on while data is thrown away: what is on its way then does not come into memory any
-//! more ([`pagewell_cache::CachedDevice::discard`]), so that who reads later asks the server. A
+//! more ([`pagewell_cache::CachedDevice::discard`]), so that a later reader asks the server. A
 //! region is taken from its file first, then what memory has of it is discarded, then another may
 //! have it: so nothing that a last reader has brought in is left for the next file. It is taken
 //! away only when nothing of it is on its way to the server, as a write that is would go to the
@@ -50,7 +50,7 @@ impl Drop for Reading<'_> {
 }
 
 impl Node {
-    /// Takes its region from the file, unless somebody reads in it. The caller holds its data
+    /// Takes its region from the file, unless a thread reads in it. The caller holds its data
     /// alone.
     pub(super) fn take_region(&self) -> Option<Region> {
         let mut state = self.lock();
@@ -157,7 +157,7 @@ impl Shared {
             .region
             .is_some_and(|region| length <= region.room())
         {
-            return Ok(()); // somebody else has
+            return Ok(()); // another thread has
         }
         self.make_safe(node)?;
         if let Some(region) = node.begin_move() {
@@ -228,7 +228,7 @@ mod tests {
     use crate::FileId;
     use crate::nfs::files::Files;
 
-    /// A file with a region in which somebody reads.
+    /// A file with a region in which a thread reads.
     fn read_in(files: &Files) -> (Arc<Node>, Region) {
         let node = files.node(&FileId::new(b"file").unwrap());
         let region = files.region(&node, 5).unwrap();

@@ -18,7 +18,7 @@
 //! CREATE that must not find the name is sent with a verifier of its own (RFC 1813 section 3.3.8),
 //! of which servers know by themselves that they have seen it.
 //!
-//! **Known weakness.** When somebody else did the same between the two, he and the caller are both
+//! **Known weakness.** When another client did the same between the two, it and the caller are both
 //! told that they did it.
 
 use crate::{Entry, FileId, FileType};

@@ -158,7 +158,7 @@ impl Shared {
         }
     }
 
-    /// What a caller may do of what he wants.
+    /// What a caller may do of what it wants.
     pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
         if let Some(granted) = node.lock().granted(call.credentials, wanted) {
             names::CLIENT_ACCESS_HITS.add(1);
@@ -186,7 +186,7 @@ impl Shared {
         Ok(granted & wanted)
     }
 
-    /// Refuses who has none of these kinds of access.
+    /// Refuses callers that have none of these kinds of access.
     pub(super) fn check(&self, call: &Call<'_>, node: &Node, any_of: Access) -> Result<()> {
         if self.granted(call, node, any_of)?.intersects(any_of) {
             Ok(())

@@ -99,7 +99,8 @@ impl Shared {
             if state.opens > 0 {
                 state.silly = Some(Box::new(silly));
             } else {
-                // The last who had it open has gone meanwhile, and found nothing to remove.
+                // The last program that had it open has gone meanwhile, and found nothing to
+                // remove.
                 drop(state);
                 self.remove_hidden(target, &silly);
             }

@@ -1,7 +1,7 @@
 //! Whether a change of an object was ours: weak cache consistency (RFC 1813 section 2.6).
 //!
 //! **Problem.** What is cached of an object stands for one state of it, told by size and two times.
-//! When these change, either a call of ours did it, and the cache is right, or somebody else, and
+//! When these change, either a call of ours did it, and the cache is right, or another client, and
 //! it is not. The server tells with each call of ours what the state was before and after; but
 //! calls overlap, answers come in any order, and not every server tells.
 //!
@@ -10,18 +10,18 @@
 //!
 //! ```text
 //!   known ──w1──> s1 ──w2──> s2 ──w3──> s3      all ours, in whatever order w1 w2 w3 answer
-//!   known ──w1──> s1    x1 ──w2──> x2           x1 is nobody's: somebody wrote in between
+//!   known ──w1──> s1    x1 ──w2──> x2           x1 is nobody's: another wrote in between
 //! ```
 //!
-//! When the last call of the burst has answered, an edge that hangs in the air means that somebody
-//! else changed the object. So does a state that another call has seen meanwhile (`x1`, told by a
+//! When the last call of the burst has answered, an edge that hangs in the air means that another
+//! client changed the object. So does a state that another call has seen meanwhile (`x1`, told by a
 //! READ) and that no edge has led to. The known state is then the newest of all.
 //!
-//! An edge without its beginning tells nothing of what was before it: somebody else may have been
-//! there, or nobody. The same holds for an edge without its end; there, the next state that is told
+//! An edge without its beginning tells nothing of what was before it: another client may have been
+//! there, or none. The same holds for an edge without its end; there, the next state that is told
 //! is one of any time later. Of both the verdict is that it is *unknown*. What that costs is for
-//! who uses the object to say (`node.rs`): a directory is listed anew, since a name that others
-//! made would never be seen; the data of a file is read anew by who opens it next.
+//! what uses the object to say (`node.rs`): a directory is listed anew, since a name that others
+//! made would never be seen; the data of a file is read anew when it is opened next.
 //!
 //! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
 //! of it: that object is *excused* for its next change of nothing but that time.
@@ -30,7 +30,7 @@
 //! part of the length. Such a state is explained by the one that it became.
 //!
 //! **Known weaknesses.** Servers whose clock ticks slowly give two states the same times; a change
-//! of somebody else within the same tick that keeps the size is not seen. States that a server
+//! of another client within the same tick that keeps the size is not seen. States that a server
 //! never told, because it looks at the attributes after other calls have gone on, make an edge hang
 //! in the air: data is then read again for nothing. A server that tells a state of before which
 //! others may have changed until the call was done (RFC 1813 section 2.6 forbids it) hides them.
@@ -45,7 +45,7 @@ const STATES_MAX: usize = 256;
 pub(super) enum Verdict {
     /// Nobody else has changed it, as far as can be told.
     Ours,
-    /// Somebody else has.
+    /// Another client has.
     Theirs,
     /// It was not told.
     Unknown,
@@ -287,13 +287,9 @@ mod tests {
         }
         file.begin();
         let told = file.end(Some(state(10)), Some(state(11)));
-        assert_eq!(
-            told,
-            Verdict::Unknown,
-            "somebody may have been there before"
-        );
+        assert_eq!(told, Verdict::Unknown, "another may have been there before");
         assert_eq!(file.look(state(11)), Verdict::Ours);
-        // One that does not tell is no excuse for another that was seen to be somebody's.
+        // One that does not tell is no excuse for another that was seen to be another client's.
         file.begin();
         file.begin();
         assert_eq!(file.end(Some(state(20)), Some(state(21))), Verdict::Ours);
@@ -379,8 +375,8 @@ mod tests {
     }
 
     proptest! {
-        /// A chain of calls whose answers come in any order is ours; with one change of somebody
-        /// else between two of them it is not.
+        /// A chain of calls whose answers come in any order is ours; with one change of another
+        /// client between two of them it is not.
         #[test]
         fn the_order_of_answers_does_not_matter(
             order in Just((0u32..40).collect::<Vec<_>>()).prop_shuffle(),

@@ -5,8 +5,8 @@
 //! it would have taken from the one, or take what it would have refused.
 //!
 //! **Rule.** Everything of a file that is not safe at the server was written by one user, whose
-//! WRITEs and COMMITs are made on his behalf, also those that are made again. Before another user
-//! writes, it is committed.
+//! WRITEs and COMMITs are made on that user's behalf, also those that are made again. Before
+//! another user writes, it is committed.
 //!
 //! ```text
 //!   alice writes, alice writes ───> bob writes ───────────────────────> bob writes

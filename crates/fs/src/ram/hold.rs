@@ -1,7 +1,7 @@
 //! What a program has open outlives its last name. A directory without one is empty and stays so.
 //!
 //! A hold is counted under the lock of the inode, so an unlink sees it or comes first. What has
-//! neither name nor hold is gone: whoever takes the last of the two buries it.
+//! neither name nor hold is gone: the call that takes the last of the two buries it.
 
 use std::sync::{Arc, PoisonError};
 

@@ -41,7 +41,7 @@ impl RamFileSystem {
                 }
             };
             // Another thread may have replaced or removed what the name meant a moment ago: then
-            // the name is looked up again. Each round follows a change that somebody completed.
+            // the name is looked up again. Each round follows a change that was completed.
             match self.entry_numbered(number) {
                 Err(Error::Stale) => {}
                 found => return found,

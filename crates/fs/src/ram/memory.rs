@@ -15,7 +15,7 @@
 //! ```
 //!
 //! A freed block is handed back (`MADV_DONTNEED`), except that up to [`RESIDENT_FREE_BYTES_MAX`]
-//! stay in memory for the next who ask: a file that is written and removed over and over shall not
+//! stay in memory for the next that ask: a file that is written and removed over and over shall not
 //! pay page faults each time. Cut units are reused from the lowest address, so that the high
 //! ones run empty.
 //!

@@ -4,7 +4,7 @@
 //! with reads that copy nothing.
 //!
 //! Two kinds of lock, one rule. Every inode has a lock around its attributes and its content.
-//! Whoever changes which names exist also holds the one tree lock. **A thread without the tree
+//! A call that changes which names exist also holds the one tree lock. **A thread without the tree
 //! lock holds at most one inode lock at a time; a thread with it may hold several.** So the holder
 //! of the tree lock waits only for threads that wait for nobody, and nothing can dead-lock. A
 //! rename holds both directories, so nobody sees the object in both or in neither; a lookup, a

@@ -1,6 +1,6 @@
 //! Places for connections.
 //!
-//! Problem: there can only be so many connections, and whoever has one may keep it for ever
+//! Problem: there can only be so many connections, and a client that has one may keep it for ever
 //! without a word. Rule: each address has its [share](super::share) of the places, so that a new
 //! client finds one. When an address has no place left in its share, the connection that has been
 //! without a call for longest is asked to leave, first of all one of the address with the most
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::share::{Address, Shares};
 use crate::connection::Connection;
 
-/// Who called so recently is in the middle of something.
+/// A connection with so recent a call is in the middle of something.
 const IDLE_MIN: Duration = Duration::from_secs(5);
 
 /// The places of a server.
@@ -79,7 +79,7 @@ impl Places {
             .filter(|(count, _)| *count >= fewest)
             .filter_map(|(count, connection)| Some((count, connection.upgrade()?)))
             .collect();
-        // Whoever lets go of a connection last frees its place, which takes the lock.
+        // The thread that lets go of a connection last frees its place, which takes the lock.
         drop(state);
         let idle = seated.into_iter().filter(|(_, connection)| {
             !connection.is_busy() && connection.idle_for(now) >= IDLE_MIN

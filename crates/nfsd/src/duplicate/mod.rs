@@ -202,7 +202,7 @@ impl<A: Asker> Duplicates<A> {
         Verdict::New
     }
 
-    /// Ends a running call; its reply is kept if it is to be. Returns who else waits for it.
+    /// Ends a running call; its reply is kept if it is to be. Returns what else waits for it.
     pub fn finish(&self, key: &Key, reply: Option<&[u8]>, now: Instant) -> Vec<Arc<A>> {
         let mut state = self.lock();
         let Some(share) = state.shares.get_mut(&key.share) else {
@@ -217,7 +217,7 @@ impl<A: Asker> Duplicates<A> {
         waiters
     }
 
-    /// Gives up a call that was never begun, unless somebody waits for it.
+    /// Gives up a call that was never begun, unless a client waits for it.
     #[must_use]
     pub fn abandon(&self, key: &Key) -> bool {
         let mut state = self.lock();

@@ -18,7 +18,7 @@ pub(super) enum Slot<A> {
 /// A call that waits to be done or is being done.
 pub(super) struct Run<A> {
     pub(super) first: Arc<A>,
-    /// Those who asked again, the latest one last.
+    /// Those that asked again, the latest one last.
     waiters: Vec<Arc<A>>,
     /// See [`Answered::asked_from`].
     asked_from: u64,
@@ -29,8 +29,9 @@ pub(super) struct Answered<A> {
     reply: Box<[u8]>,
     first: Weak<A>,
     port: u16,
-    /// Who asks on a connection of this number or a larger one asks again: the connections that
-    /// there were when the call came have smaller ones, but for those that have asked again.
+    /// A client that asks on a connection of this number or a larger one asks again: the
+    /// connections that there were when the call came have smaller ones, but for those that have
+    /// asked again.
     asked_from: u64,
     done_at: Instant,
     /// Tells it from another call of the same identity, of which the queue still knows.
@@ -80,7 +81,7 @@ impl<A: Asker> Run<A> {
         }
     }
 
-    /// Remembers who asks again. Dead ones go, and when too many are left the oldest.
+    /// Remembers what asks again. Dead ones go, and when too many are left the oldest.
     pub(super) fn wait(&mut self, asker: &Arc<A>) {
         self.waiters
             .retain(|other| !other.is_gone() && other.token() != asker.token());
@@ -101,7 +102,7 @@ impl<A: Asker> Run<A> {
 }
 
 impl<A: Asker> Answered<A> {
-    /// The reply, for one who asks again.
+    /// The reply, for one that asks again.
     pub(super) fn again(&mut self, asker: &A) -> Vec<u8> {
         if asker.port() != self.port {
             self.asked_from = self.asked_from.min(asker.token());
@@ -128,7 +129,7 @@ impl<A: Asker> Share<A> {
         self.writes.bytes + self.others.bytes
     }
 
-    /// Ends a running call and keeps its reply, if it is to be kept. Returns who else waits.
+    /// Ends a running call and keeps its reply, if it is to be kept. Returns what else waits.
     pub(super) fn finish(&mut self, key: &Key, reply: Option<&[u8]>, now: Instant) -> Vec<Arc<A>> {
         let Some(Slot::Running(run)) = self.slots.remove(&key.identity) else {
             return Vec::new();

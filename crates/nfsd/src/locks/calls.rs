@@ -1,8 +1,8 @@
 //! Calls to clients: a lock that was waited for is granted, the result of a one-way call, and the
 //! notice that we have restarted.
 //!
-//! Problem: whoever is called may be slow, or wait on purpose. Rule: a few threads of their own,
-//! turn and turn about between addresses; each call has a deadline; each address may have
+//! Problem: a client that is called may be slow, or wait on purpose. Rule: a few threads of their
+//! own, turn and turn about between addresses; each call has a deadline; each address may have
 //! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that finds no room
 //! is not made: clients ask again, and notices are repeated.
 //!

@@ -33,7 +33,7 @@ pub struct Piece {
     pub state: i32,
 }
 
-/// Who holds what.
+/// Which owner holds what.
 #[derive(Default)]
 pub struct FileLocks {
     owners: HashMap<Owner, Vec<Piece>>,

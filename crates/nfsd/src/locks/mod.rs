@@ -69,7 +69,7 @@ impl Default for LockOptions {
     }
 }
 
-/// What is needed to call back who waits for a lock.
+/// What is needed to call back a client that waits for a lock.
 #[derive(Clone, Debug)]
 pub struct Context {
     /// The address of ours that the client knows.
@@ -100,7 +100,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// The locks of a server that starts now: it reads who held some before.
+    /// The locks of a server that starts now: it reads which clients held some before.
     pub fn open(options: &LockOptions, now: Instant) -> std::io::Result<Arc<Self>> {
         let (records, before) = Records::open(options.records.clone(), now)?;
         let grace = (!before.is_empty()).then(|| now + options.grace);
@@ -193,7 +193,7 @@ impl Locks {
         outcome
     }
 
-    /// Who is in the way of a lock.
+    /// What is in the way of a lock.
     #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(owner::Owner, file::Piece)> {
         lock(&self.table).test(wish)

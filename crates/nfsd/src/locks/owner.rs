@@ -1,4 +1,4 @@
-//! Who holds a lock.
+//! The owner of a lock.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ const HEADER: &str = "pagewell locks 1";
 /// A client that is listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Who.
+    /// The client.
     pub client: Arc<Client>,
     /// Which address of ours it knows, when that is known.
     pub local: Option<IpAddr>,

@@ -36,7 +36,7 @@ pub struct Shares {
 pub enum Outcome {
     /// It is open.
     Granted,
-    /// Somebody is in the way.
+    /// Another one is in the way.
     Denied,
     /// A bound is reached.
     Full,

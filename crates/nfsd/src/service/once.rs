@@ -113,7 +113,7 @@ impl Service {
     /// Whether a call that waited for a thread is not to be begun, because nobody waits for it.
     pub(super) fn is_abandoned(&self, connection: &Arc<Connection>, change: Option<&Key>) -> bool {
         let is_gone = match change {
-            // What only looks is answered for as long as somebody may be there to read it.
+            // What only looks is answered for as long as a client may be there to read it.
             None => connection.is_closed(),
             Some(_) => connection.is_given_up(),
         };

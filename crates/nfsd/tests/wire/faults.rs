@@ -175,7 +175,7 @@ impl Subject {
             self.left.push(late);
         }
         self.client.try_send(&record);
-        // The reply is for a call that was answered: whoever waits for another skips it.
+        // The reply is for a call that was answered: a client that waits for another skips it.
         let next = self.connect();
         let last = std::mem::replace(&mut self.client, next);
         self.left.push(last);

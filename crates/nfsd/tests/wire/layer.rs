@@ -17,7 +17,7 @@ pub(crate) struct Event<'a> {
     /// The first object named.
     pub(crate) id: FileId,
     pub(crate) may_block: bool,
-    /// For whom.
+    /// The user it is made for.
     pub(crate) uid: u32,
     pub(crate) offset: u64,
     pub(crate) count: usize,

@@ -245,8 +245,8 @@ impl Sent {
 /// The most slices of one writev: those of a read of 1 MiB, wherever it begins, and more.
 const SLICES_MAX: usize = 64;
 
-/// Bytes that wait at most: as many make the system call cheap, and whoever reads the output of a
-/// slow source waits for no more than these.
+/// Bytes that wait at most: as many make the system call cheap, and a program that reads the output
+/// of a slow source waits for no more than these.
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 
 /// Writes pages from where they are, many with one system call.

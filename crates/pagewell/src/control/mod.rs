@@ -4,7 +4,7 @@
 //! Every server and mount listens on an abstract socket `pagewell/PID/KIND` (unix(7)): it leaves
 //! no file behind, and `/proc/net/unix` lists all of them. Both ends ask the kernel for the other
 //! one's user: a server answers its own user and root, and `umount` believes the mount's user and
-//! root only, so that a name that somebody else has taken is of no use.
+//! root only, so that a name that another user has taken is of no use.
 //!
 //! ```text
 //!   "stat\n" -> the document of /stat.json

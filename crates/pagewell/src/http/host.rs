@@ -3,7 +3,7 @@
 //! Problem: a page of a foreign site can make a browser read from this machine, when the name of
 //! that site is suddenly given the address of this machine ("DNS rebinding"). The browser then
 //! says in `Host` which name it was told. Rule: an address is answered, and so are `localhost`
-//! and the name of this machine; whoever has another name for it is told to use one of these.
+//! and the name of this machine; a client that has another name for it is told to use one of these.
 
 use std::net::{IpAddr, Ipv6Addr};
 

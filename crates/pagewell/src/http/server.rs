@@ -14,7 +14,7 @@ use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, host, parse};
 use crate::metrics::{Snapshot, prometheus};
 
 /// Connections at once. One more takes the place of the oldest one of the address that has most:
-/// a request takes no time, and whoever is slow has had its turn.
+/// a request takes no time, and a client that is slow has had its turn.
 const CONNECTIONS_MAX: usize = 16;
 
 /// From accepting a connection to its last byte in each direction.

@@ -137,7 +137,7 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
                 assessment.standings[1 - bad].unwrap().state,
                 HalfState::Clean
             );
-            // Whoever opens it next reads the good half only.
+            // The program that opens it next reads the good half only.
             let storage = Storage::Mirror(fixture.halves());
             for writable in [false, true] {
                 let opened = storage
@@ -307,7 +307,7 @@ fn each_half_that_is_not_read_is_named_with_the_reason() {
     }
 }
 
-/// The last who uses a mirror may be a thread of a device, which the end of the program would cut
+/// The last that uses a mirror may be a thread of a device, which the end of the program would cut
 /// off before the halves are marked clean.
 #[test]
 fn the_end_waits_until_the_halves_are_marked_clean() {

@@ -236,8 +236,8 @@ fn a_mirror_is_written_to_and_its_halves_alone_are_not() {
     assert!(fs::read(stale.path().join("b.img")).unwrap() == before);
 }
 
-/// Whoever writes to a mirror keeps others from making its halves equal meanwhile, and a server
-/// that is killed leaves one half to be read.
+/// A program that writes to a mirror keeps others from making its halves equal meanwhile, and a
+/// server that is killed leaves one half to be read.
 #[test]
 fn a_mirror_in_use_is_not_resynchronised() {
     let base = files();

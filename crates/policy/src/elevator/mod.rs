@@ -56,7 +56,7 @@ impl Extent {
 /// except that reads of both classes may be one dispatch; it counts as the more urgent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// Somebody waits for it.
+    /// A reader waits for it.
     SynchronousRead,
     /// Read-ahead.
     AsynchronousRead,

@@ -160,7 +160,7 @@ impl Elevator {
         true
     }
 
-    /// Somebody began to wait for a queued read: it takes the class if that is more urgent, and
+    /// A reader began to wait for a queued read: it takes the class if that is more urgent, and
     /// keeps its arrival. No effect on writes and on what is not queued.
     pub fn promote(&mut self, id: RequestId, class: Class) {
         let Some(request) = self.requests.get_mut(&id) else {

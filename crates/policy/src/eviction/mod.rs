@@ -27,7 +27,7 @@ pub struct FrameIndex(pub u32);
 /// How a page came into the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// Somebody asked for it.
+    /// It was asked for.
     Demand,
     /// Read-ahead fetched it for a stream.
     Stream,

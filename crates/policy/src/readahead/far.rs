@@ -4,7 +4,7 @@
 //!
 //! A server 50 ms away that sends 1 GB/s needs 50 MB on their way. A stream that finds that out by
 //! growing a little each time it is late has read the file before; one that asks for so much from
-//! the beginning fills memory for a reader who wants the first line.
+//! the beginning fills memory for a reader that wants the first line.
 //!
 //! # Rule
 //!
@@ -27,8 +27,8 @@
 //! - Less than half the time of an answer is too short to judge by, and in little more what came
 //!   is not well known. So no way is taken for one of more than [`RATE_MAX`]: 1 ms away nobody is
 //!   more than 4 MiB ahead for that reason. (28 MiB were, for the first half millisecond.)
-//! - A window is never longer than eight times what the stream has read: who reads a little wastes
-//!   little.
+//! - A window is never longer than eight times what the stream has read: a reader of a little
+//!   wastes little.
 //! - Before any stream has needed anything, a way is taken to carry 10 Gbit/s: where eight times
 //!   what that is in the time of an answer is more than the usual distance, the device is far.
 //!   Mounting asks a server a few things, so that its latency is known at the first read.

@@ -4,7 +4,8 @@
 //!
 //! How far a reader must be read ahead of depends on how long the device takes to answer. But the
 //! time of a request is not that: most of it may be spent behind other requests, and those may be
-//! our own. Who takes their sum for the distance makes the queue longer, and then the distance.
+//! our own. A rule that takes their sum for the distance makes the queue longer, and then the
+//! distance.
 //!
 //! # Rule
 //!

@@ -35,7 +35,7 @@
 //! - Free-behind names what lies behind the position *of the step before*, less the back seek. The
 //!   position can be ahead of the true reader when some other reader touched the window; one step
 //!   later it is not. Nor does it ever reach the access at hand, which may have begun before.
-//! - A window ends at the bound of the file that the reader is in. A reader who goes straight on
+//! - A window ends at the bound of the file that the reader is in. A reader that goes straight on
 //!   into what follows takes files as they lie (cpio, a copy of a disc): from then on the stream
 //!   has no bound, and its distance begins small again. Straight on means that no other access was
 //!   told in between; where several readers take turns that cannot be seen, and the second crossing
@@ -156,7 +156,7 @@ pub(super) struct Stream {
     crossings: u8,
 }
 
-/// A reader who has crossed so many bounds takes files as they lie; going straight on is as good
+/// A reader that has crossed so many bounds takes files as they lie; going straight on is as good
 /// as two.
 const CROSSINGS_MAX: u8 = 2;
 /// Pages of the distance with which a stream without bounds begins; it doubles from there.
@@ -223,7 +223,7 @@ impl Stream {
         self.bound.is_some_and(|bound| self.position >= bound)
     }
 
-    /// Whether the last that was seen of it may be somebody else's.
+    /// Whether the last that was seen of it may be another reader's.
     pub(super) fn is_doubtful(&self) -> bool {
         self.passed_over
     }
@@ -321,7 +321,7 @@ impl Stream {
     }
 
     /// Takes the bound of the file that the reader is in now. A touch without one was a hit in
-    /// what this stream has asked for, or of somebody who knows no files.
+    /// what this stream has asked for, or of a reader that knows no files.
     fn cross(&mut self, straight: bool, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         if self.crossings >= CROSSINGS_MAX {
             return;

@@ -1,7 +1,7 @@
 //! Bytes that are written and not safe yet: the device may lose them, and say so.
 //!
 //! Problem: a server takes writes without making them durable, and forgets them when it is started
-//! again. Whoever wrote them has to have them until a flush was good, or they are gone for good.
+//! again. The cache has to have them until a flush was good, or they are gone for good.
 //!
 //! Rule: what is written goes from *under write-out* to *kept*. A flush covers all that is kept
 //! when it begins; when it succeeds that is clean, and when it does not, everything that is kept is
@@ -21,7 +21,7 @@
 //! writes, but only a moment after a replay.
 //!
 //! Why there is no deadlock: what is dirty and not under write-out is at most seven eighths of the
-//! limit, and a page less than all of it, or it is being written. A writer who is refused sees the
+//! limit, and a page less than all of it, or it is being written. A writer that is refused sees the
 //! whole limit used. Then what is kept is at least an eighth, and a page, when the writes have
 //! ended, so a flush is wanted.
 

@@ -3,11 +3,11 @@
 //! The problem, as a report of 2000 measured it: a program that rewrote eight cached blocks waited
 //! for the disk 8,750 times in 10,000, because a block written to its end was taken for a finished
 //! one. So the rule is: **nothing is written because it was written.** There are four reasons to
-//! write: somebody wants it durable (a tag), it has been dirty for 30 s, dirty memory is above its
-//! background limit, or it lies behind a sequential writer who fills fresh pages one after the
+//! write: a caller wants it durable (a tag), it has been dirty for 30 s, dirty memory is above its
+//! background limit, or it lies behind a sequential writer that fills fresh pages one after the
 //! other and will not come back.
 //!
-//! The life of a dirty byte: [`WriteBack::admit`] lets its writer in, or makes him pause
+//! The life of a dirty byte: [`WriteBack::admit`] lets its writer in, or makes it pause
 //! (`pacing.rs`). [`WriteBack::wrote`] notes it (`writer.rs`, `file.rs`). [`WriteBack::next`]
 //! chooses it (`selection.rs`, which holds the theory of that) and hands it out in a [`Write`],
 //! together with its neighbours; from now on it is under write-out. It may be written again
@@ -166,7 +166,7 @@ pub enum Admission {
 pub enum Urgency {
     /// Nothing.
     Later,
-    /// [`WriteBack::next`] has something: wake whoever drives, or drive.
+    /// [`WriteBack::next`] has something: wake the thread that drives, or drive.
     Now,
     /// Commit these bytes before the call returns.
     Synchronous,

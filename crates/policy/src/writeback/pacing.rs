@@ -1,7 +1,7 @@
 //! How fast may writers go?
 //!
 //! Dirty memory is limited in *time*: what the device writes in two seconds, at most the share of
-//! the arena. A writer who finds less than three quarters of that dirty is never slowed. Above, he
+//! the arena. A writer that finds less than three quarters of that dirty is never slowed. Above, it
 //! pauses before each new page, so that all writers together dirty memory as fast as the device
 //! cleans it:
 //!
@@ -183,8 +183,8 @@ impl Pacing {
         let wanted_bytes = self.target().min(hard_bytes);
         let background_bytes = wanted_bytes / 2;
         let free_run_bytes = background_bytes.midpoint(wanted_bytes);
-        // A page less than there is room for, at least: who is refused must find that something is
-        // written.
+        // A page less than there is room for, at least: a writer that is refused must find that
+        // something is written.
         let whole_bytes = wanted_bytes - wanted_bytes % self.page_bytes;
         let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.page_bytes);
         let thin_bytes = whole_bytes.saturating_sub(left_bytes);

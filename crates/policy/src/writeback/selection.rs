@@ -282,8 +282,8 @@ impl WriteBack {
         Some((file, (start, end)))
     }
 
-    /// What is due or in the way. When it is the turn of those who do not commit (`is_turn`), whole
-    /// pages come first only as long as others may wait.
+    /// What is due or in the way. When it is the turn of those that do not commit (`is_turn`),
+    /// whole pages come first only as long as others may wait.
     fn choose_other(&mut self, is_turn: bool) -> Option<(FileNumber, Span, Reason)> {
         let due = !self.index.due_files.is_empty();
         let (files, is_whole) = match due {

@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | hard limit | 2 s of the device | how long a commit may take, in time and not in bytes |
 //! | background | half of it | room for a burst on one side, work to sort on the other |
-//! | pages with gaps | 7/8 of it | they may become whole; a page is left for who comes |
+//! | pages with gaps | 7/8 of it | they may become whole; a page is left for the next |
 //! | pause | at most 200 ms | longer ones are felt as a hang (Linux) |
 //! | expire, tick | 30 s, 5 s | what a crash may cost, how often one looks (4.xBSD, Linux) |
 //! | under write-out | 1 to 16 MiB, low mark 2/3 | busy device, short queue (FreeBSD) |

@@ -1,4 +1,4 @@
-//! Who writes a file from one end to the other, and will not come back?
+//! Which writer goes through a file from one end to the other, and will not come back?
 //!
 //! Write-behind keeps a copy of a large file from filling memory with pages that nobody will change
 //! again, and the device idle meanwhile. The guess "this block was written to its end, so it is

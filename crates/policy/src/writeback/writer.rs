@@ -1,4 +1,4 @@
-//! What a writer meets, and what he leaves.
+//! What a writer meets, and what it leaves.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ impl WriteBack {
         self.ask(number, extent, true, now)
     }
 
-    /// The same for a writer who goes away unless it is granted: he is charged only then, else
-    /// he would pay again when he comes back and waits.
+    /// The same for a writer that goes away unless it is granted: it is charged only then, else
+    /// it would pay again when it comes back and waits.
     pub fn try_admit(&mut self, number: FileNumber, extent: Extent, now: Duration) -> Admission {
         self.ask(number, extent, false, now)
     }
@@ -105,7 +105,7 @@ impl WriteBack {
                 continue;
             }
             found = true;
-            // After a failure it goes when its time has come: a writer who asks does not hurry it.
+            // After a failure it goes when its time has come: a writer that asks does not hurry it.
             let page = file.pages.get(&(block / self.settings.page_bytes));
             let waits = page.is_some_and(|page| page.waiting);
             if !waits && file.due_blocks.insert(block) {
@@ -187,7 +187,7 @@ impl WriteBack {
     /// After [`WriteBack::wrote`]: a block of the device, all of which is in memory. It is written
     /// as a whole, so if more than one range of it is dirty they become one, of all its bytes:
     /// else each would be a write of the same block, and they would go one after the other. One
-    /// range stays as it is, as its ends tell who writes sequentially. The rules of the report
+    /// range stays as it is, as its ends tell which writer is sequential. The rules of the report
     /// depend on the ends of all ranges, so there nothing changes.
     pub fn join(&mut self, number: FileNumber, block: Extent) {
         let (start, end) = (block.offset, block.end());

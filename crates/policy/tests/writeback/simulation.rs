@@ -1,6 +1,6 @@
 //! Pacing in virtual time: several writers, devices of many speeds.
 //!
-//! A writer dirties page after page as fast as he is let. The device writes what it is given one
+//! A writer dirties page after page as fast as it is let. The device writes what it is given one
 //! after the other, at its speed. Whatever is measured is measured after the first part of the
 //! run, in which bandwidth and limits find their place.
 
@@ -21,7 +21,7 @@ enum Event {
     Asks(usize),
     /// A writer writes, after a pause.
     Writes(usize),
-    /// Somebody looks whether something is due.
+    /// It is looked whether something is due.
     Look,
 }
 
@@ -34,7 +34,7 @@ struct Writer {
     at: u64,
     bytes: u64,
     waiting_since: Option<Duration>,
-    /// When he asked first for the call he is about to make.
+    /// When it asked first for the call it is about to make.
     asked: Option<Duration>,
 }
 

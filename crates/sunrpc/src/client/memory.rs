@@ -1,7 +1,7 @@
 //! Memory that a caller lends to a call: the data of a WRITE, and the place for that of a READ.
 //!
 //! Data travels between the socket and its memory without a copy in between, so the memory is
-//! not the client's. Whoever makes a [`DataSegments`] or a [`Sink`] promises that it stays and is
+//! not the client's. Code that makes a [`DataSegments`] or a [`Sink`] promises that it stays and is
 //! left alone *until the completion of the call has been called*. The client promises in turn not
 //! to touch it afterwards:
 //!
@@ -22,7 +22,7 @@ pub struct LentSlice {
     length: usize,
 }
 
-// SAFETY: it is an address and a length; whoever turns it into a reference owes the argument.
+// SAFETY: it is an address and a length; the code that turns it into a reference owes the argument.
 unsafe impl Send for LentSlice {}
 // SAFETY: as above.
 unsafe impl Sync for LentSlice {}

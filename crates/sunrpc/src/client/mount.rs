@@ -1,9 +1,9 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
 //! A server may speak MOUNT on the port of NFS (Pagewell does) or on one that its port mapper
-//! tells. Who names a port means the server that is there: nobody but it is asked, as the port
-//! mapper of the machine may know another one, with other files under the same names. Without a
-//! port, the one of NFS is tried first; "program unavailable" leads on.
+//! tells. A caller that names a port means the server that is there: nobody but it is asked, as the
+//! port mapper of the machine may know another one, with other files under the same names. Without
+//! a port, the one of NFS is tried first; "program unavailable" leads on.
 
 use super::connection::Client;
 use super::error::{CallError, ConnectError};
@@ -45,7 +45,7 @@ pub struct MountOptions {
     pub source_port: SourcePort,
     /// How long each step may take.
     pub timeout: Duration,
-    /// Who asks.
+    /// The caller.
     pub credential: EncodedCredential,
     /// Where messages go.
     pub tell: Tell,

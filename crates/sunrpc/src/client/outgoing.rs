@@ -18,7 +18,7 @@ const PREFIX_BYTES: usize = MARKER_BYTES + 20;
 /// Zeros that may follow the data.
 const PADDING: [u8; 3] = [0; 3];
 
-/// Who calls, encoded once for all his calls.
+/// The caller, encoded once for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EncodedCredential(Arc<[u8]>);
 
@@ -81,7 +81,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A call of `procedure` by whom `credential` says.
+    /// A call of `procedure` with this `credential`.
     pub fn new(procedure: u32, credential: &EncodedCredential, arguments: &impl Encode) -> Self {
         let length = PREFIX_BYTES + 12 + credential.0.len() + arguments.encoded_size();
         let mut message = Vec::with_capacity(length);

@@ -1,4 +1,4 @@
-//! What comes of a call, and how it reaches whoever made it.
+//! What comes of a call, and how it reaches its caller.
 
 use super::error::CallError;
 use super::shared::Shared;

@@ -1,4 +1,4 @@
-//! Sending: whoever submits sends, until the socket is full.
+//! Sending: the thread that submits sends, until the socket is full.
 //!
 //! Of all threads that have something for a connection, one is its *writer*. The others leave
 //! their calls in the outbox and go; the writer takes what has gathered and sends it in one system
@@ -39,7 +39,7 @@ enum Sent {
 }
 
 impl Slot {
-    /// Sends what is in the outbox, unless somebody is at it already.
+    /// Sends what is in the outbox, unless another thread is at it already.
     pub(super) fn send(&self, shared: &Arc<Shared>, mut state: MutexGuard<'_, State>) {
         if state.writer_active || !state.table.may_send(shared.options.calls_max) {
             return;

@@ -71,7 +71,7 @@ pub(super) struct State {
     pub(super) link: Option<Link>,
     /// A connection is to be made although there is no call for it yet.
     wanted: bool,
-    /// Somebody sends.
+    /// A thread sends.
     pub(super) writer_active: bool,
     pub(super) handed_over: Option<Task>,
     /// The client is stopped: nothing enters the table.
@@ -308,7 +308,7 @@ impl Slot {
         state.wanted = false;
         self.avoided_until.store(0, Ordering::Relaxed);
         self.stands.store(true, Ordering::Relaxed);
-        // Who sees that it was made finds it standing.
+        // A thread that sees that it was made finds it standing.
         shared.counted.connections.add(1);
         if again {
             shared.counted.reconnections.add(1);
@@ -320,7 +320,7 @@ impl Slot {
     /// The connection is gone; afterwards everything waits to be sent again.
     fn lost(&self, origin: &Origin, end: End) {
         let shared = &origin.shared;
-        // Not under the lock: who tells may be kept waiting.
+        // Not under the lock: the thread that tells may be kept waiting.
         if let End::Garbage { reason, .. } = &end {
             shared.tell_garbage(reason);
         }

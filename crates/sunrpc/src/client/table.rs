@@ -8,9 +8,9 @@
 //!      └────────────────────────────┴─────────────────────────────────┘
 //! ```
 //!
-//! Somebody has the memory of a call in his hands while it is *writing* (whoever sends) or
+//! A thread has the memory of a call in its hands while it is *writing* (the one that sends) or
 //! *receiving* (the receiving thread). Then it cannot be completed by others: its end is kept in
-//! `finished`, and the one who lets go of the memory completes it.
+//! `finished`, and the one that lets go of the memory completes it.
 
 use super::error::CallError;
 use super::outgoing::Outgoing;

@@ -92,7 +92,7 @@ fn look(shared: &Arc<Shared>, slot: &Slot) {
         // Others may go in place of those that were given up.
         slot.send(shared, state);
     }
-    // Not under the lock: who tells may be kept waiting.
+    // Not under the lock: the thread that tells may be kept waiting.
     if is_silent {
         shared.tell_silent();
     }

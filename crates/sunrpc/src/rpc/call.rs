@@ -18,7 +18,7 @@ pub struct Call<'a> {
     pub version: u32,
     /// Procedure of that version.
     pub procedure: u32,
-    /// Who calls.
+    /// The caller.
     pub credential: Credential<'a>,
 }
 
@@ -61,7 +61,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whom to answer and what; `None` when the record is to be dropped in silence.
+    /// Which call to answer and how; `None` when the record is to be dropped in silence.
     #[must_use]
     pub const fn refusal(self) -> Option<(u32, Refusal)> {
         use AuthenticationStatus::{BadCredential, BadVerifier, TooWeak};

@@ -1,4 +1,4 @@
-//! Who makes a call: AUTH_NONE and AUTH_SYS (RFC 5531 sections 8.2, 10.1 and appendix A).
+//! The user of a call: AUTH_NONE and AUTH_SYS (RFC 5531 sections 8.2, 10.1 and appendix A).
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, Words, padded};
 
@@ -14,7 +14,7 @@ const FLAVOR_NONE: u32 = 0;
 /// Flavor AUTH_SYS, once called AUTH_UNIX.
 const FLAVOR_SYSTEM: u32 = 1;
 
-/// Who makes a call.
+/// The user of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
     /// AUTH_NONE: nobody in particular.

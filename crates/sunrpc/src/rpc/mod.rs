@@ -1,5 +1,5 @@
-//! ONC RPC version 2 (RFC 5531): the envelope of calls and replies, and who the caller says
-//! he is. Record marking on byte streams is not here.
+//! ONC RPC version 2 (RFC 5531): the envelope of calls and replies, and which
+//! user the caller says it is. Record marking on byte streams is not here.
 
 mod call;
 mod credential;

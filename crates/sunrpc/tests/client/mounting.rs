@@ -171,7 +171,7 @@ fn nobody_else_is_asked_when_a_named_port_does_not_speak_mount() {
     assert!(matches!(error, MountError::Connect(_)), "{error}");
 }
 
-/// A port of somebody who knows no MOUNT.
+/// A port of a server that knows no MOUNT.
 fn refuses_programs() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();

@@ -90,7 +90,7 @@ fn a_server_that_is_down_for_a_while_loses_nothing() {
         ["server script not responding, still trying"]
     );
     assert!(coming.iter().all(|coming| coming.try_recv().is_err()));
-    // The port may have been given to somebody else meanwhile; he will not keep it.
+    // The port may have been given to another program meanwhile, which will not keep it.
     let mut listener = TcpListener::bind(address);
     while listener.is_err() {
         std::thread::sleep(Duration::from_millis(20));

@@ -278,7 +278,7 @@ fn coarse() -> Arc<Faulty> {
     Arc::new(device)
 }
 
-/// One who does what he is told until something fails.
+/// A device that does what it is told until something fails.
 struct Writer<'a> {
     cut: &'a PowerCut,
     possible: Possible,

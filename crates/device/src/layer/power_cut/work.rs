@@ -32,7 +32,7 @@ impl Shared {
                 state = self.lock();
             } else if state.closing {
                 drop(state);
-                // Nobody is left who could be told of an error.
+                // Nothing is left that could be told of an error.
                 let _ = self
                     .write_out(u64::MAX, 0)
                     .and_then(|()| self.flush_below());

@@ -1,9 +1,9 @@
-//! Counts what goes to a device and how it answers, split by who asked and by what was asked
+//! Counts what goes to a device and how it answers, split by origin and by what was asked
 //! for: reads, writes and flushes apart, and the durable ones among the writes.
 //!
 //! Sums and histograms are relaxed atomic additions. One short lock holds what needs an order:
-//! the number of requests outstanding and where the last one ended. Whoever wants to know what
-//! the device itself was asked puts this layer next to it, below whatever cuts and merges.
+//! the number of requests outstanding and where the last one ended. To see what
+//! the device itself was asked, this layer is put next to it, below whatever cuts and merges.
 
 mod iostat;
 mod queue;

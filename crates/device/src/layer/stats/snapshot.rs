@@ -11,7 +11,7 @@ use crate::{Issuer, Operation};
 /// Requests of one issuer and one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Who asked.
+    /// Their origin.
     pub issuer: Issuer,
     /// What was to be done.
     pub operation: Operation,

@@ -173,7 +173,7 @@ fn a_half_that_is_a_mixture_is_no_source_while_another_is_good() {
     };
     assert_eq!(plan(Some(1)).err(), Some(MirrorError::Refused(expected)));
     assert_eq!(plan(None).unwrap().source(), 0);
-    // Nothing better is left: somebody has to choose.
+    // Nothing better is left: the operator has to choose.
     let mut other = world.standing(0);
     other.state = HalfState::Resynchronising;
     record.store(0, &other).unwrap();

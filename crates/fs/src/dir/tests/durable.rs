@@ -76,7 +76,7 @@ fn a_failed_sync_changes_the_verifier() {
             first.verifier
         );
 
-        // whoever meets the failure is told, and so is everybody with unstable data
+        // the call that meets the failure is told, and so is each with unstable data
         let second = write(Stability::Unstable).unwrap();
         calls.failures.store(1, Ordering::SeqCst);
         assert!(matches!(files.commit(&call, &id, 0, 0), Err(Error::Io(_))));
@@ -258,8 +258,8 @@ fn unchecked_creation_applies_only_the_size_to_what_is_there() {
     });
 }
 
-/// Whoever is told that a name is there may rely on it: the one that made it may not have synced it
-/// yet, and a local program never does.
+/// A client that is told that a name is there may rely on it: the one that made it may not have
+/// synced it yet, and a local program never does.
 #[test]
 fn a_name_that_is_found_by_create_is_durable_too() {
     with_faults(|fixture, calls| {

@@ -1,4 +1,4 @@
-//! Listings that remember attributes show what is true at that moment, whoever changed it.
+//! Listings that remember attributes show what is true at that moment, whatever changed it.
 
 use super::*;
 use pagewell_counters::names;

@@ -41,7 +41,7 @@ fn an_answer_of_before_does_not_undo_a_cut() {
     let later = moments.now();
     assert_eq!(node.look(&told(&moments, later, 500)), Taken::Right);
     let size = node.lock().believed().map(|known| known.size);
-    assert_eq!(size, Some(500), "somebody has made it longer");
+    assert_eq!(size, Some(500), "another client has made it longer");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_directory_is_known_as_one_from_a_change_on() {
     answer.attributes.file_type = FileType::Directory;
     node.end_change(None, Some(&answer), moments.now());
     let changes = node.lock().changes;
-    // Without the state of before somebody else may have made a name.
+    // Without the state of before another client may have made a name.
     node.begin_change();
     let sent = moments.now();
     let answer = Told {

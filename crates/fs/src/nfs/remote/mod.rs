@@ -23,7 +23,7 @@
 //! cache when one writes, commits or closes, so that nobody reads what the server does not have.
 //!
 //! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
-//! one that somebody waits for.
+//! one that a thread waits for.
 
 mod commit;
 mod read;

@@ -145,7 +145,7 @@ impl Remote {
         if reading.done == reading.request.len() {
             reading.request.succeed();
         } else if came.is_end {
-            // Somebody made it shorter: what is behind the end is nothing.
+            // Another client made it shorter: what is behind the end is nothing.
             fill_with_zeros(reading.request, reading.done);
         } else if came.bytes > 0 {
             self.send_read(reading);

@@ -10,7 +10,7 @@ const OWNERS_MAX: usize = 64;
 const STEPS_MAX: usize = 4096;
 
 impl<C: Clone> Table<C> {
-    /// Whether somebody in the way of `wish` waits, through others, for its owner. When the search
+    /// Whether an owner in the way of `wish` waits, through others, for its owner. When the search
     /// reaches a bound, the answer is no.
     pub(super) fn would_wait_for_itself(&self, wish: &Wish) -> bool {
         let mut seen = HashSet::new();

@@ -1,4 +1,4 @@
-//! Who holds which lock of all files, who waits, and what happens when one is let go of.
+//! Which owner holds which lock of all files, which waits, and what happens when one is let go of.
 //!
 //! Problem: the clients of a lock are machines that may not answer, and a lock that was given to
 //! one that is not there any more keeps everybody else out. Rules:
@@ -10,7 +10,7 @@
 //!                     └── not asked for any more, cancelled ──> gone
 //! ```
 //!
-//! A lock that somebody waits for is put into the table for the first of them as soon as nothing
+//! A lock that is waited for is put into the table for the first of them as soon as nothing
 //! is in its way, and the client is called back. It is *taken up* when the client says so, or asks
 //! for the lock again: clients do that every half minute or so, whether they can be called or not
 //! (Linux 30 s). When neither has happened after [`OFFERED_FOR`], the client has given up, and the
@@ -18,14 +18,14 @@
 //! the client cannot believe that it has the lock: after a call back whose answer got lost it may,
 //! and then the lock stays with it, like any lock of a client that is gone.
 //!
-//! Who waits does so in the order of asking. A lock that is free is given at once, also when others
+//! Waiting is in the order of asking. A lock that is free is given at once, also when others
 //! wait for more than that: to hold it back could make a client wait for itself.
 //!
 //! A wait that would end in itself (A waits for B, which waits for A) is refused. The search for it
 //! is bounded; a longer chain is not found.
 //!
-//! After a restart nobody knows who held what. For a while only locks are taken that clients had
-//! before (*grace*), so that nobody gets between.
+//! After a restart it is not known which client held what. For a while only locks are taken that
+//! clients had before (*grace*), so that nobody gets between.
 //!
 //! Everything is bounded, for each address and in all: see the constants. Nothing here has a clock
 //! or does input and output.
@@ -61,7 +61,7 @@ pub const CLIENTS_PER_ADDRESS_MAX: usize = 64;
 pub const CLIENTS_MAX: usize = 1024;
 /// How long an offer stands: two rounds of a client that asks every 30 s.
 pub const OFFERED_FOR: Duration = Duration::from_secs(60);
-/// How long somebody waits without asking again.
+/// How long a client waits without asking again.
 pub const WAITED_FOR: Duration = Duration::from_secs(300);
 
 /// A file of an export.
@@ -78,7 +78,7 @@ pub struct FileKey {
 pub struct Wish {
     /// Of which file.
     pub file: FileKey,
-    /// By whom.
+    /// Its owner.
     pub owner: Owner,
     /// Where.
     pub range: Range,
@@ -102,7 +102,7 @@ impl Wish {
 pub enum Outcome {
     /// It is held.
     Granted,
-    /// Somebody is in the way.
+    /// Another one is in the way.
     Denied,
     /// It waits.
     Blocked,
@@ -167,7 +167,7 @@ struct Load {
     clients: HashMap<Arc<Client>, usize>,
 }
 
-/// All locks of a server. `C` is what is needed to call back who waits.
+/// All locks of a server. `C` is what is needed to call back a client that waits.
 pub struct Table<C> {
     files: HashMap<FileKey, FileLocks>,
     /// Oldest first.
@@ -238,7 +238,7 @@ impl<C: Clone> Table<C> {
             .map_or_else(Vec::new, |load| load.clients.keys().cloned().collect())
     }
 
-    /// Who is in the way of a lock, if anybody.
+    /// What is in the way of a lock, if anything.
     #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         let locks = self.files.get(&wish.file)?;

@@ -236,7 +236,7 @@ impl<C: Clone> Table<C> {
 }
 
 /// What the owner has while it has not taken up an offer: what it was offered, but nothing less
-/// than it had. Else somebody could come between, and it could not be taken back.
+/// than it had. Else another could come between, and it could not be taken back.
 fn offered(wanted: Piece, before: &[Piece]) -> Vec<Piece> {
     let stronger = before
         .iter()

@@ -286,7 +286,7 @@ impl Service {
         }
         let wish = match self.wish_if_permitted(origin, caller, lock, kind(*exclusive))? {
             Ok(wish) => wish,
-            // Only who holds it can deny a test.
+            // Only an owner that holds it can deny a test.
             Err(Status::Denied) => return status(Status::Failed),
             Err(other) => return status(other),
         };
@@ -318,7 +318,8 @@ impl Service {
             Ok(wish) => wish,
             Err(status) => return Ok(status),
         };
-        // Who is not on the list is not told of a restart, and could believe it has its locks.
+        // A client that is not on the list is not told of a restart, and could believe it has its
+        // locks.
         if monitored && !self.locks.is_listed(&wish.owner.client, caller.may_block) {
             if !caller.may_block {
                 return Err(Halt::Wait);

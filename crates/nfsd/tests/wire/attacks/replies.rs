@@ -61,7 +61,7 @@ fn listings_that_nobody_reads_do_not_fill_the_memory() {
     // The directory has one more file than before.
     assert_eq!(client.list(&root).len(), 1503);
     drop(deaf);
-    // Whoever reads is given all of it, in pages as long as before.
+    // A client that reads is given all of it, in pages as long as before.
     let mut reader = Client::connect_from([127, 0, 1, 9], server.address, User::root());
     assert_eq!(reader.list(&root).len(), 1503);
 }

@@ -103,7 +103,7 @@ impl Stuck {
                 tell.send(first).unwrap();
             });
             let first = told.recv_timeout(PATIENCE);
-            assert_eq!(first, Ok(4096), "{what} waits for somebody else's READ");
+            assert_eq!(first, Ok(4096), "{what} waits for another thread's READ");
             assert!(!slow.is_finished());
             self.hook.gate.open();
             slow.join().unwrap().unwrap();

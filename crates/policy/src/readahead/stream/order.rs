@@ -14,11 +14,11 @@
 //!         [ next ]         [ page ]    [ anywhere ]      [ page ]
 //! ```
 //!
-//! Who reads on touches the byte at the position, or, as hits are not told, goes over the beginning
-//! of a page or over the end of the window. A read that finds its bytes on their way may have
-//! overtaken one other. What the reader of a dense stride leaves out (`gap`) belongs to the read
-//! behind it: such a read goes over the beginning of a page, too, if its gap does. All others hit
-//! anywhere: of reads of 4 KiB by chance 15 in 16, and a window has few pages that are told.
+//! A reader that reads on touches the byte at the position, or, as hits are not told, goes over the
+//! beginning of a page or over the end of the window. A read that finds its bytes on their way may
+//! have overtaken one other. What the reader of a dense stride leaves out (`gap`) belongs to the
+//! read behind it: such a read goes over the beginning of a page, too, if its gap does. All others
+//! hit anywhere: of reads of 4 KiB by chance 15 in 16, and a window has few pages that are told.
 //!
 //! A touch in order proves something, and more when nobody has read elsewhere since the last one:
 //! two such touches prove a stream, or four among others. Each one anywhere takes some of it back
@@ -26,7 +26,7 @@
 //!
 //! - what hits anywhere is passed over. If it touches the page of the marker, the marker moves to
 //!   the next page, as the cache forgets that of a page that is touched, whatever it tells about
-//!   the touch: who reads on from there shows it at that page;
+//!   the touch: a reader that reads on from there shows it at that page;
 //! - a stream that was passed over since its last touch in order gives its place to a new stream
 //!   that finds no other;
 //! - what lies between the position and a page does not count as read, so that the distance stays
@@ -34,10 +34,10 @@
 //!
 //! # Weaknesses
 //!
-//! Who leaves out the beginning of each page, and not at equal distances, is not read ahead of for
-//! longer than one window. Where gaps are long, nearly all that hits the window of a dense stride
-//! by chance counts for its reader.
-//! Where places are short, a reader who begins among random reads can lose its own to the next
+//! A reader that leaves out the beginning of each page, and not at equal distances, is not read
+//! ahead of for longer than one window. Where gaps are long, nearly all that hits the window of a
+//! dense stride by chance counts for its reader.
+//! Where places are short, a reader that begins among random reads can lose its own to the next
 //! stream, and begins again at its marker.
 
 use super::super::settings::{Settings, up};
@@ -58,7 +58,7 @@ pub(super) enum Order {
 const PROOF_MIN: u8 = 4;
 /// A touch in order that comes straight after the one before.
 const PROOF_STRAIGHT: u8 = 2;
-/// One after accesses elsewhere: of other readers, or of one who reads anywhere.
+/// One after accesses elsewhere: of other readers, or of one that reads anywhere.
 const PROOF: u8 = 1;
 
 impl Stream {
@@ -101,7 +101,7 @@ impl Stream {
         self.ordered = self.ordered.saturating_add(touch.end - from.min(touch.end));
     }
 
-    /// It may be chance. Who reads on from there shows it at the next page.
+    /// It may be chance. A reader that reads on from there shows it at the next page.
     pub(super) fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Step {
         self.passed_over = true;
         // The marker of a page goes with its first touch, also when that is told as another kind.

@@ -15,7 +15,7 @@ pub(super) struct OpenedFile<'a> {
     _opened: Opened,
 }
 
-/// The user who measures.
+/// The user that calls are made for.
 pub(super) fn credentials() -> Credentials {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     Credentials::new(uid.as_raw(), gid.as_raw(), &[])

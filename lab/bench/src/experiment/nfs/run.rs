@@ -73,7 +73,7 @@ impl Memory {
 
 /// A server with files laid out.
 pub(super) struct Place {
-    /// `None` for a server that somebody else runs.
+    /// `None` for a server that was started elsewhere.
     server: Option<Server>,
     url: String,
     pub(super) file_bytes: u64,
