@@ -22,7 +22,7 @@ const PROGRAM: &str = "pagewell-bench";
 Examples:
   pagewell bench --help                             all experiments and options
   pagewell bench hsfs --quick                       a DVD, modelled, in about a minute
-  pagewell bench compare before.json now.json       what has changed?"
+  pagewell bench compare before/ now/               what has changed? Four or more runs of each"
 )]
 pub(crate) struct BenchArguments {
     /// An experiment or `compare`, and its options

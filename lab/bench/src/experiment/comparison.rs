@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::document::SCHEMA;
-use crate::measure::{Case, Movement, movements};
+use crate::measure::{Case, Movement, RUNS_MIN, movements};
 use crate::report::rate;
 
 /// What a comparison found.
@@ -69,9 +69,11 @@ pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison
         before.len(),
         after.len(),
     );
-    if before.len().min(after.len()) < 2 {
-        comparison.text += "one run of each tells large differences only; several, in turn, in \
-                            a folder for each program, tell more\n";
+    if before.len().min(after.len()) < RUNS_MIN {
+        comparison.text += &format!(
+            "fewer than {RUNS_MIN} runs of each prove nothing: make as many or more, in turn, and \
+             give a folder for each program\n"
+        );
     }
     Ok(comparison)
 }
@@ -157,7 +159,7 @@ impl Pair {
         };
         let gain = self.gain(movement);
         let verdict = match (movement.needed, movement.is_proven()) {
-            (None, _) => "not proven (too few cases and runs)".to_owned(),
+            (None, _) => "not proven (too few runs)".to_owned(),
             (Some(needed), false) => format!("not proven (needs {needed:.3} x)"),
             (Some(_), true) if gain > 1.0 => "better".to_owned(),
             (Some(_), true) => "WORSE".to_owned(),
@@ -271,34 +273,39 @@ mod tests {
         let run = [document_of(&[1.0, 1.1, 0.9], &[10.0, 11.0, 9.0])];
         let found = compare_documents(&run, &run).unwrap();
         assert_eq!((found.proven, found.worse), (0, 0));
-        assert!(found.text.contains("too few cases"), "{}", found.text);
+        assert!(found.text.contains("too few runs"), "{}", found.text);
+    }
+
+    /// Five runs of one program.
+    fn runs(times: f64, from: u32) -> Vec<Value> {
+        (from..from + 5).map(|seed| many(times, seed)).collect()
     }
 
     #[test]
     fn one_case_among_many_that_changed_is_found() {
-        for (times, worse) in [(1.5, 1), (0.6, 0)] {
-            let found = compare_documents(&[many(1.0, 1)], &[many(times, 2)]).unwrap();
+        for (times, worse) in [(1.5, 1), (1.1, 1), (0.9, 0), (0.6, 0)] {
+            let found = compare_documents(&runs(1.0, 0), &runs(times, 5)).unwrap();
             assert_eq!((found.proven, found.worse), (1, worse), "{}", found.text);
         }
-        let found = compare_documents(&[many(1.0, 1)], &[many(1.0, 2)]).unwrap();
+        let found = compare_documents(&runs(1.0, 0), &runs(1.0, 5)).unwrap();
         assert_eq!(found.proven, 0, "{}", found.text);
     }
 
     #[test]
-    fn several_runs_tell_small_differences() {
-        let runs = |times: f64, from: u32| -> Vec<Value> {
-            (from..from + 5).map(|seed| many(times, seed)).collect()
-        };
-        let found = compare_documents(&runs(1.0, 0), &runs(1.1, 5)).unwrap();
-        assert_eq!((found.proven, found.worse), (1, 1), "{}", found.text);
-        let once = compare_documents(&[many(1.0, 1)], &[many(1.05, 2)]).unwrap();
-        assert_eq!(once.proven, 0, "{}", once.text);
+    fn few_runs_prove_nothing_and_say_so() {
+        let (before, after) = (runs(1.0, 0), runs(9.0, 5));
+        let few = RUNS_MIN - 1;
+        for (before, after) in [(&before[..few], &after[..]), (&before[..], &after[..few])] {
+            let found = compare_documents(before, after).unwrap();
+            assert_eq!(found.proven, 0, "{}", found.text);
+            assert!(found.text.contains("prove nothing"), "{}", found.text);
+        }
     }
 
     #[test]
     fn rates_are_worse_when_they_fall() {
         let runs = |seconds: f64, rate: f64| -> Vec<Value> {
-            let noise = [1.0, 1.01, 0.99];
+            let noise = [1.0, 1.01, 0.99, 1.02];
             noise
                 .map(|n| document_of(&[seconds * n], &[rate * n]))
                 .into()

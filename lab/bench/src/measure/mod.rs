@@ -13,5 +13,5 @@ pub use environment::Environment;
 pub use interval::{Difference, Interval, difference};
 pub use latency::{Latency, Quantiles};
 pub use process::{ProcessSample, ProcessUse};
-pub use spread::{Case, Movement, movements};
+pub use spread::{Case, Movement, RUNS_MIN, movements};
 pub use usage::{Usage, UsageSample};

@@ -37,8 +37,7 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 Examples:
   pagewell bench hsfs --quick                       a DVD, modelled, in about a minute
   pagewell bench all --repeat 5 --json now.json     everything, for programs
-  pagewell bench compare before.json now.json       what has changed?
-  pagewell bench compare before/ now/               the same, of several runs of each"
+  pagewell bench compare before/ now/               what has changed? Four or more runs of each"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
