@@ -95,7 +95,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What storage did, for whoever runs it: a caller learns the errno and no more.
+    /// What storage did, for its operator: a caller learns the errno and no more.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         match self {

@@ -55,7 +55,7 @@ impl WireHandle {
 }
 
 impl HandleKey {
-    /// A key; whoever knows it can make handles.
+    /// A key; with it handles can be made.
     #[must_use]
     pub fn new(key: [u8; 16]) -> Self {
         Self(key)

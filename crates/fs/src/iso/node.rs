@@ -274,7 +274,7 @@ impl Recorded {
 }
 
 /// Attributes of an object from its record: all that Rock Ridge says, set-id bits and numbers of
-/// devices, too. Whether those mean anything is for whoever mounts the image to say (`nosuid`,
+/// devices, too. Whether those mean anything is for the mount to say (`nosuid`,
 /// `nodev`).
 pub(super) fn attributes(
     volume: &Volume,

@@ -12,7 +12,7 @@
 //!   left for the next:               1/5    1/9   1/13   1/41   1/(4k+1)
 //! ```
 //!
-//! Known weakness: somebody with hundreds of addresses leaves little. Such a network is not one
+//! Known weakness: a client with hundreds of addresses leaves little. Such a network is not one
 //! that `--allow` should name.
 
 use std::collections::HashMap;

@@ -151,7 +151,7 @@ impl Records {
             text.push_str(&format!("client {} {local} {name}\n", client.address));
         }
         let new = path.with_extension("new");
-        // Left behind by a server that was killed, or put there by somebody else.
+        // Left behind by a server that was killed, or put there by another program.
         let _ = std::fs::remove_file(&new);
         let mut file = OpenOptions::new()
             .write(true)

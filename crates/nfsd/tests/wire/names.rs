@@ -219,7 +219,7 @@ fn swap_until(exported: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
     }
 }
 
-/// Pitfall 22: no escape by a rename race: while somebody on the host swaps a directory for a link
+/// Pitfall 22: no escape by a rename race: while a program on the host swaps a directory for a link
 /// to the outside, nothing outside of the export is seen or touched.
 #[test]
 fn row_22_swapping_a_directory_for_a_link_leads_nowhere() {

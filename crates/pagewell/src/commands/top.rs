@@ -95,7 +95,7 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
 
 /// True when a signal has asked to stop.
 fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
-    // In raw mode the keyboard sends none of them; somebody else may.
+    // In raw mode the keyboard sends none of them; another program may.
     let signals = StopSignals::block_with(&[libc::SIGHUP, libc::SIGQUIT])?;
     let stopping = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stopping);

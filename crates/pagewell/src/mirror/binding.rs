@@ -9,7 +9,7 @@
 //!
 //! An inode number alone is given to the next file as soon as one is removed; the moment is another
 //! one, and no program can set it. A file that is renamed keeps both. One that is copied, or
-//! moved to another file system, is another file: somebody has to say that it is right.
+//! moved to another file system, is another file: the operator has to say that it is right.
 //!
 //! Known weakness: bytes that are copied over those of a half leave it the file that it was.
 

@@ -10,7 +10,7 @@
 //!
 //! `/dev/sdb` may be another disk after the next start, and a record that is taken for that of
 //! another disk makes a stale half a good one. So the name of a block device is the first of its
-//! names in `/dev/disk/by-id`, else in `/dev/disk/by-partuuid`; names that somebody gave to a
+//! names in `/dev/disk/by-id`, else in `/dev/disk/by-partuuid`; names that were given to a
 //! volume do not count, as another volume may get them. A device without such a name has no
 //! record, and its mirror can only be read. So has a file whose file system does not keep when it
 //! was made: nothing would tell it from another in its place.
@@ -33,7 +33,7 @@ const SUFFIX: &str = ".pagewell-mirror";
 const LASTING_NAMES: &str = "/dev/disk";
 /// The folders with such names, best first, and what stands before a name from there.
 const LASTING_KINDS: [(&str, &str); 2] = [("by-id", ""), ("by-partuuid", "partuuid-")];
-/// What names begin with that follow those which somebody gave to a volume or an array.
+/// What names begin with that follow those which were given to a volume or an array.
 const GIVEN_NAMES: [&[u8]; 2] = [b"dm-name-", b"md-name-"];
 /// Below the state directory.
 const FOLDER: &str = "mirror";

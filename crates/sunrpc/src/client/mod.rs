@@ -1,7 +1,7 @@
 //! A client of RPC programs over TCP: many calls in flight on a few connections.
 //!
 //! ```text
-//!   submit ──> table ──> outbox ──> whoever writes ──────────> socket
+//!   submit ──> table ──> outbox ──> a sending thread ────────> socket
 //!   call        │                                                │
 //!               └─── completion <── receiving thread <───────────┘
 //! ```

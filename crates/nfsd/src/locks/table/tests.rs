@@ -361,8 +361,8 @@ fn one_address_can_take_its_share_only() {
 }
 
 proptest! {
-    /// Whatever is asked in whatever order: no two owners hold what excludes the other, whoever
-    /// waits has somebody in the way, the accounts are right, and nothing is left at the end.
+    /// Whatever is asked in whatever order: no two owners hold what excludes the other, what
+    /// waits has another in the way, the accounts are right, and nothing is left at the end.
     #[test]
     fn locks_and_waits_always_fit(
         steps in prop::collection::vec((0..7u8, 0..4i32, 0..8u64, 0..6u64, any::<bool>()), 1..80)
