@@ -6,20 +6,20 @@ use pagewell_device::Device;
 
 use crate::cached_device::CachedDevice;
 use crate::frame::arena::PageSize;
-use crate::residency::pages::Core;
+use crate::shared::Shared;
 use crate::{CacheOptions, CreateError, OpenOptions, PAGE_BYTES};
 
 /// A cache. Cloning shares it.
 #[derive(Clone)]
 pub struct Cache {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
 }
 
 impl Cache {
     /// Takes the memory, or refuses with the numbers.
     pub fn new(options: CacheOptions) -> Result<Self, CreateError> {
         Ok(Self {
-            core: Arc::new(options.make(Core::new)?),
+            shared: Arc::new(options.make(Shared::new)?),
         })
     }
 
@@ -31,30 +31,30 @@ impl Cache {
 
     /// [`Self::open`] with settings of its own.
     pub fn open_with(&self, device: Arc<dyn Device>, options: OpenOptions) -> CachedDevice {
-        CachedDevice::new(self.core.clone(), device, options)
+        CachedDevice::new(&self.shared, device, options)
     }
 
     /// The settings of a device that has none of its own.
     #[must_use]
     pub fn open_options(&self) -> OpenOptions {
-        OpenOptions::new(&self.core.options)
+        OpenOptions::new(&self.shared.options)
     }
 
     /// Memory for pages, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        u64::from(self.core.arena.frames()) * PAGE_BYTES as u64
+        u64::from(self.shared.pages.arena.frames()) * PAGE_BYTES as u64
     }
 
     /// Which pages of memory the system gave.
     #[must_use]
     pub fn page_size(&self) -> PageSize {
-        self.core.arena.page_size()
+        self.shared.pages.arena.page_size()
     }
 
     /// The settings.
     #[must_use]
     pub fn options(&self) -> CacheOptions {
-        self.core.options
+        self.shared.options
     }
 }

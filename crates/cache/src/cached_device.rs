@@ -1,108 +1,204 @@
-//! A device seen through the cache.
+//! A device seen through the cache: what callers may do with it, and the parts that do it.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES};
-use pagewell_device::{Device, Issuer};
-use pagewell_policy::readahead::{AccessKind, Bounds, Counts, Plan};
+use pagewell_device::Device;
+use pagewell_policy::elevator::Extent;
+use pagewell_policy::readahead::Counts;
 
-use crate::object::{CHUNK_BYTES, Held, Object};
-use crate::page::PAGE;
-use crate::read::pinned::{LentPage, PinnedPage};
-use crate::residency::pages::{Core, Page};
-use crate::table::state::State;
-use crate::writeback::commit::Users;
-use crate::{Error, OpenOptions, Result};
+use crate::dirty::set::DirtySet;
+use crate::dirty::state::FILE;
+use crate::invalidate::Purger;
+use crate::io_queue::IoQueue;
+use crate::layout::{CHUNK_BYTES, Layout};
+use crate::read::claim::Fetcher;
+use crate::read::hit::Hits;
+use crate::read::miss::Misses;
+use crate::read::prefetch::{Prefetcher, Streams};
+use crate::read::reader::Reader;
+use crate::residency::own_pages::OwnPages;
+use crate::shared::Shared;
+use crate::write::copy_on_write::CopyOnWrite;
+use crate::write::writer::Writer;
+use crate::writeback::commit::Committer;
+use crate::writeback::flush::Flushes;
+use crate::writeback::submit::SubmitLoop;
+use crate::{LentPage, OpenOptions, PinnedPage, ReadMode, Result, WriteMode};
 
-/// Pages fetched for one reader at a time.
-const OBTAINED_BYTES_MAX: u64 = 1 << 20;
-
-/// How to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadMode {
-    /// Whether to wait for the device; else what is not in memory gives [`Error::WouldBlock`],
-    /// and is fetched meanwhile.
-    pub may_block: bool,
-    /// Who asks: a reader, or the structure of a file system.
-    pub issuer: Issuer,
-    /// Where the file lies that is read, on the device: read-ahead stays inside until a reader goes
-    /// on into what follows. `None` where nothing is known.
-    pub bounds: Option<Bounds>,
-}
-
-impl ReadMode {
-    /// A reader that waits.
-    pub const WAIT: Self = Self {
-        may_block: true,
-        issuer: Issuer::Reader,
-        bounds: None,
-    };
-    /// A reader that does not.
-    pub const TRY: Self = Self {
-        may_block: false,
-        issuer: Issuer::Reader,
-        bounds: None,
-    };
-}
+/// What a read of HSFS saw of a file at a time.
+const SEGMENT_BYTES: u64 = 8192;
 
 /// A device seen through the cache. Cloning shares it; when the last clone and all that was lent
 /// are gone, its pages are. When the last clone goes, what was written and is not durable is
 /// [committed](Self::commit), which may wait.
 #[derive(Clone)]
 pub struct CachedDevice {
-    pub(crate) object: Arc<Object>,
-    _users: Arc<Users>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) parts: Arc<Parts>,
+}
+
+/// What works on one device, besides its reader.
+pub(crate) struct Parts {
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) committer: Arc<Committer>,
+    writer: Writer,
+    purger: Purger,
+    prefetcher: Arc<Prefetcher>,
+    queue: Arc<IoQueue>,
+}
+
+/// The last user has gone: no caller can write any more.
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.committer.close();
+    }
 }
 
 impl CachedDevice {
-    pub(crate) fn new(core: Arc<Core>, device: Arc<dyn Device>, options: OpenOptions) -> Self {
+    /// Makes the parts, from those that others know to those that know others.
+    pub(crate) fn new(shared: &Shared, device: Arc<dyn Device>, options: OpenOptions) -> Self {
+        let settings = shared.options;
         // Preparing memory takes it, so that is only done where it was to be taken at once.
-        if core.options.populate_bytes >= core.options.size_bytes {
-            device.register_memory(&core.arena.memory());
+        if settings.populate_bytes >= settings.size_bytes {
+            device.register_memory(&shared.pages.arena.memory());
         }
-        let object = Object::new(core, device, options);
-        Self {
-            _users: Arc::new(Users(object.clone())),
-            object,
+        let geometry = device.geometry();
+        let mut layout = Layout::new(&*device, &settings, options.file_alignment_bytes);
+        let streams = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
+        let tells_steps = streams.wants_hits();
+        let streams = Arc::new(Streams::new(streams));
+        let keeps = device.keeps_until_flush();
+        layout.number = shared.pages.devices.add(&streams, keeps);
+        let elevator = options.elevator(&settings, &geometry, layout.request_bytes_max);
+        let queue = Arc::new(IoQueue::new(device, elevator));
+        if let Some(latency) = options.latency {
+            queue.note_latency(latency);
         }
+        let pages = shared.pages.clone();
+        let own = Arc::new(OwnPages { pages, layout });
+        let (quota, flusher) = (shared.quota.clone(), shared.flusher.clone());
+        let dirty = DirtySet::new(own.clone(), quota, flusher.clone(), &options);
+        let dirty = Arc::new(dirty);
+
+        let widens = !geometry.rotational && settings.page_chunk && settings.merge;
+        let fetcher = Fetcher::new(own.clone(), queue.clone(), dirty.clone(), widens);
+        let fetcher = Arc::new(fetcher);
+        let prefetcher = Arc::new(Prefetcher::new(
+            own.clone(),
+            fetcher.clone(),
+            queue.clone(),
+            streams,
+            settings.free_behind,
+        ));
+        let misses = Misses::new(
+            own.clone(),
+            fetcher.clone(),
+            prefetcher.clone(),
+            (queue.clone(), dirty.clone()),
+            options.read_timeout,
+            tells_steps,
+        );
+        let step_bytes =
+            (tells_steps || !settings.page_chunk).then_some(match settings.page_chunk {
+                true => SEGMENT_BYTES,
+                false => CHUNK_BYTES,
+            });
+        let reader = Arc::new(Reader::new(
+            (
+                Hits::new(own.clone(), prefetcher.clone(), !tells_steps),
+                misses,
+            ),
+            own.clone(),
+            queue.clone(),
+            prefetcher.clone(),
+            shared.pins.clone(),
+            (step_bytes, tells_steps),
+        ));
+
+        let timeout = options.write_timeout;
+        let flushes = Arc::new(Flushes::new(
+            own.clone(),
+            dirty.clone(),
+            queue.clone(),
+            flusher.clone(),
+            timeout,
+        ));
+        let submit = Arc::new(SubmitLoop::new(
+            own.clone(),
+            dirty.clone(),
+            fetcher,
+            queue.clone(),
+            flushes.clone(),
+            (shared.staging.clone(), flusher.clone()),
+        ));
+        let committer = Arc::new(Committer::new(
+            dirty.clone(),
+            submit.clone(),
+            flushes.clone(),
+            queue.clone(),
+            layout.length_bytes,
+            timeout,
+        ));
+
+        let copy_on_write = Arc::new(CopyOnWrite::new(own.clone(), dirty.clone()));
+        let purger = Purger::new(own.clone(), dirty.clone(), copy_on_write.clone());
+        let writer = Writer::new(
+            own,
+            dirty.clone(),
+            copy_on_write,
+            reader.clone(),
+            (submit.clone(), committer.clone()),
+            (queue.clone(), flusher),
+            timeout,
+        );
+        let parts = Arc::new(Parts {
+            dirty,
+            committer,
+            writer,
+            purger,
+            prefetcher,
+            queue,
+        });
+        Self { reader, parts }
     }
 
     /// [`Device::name`].
     #[must_use]
     pub fn name(&self) -> &str {
-        self.object.queue.device().name()
+        self.device().name()
     }
 
     /// [`Device::length_bytes`].
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
-        self.object.length_bytes
+        self.reader.own.layout.length_bytes
     }
 
     /// The device itself.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
-        self.object.queue.device()
+        self.parts.queue.device()
     }
 
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.object.streams.lock().counts()
+        self.parts.prefetcher.streams.counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.
     #[must_use]
     pub fn resident_pages(&self) -> (u64, u64) {
-        self.object.core.residency(self.object.number)
+        let own = &self.reader.own;
+        own.pages.residency(own.layout.number)
     }
 
     /// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
     /// anything. One copy, from the page.
     pub fn read_at(&self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
-        self.read_noting(offset, target, mode, &mut false)
+        self.reader.read(offset, target, mode, &mut false)
     }
 
     /// [`Self::read_at`]; `waited` becomes true if anything was not in memory.
@@ -113,137 +209,25 @@ impl CachedDevice {
         mode: ReadMode,
         waited: &mut bool,
     ) -> Result<()> {
-        self.object.check(offset, target.len())?;
-        let (mut done, mut hits) = (0, 0);
-        while done < target.len() {
-            let at = offset + done as u64;
-            let (page, start) = (at / PAGE, at % PAGE);
-            #[allow(clippy::cast_possible_truncation)] // at most a page
-            let mut count = (target.len() - done).min((PAGE - start) as usize);
-            if self.object.stepwise {
-                count = count.min((self.object.step_bytes - at % self.object.step_bytes) as usize);
-                self.step(at, &mut target[done..done + count], mode, waited)?;
-                done += count;
-                continue;
-            }
-            if let Some(pinned) = self.object.pin_to_copy(page, start, count, &mode) {
-                self.object.copy(&pinned, &mut target[done..done + count])?;
-                hits += 1;
-                done += count;
-                continue;
-            }
-            let rest = (target.len() - done) as u64;
-            let portion = self.portion(at, rest);
-            let (pages, found) = self.object.obtain_as(at, portion, mode)?;
-            *waited |= found.is_missing();
-            let mut pages = pages.into_iter();
-            // The first piece ends at a page's end; the others are whole but for the last.
-            while done < target.len()
-                && let Some(held) = pages.next()
-            {
-                let start = (offset + done as u64) % PAGE;
-                #[allow(clippy::cast_possible_truncation)] // at most a page
-                let count = (target.len() - done).min((PAGE - start) as usize);
-                self.object
-                    .copy_held(&held, start, &mut target[done..done + count])?;
-                done += count;
-            }
-        }
-        CACHE_HITS.add(hits);
-        COPIED_BYTES.add(target.len() as u64);
-        Ok(())
+        self.reader.read(offset, target, mode, waited)
     }
 
-    /// One read within a window of 8 KiB, page of the processor by page, as HSFS made them: the
-    /// policy may want to hear of each. The first page that is missing brings the others along.
-    fn step(
-        &self,
-        offset: u64,
-        target: &mut [u8],
-        mode: ReadMode,
-        waited: &mut bool,
-    ) -> Result<()> {
-        let object = &self.object;
-        let end = offset + target.len() as u64;
-        let (mut at, mut rest) = (offset, target);
-        while at < end {
-            let chunk = at - at % CHUNK_BYTES;
-            let until = (chunk + CHUNK_BYTES).min(end);
-            #[allow(clippy::cast_possible_truncation)] // at most a chunk
-            let (piece, later) = rest.split_at_mut((until - at) as usize);
-            let kind = match object.pin_ready(at / PAGE, at % PAGE, piece.len(), &mode) {
-                Some(pinned) => {
-                    object.copy(&pinned, piece)?;
-                    CACHE_HITS.add(1);
-                    AccessKind::Hit
-                }
-                None => {
-                    let wanted = end.next_multiple_of(CHUNK_BYTES).min(object.length_bytes);
-                    let (pages, kind) = object.obtain_as(chunk, wanted - chunk, mode)?;
-                    *waited |= kind.is_missing();
-                    if let Some(held) = pages.first() {
-                        object.copy_held(held, at % PAGE, piece)?;
-                    }
-                    // A page that is on its way is late, not gone.
-                    kind
-                }
-            };
-            // A page is told once: when its end was reached, as sequential readers do.
-            let is_told = until == chunk + CHUNK_BYTES || until == object.length_bytes;
-            if object.wants_hits && is_told {
-                object.tell(chunk, until - chunk, kind, mode.bounds);
-            }
-            (at, rest) = (until, later);
-        }
-        Ok(())
-    }
-
-    /// How much of `rest` bytes from `at` is fetched at a time: all of it, or so much that it
-    /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
-    fn portion(&self, at: u64, rest: u64) -> u64 {
-        let share = u64::from(self.object.core.arena.frames()) * PAGE / 8;
-        let most = OBTAINED_BYTES_MAX.min(share);
-        if rest <= most {
-            return rest;
-        }
-        most - (at + most) % PAGE
-    }
-
-    /// Lends the bytes from `offset` to the end of their page, at most `length` and at least one,
+    /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one,
     /// without a copy and without taking memory.
     pub fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
-        // At least one byte: there is no page for none.
-        let length = length.max(1);
-        self.object.check(offset, length)?;
-        let (page, start) = (offset / PAGE, offset % PAGE);
-        #[allow(clippy::cast_possible_truncation)] // at most a page
-        let count = length.min((PAGE - start) as usize);
-        if let Some(pinned) = self.object.pin_ready(page, start, count, &mode) {
-            CACHE_HITS.add(1);
-            return Ok(pinned);
-        }
-        let obtained = self.object.obtain(offset, count as u64, mode)?;
-        let Some(held) = obtained.first() else {
-            return Err(Error::WouldBlock);
-        };
-        self.object.core.table.pin_again(held.slot);
-        Ok(PinnedPage::new(
-            &self.object.core,
-            held.slot,
-            held.frame,
-            (start, count),
-        ))
+        self.reader.pin(offset, length, mode)
     }
 
-    /// Lends the bytes from `offset`, page by page and in order. `None` when too many pages are
-    /// lent already, or when not all of them have a place at the same time: copy then.
+    /// Pins the bytes from `offset` for a payload, page by page and in order. `None` when too many
+    /// pages are pinned so already, or when not all of them have a frame at the same time: copy
+    /// then.
     pub fn lend(
         &self,
         offset: u64,
         length: usize,
         mode: ReadMode,
     ) -> Result<Option<Vec<LentPage>>> {
-        self.lend_noting(offset, length, mode, &mut false)
+        self.reader.pin_all(offset, length, mode, &mut false)
     }
 
     /// [`Self::lend`]; `waited` becomes true if anything was not in memory.
@@ -254,101 +238,121 @@ impl CachedDevice {
         mode: ReadMode,
         waited: &mut bool,
     ) -> Result<Option<Vec<LentPage>>> {
-        self.object.check(offset, length)?;
-        let end = offset + length as u64;
-        let core = &self.object.core;
-        let first = offset / PAGE;
-        #[allow(clippy::cast_possible_truncation)] // fewer than bytes
-        let count = (end.div_ceil(PAGE) - first) as usize;
-        if core.windows.is_some() || !self.reserve_lent(count) {
-            CACHE_LENDING_REFUSED.add(1);
-            return Ok(None);
-        }
-        let mut lent = Vec::with_capacity(count);
-        let result = self.lend_pages(offset..end, mode, &mut lent, waited);
-        // Those that were not lent after all.
-        core.lent_pages
-            .fetch_sub(count - lent.len(), Ordering::Relaxed);
-        CACHE_LENT_PAGES.add(lent.len() as u64);
-        match result {
-            Ok(()) => Ok(Some(lent)),
-            Err(Error::Memory { .. }) => {
-                CACHE_LENDING_REFUSED.add(1);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// At most half of all pages are lent at a time: the rest is for those who read.
-    fn reserve_lent(&self, count: usize) -> bool {
-        let core = &self.object.core;
-        let most = core.arena.frames() as usize / 2;
-        let before = core.lent_pages.fetch_add(count, Ordering::Relaxed);
-        if before + count <= most {
-            return true;
-        }
-        core.lent_pages.fetch_sub(count, Ordering::Relaxed);
-        false
-    }
-
-    fn lend_pages(
-        &self,
-        range: Range<u64>,
-        mode: ReadMode,
-        lent: &mut Vec<LentPage>,
-        waited: &mut bool,
-    ) -> Result<()> {
-        let (mut at, end) = (range.start, range.end);
-        while at < end {
-            let (page, start) = (at / PAGE, at % PAGE);
-            #[allow(clippy::cast_possible_truncation)] // at most a page
-            let count = (end - at).min(PAGE - start) as usize;
-            if let Some(pinned) = self.object.pin_ready(page, start, count, &mode) {
-                CACHE_HITS.add(1);
-                let page = Page {
-                    slot: pinned.slot,
-                    frame: pinned.frame,
-                    state: State(0),
-                };
-                // Its pin goes on as the hold.
-                std::mem::forget(pinned);
-                self.push_lent(self.object.hold(page), at, end, lent);
-                at += count as u64;
-                continue;
-            }
-            let portion = self.portion(at, end - at);
-            let (pages, found) = self.object.obtain_as(at, portion, mode)?;
-            *waited |= found.is_missing();
-            for held in pages {
-                at = self.push_lent(held, at, end, lent);
-            }
-        }
-        Ok(())
-    }
-
-    fn push_lent(&self, held: Held, at: u64, end: u64, lent: &mut Vec<LentPage>) -> u64 {
-        let start = at % PAGE;
-        let length = (end - at).min(PAGE - start);
-        #[allow(clippy::cast_possible_truncation)] // inside a page
-        lent.push(LentPage {
-            held,
-            core: self.object.core.clone(),
-            start: start as usize,
-            length: length as usize,
-        });
-        at + length
+        self.reader.pin_all(offset, length, mode, waited)
     }
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
-        let length = length.min(self.object.core.ahead_budget_bytes());
-        let end = offset.saturating_add(length).min(self.object.length_bytes);
-        if offset < end {
-            self.object.run_plan(Plan {
-                fetch: std::iter::once(offset..end).collect(),
-                ..Plan::default()
-            });
-        }
+        self.parts.prefetcher.prefetch(offset, length);
+    }
+
+    /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been
+    /// written. It is in memory when this returns; [`Self::commit`] says whether it is on the
+    /// device. Reads that begin afterwards see it; one that runs at the same time may see any mix
+    /// of old and new. What is pinned already does not change.
+    pub fn write_at(&self, offset: u64, source: &[u8], mode: WriteMode) -> Result<()> {
+        self.parts.writer.write(offset, source, mode, &mut 0)
+    }
+
+    /// [`Self::write_at`], and tells how many bytes were `changed`, counted from the first. That is
+    /// true of a write that fails, too, and of one that would have to wait in its middle.
+    pub fn write_counting(
+        &self,
+        offset: u64,
+        source: &[u8],
+        mode: WriteMode,
+        changed: &mut usize,
+    ) -> Result<()> {
+        self.parts.writer.write(offset, source, mode, changed)
+    }
+
+    /// Waits until everything that was written to this range before is durable. What is written
+    /// meanwhile does not count. The range may reach past the end.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`]: not all could be written; it stays in memory and is tried again.
+    /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
+    /// gone.
+    pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
+        self.parts.committer.commit(offset, length)
+    }
+
+    /// Waits until everything that was written to this range before is at the device, durable or
+    /// not. The range may reach past the end.
+    pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
+        self.parts.committer.write_out(offset, length)
+    }
+
+    /// [`Self::commit`] of everything.
+    pub fn sync(&self) -> Result<()> {
+        self.commit(0, self.length_bytes())
+    }
+
+    /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
+    /// left is lost. Says how many bytes that were. No caller can write any more.
+    pub fn close_within(&self, patience: Duration) -> u64 {
+        self.parts.committer.close_within(patience)
+    }
+
+    /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What
+    /// is not durable is lost, or not known to be. Says how many bytes that are. All that wait for
+    /// the device are told that it is abandoned, within a moment; so are those that write, or read
+    /// what is not in memory. Requests at the device end when it ends them, and their memory stays
+    /// until then.
+    pub fn abandon(&self) -> u64 {
+        self.parts.dirty.abandon()
+    }
+
+    /// Forgets what memory has of a range, what is dirty of it included: later reads ask the
+    /// device. What is on its way from the device does not come into memory; what is on its way to
+    /// it may arrive. What is pinned does not change. Waits for writers of the same pages, never
+    /// for the device. The range may reach past the end.
+    ///
+    /// The cost is that of the pages that are in memory.
+    pub fn discard(&self, offset: u64, length: u64) {
+        self.parts.purger.purge(offset, length);
+    }
+
+    /// Changes whenever data that was written with success may have been lost: when a flush
+    /// failed, or data could not be written before the device was closed. A server that
+    /// promised anything about such data has to ask for it again.
+    #[must_use]
+    pub fn loss_epoch(&self) -> u64 {
+        self.parts.dirty.losses.load(Ordering::Acquire)
+    }
+
+    /// Whether bytes of a range are not at the device yet, or on their way there.
+    #[must_use]
+    pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
+        let extent = Extent { offset, length };
+        let dirty = &self.parts.dirty;
+        dirty.has_started() && dirty.lock().policy.is_unwritten(FILE, extent)
+    }
+
+    /// Whether bytes of a range are at the device and not durable.
+    #[must_use]
+    pub fn has_unflushed(&self, offset: u64, length: u64) -> bool {
+        let extent = Extent { offset, length };
+        let dirty = &self.parts.dirty;
+        dirty.has_started() && dirty.lock().flush_needed(extent).is_some()
+    }
+
+    /// Bytes in memory that are not on the device yet, those on their way included.
+    #[must_use]
+    pub fn dirty_bytes(&self) -> u64 {
+        let dirty = self.parts.dirty.lock();
+        dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
+    }
+
+    /// Pages that hold them: what the limits are about.
+    #[must_use]
+    pub fn dirty_pages(&self) -> u64 {
+        self.parts.dirty.lock().policy.dirty_pages()
+    }
+
+    /// What its write-back policy has seen and done.
+    #[must_use]
+    pub fn write_back_counts(&self) -> pagewell_policy::writeback::Counts {
+        self.parts.dirty.lock().policy.counts()
     }
 }

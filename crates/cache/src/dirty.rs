@@ -1,5 +1,7 @@
-//! What is written and not on the device: the dirty set of a device, and the quota of each.
+//! What is written and not durable: the dirty set of a device, and the quota of each.
 
+pub(crate) mod flush_state;
 pub(crate) mod quota;
 pub(crate) mod set;
 pub(crate) mod spans;
+pub(crate) mod state;

@@ -1,7 +1,7 @@
 //! The flusher: one thread for each cache, for what is written because time has passed or memory
 //! fills up. It starts with the first write and ends with the cache.
 //!
-//! It holds nothing: neither the cache nor a device stays because of it.
+//! It keeps nothing: neither the cache nor a device stays because of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,13 +10,20 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_FLUSHER_MISSING, CACHE_FLUSHER_WAKES};
 
-use crate::object::Object;
 use crate::sync::{Condvar, Mutex};
 
 /// It looks so often, whatever it was told.
 const TICK: Duration = Duration::from_secs(5);
 /// And not more often, unless it is woken.
 const TICK_MIN: Duration = Duration::from_millis(1);
+
+/// What the thread does for one device.
+pub(crate) trait Work: Send + Sync {
+    /// Sends what may go now.
+    fn run(self: Arc<Self>);
+    /// When there may be something again, if nothing else happens.
+    fn due_at(&self) -> Option<Instant>;
+}
 
 /// The thread, as its cache sees it.
 #[derive(Default)]
@@ -33,7 +40,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Orders {
-    writers: Vec<Weak<Object>>,
+    devices: Vec<Weak<dyn Work>>,
     started: bool,
     wake: bool,
     stop: bool,
@@ -41,9 +48,9 @@ struct Orders {
 
 impl Flusher {
     /// Takes care of one more device; the first starts the thread.
-    pub(crate) fn enlist(&self, object: &Arc<Object>) {
+    pub(crate) fn enlist(&self, device: Weak<dyn Work>) {
         let mut orders = self.shared.orders.lock();
-        orders.writers.push(Arc::downgrade(object));
+        orders.devices.push(device);
         if std::mem::replace(&mut orders.started, true) {
             return;
         }
@@ -82,11 +89,11 @@ impl Drop for Flusher {
 
 impl Shared {
     fn run(&self) {
-        while let Some(writers) = self.wait_until(self.next()) {
+        while let Some(devices) = self.wait_until(self.next()) {
             CACHE_FLUSHER_WAKES.add(1);
-            for writer in &writers {
+            for device in devices {
                 // A device that panics costs its own requests, not the thread of the others.
-                let _ = catch_unwind(AssertUnwindSafe(|| writer.drive()));
+                let _ = catch_unwind(AssertUnwindSafe(|| device.run()));
             }
         }
     }
@@ -94,17 +101,17 @@ impl Shared {
     /// When something will be due.
     fn next(&self) -> Instant {
         let now = Instant::now();
-        let writers = self.orders.lock().writers.clone();
+        let devices = self.orders.lock().devices.clone();
         // One at a time, so that none stays because of the others.
-        let times = writers
+        let times = devices
             .iter()
-            .filter_map(|writer| writer.upgrade()?.due_at());
+            .filter_map(|device| device.upgrade()?.due_at());
         let next = times.min().unwrap_or(now + TICK);
         next.clamp(now + TICK_MIN, now + TICK)
     }
 
     /// Waits until then, or until it is woken; `None` when it is time to end.
-    fn wait_until(&self, next: Instant) -> Option<Vec<Arc<Object>>> {
+    fn wait_until(&self, next: Instant) -> Option<Vec<Arc<dyn Work>>> {
         let mut orders = self.orders.lock();
         while !orders.stop && !orders.wake {
             let Some(left) = next.checked_duration_since(Instant::now()) else {
@@ -116,8 +123,8 @@ impl Shared {
         if orders.stop {
             return None;
         }
-        orders.writers.retain(|writer| writer.strong_count() > 0);
-        let writers = orders.writers.iter().filter_map(Weak::upgrade).collect();
-        Some(writers)
+        orders.devices.retain(|device| device.strong_count() > 0);
+        let devices = orders.devices.iter().filter_map(Weak::upgrade).collect();
+        Some(devices)
     }
 }

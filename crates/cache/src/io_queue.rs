@@ -1,8 +1,8 @@
 //! The elevator at work: between those who want pages and the device.
 //!
 //! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs
-//! to be said about: the memory, who waits, and the device. Nobody has a thread for it. Whoever
-//! brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps at
+//! to be said about: the memory, what is told, and the device. Nobody has a thread for it. A thread
+//! that brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps at
 //! a time, and one that completes requests inside `submit` does not pump again from there, so
 //! devices that answer at once cannot make it recurse.
 //!
@@ -48,7 +48,7 @@ pub(crate) struct Transfer {
 }
 
 /// The requests of one device.
-pub(crate) struct Queue {
+pub(crate) struct IoQueue {
     device: Arc<dyn Device>,
     length_bytes: u64,
     memory_alignment_bytes: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Queue {
 /// A dispatch of which pieces are made again, each by itself. Until the last of them has ended the
 /// elevator holds back what overlaps it.
 struct Unended {
-    queue: Arc<Queue>,
+    queue: Arc<IoQueue>,
     id: DispatchId,
 }
 
@@ -75,7 +75,7 @@ impl Drop for Unended {
 }
 
 /// Lets others pump when something panics.
-struct Pumping<'a>(&'a Queue);
+struct Pumping<'a>(&'a IoQueue);
 
 impl Drop for Pumping<'_> {
     fn drop(&mut self) {
@@ -91,11 +91,11 @@ struct State {
     next: u64,
     /// How long reads took at the device.
     latency: LeastLatency,
-    /// Somebody is sending requests; what comes meanwhile is theirs to send.
+    /// A thread is sending requests; what comes meanwhile is its to send.
     pumping: bool,
 }
 
-impl Queue {
+impl IoQueue {
     pub(crate) fn new(device: Arc<dyn Device>, settings: Settings) -> Self {
         Self {
             length_bytes: device.length_bytes(),
@@ -121,6 +121,29 @@ impl Queue {
         &self.device
     }
 
+    /// Of the device.
+    pub(crate) fn name(&self) -> String {
+        self.device.name().to_owned()
+    }
+
+    /// The error of a device that says all is well and brought less.
+    pub(crate) fn short(&self, offset: u64) -> Error {
+        Error::PastEnd {
+            device: self.name(),
+            offset,
+            length: 1,
+        }
+    }
+
+    /// The error of a device that has not answered in time.
+    pub(crate) fn timed_out(&self, offset: u64, time: Duration) -> Error {
+        Error::TimedOut {
+            device: self.name(),
+            offset,
+            seconds: time.as_secs(),
+        }
+    }
+
     /// Addresses of memory are multiples of this.
     pub(crate) fn memory_alignment_bytes(&self) -> usize {
         self.memory_alignment_bytes
@@ -143,31 +166,31 @@ impl Queue {
     ///
     /// # Safety
     /// The segments of each must be valid, and nobody else's, until its completion has run.
-    pub(crate) unsafe fn submit(self: &Arc<Self>, fetches: Vec<(RequestId, Transfer)>) {
+    pub(crate) unsafe fn submit(self: &Arc<Self>, transfers: Vec<(RequestId, Transfer)>) {
         let now = self.origin.elapsed();
         let mut refused = Vec::new();
         let mut state = self.state.lock();
-        for (id, fetch) in fetches {
-            let class = match (fetch.operation, fetch.issuer) {
+        for (id, transfer) in transfers {
+            let class = match (transfer.operation, transfer.issuer) {
                 (Operation::Write, _) => Class::AsynchronousWrite,
                 (_, Issuer::ReadAhead) => Class::AsynchronousRead,
                 _ => Class::SynchronousRead,
             };
-            if state.elevator.insert(id, fetch.extent, class, now) {
-                state.waiting.insert(id, fetch);
+            if state.elevator.insert(id, transfer.extent, class, now) {
+                state.waiting.insert(id, transfer);
             } else {
-                refused.push(fetch);
+                refused.push(transfer);
             }
         }
         drop(state);
-        for fetch in refused {
-            let offset = fetch.extent.offset;
-            (fetch.completion)(0, Err(Error::Abandoned { offset }));
+        for transfer in refused {
+            let offset = transfer.extent.offset;
+            (transfer.completion)(0, Err(Error::Abandoned { offset }));
         }
         self.pump();
     }
 
-    /// Somebody waits for what were only guesses.
+    /// A reader waits for what were only guesses.
     pub(crate) fn promote(self: &Arc<Self>, requests: &[RequestId]) {
         if requests.is_empty() {
             return;
@@ -183,7 +206,7 @@ impl Queue {
 
     fn pump(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        // Whoever pumps looks again after each time that it has sent something.
+        // The thread that pumps looks again after each time that it has sent something.
         if std::mem::replace(&mut state.pumping, true) {
             return;
         }
@@ -219,10 +242,10 @@ impl Queue {
     ) -> Request {
         let mut segments = Vec::new();
         let mut gaps = Vec::new();
-        let mut fetches = Vec::with_capacity(dispatch.members.len());
+        let mut transfers = Vec::with_capacity(dispatch.members.len());
         let mut at = dispatch.extent.offset;
         for member in dispatch.members {
-            let Some(fetch) = waiting.remove(&member.id) else {
+            let Some(transfer) = waiting.remove(&member.id) else {
                 debug_assert!(false, "{member:?} was never queued");
                 continue;
             };
@@ -232,13 +255,13 @@ impl Queue {
                 gaps.push(gap);
             }
             at = member.extent.offset + member.extent.length;
-            fetch
+            transfer
                 .segments
                 .iter()
                 .for_each(|part| append(&mut segments, *part));
-            fetches.push((member, fetch));
+            transfers.push((member, transfer));
         }
-        let issuer = issuer_of(&fetches);
+        let issuer = issuer_of(&transfers);
         let this = self.clone();
         let (id, offset) = (dispatch.id, dispatch.extent.offset);
         let is_write = dispatch.class.is_write();
@@ -248,13 +271,13 @@ impl Queue {
         } else {
             Operation::Read
         };
-        let durable = fetches.iter().any(|(_, fetch)| fetch.durable);
+        let durable = transfers.iter().any(|(_, transfer)| transfer.durable);
         // SAFETY: the memory of the members by the contract of `submit`, as their completions run
         // in this one; that of the gaps is owned by it.
         let mut request = unsafe {
             Request::new(operation, offset, segments, issuer, move |outcome| {
                 drop(gaps);
-                this.complete((id, sent), offset, fetches, &outcome);
+                this.complete((id, sent), offset, transfers, &outcome);
             })
         };
         if durable {
@@ -267,12 +290,12 @@ impl Queue {
         self: &Arc<Self>,
         (id, sent): (DispatchId, Duration),
         offset: u64,
-        fetches: Vec<(Member, Transfer)>,
+        transfers: Vec<(Member, Transfer)>,
         outcome: &Outcome,
     ) {
-        let is_write = fetches
+        let is_write = transfers
             .first()
-            .is_some_and(|(_, fetch)| fetch.operation == Operation::Write);
+            .is_some_and(|(_, transfer)| transfer.operation == Operation::Write);
         if !is_write && outcome.transferred_bytes > 0 {
             self.note_latency(self.origin.elapsed().saturating_sub(sent));
         }
@@ -283,21 +306,21 @@ impl Queue {
         };
         bytes.add(outcome.transferred_bytes as u64);
         let end = offset + outcome.transferred_bytes as u64;
-        let alone = fetches.len() == 1;
-        let fails_alone = |member: &Member, fetch: &Transfer| {
+        let alone = transfers.len() == 1;
+        let fails_alone = |member: &Member, transfer: &Transfer| {
             // The end of the device is no failure, and nobody asked for a guess.
             alone
-                || fetch.issuer == Issuer::ReadAhead
+                || transfer.issuer == Issuer::ReadAhead
                 || end >= self.length_bytes
                 || member.extent.end() <= end
         };
-        let (ended, again): (Vec<_>, Vec<_>) = fetches
+        let (ended, again): (Vec<_>, Vec<_>) = transfers
             .into_iter()
-            .partition(|(member, fetch)| fails_alone(member, fetch));
+            .partition(|(member, transfer)| fails_alone(member, transfer));
         if again.is_empty() {
             self.end(id);
         }
-        for (member, fetch) in ended {
+        for (member, transfer) in ended {
             let there = end.saturating_sub(member.extent.offset);
             #[allow(clippy::cast_possible_truncation)] // at most the length of memory
             let there = there.min(member.extent.length) as usize;
@@ -307,7 +330,7 @@ impl Queue {
             } else {
                 outcome.result.clone()
             };
-            (fetch.completion)(there, result);
+            (transfer.completion)(there, result);
         }
         self.again(id, again);
         self.pump();
@@ -331,36 +354,43 @@ impl Queue {
             queue: self.clone(),
             id,
         });
-        for (_, fetch) in pieces {
+        for (_, transfer) in pieces {
             CACHE_RETRIES.add(1);
-            self.device.submit(single(fetch, unended.clone()));
+            self.device.submit(single(transfer, unended.clone()));
         }
     }
 
     /// A dispatch is over for the elevator.
     fn end(&self, id: DispatchId) {
         let known = self.state.lock().elevator.complete(id);
-        debug_assert!(known, "{id:?} completed twice");
+        // Else the device gets more requests at a time than it takes.
+        assert!(known, "{id:?} completed twice");
     }
 }
 
 /// A request of its own, of a dispatch that ends with it.
-fn single(fetch: Transfer, unended: Arc<Unended>) -> Request {
-    let completion = fetch.completion;
-    let (offset, segments, issuer) = (fetch.extent.offset, fetch.segments, fetch.issuer);
-    // SAFETY: the memory is valid by the contract of `Queue::submit`.
+fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
+    let completion = transfer.completion;
+    let (offset, segments, issuer) = (transfer.extent.offset, transfer.segments, transfer.issuer);
+    // SAFETY: the memory is valid by the contract of `IoQueue::submit`.
     let mut request = unsafe {
-        Request::new(fetch.operation, offset, segments, issuer, move |outcome| {
-            // Before the panic of who was told goes on: others wait for the end of the dispatch.
-            let told = || completion(outcome.transferred_bytes, outcome.result);
-            let told = catch_unwind(AssertUnwindSafe(told));
-            drop(unended);
-            if let Err(panic) = told {
-                resume_unwind(panic);
-            }
-        })
+        Request::new(
+            transfer.operation,
+            offset,
+            segments,
+            issuer,
+            move |outcome| {
+                // Before the panic of the callee goes on: others wait for the end of the dispatch.
+                let told = || completion(outcome.transferred_bytes, outcome.result);
+                let told = catch_unwind(AssertUnwindSafe(told));
+                drop(unended);
+                if let Err(panic) = told {
+                    resume_unwind(panic);
+                }
+            },
+        )
     };
-    if fetch.durable {
+    if transfer.durable {
         request.set_durable();
     }
     request
@@ -402,8 +432,8 @@ fn append(segments: &mut Vec<Segment>, part: Segment) {
 }
 
 /// The most urgent issuer stands for all.
-fn issuer_of(fetches: &[(Member, Transfer)]) -> Issuer {
-    let issuers = fetches.iter().map(|(_, fetch)| fetch.issuer);
+fn issuer_of(transfers: &[(Member, Transfer)]) -> Issuer {
+    let issuers = transfers.iter().map(|(_, transfer)| transfer.issuer);
     issuers
         .min_by_key(|issuer| match issuer {
             Issuer::Reader => 0,

@@ -57,28 +57,30 @@ mod flusher;
 mod frame;
 mod invalidate;
 mod io_queue;
+mod layout;
 mod memory_limit;
-mod object;
+mod mode;
 mod open_options;
 mod options;
 mod page;
 mod read;
 mod residency;
+mod shared;
 mod sync;
 mod table;
 mod write;
 mod writeback;
 
 pub use cache::Cache;
-pub use cached_device::{CachedDevice, ReadMode};
+pub use cached_device::CachedDevice;
 pub use error::{CreateError, Error, Result, SizeError};
 pub use frame::arena::PageSize;
 pub use memory_limit::{memory_available_bytes, memory_bytes};
+pub use mode::{ReadMode, WriteMode};
 pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
 pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
 pub use pagewell_policy::readahead::Bounds;
 pub use read::pinned::{LentPage, PinnedPage};
-pub use write::writer::WriteMode;
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

@@ -1,4 +1,8 @@
-//! Names of pages, and the units that they are fetched in.
+//! Names of pages, parts of them, and the units that they are fetched in.
+
+use std::ops::Range;
+
+use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
 
@@ -32,4 +36,79 @@ pub(crate) fn mix(key: u64) -> u64 {
     let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ key >> 31
+}
+
+/// Bytes of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) page: u64,
+    /// First byte in the page.
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+}
+
+impl Part {
+    /// All bytes that a page can have.
+    pub(crate) fn whole(page: u64) -> Self {
+        let (start, length) = (0, PAGE);
+        Self {
+            page,
+            start,
+            length,
+        }
+    }
+
+    /// The bytes of the device.
+    pub(crate) fn extent(&self) -> Extent {
+        Extent {
+            offset: self.page * PAGE + self.start,
+            length: self.length,
+        }
+    }
+
+    /// The bytes of the page.
+    #[allow(clippy::cast_possible_truncation)] // inside a page
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start as usize..(self.start + self.length) as usize
+    }
+}
+
+/// The first page's part of a range that is not empty.
+pub(crate) fn first_part(range: &Range<u64>) -> Part {
+    let (page, start) = (range.start / PAGE, range.start % PAGE);
+    let length = (PAGE - start).min(range.end - range.start);
+    Part {
+        page,
+        start,
+        length,
+    }
+}
+
+/// What a range has of each page.
+pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
+    std::iter::from_fn(move || {
+        let part = (!range.is_empty()).then(|| first_part(&range))?;
+        range.start += part.length;
+        Some(part)
+    })
+}
+
+#[cfg(all(test, not(feature = "loom")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_of_a_range_and_lie_inside_pages() {
+        assert_eq!(parts(7..7).next(), None);
+        let range = PAGE - 3..2 * PAGE + 5;
+        let parts: Vec<_> = parts(range).map(|part| (part.page, part.range())).collect();
+        assert_eq!(
+            parts,
+            [
+                (0, PAGE_BYTES - 3..PAGE_BYTES),
+                (1, 0..PAGE_BYTES),
+                (2, 0..5)
+            ]
+        );
+    }
 }

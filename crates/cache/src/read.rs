@@ -1,8 +1,9 @@
 //! Reading: the hit, the miss, the claim of what is missing, and read-ahead.
 
 pub(crate) mod claim;
-pub(crate) mod fill;
+mod fill;
 pub(crate) mod hit;
 pub(crate) mod miss;
 pub(crate) mod pinned;
-pub(crate) mod read_ahead;
+pub(crate) mod prefetch;
+pub(crate) mod reader;

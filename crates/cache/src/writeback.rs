@@ -1,6 +1,5 @@
 //! Write-back: dirty bytes to the device, and commits, which wait until they are durable.
 
-pub(crate) mod abandon;
 pub(crate) mod commit;
 #[cfg(all(test, not(feature = "loom")))]
 mod commit_tests;

@@ -1,4 +1,4 @@
-//! Dirty memory of all devices of a cache together.
+//! The dirty quota: dirty memory of all devices of a cache together.
 //!
 //! **Problem.** Each device may have a share of the memory dirty. Five that are stuck would have
 //! all of it, and nobody could read.
@@ -21,24 +21,44 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::page::PAGE;
 use crate::sync::Mutex;
 
 /// So many devices may begin to be written without taking anything from those before.
 const DEVICES_MIN: u64 = 4;
 
 /// Dirty memory by device.
-#[derive(Default)]
-pub(crate) struct Shares {
+pub(crate) struct Quota {
+    size_bytes: u64,
     total: AtomicU64,
     devices: Mutex<HashMap<u32, u64>>,
 }
 
-impl Shares {
+impl Quota {
+    /// For a cache of this size.
+    pub(crate) fn new(size_bytes: u64) -> Self {
+        Self {
+            size_bytes,
+            total: AtomicU64::new(0),
+            devices: Mutex::default(),
+        }
+    }
+
+    /// Most memory of pages with something dirty, of a device that wants so much.
+    pub(crate) fn device_bytes_max(&self, wanted_bytes: Option<u64>) -> u64 {
+        let wanted_bytes = wanted_bytes.unwrap_or(self.size_bytes / 5);
+        wanted_bytes.clamp(PAGE, self.size_bytes / 2)
+    }
+
     /// A device has so much dirty memory now.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
         let mut devices = self.devices.lock();
         devices.insert(number, bytes);
-        self.total.store(devices.values().sum(), Ordering::Relaxed);
+        let total = devices.values().sum();
+        let size = self.size_bytes;
+        // Each is in a frame: else a policy counts what is not there, and writers wait for ever.
+        assert!(total <= size, "{total} dirty bytes of {size}");
+        self.total.store(total, Ordering::Relaxed);
     }
 
     /// A device is gone.
@@ -48,9 +68,9 @@ impl Shares {
         self.total.store(devices.values().sum(), Ordering::Relaxed);
     }
 
-    /// How much a device may have that would have `wanted_bytes` alone, when all have at most
-    /// `bytes_max`.
-    pub(crate) fn allowance(&self, number: u32, wanted_bytes: u64, bytes_max: u64) -> u64 {
+    /// How much a device may have that would have `wanted_bytes` alone.
+    pub(crate) fn allowance(&self, number: u32, wanted_bytes: u64) -> u64 {
+        let bytes_max = self.size_bytes / 2;
         let total = self.total.load(Ordering::Relaxed);
         if total.saturating_add(wanted_bytes) <= bytes_max {
             return wanted_bytes;
@@ -72,38 +92,38 @@ mod tests {
 
     #[test]
     fn one_has_what_it_wants_and_a_stuck_one_leaves_the_others_their_part() {
-        let shares = Shares::default();
-        assert_eq!(shares.allowance(1, 400, 1000), 400);
-        shares.set(1, 0);
-        shares.set(1, 625);
-        assert_eq!(shares.allowance(1, 1000, 1000), 625);
+        let quota = Quota::new(2000);
+        assert_eq!(quota.allowance(1, 400), 400);
+        quota.set(1, 0);
+        quota.set(1, 625);
+        assert_eq!(quota.allowance(1, 1000), 625);
         // Nothing is left in common.
-        assert_eq!(shares.allowance(2, 400, 1000), 125);
-        shares.set(2, 125);
-        assert_eq!(shares.allowance(1, 1000, 1000), 625);
-        assert_eq!(shares.allowance(3, 400, 1000), 125);
-        shares.remove(1);
-        assert_eq!(shares.allowance(2, 400, 1000), 400);
+        assert_eq!(quota.allowance(2, 400), 125);
+        quota.set(2, 125);
+        assert_eq!(quota.allowance(1, 1000), 625);
+        assert_eq!(quota.allowance(3, 400), 125);
+        quota.remove(1);
+        assert_eq!(quota.allowance(2, 400), 400);
     }
 
     #[test]
     fn all_together_never_have_more() {
-        let shares = Shares::default();
-        (0..5).for_each(|number| shares.set(number, 0));
+        let quota = Quota::new(8000);
+        (0..5).for_each(|number| quota.set(number, 0));
         let mut random = 1_u64;
         let mut held = [0_u64; 5];
         for _ in 0..10_000 {
             random = crate::page::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
             let number = usize::try_from(random % 5).unwrap();
-            let allowed = shares.allowance(u32::try_from(number).unwrap(), 4000, 4000);
+            let allowed = quota.allowance(u32::try_from(number).unwrap(), 4000);
             if random >> 20 & 3 == 0 {
                 held[number] -= held[number].min(random >> 30 & 511);
             } else if held[number] < allowed {
                 held[number] += 1.max(allowed - held[number]).min(random >> 30 & 255);
             }
-            shares.set(u32::try_from(number).unwrap(), held[number]);
+            quota.set(u32::try_from(number).unwrap(), held[number]);
             assert!(held.iter().sum::<u64>() <= 4000, "{held:?}");
-            assert!(shares.allowance(0, 4000, 4000) >= 400);
+            assert!(quota.allowance(0, 4000) >= 400);
         }
     }
 }

@@ -1,46 +1,52 @@
-//! What one device's writers, its write-out and its commits share: what is dirty.
+//! What of one device is dirty: what its writers, its write-back and its commits share.
 //!
 //! One lock holds the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
-//! what it does not know: which writes are at the device, which have to wait for something, what
-//! is written but not durable, and what was lost. The flag [`DIRTY`] of a page says the same as
-//! the policy, in one bit, to those who look for a page that may go; it is set and cleared under
-//! this lock only.
+//! what it does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same as the policy, in
+//! one bit, to threads that look for a page that may go; it is set and cleared under this lock only.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
-    CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES, CACHE_LOST_BYTES, CACHE_REWRITTEN_BYTES,
+    CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_DISCARDED_DIRTY_BYTES, CACHE_KEPT_BYTES,
+    CACHE_LOST_BYTES, CACHE_REWRITTEN_BYTES,
 };
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Urgency, WriteBack};
+use pagewell_policy::writeback::{Admission, Rule, Settings, Urgency, Write};
 
 use crate::Error;
+use crate::dirty::quota::Quota;
 use crate::dirty::spans::Spans;
-use crate::object::Object;
+use crate::dirty::state::{Dirty, FILE};
+use crate::flusher::Flusher;
 use crate::open_options::OpenOptions;
-use crate::page::PAGE;
+use crate::page::{PAGE, Part, parts};
+use crate::residency::in_flight::Fetch;
+use crate::residency::own_pages::OwnPages;
 use crate::sync::{Condvar, Guard, Mutex, Rank};
 use crate::table::page_table::SlotIndex;
 use crate::table::state::DIRTY;
-use crate::writeback::flush::Flushing;
-use crate::writeback::submit::Postponed;
 
-/// A device is one file to its policy.
-pub(crate) const FILE: FileNumber = FileNumber(0);
-/// Tags that nobody waits for any more and that have not ended.
-const ABANDONED_MAX: usize = 1024;
-/// Who closes a device waits so long for the one who drives it: he has only to hand in what he has
-/// at hand, unless the device does not take it.
+/// How often a thread that waits for the device looks whether it was given up.
+const TICK: Duration = Duration::from_millis(100);
+/// A thread that closes a device waits so long for the submit loop, which has only to hand in what
+/// it has at hand, unless the device does not take it.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
-/// See the module's text.
-pub(crate) struct Writes {
-    /// Whether anything was ever written: until then nobody has to look further.
+/// See the module.
+pub(crate) struct DirtySet {
+    own: Arc<OwnPages>,
+    quota: Arc<Quota>,
+    flusher: Arc<Flusher>,
+    /// Most memory of pages with something dirty, if no other device has any.
+    bytes_max: u64,
+    /// When what was written goes to the device.
+    pub(crate) rule: Rule,
+    origin: Instant,
+    /// Whether anything was ever written: until then no lock is taken.
     started: AtomicBool,
     /// Something was lost when it was closed.
     gave_up: AtomicBool,
@@ -52,105 +58,27 @@ pub(crate) struct Writes {
     progress: Condvar,
 }
 
-/// A flush of the device, for those who wait for it.
-#[derive(Default)]
-pub(crate) struct Flush(OnceLock<Result<(), DeviceError>>);
-
-impl Flush {
-    pub(crate) fn end(&self, result: Result<(), DeviceError>) {
-        // It ends once.
-        let _ = self.0.set(result);
-    }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        self.0.get().is_some()
-    }
-
-    /// Why it failed, if it did.
-    pub(crate) fn failure(&self) -> Option<DeviceError> {
-        self.0.get()?.clone().err()
-    }
-}
-
-/// What is known under the lock.
-pub(crate) struct Dirty {
-    pub(crate) policy: WriteBack,
-    /// Writes at the device, widened to blocks: first byte and the byte after the last.
-    pub(crate) flying: BTreeMap<u64, u64>,
-    /// Writes that the policy has handed out and that cannot go yet.
-    pub(crate) postponed: Vec<Postponed>,
-    /// Somebody sends write-out requests; who comes meanwhile leaves it to him.
-    pub(crate) driving: bool,
-    /// Somebody came meanwhile.
-    pub(crate) again: bool,
-    /// How many wait for a commit.
-    pub(crate) committers: usize,
-    /// Writes and flushes that have ended.
-    pub(crate) ended: u64,
-    /// What writes that were complete left to a flush.
-    pub(crate) unflushed: Spans,
-    /// Somebody flushes, and what of it.
-    pub(crate) flushing: Option<Flushing>,
-    flushes: u64,
-    /// The flush after that.
-    pub(crate) next_flush: Arc<Flush>,
-    /// What was unflushed when a flush failed, and has not been written since.
-    pub(crate) lost: Spans,
-    /// What of that nobody has yet begun to make dirty again.
-    pub(crate) unrecovered: Spans,
-    /// So many make dirty again what a failed flush has lost.
-    pub(crate) recovering: usize,
-    /// Why the last flush that failed did.
-    pub(crate) loss: Option<DeviceError>,
-    /// How often the device said that it lost what was not flushed.
-    pub(crate) replays: u64,
-    /// Why the last write that failed did.
-    pub(crate) failure: Option<DeviceError>,
-    /// Nobody writes any more; what comes back from the device is nobody's.
-    pub(crate) closed: bool,
-    /// Pages keep their flag, though they are given up.
-    pub(crate) stuck: bool,
-    /// Tags of commits that gave up.
-    abandoned: Vec<Tag>,
-    /// What the gauges show of this device.
-    shown: (i64, i64, i64),
-    rewritten: u64,
-}
-
-impl Writes {
-    pub(crate) fn new(settings: Settings) -> Self {
+impl DirtySet {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        quota: Arc<Quota>,
+        flusher: Arc<Flusher>,
+        options: &OpenOptions,
+    ) -> Self {
+        let bytes_max = quota.device_bytes_max(options.dirty_bytes_max);
+        let settings = settings(options, bytes_max, own.layout.request_bytes_max);
         Self {
+            own,
+            quota,
+            flusher,
+            bytes_max,
+            rule: options.write_rule,
+            origin: Instant::now(),
             started: AtomicBool::new(false),
             gave_up: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             losses: AtomicU64::new(0),
-            state: Mutex::new(
-                Rank::Dirty,
-                Dirty {
-                    policy: WriteBack::new(settings),
-                    flying: BTreeMap::new(),
-                    postponed: Vec::new(),
-                    driving: false,
-                    again: false,
-                    committers: 0,
-                    ended: 0,
-                    unflushed: Spans::default(),
-                    flushing: None,
-                    flushes: 0,
-                    replays: 0,
-                    next_flush: Arc::default(),
-                    lost: Spans::default(),
-                    unrecovered: Spans::default(),
-                    recovering: 0,
-                    loss: None,
-                    failure: None,
-                    closed: false,
-                    stuck: false,
-                    abandoned: Vec::new(),
-                    shown: (0, 0, 0),
-                    rewritten: 0,
-                },
-            ),
+            state: Mutex::new(Rank::Dirty, Dirty::new(settings)),
             progress: Condvar::default(),
         }
     }
@@ -178,87 +106,32 @@ impl Writes {
     pub(crate) fn notify(&self) {
         self.progress.notify_all();
     }
-}
 
-impl Dirty {
-    /// Brings the gauges up to date, and what other devices may have.
-    pub(crate) fn show(&mut self, object: &Object) {
-        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        let bytes = number(self.policy.dirty_bytes() + self.policy.flight_bytes());
-        let pages = number(self.policy.dirty_pages());
-        CACHE_DIRTY_BYTES.add(bytes - self.shown.0);
-        CACHE_DIRTY_PAGES.add(pages - self.shown.1);
-        if pages != self.shown.1 {
-            let bytes = self.policy.dirty_memory_bytes();
-            object.core.shares.set(object.number, bytes);
-        }
-        let kept = number(self.policy.kept_bytes());
-        CACHE_KEPT_BYTES.add(kept - self.shown.2);
-        self.shown = (bytes, pages, kept);
-    }
-
-    /// Whether the flush on its way was answered, and nobody has looked.
-    pub(crate) fn has_answer(&self) -> bool {
-        self.flushing.as_ref().is_some_and(Flushing::has_answer)
-    }
-
-    /// The flush that covers what was written of a range until now.
-    pub(crate) fn flush_needed(&self, extent: Extent) -> Option<Arc<Flush>> {
-        if self.unflushed.overlaps(extent) {
-            return Some(self.next_flush.clone());
-        }
-        let flushing = self.flushing.as_ref()?;
-        let is_covered = flushing.spans.overlaps(extent);
-        is_covered.then(|| flushing.flush.clone())
-    }
-
-    /// The next flush begins; its number.
-    pub(crate) fn begin_flush(&mut self) -> u64 {
-        let flush = std::mem::take(&mut self.next_flush);
-        let spans = std::mem::take(&mut self.unflushed);
-        self.flushes += 1;
-        self.policy.flush_begins();
-        self.flushing = Some(Flushing::new(flush, spans, self.flushes));
-        self.flushes
-    }
-
-    /// A tag nobody waits for any more.
-    pub(crate) fn abandon(&mut self, tag: Tag) {
-        if self.abandoned.len() < ABANDONED_MAX {
-            self.abandoned.push(tag);
-        }
-    }
-
-    /// Lets the policy forget abandoned tags that have ended.
-    pub(crate) fn tidy(&mut self) {
-        let policy = &mut self.policy;
-        let is_pending = |tag: &Tag| policy.tag_state(*tag) == TagState::Pending;
-        self.abandoned.retain(is_pending);
-    }
-}
-
-impl Drop for Dirty {
-    fn drop(&mut self) {
-        CACHE_DIRTY_BYTES.add(-self.shown.0);
-        CACHE_DIRTY_PAGES.add(-self.shown.1);
-        CACHE_KEPT_BYTES.add(-self.shown.2);
-    }
-}
-
-impl Object {
     /// Whether anything was lost when it was closed.
     pub(crate) fn has_given_up(&self) -> bool {
-        self.writes.gave_up.load(Ordering::Acquire)
+        self.gave_up.load(Ordering::Acquire)
     }
 
     /// Whether the device was given up.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.writes.abandoned.load(Ordering::Acquire)
+        self.abandoned.load(Ordering::Acquire)
     }
 
-    /// What those are told who still want something of it.
-    pub(crate) fn abandoned(&self, offset: u64) -> Error {
-        Error::Device(DeviceError::Abandoned { offset })
+    /// Waits for a fetch; `None` when it has not ended by then, or the device was given up.
+    pub(crate) fn wait_for(
+        &self,
+        fetch: &Fetch,
+        deadline: Instant,
+    ) -> Option<Result<(), DeviceError>> {
+        loop {
+            let now = Instant::now();
+            if let Some(outcome) = fetch.wait(deadline.min(now + TICK)) {
+                return Some(outcome);
+            }
+            if now >= deadline || self.is_abandoned() {
+                return None;
+            }
+        }
     }
 
     /// The policy's time.
@@ -268,21 +141,50 @@ impl Object {
 
     /// When the policy may have something again, if nothing else happens.
     pub(crate) fn due_at(&self) -> Option<Instant> {
-        let next = self.writes.lock().policy.next_at(self.now())?;
+        let next = self.lock().policy.next_at(self.now())?;
         self.origin.checked_add(next)
     }
 
+    /// Whether a writer may go on, as far as the quota of this device is concerned.
+    pub(crate) fn admit(&self, extent: Extent, may_block: bool) -> Admission {
+        let number = self.own.layout.number;
+        let allowance = self.quota.allowance(number, self.bytes_max);
+        let mut dirty = self.lock();
+        dirty.policy.set_dirty_bytes_max(allowance);
+        if may_block {
+            dirty.policy.admit(FILE, extent, self.now())
+        } else {
+            dirty.policy.try_admit(FILE, extent, self.now())
+        }
+    }
+
+    /// Brings the gauges up to date, and what other devices may have.
+    pub(crate) fn show(&self, dirty: &mut Dirty) {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let bytes = number(dirty.policy.dirty_bytes() + dirty.policy.flight_bytes());
+        let pages = number(dirty.policy.dirty_pages());
+        CACHE_DIRTY_BYTES.add(bytes - dirty.shown.0);
+        CACHE_DIRTY_PAGES.add(pages - dirty.shown.1);
+        if pages != dirty.shown.1 {
+            let bytes = dirty.policy.dirty_memory_bytes();
+            self.quota.set(self.own.layout.number, bytes);
+        }
+        let kept = number(dirty.policy.kept_bytes());
+        CACHE_KEPT_BYTES.add(kept - dirty.shown.2);
+        dirty.shown = (bytes, pages, kept);
+    }
+
     /// Notes that bytes of a page have been changed in memory, and which blocks that they are a
-    /// part of are there as a whole. The caller holds the page.
+    /// part of are there as a whole. The caller has pinned the page.
     pub(crate) fn note_written(
         &self,
         slot: SlotIndex,
         extent: Extent,
         blocks: [Option<Extent>; 2],
     ) -> Urgency {
-        let mut dirty = self.writes.lock();
+        let mut dirty = self.lock();
         if dirty.closed {
-            // Given up while this write went on: nobody would ever write it.
+            // Given up while this write went on: it would never be written.
             return Urgency::Later;
         }
         let urgency = dirty.policy.wrote(FILE, extent, self.now());
@@ -290,64 +192,109 @@ impl Object {
         for block in blocks.into_iter().flatten() {
             dirty.policy.join(FILE, block);
         }
-        self.core.table.set(slot, DIRTY);
+        self.own.pages.table.set(slot, DIRTY);
         let rewritten = dirty.policy.counts().rewritten_bytes;
         CACHE_REWRITTEN_BYTES.add(rewritten - dirty.rewritten);
         dirty.rewritten = rewritten;
-        dirty.show(self);
+        self.show(&mut dirty);
         urgency
     }
 
     /// Takes the flag from pages of a range that have no dirty byte any more.
     pub(crate) fn mark_clean(&self, dirty: &Dirty, extent: Extent) {
-        for page in extent.offset / PAGE..extent.end().div_ceil(PAGE) {
-            let (offset, length) = (page * PAGE, PAGE);
-            let whole = Extent { offset, length };
-            if dirty.policy.is_dirty(FILE, whole) {
+        for part in parts(extent.offset..extent.end()) {
+            if dirty.has_dirty(part.page) {
                 continue;
             }
             // With the flag it stays where it is: it is detached under this lock only. It may be
-            // without it, or gone: what was written was discarded meanwhile.
-            self.core.table.clear_of(self.key(page), DIRTY);
+            // without it, or gone: what was written was purged meanwhile.
+            let key = self.own.layout.key(part.page);
+            self.own.pages.table.clear_of(key, DIRTY);
         }
     }
 
-    /// The dirty bytes, and those under write-out, of a part of a page, as places in the page.
+    /// The dirty bytes, and those under write-back, of a part of a page, as bytes of the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
-    pub(crate) fn dirty_inside(&self, page: u64, start: u64, length: u64) -> Vec<Range<usize>> {
-        if !self.writes.has_started() {
+    pub(crate) fn in_page(&self, part: &Part) -> Vec<Range<usize>> {
+        if !self.has_started() {
             return Vec::new();
         }
-        let base = page * PAGE;
-        let offset = base + start;
-        let extent = Extent { offset, length };
-        let spans = self.writes.lock().policy.dirty_in(FILE, extent);
+        let base = part.page * PAGE;
+        let spans = self.lock().policy.dirty_in(FILE, part.extent());
         spans
             .map(|span| (span.offset - base) as usize..(span.end() - base) as usize)
             .collect()
     }
 
+    /// Forgets what is dirty of a range: it will not be written. The lock, still taken.
+    pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, Dirty> {
+        let mut dirty = self.lock();
+        CACHE_DISCARDED_DIRTY_BYTES.add(dirty.policy.discard(FILE, extent));
+        dirty
+    }
+
+    /// Ends a write that will not go to the device.
+    pub(crate) fn refuse(&self, dirty: &mut Dirty, write: Write) {
+        dirty.ended += 1;
+        dirty.policy.finished(write.id, false, self.now());
+        self.show(dirty);
+    }
+
+    /// A part of a write was purged before it was sent: what is left is chosen anew.
+    pub(crate) fn put_back(&self, dirty: &mut Dirty, write: Write) {
+        dirty.policy.put_back(write.id, self.now());
+        self.mark_clean(dirty, write.extent);
+        dirty.again = true;
+        self.show(dirty);
+        self.notify();
+    }
+
+    /// Whether a write may have to wait for units without a dirty byte: under the rules of the
+    /// report it goes from the first dirty byte of a block to the last.
+    pub(crate) fn writes_span_clean_bytes(&self) -> bool {
+        self.rule != Rule::Delayed && self.has_started()
+    }
+
+    /// A fetch has ended that a write may have waited for.
+    pub(crate) fn fetch_ended(&self) {
+        let dirty = self.lock();
+        let is_due = !dirty.postponed.is_empty();
+        self.go_on(dirty, is_due);
+    }
+
+    /// Tells threads that wait, and wakes the flusher if there may be something to send.
+    pub(crate) fn go_on(&self, mut dirty: Guard<'_, Dirty>, is_due: bool) {
+        let submitting = dirty.submitting;
+        // That thread may be just behind the point where it would have seen it.
+        dirty.again |= submitting;
+        drop(dirty);
+        self.notify();
+        if is_due && !submitting {
+            self.flusher.wake();
+        }
+    }
+
     /// Drops everything that is dirty: it will not be written. Says how many bytes that were.
     ///
-    /// Whoever drives may be about to copy a page that only its flag keeps in its place. He sees
-    /// that the device is closed at his next write; if he does not come to it, the pages keep
-    /// their flag, and their memory, until he lets go of the device.
-    pub(crate) fn drop_dirty(&self) -> u64 {
-        let mut dirty = self.writes.lock();
-        self.writes.abandoned.store(true, Ordering::Release);
+    /// The submit loop may be about to copy a page that only its flag keeps in its frame. It sees
+    /// that the device is closed at its next write; if it does not come to it, the pages keep
+    /// their flag, and their memory, until it lets go of the device.
+    pub(crate) fn abandon(&self) -> u64 {
+        let mut dirty = self.lock();
+        self.abandoned.store(true, Ordering::Release);
         dirty.closed = true;
-        self.writes.notify();
+        self.notify();
         let since = Instant::now();
-        while dirty.driving {
+        while dirty.submitting {
             let Some(left) = CLOSE_WAIT.checked_sub(since.elapsed()) else {
                 break;
             };
-            dirty = self.writes.wait(dirty, left);
+            dirty = self.wait(dirty, left);
         }
         let is_unsettled = !dirty.unflushed.is_empty() || dirty.flushing.is_some();
         let bytes = dirty.policy.forget(FILE);
         if bytes > 0 || is_unsettled {
-            self.writes.gave_up.store(true, Ordering::Release);
+            self.gave_up.store(true, Ordering::Release);
         }
         let postponed = std::mem::take(&mut dirty.postponed);
         for one in &postponed {
@@ -355,26 +302,38 @@ impl Object {
         }
         dirty.unflushed = Spans::default();
         dirty.unrecovered = Spans::default();
-        dirty.stuck = dirty.driving;
+        dirty.stuck = dirty.submitting;
         if !dirty.stuck {
-            self.core.clean_all(self.number);
+            self.own.pages.clean_all(self.own.layout.number);
         }
-        dirty.show(self);
+        self.show(&mut dirty);
         drop(dirty);
         if bytes > 0 {
             CACHE_LOST_BYTES.add(bytes);
-            self.writes.losses.fetch_add(1, Ordering::AcqRel);
+            self.losses.fetch_add(1, Ordering::AcqRel);
         }
         bytes
     }
 }
 
+impl Drop for DirtySet {
+    fn drop(&mut self) {
+        let number = self.own.layout.number;
+        // A page with the flag would not go.
+        if self.lock().stuck {
+            self.own.pages.clean_all(number);
+        }
+        self.quota.remove(number);
+    }
+}
+
+/// What those are told that still want something of a device that was given up.
+pub(crate) fn abandoned(offset: u64) -> Error {
+    Error::Device(DeviceError::Abandoned { offset })
+}
+
 /// How the policy of a device is set.
-pub(crate) fn settings(
-    options: &OpenOptions,
-    dirty_bytes_max: u64,
-    cluster_bytes_max: u64,
-) -> Settings {
+fn settings(options: &OpenOptions, dirty_bytes_max: u64, cluster_bytes_max: u64) -> Settings {
     let mut settings = Settings::new(options.write_rule, dirty_bytes_max);
     settings.block_bytes = options.block_bytes;
     settings.page_bytes = PAGE;

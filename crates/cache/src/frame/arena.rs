@@ -11,7 +11,6 @@
 //! way on purpose: memory in a file that reads must map piece by piece ([`crate::frame::window`]), the
 //! baseline that shows the difference.
 
-use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -23,6 +22,7 @@ use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
+use crate::frame::window::Windows;
 use crate::{CacheOptions, PAGE_BYTES};
 
 /// Where the processor sees a stream, it goes on by itself.
@@ -56,8 +56,8 @@ pub(crate) struct Arena {
     mapping: Arc<Mapping>,
     frames: u32,
     page_size: PageSize,
-    /// The memory as a file, when reads map it piece by piece.
-    file: Option<OwnedFd>,
+    /// When reads map it piece by piece.
+    windows: Option<Windows>,
 }
 
 pub(crate) struct Mapping {
@@ -107,12 +107,13 @@ impl Arena {
             mapping: Arc::new(mapping),
             frames,
             page_size,
-            file: None,
+            windows: None,
         })
     }
 
-    /// Maps `frames` pages of memory that is a file too, in ordinary pages.
-    pub(crate) fn new_in_file(frames: u32) -> Result<Self, Errno> {
+    /// Maps `frames` pages of memory that is a file too, in ordinary pages, to be read through so
+    /// many windows.
+    pub(crate) fn new_in_file(frames: u32, windows: u32) -> Result<Self, Errno> {
         let bytes = frames as usize * PAGE_BYTES;
         let file = rustix::fs::memfd_create("pagewell-cache", MemfdFlags::CLOEXEC)?;
         rustix::fs::ftruncate(&file, bytes as u64)?;
@@ -130,7 +131,7 @@ impl Arena {
             }),
             frames,
             page_size: PageSize::Ordinary,
-            file: Some(file),
+            windows: Some(Windows::new(windows, file)?),
         })
     }
 
@@ -144,9 +145,41 @@ impl Arena {
         self.page_size
     }
 
-    /// The memory as a file.
-    pub(crate) fn file(&self) -> Option<&OwnedFd> {
-        self.file.as_ref()
+    /// The windows to read through.
+    pub(crate) fn windows(&self) -> Option<&Windows> {
+        self.windows.as_ref()
+    }
+
+    /// Bytes of a page.
+    ///
+    /// # Safety
+    /// Nobody writes to them for as long as they are used.
+    pub(crate) unsafe fn bytes(&self, frame: FrameIndex, start: usize, length: usize) -> &[u8] {
+        assert!(start + length <= PAGE_BYTES);
+        // SAFETY: inside the page, by the assertion; the rest is the caller's.
+        unsafe { std::slice::from_raw_parts(self.address(frame).as_ptr().add(start), length) }
+    }
+
+    /// Copies bytes into a page.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes them meanwhile.
+    pub(crate) unsafe fn fill(&self, frame: FrameIndex, start: usize, source: &[u8]) {
+        assert!(start + source.len() <= PAGE_BYTES);
+        // SAFETY: inside the page, by the assertion; the rest is the caller's.
+        unsafe {
+            let target = self.address(frame).as_ptr().add(start);
+            std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
+        }
+    }
+
+    /// Copies bytes out of a page.
+    ///
+    /// # Safety
+    /// Nobody writes to them meanwhile.
+    pub(crate) unsafe fn copy_out(&self, frame: FrameIndex, start: usize, target: &mut [u8]) {
+        // SAFETY: the caller's.
+        target.copy_from_slice(unsafe { self.bytes(frame, start, target.len()) });
     }
 
     /// First byte of a page.
@@ -295,12 +328,12 @@ mod tests {
         for arena in [
             Arena::new(64, &options(u64::MAX, None)).unwrap(),
             Arena::new(64, &options(0, Some(1 << 20))).unwrap(),
-            Arena::new_in_file(64).unwrap(),
+            Arena::new_in_file(64, 16).unwrap(),
         ] {
             let first = arena.address(FrameIndex(0)).as_ptr();
             let last = arena.address(FrameIndex(63)).as_ptr();
             assert_eq!(last as usize - first as usize, 63 * PAGE_BYTES);
-            if arena.file().is_none() {
+            if arena.windows().is_none() {
                 assert_eq!(first as usize % HUGE_PAGE_BYTES, 0);
             }
             // SAFETY: the last byte of the arena, which is ours alone.
@@ -313,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_pages_that_were_set_aside_are_for_those_who_ask() {
+    fn huge_pages_that_were_set_aside_are_for_caches_that_ask() {
         let arena = Arena::new(64, &options(0, Some(1 << 20))).unwrap();
         assert_ne!(arena.page_size(), PageSize::Reserved);
     }

@@ -47,6 +47,8 @@ struct Set {
 
 /// A region of windows.
 pub(crate) struct Windows {
+    /// The memory that they show.
+    file: OwnedFd,
     base: NonNull<u8>,
     sets: Box<[Mutex<Set>]>,
 }
@@ -58,7 +60,7 @@ unsafe impl Sync for Windows {}
 
 impl Windows {
     /// Reserves addresses for at least `windows` windows.
-    pub(crate) fn new(windows: u32) -> Result<Self, Errno> {
+    pub(crate) fn new(windows: u32, file: OwnedFd) -> Result<Self, Errno> {
         let windows = windows.min(WINDOWS_MAX) as usize;
         let sets = windows.div_ceil(WAYS).max(1);
         let bytes = sets * WAYS * WINDOW_BYTES;
@@ -77,15 +79,15 @@ impl Windows {
             )
         };
         Ok(Self {
+            file,
             base,
             sets: (0..sets).map(|_| set()).collect(),
         })
     }
 
-    /// Copies bytes of a page of `file`, which the caller holds and which are there, to `target`.
+    /// Copies bytes of a page, which the caller has pinned and which are there, to `target`.
     pub(crate) fn copy(
         &self,
-        file: &OwnedFd,
         frame: FrameIndex,
         start: usize,
         target: &mut [u8],
@@ -97,7 +99,7 @@ impl Windows {
             let inside = at % WINDOW_BYTES;
             let count = (WINDOW_BYTES - inside).min(target.len() - done);
             let piece = u64::from(frame.0) * WINDOWS_PER_PAGE + (at / WINDOW_BYTES) as u64;
-            self.with(file, piece, |window| {
+            self.with(piece, |window| {
                 // SAFETY: the window shows this piece while it is used, and nobody writes to
                 // bytes of a page that are there; `target` is elsewhere.
                 unsafe {
@@ -110,12 +112,7 @@ impl Windows {
         Ok(())
     }
 
-    fn with(
-        &self,
-        file: &OwnedFd,
-        piece: u64,
-        use_it: impl FnOnce(NonNull<u8>),
-    ) -> Result<(), Errno> {
+    fn with(&self, piece: u64, use_it: impl FnOnce(NonNull<u8>)) -> Result<(), Errno> {
         #[allow(clippy::cast_possible_truncation)] // any bits will do
         let index = mix(piece) as usize % self.sets.len();
         let (way, address) = loop {
@@ -131,7 +128,7 @@ impl Windows {
                     CACHE_WINDOW_HITS.add(1);
                     way
                 }
-                None => match self.turn(&mut set, index, file, piece)? {
+                None => match self.turn(&mut set, index, piece)? {
                     Some(way) => way,
                     None => {
                         drop(set);
@@ -150,13 +147,7 @@ impl Windows {
     }
 
     /// Turns the window that was not used for longest to another piece.
-    fn turn(
-        &self,
-        set: &mut Set,
-        index: usize,
-        file: &OwnedFd,
-        piece: u64,
-    ) -> Result<Option<usize>, Errno> {
+    fn turn(&self, set: &mut Set, index: usize, piece: u64) -> Result<Option<usize>, Errno> {
         let free = set.windows.iter().enumerate();
         let free = free.filter(|(_, window)| window.users == 0);
         let Some((way, window)) = free.min_by_key(|(_, window)| window.used) else {
@@ -172,7 +163,8 @@ impl Windows {
         // SAFETY: the window is ours, inside the region, and nobody uses it; what it showed is
         // unmapped by the same call. The file is as long as the arena.
         let mapped = unsafe {
-            rustix::mm::mmap(address, WINDOW_BYTES, ProtFlags::READ, flags, file, offset)
+            let protection = ProtFlags::READ;
+            rustix::mm::mmap(address, WINDOW_BYTES, protection, flags, &self.file, offset)
         };
         if let Err(errno) = mapped {
             let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;

@@ -6,7 +6,7 @@ use pagewell_device::Geometry;
 
 use super::*;
 
-use crate::io_queue::{Queue, Transfer};
+use crate::io_queue::{IoQueue, Transfer};
 use crate::sync::Mutex;
 
 /// Keeps requests until the test answers them.
@@ -71,13 +71,13 @@ fn transfer(operation: Operation, offset: u64, ended: &Arc<Mutex<Vec<u64>>>) -> 
     }
 }
 
-fn slow() -> (Arc<Slow>, Arc<Queue>) {
+fn slow() -> (Arc<Slow>, Arc<IoQueue>) {
     let device = Arc::new(Slow::default());
-    let queue = Arc::new(Queue::new(device.clone(), Settings::flash(1 << 20)));
+    let queue = Arc::new(IoQueue::new(device.clone(), Settings::flash(1 << 20)));
     (device, queue)
 }
 
-fn submit(queue: &Arc<Queue>, transfers: Vec<Transfer>) {
+fn submit(queue: &Arc<IoQueue>, transfers: Vec<Transfer>) {
     let named = transfers.into_iter().map(|one| (queue.name_request(), one));
     let named = named.collect();
     // SAFETY: their completions own the memory.
@@ -115,9 +115,9 @@ fn no_read_passes_a_piece_that_is_made_again() {
     assert_eq!(ended.lock().len(), 4);
 }
 
-/// Who is told of the last piece panics: what waited for it goes on all the same.
+/// The completion of the last piece panics: what waited for it goes on all the same.
 #[test]
-fn a_panic_of_who_is_told_of_a_piece_stops_nobody_else() {
+fn a_panic_at_the_end_of_a_piece_stops_no_other() {
     let (device, queue) = slow();
     let ended = Arc::new(Mutex::default());
     let of = |operation, offset| transfer(operation, offset, &ended);

@@ -1,33 +1,43 @@
-//! Runs: pieces of pages that one reader has taken upon himself to fetch.
+//! Claims: runs of units of one page that one thread has taken upon itself to fetch.
 //!
-//! A page is claimed under the lock of its flights, so a unit is fetched by one request. Adjacent
-//! runs travel together. When the request ends, the units that came become valid, then the flight
-//! leaves the map, then those who wait are told; a run that is given up ends all the same.
+//! A page is claimed under the lock of the fetches into its frame, so a unit is fetched by one
+//! request. Adjacent claims travel together. When the request ends, the units that came become
+//! valid, then the fetch is in flight no more, then the threads that wait are told; a claim that
+//! is given up ends all the same.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
 use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment, after_burst};
 use pagewell_policy::elevator::Extent;
 
 use crate::PAGE_BYTES;
-use crate::io_queue::Transfer;
-use crate::object::{Held, Object};
-use crate::page::{PAGE, Units};
+use crate::dirty::set::DirtySet;
+use crate::io_queue::{IoQueue, Transfer};
+use crate::page::{PAGE, Part, Units};
 use crate::read::fill::Fill;
-use crate::read::miss::Wanted;
-use crate::residency::in_flight::Flight;
+use crate::residency::in_flight::Fetch;
+use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::table::state::{DIRTY, FULL, State};
 
+/// A page that is wanted, and which units of it.
+pub(crate) struct Wanted {
+    pub(crate) page: u64,
+    pub(crate) units: Units,
+    pub(crate) pin: OwnedPin,
+    /// Before it was pinned.
+    pub(crate) state: State,
+}
+
 /// A run of units of one page that is ours to fetch.
-pub(crate) struct Run {
+pub(crate) struct Claim {
+    fetcher: Arc<Fetcher>,
     offset: u64,
-    length: u64,
-    held: Held,
+    pub(crate) length: u64,
+    pin: OwnedPin,
     page: u64,
-    pub(crate) flight: Arc<Flight>,
+    pub(crate) fetch: Arc<Fetch>,
     /// The bytes do not go straight into the page.
     fill: Option<Fill>,
 }
@@ -35,16 +45,41 @@ pub(crate) struct Run {
 /// What has to be done for some pages.
 #[derive(Default)]
 pub(crate) struct Claims {
-    pub(crate) runs: Vec<Run>,
-    pub(crate) joined: Vec<Arc<Flight>>,
-    /// Another page has the name by now: hold that, and claim again.
+    pub(crate) ours: Vec<Claim>,
+    /// What other threads fetch.
+    pub(crate) joined: Vec<Arc<Fetch>>,
+    /// Another page has the name by now: pin that, and claim again.
     pub(crate) stale: bool,
 }
 
-impl Object {
-    /// Finds out, for the wanted units of a page, which are on their way and which are ours.
+/// Claims pages of one device and has them fetched.
+pub(crate) struct Fetcher {
+    own: Arc<OwnPages>,
+    queue: Arc<IoQueue>,
+    dirty: Arc<DirtySet>,
+    /// A second miss in a page fetches the rest of it; so does the first one of a file's first
+    /// byte.
+    pub(super) widens: bool,
+}
+
+impl Fetcher {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        queue: Arc<IoQueue>,
+        dirty: Arc<DirtySet>,
+        widens: bool,
+    ) -> Self {
+        Self {
+            own,
+            queue,
+            dirty,
+            widens,
+        }
+    }
+
+    /// Finds out, for the wanted units of a page, which are in flight and which are ours.
     /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file
-    /// when its first byte is wanted: most who begin there go on, and then it is one request, not
+    /// when its first byte is wanted: most that begin there go on, and then it is one request, not
     /// two.
     pub(crate) fn claim(
         self: &Arc<Self>,
@@ -53,34 +88,33 @@ impl Object {
         widen: bool,
         claims: &mut Claims,
     ) {
-        let frame = wanted.held.frame;
-        let mut flights = self.core.flights(frame);
-        if self.core.table.key(wanted.held.slot) != self.key(wanted.page) {
+        let (frame, layout, pages) = (wanted.pin.frame, &self.own.layout, &self.own.pages);
+        let mut fetches = pages.in_flight.lock(frame);
+        if pages.table.key(wanted.pin.slot) != layout.key(wanted.page) {
             // What is there is complete; what is not would be filled in from a device that
             // writers have left behind.
-            claims.stale |= wanted.units & !self.core.valid(frame) != 0;
+            claims.stale |= wanted.units & !pages.valid(frame) != 0;
             return;
         }
-        let valid = self.core.valid(frame);
+        let valid = pages.valid(frame);
         let mut missing = wanted.units & !valid;
         if missing == 0 {
             return;
         }
-        let here = flights.entry(frame.0).or_default();
-        let mut flying = 0;
-        for flight in here.iter() {
-            flying |= flight.units;
-            if flight.units & missing != 0 {
+        let mut in_flight = 0;
+        for fetch in fetches.iter() {
+            in_flight |= fetch.units;
+            if fetch.units & missing != 0 {
                 CACHE_JOINED.add(u64::from(!ahead));
-                claims.joined.push(flight.clone());
+                claims.joined.push(fetch.clone());
             }
         }
-        missing &= !flying;
-        let is_begun = missing & 1 != 0 && self.begins_file_at(wanted.page * PAGE);
-        if missing != 0 && widen && (is_begun || (valid | flying) != 0) {
-            missing = self.all_units(wanted.page) & !valid & !flying;
+        missing &= !in_flight;
+        let is_begun = missing & 1 != 0 && layout.begins_file_at(wanted.page * PAGE);
+        if missing != 0 && widen && (is_begun || (valid | in_flight) != 0) {
+            missing = layout.all_units(wanted.page) & !valid & !in_flight;
         }
-        let longest = self.request_bytes_max / self.unit_bytes;
+        let longest = layout.request_bytes_max / layout.unit_bytes;
         let (dirty, partial) = self.partly_dirty(wanted, missing);
         let plain = runs_of(missing & !partial, longest);
         let filled = runs_of(partial, longest);
@@ -89,123 +123,112 @@ impl Object {
         runs.extend(filled);
         runs.sort_unstable_by_key(|(units, _)| units.trailing_zeros());
         for (units, kept) in runs {
-            let flight = Arc::new(Flight::new(units, ahead));
-            here.push(flight.clone());
-            claims.runs.push(self.run(wanted, units, flight, kept));
-        }
-        if here.is_empty() {
-            flights.remove(&frame.0);
+            let claim = self.make(wanted, units, ahead, kept);
+            pages.in_flight.add(&mut fetches, claim.fetch.clone());
+            claims.ours.push(claim);
         }
     }
 
     /// Dirty bytes of a page, and which of the missing units have some.
     fn partly_dirty(&self, wanted: &Wanted, missing: Units) -> (Vec<Range<usize>>, Units) {
-        if missing == 0 || !self.core.table.state(wanted.held.slot).has(DIRTY) {
+        if missing == 0 || !self.own.pages.table.state(wanted.pin.slot).has(DIRTY) {
             return (Vec::new(), 0);
         }
-        let dirty = self.dirty_inside(wanted.page, 0, PAGE);
+        let dirty = self.dirty.in_page(&Part::whole(wanted.page));
         let units = dirty.iter().fold(0, |units, range| {
-            units | self.units(range.start as u64, range.len() as u64)
+            units
+                | self
+                    .own
+                    .layout
+                    .units(range.start as u64, range.len() as u64)
         });
         (dirty, units & missing)
     }
 
-    fn run(
+    fn make(
         self: &Arc<Self>,
         wanted: &Wanted,
         units: Units,
-        flight: Arc<Flight>,
+        ahead: bool,
         kept: Option<&Vec<Range<usize>>>,
-    ) -> Run {
-        let base = wanted.page * PAGE;
-        let first = u64::from(units.trailing_zeros()) * self.unit_bytes;
-        let offset = base + first;
-        let end = offset + u64::from(units.count_ones()) * self.unit_bytes;
-        let last = self.length_bytes.next_multiple_of(self.block_bytes);
-        let length = end.min(last) - offset;
-        if flight.ahead {
-            self.core.ahead_bytes.fetch_add(length, Ordering::Relaxed);
-        }
+    ) -> Claim {
+        let layout = &self.own.layout;
+        let first = u64::from(units.trailing_zeros()) * layout.unit_bytes;
+        let offset = wanted.page * PAGE + first;
+        let end = offset + u64::from(units.count_ones()) * layout.unit_bytes;
+        let length = end.min(layout.blocks_end()) - offset;
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let fill = kept.map(|kept| {
             CACHE_FILLS.add(1);
-            let alignment = self.queue.memory_alignment_bytes();
-            Fill::new(
-                (offset % PAGE) as usize,
-                length as usize,
-                alignment,
-                kept.clone(),
-            )
+            let (start, alignment) = (first as usize, self.queue.memory_alignment_bytes());
+            Fill::new(start, length as usize, alignment, kept.clone())
         });
-        Run {
+        Claim {
+            fetcher: self.clone(),
             fill,
             offset,
             length,
-            held: self.hold_again(&wanted.held),
+            pin: wanted.pin.again(),
             page: wanted.page,
-            flight,
+            fetch: Arc::new(Fetch::new(units, ahead.then_some(length))),
         }
     }
 
-    /// One more hold on a page that is held.
-    fn hold_again(self: &Arc<Self>, held: &Held) -> Held {
-        self.core.table.pin_again(held.slot);
-        self.hold(crate::residency::pages::Page {
-            slot: held.slot,
-            frame: held.frame,
-            state: State(0),
-        })
-    }
-
-    /// Makes requests of runs, adjacent ones of one file together, and sends them.
-    pub(crate) fn send(self: &Arc<Self>, runs: Vec<Run>, issuer: Issuer) {
-        let mut groups: Vec<Vec<Run>> = Vec::new();
-        let mut group_bytes = 0;
-        for run in runs {
-            let adjacent = groups.last().and_then(|group| group.last());
-            let adjacent = adjacent.is_some_and(|last| last.offset + last.length == run.offset)
-                && !self.begins_file_at(run.offset);
-            let fits = group_bytes + run.length <= self.request_bytes_max;
-            match groups.last_mut() {
-                Some(group) if adjacent && fits => {
-                    group_bytes += run.length;
-                    group.push(run);
-                }
-                _ => {
-                    group_bytes = run.length;
-                    groups.push(vec![run]);
-                }
-            }
-        }
+    /// Makes requests of claims, adjacent ones of one file together, and sends them.
+    pub(crate) fn send(self: &Arc<Self>, claims: Vec<Claim>, issuer: Issuer) {
+        let groups = self.grouped(claims);
         if groups.is_empty() {
             return;
         }
         let mut guesses = Vec::new();
-        let fetches = groups.into_iter().map(|group| {
+        let transfers = groups.into_iter().map(|group| {
             let id = self.queue.name_request();
-            for run in &group {
-                run.flight.name(id);
-                if run.flight.ahead {
-                    guesses.push((id, run.flight.clone()));
+            for claim in &group {
+                claim.fetch.name(id);
+                if claim.fetch.ahead_bytes.is_some() {
+                    guesses.push((id, claim.fetch.clone()));
                 }
             }
-            (id, self.fetch(group, issuer))
+            (id, self.transfer(group, issuer))
         });
-        let fetches = fetches.collect();
-        // SAFETY: every segment is a run of units of a page that its `Run` holds until the
+        let transfers = transfers.collect();
+        // SAFETY: every segment is a run of units of a page that its `Claim` has pinned until the
         // completion has run, and that only this request may write: they were claimed, and
-        // writers of them wait for the flight. Or it is memory that the `Run` owns.
-        unsafe { self.queue.submit(fetches) };
+        // writers of them wait for the fetch. Or it is memory that the `Claim` owns.
+        unsafe { self.queue.submit(transfers) };
         // Readers may have joined before the queue knew the requests.
-        let wanted = guesses.iter().filter(|(_, flight)| flight.is_wanted());
+        let wanted = guesses.iter().filter(|(_, fetch)| fetch.is_wanted());
         let wanted: Vec<_> = wanted.map(|(id, _)| *id).collect();
         self.queue.promote(&wanted);
     }
 
-    fn fetch(self: &Arc<Self>, mut group: Vec<Run>, issuer: Issuer) -> Transfer {
-        let offset = group.first().map_or(0, |run| run.offset);
-        let length = group.iter().map(|run| run.length).sum();
-        let segments = group.iter_mut().map(|run| self.segment(run)).collect();
+    fn grouped(&self, claims: Vec<Claim>) -> Vec<Vec<Claim>> {
+        let layout = &self.own.layout;
+        let mut groups: Vec<Vec<Claim>> = Vec::new();
+        let mut group_bytes = 0;
+        for claim in claims {
+            let adjacent = groups.last().and_then(|group| group.last());
+            let adjacent = adjacent.is_some_and(|last| last.offset + last.length == claim.offset)
+                && !layout.begins_file_at(claim.offset);
+            let fits = group_bytes + claim.length <= layout.request_bytes_max;
+            match groups.last_mut() {
+                Some(group) if adjacent && fits => {
+                    group_bytes += claim.length;
+                    group.push(claim);
+                }
+                _ => {
+                    group_bytes = claim.length;
+                    groups.push(vec![claim]);
+                }
+            }
+        }
+        groups
+    }
+
+    fn transfer(self: &Arc<Self>, mut group: Vec<Claim>, issuer: Issuer) -> Transfer {
+        let offset = group.first().map_or(0, |claim| claim.offset);
+        let length = group.iter().map(|claim| claim.length).sum();
+        let segments = group.iter_mut().map(|claim| self.segment(claim)).collect();
         let this = self.clone();
         Transfer {
             operation: Operation::Read,
@@ -220,82 +243,64 @@ impl Object {
         }
     }
 
-    fn segment(&self, run: &mut Run) -> Segment {
-        if let Some(fill) = &mut run.fill {
+    fn segment(&self, claim: &mut Claim) -> Segment {
+        if let Some(fill) = &mut claim.fill {
             return fill.segment();
         }
         #[allow(clippy::cast_possible_truncation)] // inside a page
-        let (start, length) = ((run.offset % PAGE) as usize, run.length as usize);
+        let (start, length) = ((claim.offset % PAGE) as usize, claim.length as usize);
         assert!(start + length <= PAGE_BYTES);
         // SAFETY: inside the page.
-        let start = unsafe { self.core.arena.address(run.held.frame).add(start) };
+        let start = unsafe { self.own.pages.arena.address(claim.pin.frame).add(start) };
         Segment::new(start, length)
     }
 
     /// Everything before `end` has come.
-    fn arrived(&self, group: Vec<Run>, end: u64, result: Result<(), DeviceError>) {
-        for mut run in group {
+    fn arrived(&self, group: Vec<Claim>, end: u64, result: Result<(), DeviceError>) {
+        let layout = &self.own.layout;
+        for mut claim in group {
             // The last block may reach past the end.
-            let needed = (run.offset + run.length).min(self.length_bytes);
-            let complete = end >= needed;
-            let whole = (end.saturating_sub(run.offset) / self.unit_bytes).min(32);
-            let (units, outcome) = if complete {
-                (run.flight.units, Ok(()))
+            let needed = (claim.offset + claim.length).min(layout.length_bytes);
+            let whole = (end.saturating_sub(claim.offset) / layout.unit_bytes).min(32);
+            let (units, outcome) = if end >= needed {
+                (claim.fetch.units, Ok(()))
             } else {
                 CACHE_FETCH_ERRORS.add(1);
-                let units = units_from(run.flight.units.trailing_zeros(), whole);
-                let error = result.clone().err().unwrap_or_else(|| self.short(end));
-                (run.flight.units & units, Err(error))
+                let units = units_from(claim.fetch.units.trailing_zeros(), whole);
+                let error = result.clone().err();
+                let error = error.unwrap_or_else(|| self.queue.short(end));
+                (claim.fetch.units & units, Err(error))
             };
-            run.end(units, outcome);
+            claim.end(units, outcome);
         }
     }
 }
 
-impl Run {
-    /// Bytes.
-    pub(crate) fn length(&self) -> u64 {
-        self.length
-    }
-
+impl Claim {
     /// Ends it: these units have come.
-    fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
-        let (object, frame) = (self.held.object(), self.held.frame);
+    pub(super) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
+        let Fetcher { own, dirty, .. } = &*self.fetcher;
+        let (pages, frame) = (&own.pages, self.pin.frame);
         #[allow(clippy::cast_possible_truncation)] // at most a page
         if let Some(fill) = &self.fill {
-            // SAFETY: held by us, and our flight lands below.
-            unsafe {
-                let unit_bytes = object.unit_bytes as usize;
-                fill.apply(&object.core.arena, frame, units, unit_bytes);
-            }
+            // SAFETY: pinned by us, and our fetch ends below.
+            unsafe { fill.apply(&pages.arena, frame, units, own.layout.unit_bytes as usize) };
         }
-        let valid = object.core.validate(frame, units);
-        if valid == object.all_units(self.page) {
-            object.core.table.set(self.held.slot, FULL);
+        let valid = pages.validate(frame, units);
+        if valid == own.layout.all_units(self.page) {
+            pages.table.set(self.pin.slot, FULL);
         }
-        let mut flights = object.core.flights(frame);
-        if let Some(here) = flights.get_mut(&frame.0) {
-            here.retain(|flight| !Arc::ptr_eq(flight, &self.flight));
-            if here.is_empty() {
-                flights.remove(&frame.0);
-            }
-        }
-        drop(flights);
-        if self.flight.ahead {
-            let bytes = &object.core.ahead_bytes;
-            bytes.fetch_sub(self.length, Ordering::Relaxed);
-        }
-        self.flight.land(outcome);
-        if self.fill.is_some() || object.writes_span_clean_bytes() {
-            object.filled();
+        pages.in_flight.end(frame, &self.fetch, outcome);
+        if self.fill.is_some() || dirty.writes_span_clean_bytes() {
+            dirty.fetch_ended();
         }
     }
 }
 
-/// Nobody waits for ever for a run that was given up, whatever the reason.
-impl Drop for Run {
+/// Nobody waits for ever for a claim that was given up, whatever the reason.
+impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.flight.has_landed() {
+        if !self.fetch.has_ended() {
             let offset = self.offset;
             self.end(0, Err(DeviceError::Abandoned { offset }));
         }

@@ -1,13 +1,13 @@
 //! Filling: units of which some bytes are newer than the device.
 //!
 //! **Problem.** A unit was written in part, and now the rest is wanted: by a reader, or by a
-//! write-out that has to write whole blocks. The device's bytes must not come over the new ones.
+//! write-back that has to write whole blocks. The device's bytes must not come over the new ones.
 //!
-//! **Rule.** The unit is claimed like any that is missing, so writers of it wait for the flight.
+//! **Rule.** The unit is claimed like any that is missing, so writers of it wait for the fetch.
 //! Its bytes do not go straight into the page but into a buffer, and from there to where nothing
-//! was dirty *when it was claimed*. That is enough: bytes that were dirty or under write-out then
+//! was dirty *when it was claimed*. That is enough: bytes that were dirty or under write-back then
 //! are in the page and newer; all others are on the device, as every write of them was complete
-//! before this read was sent; and until it lands nobody writes to this unit in memory. What is
+//! before this read was sent; and until it ends no thread writes to this unit in memory. What is
 //! written out meanwhile is in the page all the same.
 
 use std::ops::Range;
@@ -24,7 +24,7 @@ pub(crate) struct Fill {
     buffer: Buffer,
     /// First byte of the run in the page.
     start: usize,
-    /// Dirty bytes, as places in the page, ascending.
+    /// Dirty bytes of the page, ascending.
     kept: Vec<Range<usize>>,
 }
 
@@ -51,7 +51,7 @@ impl Fill {
     /// Copies what came of these units to the page, but for what is kept.
     ///
     /// # Safety
-    /// The page is held, and this run is a flight that has not landed.
+    /// The page is pinned, and this run is a fetch that has not ended.
     pub(crate) unsafe fn apply(
         &self,
         arena: &Arena,
@@ -59,7 +59,6 @@ impl Fill {
         units: Units,
         unit_bytes: usize,
     ) {
-        let page = arena.address(frame);
         let end = self.start + self.buffer.len();
         for unit in 0..PAGE_BYTES / unit_bytes {
             if units >> unit & 1 == 0 {
@@ -69,13 +68,10 @@ impl Fill {
             for gap in gaps(whole, &self.kept) {
                 assert!(gap.start >= self.start && gap.end <= end);
                 let source = &self.buffer[gap.start - self.start..gap.end - self.start];
-                // SAFETY: inside the page. No reader has a slice of a unit that is not valid,
-                // writers of it wait for this flight, and write-out only reads what was dirty
-                // when it was claimed, which is left out.
-                unsafe {
-                    let target = page.as_ptr().add(gap.start);
-                    std::ptr::copy_nonoverlapping(source.as_ptr(), target, source.len());
-                }
+                // SAFETY: no reader has a slice of a unit that is not valid, writers of it wait for
+                // this fetch, and write-back only reads what was dirty when it was claimed, which
+                // is left out.
+                unsafe { arena.fill(frame, gap.start, source) };
             }
         }
     }

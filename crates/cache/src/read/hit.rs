@@ -1,80 +1,122 @@
-//! The hit: bytes that are in memory already, found and copied or lent.
+//! The hit: bytes that are in memory already, found and copied or pinned.
 //!
-//! Everything a cached read costs is here and in [`crate::table::page_table`]: a lookup, a pin, at most one
-//! copy, a look at the heat. Nothing here waits or takes memory.
+//! Everything a cached read costs is here and in [`crate::table::page_table`]: a lookup, a pin, at
+//! most one copy, a look at the heat. A hit takes no memory and no lock, and waits for one thing
+//! only: a writer that is at work in the same page, for as long as it copies its bytes. The first
+//! touch of what read-ahead has fetched is told to its policy, and that takes a lock.
 
 use std::sync::Arc;
 
-use pagewell_device::Error as DeviceError;
 use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use pagewell_policy::readahead::AccessKind;
+use rustix::io::Errno;
 
-use crate::object::{Held, Object};
-use crate::page::PAGE;
+use crate::ReadMode;
+use crate::layout::Layout;
+use crate::page::{PAGE, Part};
 use crate::read::pinned::PinnedPage;
+use crate::read::prefetch::Prefetcher;
+use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::residency::pages::{Found, Pages};
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
-use crate::{Error, ReadMode, Result};
 
-impl Object {
+/// Finds bytes of one device that are in memory.
+pub(crate) struct Hits {
+    pages: Arc<Pages>,
+    layout: Layout,
+    prefetcher: Arc<Prefetcher>,
+    /// The read-ahead policy hears of every read, in steps, and not of marks.
+    tells_markers: bool,
+    /// Keeps the pages.
+    own: Arc<OwnPages>,
+}
+
+impl Hits {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        prefetcher: Arc<Prefetcher>,
+        tells_markers: bool,
+    ) -> Self {
+        Self {
+            pages: own.pages.clone(),
+            layout: own.layout,
+            prefetcher,
+            tells_markers,
+            own,
+        }
+    }
+
     /// The hit: pins bytes of a page that are there.
-    pub(crate) fn pin_ready(
-        self: &Arc<Self>,
+    pub(crate) fn pin(
+        &self,
         page: u64,
         start: u64,
         length: usize,
         mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
-        let Pinned::Yes(slot, state) = self.core.table.pin(self.key(page)) else {
+        let Pinned::Yes(slot, state) = self.pages.table.pin(self.layout.key(page)) else {
             return None;
         };
-        self.accept_ready(slot, state, (page, start, length), mode)
+        self.accept(slot, state, (page, start, length), mode)
     }
 
-    /// [`Self::pin_ready`] for who will read all the bytes at once: asks the processor for them
+    /// [`Self::pin`] for a reader that will read all the bytes at once: asks the processor for them
     /// before the page is found, by a guess, or else before it is pinned.
     #[inline]
     pub(crate) fn pin_to_copy(
-        self: &Arc<Self>,
+        &self,
         page: u64,
         start: u64,
         length: usize,
         mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
-        let arena = &self.core.arena;
+        let arena = &self.pages.arena;
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let prefetch = |frame| arena.prefetch(frame, start as usize, length);
-        let key = self.key(page);
-        let guess = self.core.guesses.guess(key);
+        let key = self.layout.key(page);
+        let guess = self.pages.locality.guess(key);
         guess.into_iter().for_each(prefetch);
         let hint = |state: State| match state.frame() {
             frame if guess == Some(frame) => {}
             frame => prefetch(frame),
         };
-        let Pinned::Yes(slot, state) = self.core.table.pin_with_hint(key, hint) else {
+        let Pinned::Yes(slot, state) = self.pages.table.pin_with_hint(key, hint) else {
             return None;
         };
-        self.accept_ready(slot, state, (page, start, length), mode)
+        self.accept(slot, state, (page, start, length), mode)
+    }
+
+    /// [`Self::pin`] for longer than this call.
+    pub(crate) fn pin_owned(&self, part: &Part, mode: &ReadMode) -> Option<OwnedPin> {
+        let length = part.range().len();
+        let pinned = self.pin(part.page, part.start, length, mode)?;
+        let (slot, frame, state) = (pinned.slot, pinned.frame, State(0));
+        // Its pin goes on.
+        std::mem::forget(pinned);
+        Some(self.own.own(Found { slot, frame, state }))
     }
 
     /// Takes a pinned page if the bytes are there, else lets go of it.
     #[inline]
-    fn accept_ready(
-        self: &Arc<Self>,
+    fn accept(
+        &self,
         slot: SlotIndex,
         state: State,
         (page, start, length): (u64, u64, usize),
         mode: &ReadMode,
     ) -> Option<PinnedPage<'_>> {
-        let pinned = PinnedPage::new(&self.core, slot, state.frame(), (start, length));
+        let pinned = PinnedPage::new(&self.pages, slot, state.frame(), (start, length));
         if state.0 & (FULL | AHEAD | MARKER) != FULL {
-            let units = self.units(start, length as u64);
-            if !state.has(FULL) && self.core.valid(state.frame()) & units != units {
+            let units = self.layout.units(start, length as u64);
+            if !state.has(FULL) && self.pages.valid(state.frame()) & units != units {
                 return None;
             }
-            if state.0 & (AHEAD | MARKER) != 0 && self.touch(slot, page) && !self.wants_hits {
-                let offset = page * PAGE + start;
-                self.tell(offset, length as u64, AccessKind::Marker, mode.bounds);
+            let is_marked = state.0 & (AHEAD | MARKER) != 0;
+            if is_marked && self.prefetcher.touch(slot, page) && self.tells_markers {
+                let (offset, length) = (page * PAGE + start, length as u64);
+                let kind = AccessKind::Marker;
+                self.prefetcher.note(offset, length, kind, mode.bounds);
             }
         }
         self.warm(slot, state, start);
@@ -90,21 +132,27 @@ impl Object {
             return;
         }
         // With our own pin.
-        self.core.table.heat(slot, State(state.0 + PIN), heat + 1);
+        let pinned = State(state.0 + PIN);
+        self.pages.table.heat(slot, pinned, heat + 1);
     }
 
     /// Copies all of what is pinned.
-    pub(crate) fn copy(&self, pinned: &PinnedPage<'_>, target: &mut [u8]) -> Result<()> {
+    pub(crate) fn copy(&self, pinned: &PinnedPage<'_>, target: &mut [u8]) -> Result<(), Errno> {
         self.copy_by(pinned.frame, pinned.start as usize, target, || pinned)
     }
 
-    /// Copies bytes that have been fetched out of a page that is held.
+    /// Copies bytes that have been fetched out of a page that is pinned.
     #[allow(clippy::cast_possible_truncation)] // inside a page
-    pub(crate) fn copy_held(&self, held: &Held, start: u64, target: &mut [u8]) -> Result<()> {
+    pub(crate) fn copy_owned(
+        &self,
+        pin: &OwnedPin,
+        start: u64,
+        target: &mut [u8],
+    ) -> Result<(), Errno> {
         let (start, length) = (start as usize, target.len());
-        // SAFETY: `obtain` gives pages with the bytes that it was asked for.
-        self.copy_by(held.frame, start, target, || unsafe {
-            held.bytes(start, length)
+        // SAFETY: a miss gives pages with the bytes that it was asked for.
+        self.copy_by(pin.frame, start, target, || unsafe {
+            pin.bytes(start, length)
         })
     }
 
@@ -116,23 +164,13 @@ impl Object {
         start: usize,
         target: &mut [u8],
         source: impl FnOnce() -> &'a [u8],
-    ) -> Result<()> {
-        match (&self.core.windows, self.core.arena.file()) {
-            (Some(windows), Some(file)) => windows
-                .copy(file, frame, start, target)
-                .map_err(|errno| self.window_failed(errno)),
-            _ => {
+    ) -> Result<(), Errno> {
+        match self.pages.arena.windows() {
+            Some(windows) => windows.copy(frame, start, target),
+            None => {
                 target.copy_from_slice(source());
                 Ok(())
             }
         }
-    }
-
-    fn window_failed(&self, errno: rustix::io::Errno) -> Error {
-        Error::Device(DeviceError::Failed {
-            device: format!("window of {}", self.queue.device().name()),
-            offset: 0,
-            errno,
-        })
     }
 }

@@ -1,13 +1,14 @@
-//! The miss: bringing bytes into pages, once however many want them.
+//! The miss: bringing bytes into pages, once however many threads want them.
 //!
 //! ```text
-//! obtain ──> hold pages ──> claim units ──> send requests ──> streams ──> wait
-//!                              │  not there, not on their way: ours to fetch
-//!                              └─ on their way: join the flight
+//! obtain ──> pin pages ──> claim units ──> send requests ──> streams ──> wait
+//!                              │  not there, not in flight: ours to fetch
+//!                              └─ in flight: join the fetch
 //! ```
 //!
-//! What is claimed becomes [`crate::read::claim`]s. A read whose request failed is made again without what
-//! was only fetched along, so an error reaches nobody but those who asked for the bad place.
+//! What is missing becomes [claims](crate::read::claim). A read whose request failed is made again
+//! without what was only fetched along, so an error reaches nobody but those that asked for the
+//! bad place.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,76 +21,129 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::AccessKind;
 
-use crate::object::{Held, Object};
-use crate::page::{PAGE, Units};
-use crate::read::claim::Claims;
-use crate::residency::in_flight::Flight;
-use crate::table::state::{AHEAD, MARKER, State};
+use crate::dirty::set::{DirtySet, abandoned};
+use crate::io_queue::IoQueue;
+use crate::page::{PAGE, first_part};
+use crate::read::claim::{Claims, Fetcher, Wanted};
+use crate::read::prefetch::Prefetcher;
+use crate::residency::in_flight::Fetch;
+use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::table::state::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
 
 /// Longer than anybody waits.
 pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
-/// How long to sleep when every page is held by somebody.
+/// How long to sleep when every page is pinned.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 
-/// A page that is wanted, and which units of it.
-pub(crate) struct Wanted {
-    pub(crate) page: u64,
-    pub(crate) units: Units,
-    pub(crate) held: Held,
-    /// Before it was held.
-    pub(crate) state: State,
+/// Obtains bytes of one device that are not in memory.
+pub(crate) struct Misses {
+    own: Arc<OwnPages>,
+    fetcher: Arc<Fetcher>,
+    prefetcher: Arc<Prefetcher>,
+    queue: Arc<IoQueue>,
+    dirty: Arc<DirtySet>,
+    timeout: Duration,
+    /// The read-ahead policy hears of every read, in steps.
+    tells_steps: bool,
 }
 
-impl Object {
-    /// Holds the pages of a range with all its bytes in them. The range may come shorter than it
-    /// was when memory is short, but not empty.
-    pub(crate) fn obtain(
-        self: &Arc<Self>,
-        offset: u64,
-        length: u64,
-        mode: ReadMode,
-    ) -> Result<Vec<Held>> {
-        Ok(self.obtain_as(offset, length, mode)?.0)
+/// How much is fetched along with what is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// What makes larger requests.
+    Wide,
+    /// Nothing.
+    Alone,
+}
+
+/// What a read waits for.
+struct Fetches {
+    ours: Vec<Arc<Fetch>>,
+    joined: Vec<Arc<Fetch>>,
+    /// A page has another frame by now.
+    stale: bool,
+}
+
+impl Fetches {
+    fn is_empty(&self) -> bool {
+        self.ours.is_empty() && self.joined.is_empty()
     }
 
-    /// [`Self::obtain`], and how the bytes were found.
-    pub(crate) fn obtain_as(
-        self: &Arc<Self>,
+    /// All of them, and whether each is ours.
+    fn all(&self) -> impl Iterator<Item = (&Arc<Fetch>, bool)> {
+        let ours = self.ours.iter().map(|fetch| (fetch, true));
+        ours.chain(self.joined.iter().map(|fetch| (fetch, false)))
+    }
+}
+
+/// How waiting ended.
+enum Settled {
+    Complete,
+    /// What we asked for did not come.
+    Failed(DeviceError),
+    /// What another thread asked for, and we wanted a part of, did not come.
+    OthersFailed,
+}
+
+impl Misses {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        fetcher: Arc<Fetcher>,
+        prefetcher: Arc<Prefetcher>,
+        (queue, dirty): (Arc<IoQueue>, Arc<DirtySet>),
+        timeout: Duration,
+        tells_steps: bool,
+    ) -> Self {
+        Self {
+            own,
+            fetcher,
+            prefetcher,
+            queue,
+            dirty,
+            timeout,
+            tells_steps,
+        }
+    }
+
+    /// Pins the pages of a range with all its bytes in them, and says how the bytes were found. The
+    /// range may come shorter than it was when memory is short, but not empty.
+    pub(crate) fn obtain(
+        &self,
         offset: u64,
         length: u64,
         mode: ReadMode,
-    ) -> Result<(Vec<Held>, AccessKind)> {
-        let deadline = Instant::now().checked_add(self.settings.read_timeout);
+    ) -> Result<(Vec<OwnedPin>, AccessKind)> {
+        let deadline = Instant::now().checked_add(self.timeout);
         let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
-        let mut wanted = self.hold_pages(offset, length, mode, deadline)?;
+        let mut wanted = self.pin_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
         let (mut reach, mut is_first) = (Reach::Wide, true);
         let mut found = AccessKind::Hit;
         loop {
-            if self.is_abandoned() {
-                return Err(self.abandoned(offset));
+            if self.dirty.is_abandoned() {
+                return Err(abandoned(offset));
             }
-            let flights = self.launch(&wanted, reach, mode);
+            let fetches = self.launch(&wanted, reach, mode);
             if is_first {
-                let kind = self.kind_of(&wanted, &flights);
+                let kind = self.kind_of(&wanted, &fetches);
                 found = kind.unwrap_or(found);
-                if let Some(kind) = kind.filter(|_| !self.wants_hits) {
-                    self.tell(offset, covered, kind, mode.bounds);
+                if let Some(kind) = kind.filter(|_| !self.tells_steps) {
+                    self.prefetcher.note(offset, covered, kind, mode.bounds);
                 }
             }
-            if flights.stale {
-                // A writer gave the page a new place; what we claimed elsewhere is on its way.
-                wanted = self.hold_pages(offset, length, mode, deadline)?;
+            if fetches.stale {
+                // A writer gave the page a new frame; what we claimed elsewhere is in flight.
+                wanted = self.pin_pages(offset, length, mode, deadline)?;
                 continue;
             }
-            if flights.is_empty() {
-                return Ok((held(wanted), found));
+            if fetches.is_empty() {
+                return Ok((pins(wanted), found));
             }
             CACHE_MISSES.add(u64::from(is_first));
             is_first = false;
-            match self.settle(&wanted, &flights, (offset, mode), deadline)? {
-                Settled::Complete => return Ok((held(wanted), found)),
+            match self.settle(&wanted, &fetches, (offset, mode), deadline)? {
+                Settled::Complete => return Ok((pins(wanted), found)),
                 Settled::Failed(error) if reach == Reach::Alone => {
                     return Err(Error::Device(error));
                 }
@@ -103,39 +157,40 @@ impl Object {
         }
     }
 
-    /// Sees that everything wanted is there or on its way.
-    fn launch(self: &Arc<Self>, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Flights {
+    /// Sees that everything wanted is there or in flight.
+    fn launch(&self, wanted: &[Wanted], reach: Reach, mode: ReadMode) -> Fetches {
         let mut claims = Claims::default();
-        let widen = reach == Reach::Wide && self.widens;
+        let widen = reach == Reach::Wide && self.fetcher.widens;
         for one in wanted {
-            self.claim(one, false, widen, &mut claims);
+            self.fetcher.claim(one, false, widen, &mut claims);
         }
         let joined = std::mem::take(&mut claims.joined);
-        let ours = claims.runs.iter().map(|run| run.flight.clone()).collect();
-        self.send(claims.runs, mode.issuer);
-        let guesses: Vec<_> = joined.iter().filter_map(|flight| flight.want()).collect();
+        let ours = claims.ours.iter().map(|claim| claim.fetch.clone());
+        let ours = ours.collect();
+        self.fetcher.send(claims.ours, mode.issuer);
+        let guesses: Vec<_> = joined.iter().filter_map(|fetch| fetch.want()).collect();
         self.queue.promote(&guesses);
-        Flights {
+        Fetches {
             ours,
             joined,
             stale: claims.stale,
         }
     }
 
-    /// Waits for flights and says whether the wanted units have come.
+    /// Waits for fetches and says whether the wanted units have come.
     fn settle(
-        self: &Arc<Self>,
+        &self,
         wanted: &[Wanted],
-        flights: &Flights,
+        fetches: &Fetches,
         (offset, mode): (u64, ReadMode),
         deadline: Instant,
     ) -> Result<Settled> {
         let (mut failure, mut others_failed) = (None, false);
-        for (flight, is_ours) in flights.all() {
+        for (fetch, is_ours) in fetches.all() {
             let outcome = if mode.may_block {
-                self.wait_for(flight, deadline)
+                self.dirty.wait_for(fetch, deadline)
             } else {
-                flight.outcome()
+                fetch.outcome()
             };
             match outcome {
                 Some(Ok(())) => {}
@@ -147,63 +202,56 @@ impl Object {
         }
         let missing = wanted
             .iter()
-            .any(|one| self.core.valid(one.held.frame) & one.units != one.units);
+            .any(|one| self.own.pages.valid(one.pin.frame) & one.units != one.units);
         match failure {
             // An error of units that were fetched along is none of ours.
             _ if !missing => Ok(Settled::Complete),
             _ if !mode.may_block => Err(would_block()),
             Some(error) => Ok(Settled::Failed(error)),
             None if others_failed => Ok(Settled::OthersFailed),
-            None => Ok(Settled::Failed(self.short(offset))),
+            None => Ok(Settled::Failed(self.queue.short(offset))),
         }
     }
 
     fn timed_out(&self, offset: u64) -> Error {
-        if self.is_abandoned() {
-            return self.abandoned(offset);
+        if self.dirty.is_abandoned() {
+            return abandoned(offset);
         }
         CACHE_TIMEOUTS.add(1);
-        Error::Device(DeviceError::TimedOut {
-            device: self.queue.device().name().to_owned(),
-            offset,
-            seconds: self.settings.read_timeout.as_secs(),
-        })
+        self.queue.timed_out(offset, self.timeout).into()
     }
 
-    fn hold_pages(
-        self: &Arc<Self>,
+    fn pin_pages(
+        &self,
         offset: u64,
         length: u64,
         mode: ReadMode,
         deadline: Instant,
     ) -> Result<Vec<Wanted>> {
-        let end = offset + length;
         let mut wanted = Vec::new();
-        let mut at = offset;
-        while at < end {
-            let page = at / PAGE;
-            let start = at % PAGE;
-            let inside = (PAGE - start).min(end - at);
-            let key = self.key(page);
-            match self.core.find_or_make(key, Arrival::Demand, 0) {
+        let mut rest = offset..offset + length;
+        while !rest.is_empty() {
+            let part = first_part(&rest);
+            let key = self.own.layout.key(part.page);
+            match self.own.pages.find_or_make(key, Arrival::Demand, 0) {
                 Some(found) => {
                     wanted.push(Wanted {
-                        page,
-                        units: self.units(start, inside),
-                        held: self.hold(found),
+                        page: part.page,
+                        units: self.own.layout.units_of(&part),
+                        pin: self.own.own(found),
                         state: found.state,
                     });
-                    at += inside;
+                    rest.start += part.length;
                 }
                 // With less memory than pages wanted: these first.
                 None if !wanted.is_empty() => break,
                 None if !mode.may_block => return Err(Error::WouldBlock),
-                None if self.is_abandoned() => return Err(self.abandoned(at)),
+                None if self.dirty.is_abandoned() => return Err(abandoned(rest.start)),
                 None if Instant::now() >= deadline => {
                     return Err(Error::Memory {
-                        device: self.queue.device().name().to_owned(),
-                        offset: at,
-                        seconds: self.settings.read_timeout.as_secs(),
+                        device: self.queue.name(),
+                        offset: rest.start,
+                        seconds: self.timeout.as_secs(),
                     });
                 }
                 None => {
@@ -217,69 +265,23 @@ impl Object {
 
     /// What a read of these pages is to the read-ahead policy: nothing when it found everything
     /// and no page had a marker.
-    fn kind_of(&self, wanted: &[Wanted], flights: &Flights) -> Option<AccessKind> {
+    fn kind_of(&self, wanted: &[Wanted], fetches: &Fetches) -> Option<AccessKind> {
         let mut marked = false;
         for one in wanted {
             if one.state.0 & (AHEAD | MARKER) != 0 {
-                marked |= self.touch(one.held.slot, one.page);
+                marked |= self.prefetcher.touch(one.pin.slot, one.page);
             }
         }
-        if flights.ours.is_empty() && flights.joined.iter().any(|flight| flight.ahead) {
+        let mut joined = fetches.joined.iter();
+        if fetches.ours.is_empty() && joined.any(|fetch| fetch.ahead_bytes.is_some()) {
             CACHE_AHEAD_LATE.add(1);
             return Some(AccessKind::Late);
         }
-        if !flights.is_empty() {
+        if !fetches.is_empty() {
             return Some(AccessKind::Miss);
         }
         marked.then_some(AccessKind::Marker)
     }
-
-    /// A device that says all is well and brought less.
-    pub(crate) fn short(&self, offset: u64) -> DeviceError {
-        DeviceError::PastEnd {
-            device: self.queue.device().name().to_owned(),
-            offset,
-            length: 1,
-        }
-    }
-}
-
-/// How much is fetched along with what is wanted.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Reach {
-    /// What makes larger requests.
-    Wide,
-    /// Nothing.
-    Alone,
-}
-
-/// What a read waits for.
-struct Flights {
-    ours: Vec<Arc<Flight>>,
-    joined: Vec<Arc<Flight>>,
-    /// A page has another place by now.
-    stale: bool,
-}
-
-impl Flights {
-    fn is_empty(&self) -> bool {
-        self.ours.is_empty() && self.joined.is_empty()
-    }
-
-    /// All of them, and whether each is ours.
-    fn all(&self) -> impl Iterator<Item = (&Arc<Flight>, bool)> {
-        let ours = self.ours.iter().map(|flight| (flight, true));
-        ours.chain(self.joined.iter().map(|flight| (flight, false)))
-    }
-}
-
-/// How waiting ended.
-enum Settled {
-    Complete,
-    /// What we asked for did not come.
-    Failed(DeviceError),
-    /// What somebody else asked for, and we wanted a part of, did not come.
-    OthersFailed,
 }
 
 fn would_block() -> Error {
@@ -287,11 +289,11 @@ fn would_block() -> Error {
     Error::WouldBlock
 }
 
-fn held(wanted: Vec<Wanted>) -> Vec<Held> {
-    wanted.into_iter().map(|one| one.held).collect()
+fn pins(wanted: Vec<Wanted>) -> Vec<OwnedPin> {
+    wanted.into_iter().map(|one| one.pin).collect()
 }
 
-/// How many of the bytes the held pages cover.
+/// How many of the bytes the pinned pages cover.
 fn covered(wanted: &[Wanted], offset: u64, length: u64) -> u64 {
     let last = wanted.last().map_or(offset, |one| (one.page + 1) * PAGE);
     length.min(last.saturating_sub(offset))

@@ -1,19 +1,19 @@
-//! Pages that are lent: while somebody has one of these, its bytes stay as they are.
+//! Pages that are pinned for a caller: while it has one of these, its bytes stay as they are.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names::CACHE_RETURNED_PAGES;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
-use crate::object::Held;
-use crate::residency::pages::Core;
+use crate::residency::own_pages::OwnedPin;
+use crate::residency::pages::Pages;
 use crate::table::page_table::SlotIndex;
 
-/// Bytes of one page, lent for as long as this lives and only to be read.
+/// Bytes of one page, pinned for as long as this lives and only to be read.
 pub struct PinnedPage<'a> {
-    core: &'a Core,
+    pages: &'a Pages,
     pub(crate) slot: SlotIndex,
     pub(crate) frame: FrameIndex,
     pub(crate) start: u32,
@@ -25,14 +25,14 @@ impl<'a> PinnedPage<'a> {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn new(
-        core: &'a Core,
+        pages: &'a Pages,
         slot: SlotIndex,
         frame: FrameIndex,
         (start, length): (u64, usize),
     ) -> Self {
         debug_assert!(start as usize + length <= PAGE_BYTES);
         Self {
-            core,
+            pages,
             slot,
             frame,
             start: start as u32,
@@ -44,43 +44,70 @@ impl<'a> PinnedPage<'a> {
 impl std::ops::Deref for PinnedPage<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        let address = self.core.arena.address(self.frame);
-        // SAFETY: inside a page that is pinned, so it stays; these bytes are valid, so no fetch
-        // writes to them, and a writer needs to be alone in the page: he sees this pin, and
-        // changes a copy instead (`copy_on_write.rs`).
-        unsafe {
-            std::slice::from_raw_parts(
-                address.as_ptr().add(self.start as usize),
-                self.length as usize,
-            )
-        }
+        let (start, length) = (self.start as usize, self.length as usize);
+        // SAFETY: the page stays while it is pinned; these bytes are valid, so no fetch writes to
+        // them, and a writer needs to be alone in the page: it sees this pin, and changes a copy
+        // instead.
+        unsafe { self.pages.arena.bytes(self.frame, start, length) }
     }
 }
 
 impl Drop for PinnedPage<'_> {
     fn drop(&mut self) {
-        self.core.table.unpin(self.slot);
+        self.pages.table.unpin(self.slot);
     }
 }
 
-/// Bytes of one page, lent for as long as this lives, anywhere.
+/// How many pages may be pinned for payloads at a time: the rest is for those that read.
+pub(crate) struct PinBudget {
+    pages_max: usize,
+    pages: AtomicUsize,
+}
+
+impl PinBudget {
+    /// Half of so many pages.
+    pub(crate) fn new(frames: u32) -> Self {
+        Self {
+            pages_max: frames as usize / 2,
+            pages: AtomicUsize::new(0),
+        }
+    }
+
+    /// Takes so many, or none.
+    pub(crate) fn take(&self, pages: usize) -> bool {
+        let before = self.pages.fetch_add(pages, Ordering::Relaxed);
+        let fits = before + pages <= self.pages_max;
+        if !fits {
+            self.give(pages);
+        }
+        fits
+    }
+
+    pub(crate) fn give(&self, pages: usize) {
+        let before = self.pages.fetch_sub(pages, Ordering::Relaxed);
+        // Else everything would be refused from now on.
+        assert!(before >= pages, "{pages} of {before} pinned pages");
+    }
+}
+
+/// Bytes of one page, pinned for as long as this lives, anywhere.
 pub struct LentPage {
-    pub(crate) held: Held,
-    pub(crate) core: Arc<Core>,
+    pub(crate) pin: OwnedPin,
+    pub(crate) budget: Arc<PinBudget>,
     pub(crate) start: usize,
     pub(crate) length: usize,
 }
 
 impl AsRef<[u8]> for LentPage {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the bytes were there when the page was lent, and stay while it is held.
-        unsafe { self.held.bytes(self.start, self.length) }
+        // SAFETY: the bytes were there when the page was pinned, and stay while it is.
+        unsafe { self.pin.bytes(self.start, self.length) }
     }
 }
 
 impl Drop for LentPage {
     fn drop(&mut self) {
-        self.core.lent_pages.fetch_sub(1, Ordering::Relaxed);
+        self.budget.give(1);
         CACHE_RETURNED_PAGES.add(1);
     }
 }

@@ -1,4 +1,4 @@
-//! Places for pages that will be fetched together, side by side as far as there are such.
+//! Frames for pages that will be fetched together, side by side as far as there are such.
 //!
 //! # Problem
 //!
@@ -8,60 +8,60 @@
 //!
 //! # Rule
 //!
-//! Places are taken from the free list many at a time and handed out in the order of their
-//! addresses. Free-behind and eviction give back pages in the order in which a stream has
+//! Frames are taken from the free list many at a time and handed out in the order of their
+//! addresses. Drop-behind and eviction give back pages in the order in which a stream has
 //! read them, and the free list is a stack: what comes out together was put in together, mostly
 //! backward. Sorting turns that into one run.
 //!
 //! # Weakness
 //!
-//! Nothing is moved: where random reads have scattered the free places, they stay scattered. A
+//! Nothing is moved: where random reads have scattered the free frames, they stay scattered. A
 //! plan of which a part is in memory already may evict as many pages too early.
 
 use pagewell_policy::eviction::FrameIndex;
 
-use crate::residency::pages::Core;
+use crate::residency::pages::Pages;
 
-/// Places taken at a time: with 16 the pages of a request came in five pieces, with 64 in three,
+/// Frames taken at a time: with 16 the pages of a request came in five pieces, with 64 in three,
 /// with 256 in two, half of them in one.
 const TAKEN_AT_ONCE: usize = 256;
 
-/// Places on their way from the free list to pages. What is left goes back.
-pub(crate) struct Places<'a> {
-    core: &'a Core,
+/// Frames on their way from the free list to pages. What is left goes back.
+pub(crate) struct Batch<'a> {
+    pages: &'a Pages,
     /// The lowest last.
     taken: Vec<FrameIndex>,
 }
 
-impl<'a> Places<'a> {
-    pub(crate) fn new(core: &'a Core) -> Self {
+impl<'a> Batch<'a> {
+    pub(crate) fn new(pages: &'a Pages) -> Self {
         Self {
-            core,
+            pages,
             taken: Vec::new(),
         }
     }
 
-    /// The next place, for the first of `rest` pages; `None` when there is no place now.
+    /// The next frame, for the first of `rest` pages; `None` when there is no frame now.
     pub(crate) fn take(&mut self, rest: u64) -> Option<FrameIndex> {
         if self.taken.is_empty() {
             let count = usize::try_from(rest).unwrap_or(TAKEN_AT_ONCE);
             for _ in 0..count.clamp(1, TAKEN_AT_ONCE) {
-                let Some(place) = self.core.allocate() else {
+                let Some(frame) = self.pages.allocate() else {
                     break;
                 };
-                self.taken.push(place);
+                self.taken.push(frame);
             }
             self.taken
-                .sort_unstable_by_key(|place| std::cmp::Reverse(place.0));
+                .sort_unstable_by_key(|frame| std::cmp::Reverse(frame.0));
         }
         self.taken.pop()
     }
 }
 
-impl Drop for Places<'_> {
+impl Drop for Batch<'_> {
     fn drop(&mut self) {
-        for place in self.taken.drain(..) {
-            self.core.give_back(place);
+        for frame in self.taken.drain(..) {
+            self.pages.give_back(frame);
         }
     }
 }
@@ -70,24 +70,27 @@ impl Drop for Places<'_> {
 mod tests {
     use super::*;
     use crate::CacheOptions;
+    use crate::shared::Shared;
 
     #[test]
-    fn places_come_in_the_order_of_their_addresses_and_go_back() {
-        let core = Core::new(CacheOptions::new(crate::BYTES_MIN)).unwrap();
-        let all = u64::from(core.arena.frames());
-        // As free-behind leaves them: the stack gives the last one first.
-        let taken: Vec<_> = (0..all).filter_map(|_| core.allocate()).collect();
-        taken.iter().for_each(|place| core.give_back(*place));
-        let mut places = Places::new(&core);
+    fn frames_come_in_the_order_of_their_addresses_and_go_back() {
+        let pages = Shared::new(CacheOptions::new(crate::BYTES_MIN))
+            .unwrap()
+            .pages;
+        let all = u64::from(pages.arena.frames());
+        // As drop-behind leaves them: the stack gives the last one first.
+        let taken: Vec<_> = (0..all).filter_map(|_| pages.allocate()).collect();
+        taken.iter().for_each(|frame| pages.give_back(*frame));
+        let mut frames = Batch::new(&pages);
         let first: Vec<u32> = (0..8)
-            .map(|done| places.take(16 - done).unwrap().0)
+            .map(|done| frames.take(16 - done).unwrap().0)
             .collect();
         assert!(
             first.windows(2).all(|pair| pair[0] + 1 == pair[1]),
             "{first:?}"
         );
-        drop(places);
-        let mut rest = Places::new(&core);
+        drop(frames);
+        let mut rest = Batch::new(&pages);
         let count = std::iter::from_fn(|| rest.take(all)).count();
         assert_eq!(count as u64, all - 8);
     }

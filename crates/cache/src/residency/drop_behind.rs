@@ -1,4 +1,4 @@
-//! What streams have passed, and whether it is wanted again.
+//! Drop-behind: what streams have passed, and whether it is wanted again.
 //!
 //! # Problem
 //!
@@ -13,7 +13,7 @@
 //!
 //! # Rule
 //!
-//! Where the reader is said to keep what he has read ([`CacheOptions::reader_keeps`]), what a
+//! Where the reader is said to keep what it has read ([`CacheOptions::reader_keeps`]), what a
 //! stream has passed is given back although there is memory. Not at once: that a page was asked for
 //! is known before it is there and before it is delivered, so one part in [`LAG_SHARE`] of the
 //! cache waits. The names of as many pages as the cache has are remembered. When [`WANTED_PAGES`]
@@ -26,35 +26,30 @@
 //!
 //! # Weaknesses
 //!
-//! What such a reader reads the second time comes from the device once more. A file that somebody
-//! else has changed is fetched again, too, and is taken for that. It is never found out that a
+//! What such a reader reads the second time comes from the device once more. A file that another
+//! client has changed is fetched again, too, and is taken for that. It is never found out that a
 //! reader has begun to keep, and writing over a page that was given back is taken for it too. A
-//! page that is held, hot or unread when its turn comes stays.
+//! page that is pinned, hot or unread when its turn comes stays.
 //!
 //! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pagewell_counters::names::{CACHE_PASSED_WANTED, CACHE_RELEASED_PAGES};
+use pagewell_counters::names::CACHE_PASSED_WANTED;
 use pagewell_policy::eviction::Ghost;
 
 use crate::page::mix;
-use crate::residency::pages::Core;
 use crate::sync::{Mutex, Rank};
-use crate::table::page_table::Pinned;
-use crate::table::state::{AHEAD, STREAM};
 
-/// Memory is short when fewer places than one of this many are free.
-const FREE_SHARE: u32 = 8;
 /// One part of the cache in this many is passed and waits: of 4 GiB, 64 MiB, and a reader of a
-/// mount has one or two on their way to him.
+/// mount has one or two on their way to it.
 const LAG_SHARE: u32 = 64;
 /// Pages fetched again: 4 MiB, more than a reader steps back by chance.
 const WANTED_PAGES: u32 = 64;
 
 /// Pages that were given back although there was memory. See the module.
-pub(crate) struct Passed {
+pub(crate) struct DropBehind {
     /// `None`: nothing is.
     names: Option<Mutex<Names>>,
     wanted_pages: AtomicU32,
@@ -76,7 +71,7 @@ impl Names {
     }
 }
 
-impl Passed {
+impl DropBehind {
     /// For a cache of so many pages.
     pub(crate) fn new(frames: u32, reader_keeps: bool) -> Self {
         let names = || Names {
@@ -90,10 +85,21 @@ impl Passed {
         }
     }
 
-    /// The names, while the reader is believed to keep what he has read.
+    /// The names, while the reader is believed to keep what it has read.
     fn names(&self) -> Option<&Mutex<Names>> {
         let wanted = self.wanted_pages.load(Ordering::Relaxed);
         self.names.as_ref().filter(|_| wanted < WANTED_PAGES)
+    }
+
+    /// A stream has passed a page; `release` gives back the one whose turn has come.
+    pub(crate) fn passed(&self, key: u64, release: impl FnOnce(u64) -> bool) {
+        let Some(names) = self.names() else {
+            return;
+        };
+        let first = names.lock().wait(key);
+        if let Some(first) = first.filter(|first| release(*first)) {
+            names.lock().given_back.insert(mix(first));
+        }
     }
 
     /// A page came into the cache.
@@ -104,33 +110,6 @@ impl Passed {
             CACHE_PASSED_WANTED.add(1);
             self.wanted_pages.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-impl Core {
-    /// A stream has passed a page: gives it back when memory is short, and later when the reader
-    /// keeps it.
-    pub(crate) fn free_behind(&self, key: u64) {
-        if self.free.len() < self.arena.frames() / FREE_SHARE {
-            self.release_passed(key);
-        } else if let Some(names) = self.passed.names() {
-            let first = names.lock().wait(key);
-            if let Some(first) = first.filter(|first| self.release_passed(*first)) {
-                names.lock().given_back.insert(mix(first));
-            }
-        }
-    }
-
-    /// Gives back a page that was read once.
-    fn release_passed(&self, key: u64) -> bool {
-        let Pinned::Yes(slot, state) = self.table.pin(key) else {
-            return false;
-        };
-        self.table.unpin(slot);
-        // Unread pages of another stream keep their place.
-        let released = !state.has(AHEAD) && self.release(slot, state.frame(), STREAM);
-        CACHE_RELEASED_PAGES.add(u64::from(released));
-        released
     }
 }
 
@@ -164,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_reader_keeps_is_not_kept_here_until_he_asks_again() {
+    fn what_a_reader_keeps_is_not_kept_here_until_it_asks_again() {
         let all = 128 * MIB / crate::PAGE_BYTES as u64;
         assert_eq!(read(&open(false), 128 * MIB), all);
         let device = open(true);
@@ -175,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_who_steps_back_a_little_is_still_believed() {
+    fn a_reader_that_steps_back_a_little_is_still_believed() {
         let device = open(true);
         read(&device, 64 * MIB);
         let mut target = vec![0; 4096];
@@ -186,6 +165,6 @@ mod tests {
         }
         let once = read(&device, 0);
         assert!(once < 64 * MIB / crate::PAGE_BYTES as u64, "{once}");
-        assert!(device.object.core.passed.names().is_some());
+        assert!(device.reader.own.pages.drop_behind.names().is_some());
     }
 }

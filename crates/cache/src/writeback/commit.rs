@@ -1,12 +1,12 @@
 //! Commits: what was written before is durable afterwards, or its writer knows that it is not.
 //!
 //! ```text
-//!   commit ──> tag ──> drive, wait ──> flush, shared by all who wait ──> told
+//!   commit ──> tag ──> submit, wait ──> flush, shared by all that wait ──> told
 //!               │ all that is dirty now; what comes later does not count
 //! ```
 //!
-//! **Group flush.** A device's flush covers every write that was complete before it. So one who
-//! commits flushes, the others wait, and whoever came too late for it is covered by the next one,
+//! **Group flush.** A device's flush covers every write that was complete before it. So one commit
+//! flushes, the others wait, and those that came too late for it are covered by the next one,
 //! all together. Which flush a commit needs is decided once: what others write meanwhile cannot
 //! make it wait for another. There is none when nothing of the range was written since the last
 //! good flush. A single write with nothing else to be made durable goes as a durable write instead
@@ -16,14 +16,14 @@
 //! may answer a flush with the wish to have them once more. Then the commit writes and flushes
 //! again, with pauses, and is told only when that does not end.
 //!
-//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. Nobody is told
+//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. No caller is told
 //! of a failure in the background: it is counted, and as long as the bytes are in memory nothing
 //! has happened that a later write cannot make good. A commit tries
 //! at once, without waiting for the end of the pause, and says what the device said; one that
 //! succeeds says so, whatever failed before: nothing was lost. A *flush* that fails is another
 //! matter. Any write since the last good flush may be gone, though the device had taken it, and no
 //! later flush says more. Every commit that needed this flush, or runs meanwhile, is told, and the
-//! loss epoch changes for those who do not commit. What memory still has of those bytes is dirty
+//! loss epoch changes for those that do not commit. What memory still has of those bytes is dirty
 //! again, so that a later commit writes it once more and can say with truth that it is durable;
 //! what it has not stays lost, and commits of it fail, until it is written anew. A commit that
 //! begins while that is made dirty waits for the end of it: it is about what is dirty when it
@@ -36,70 +36,42 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS, CACHE_WRITE_TIMEOUTS};
+use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{Tag, TagState};
 
-use crate::cached_device::CachedDevice;
-use crate::dirty::set::{Dirty, FILE};
-use crate::object::Object;
+use crate::dirty::set::{DirtySet, abandoned};
+use crate::dirty::state::{Dirty, FILE};
+use crate::io_queue::IoQueue;
+use crate::writeback::flush::{Flushes, TICK};
+use crate::writeback::submit::SubmitLoop;
 use crate::{Error, Result};
 
-/// How often a commit looks by itself: the flusher may be busy with another device.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
 /// So often a commit writes again what the device has lost: for a minute, about.
 const REPLAYS_MAX: u32 = 64;
 /// The pause before that, at first; it doubles to a second.
 const REPLAY_PAUSE: Duration = Duration::from_millis(10);
 const REPLAY_DOUBLINGS: u32 = 7;
 
-/// The users of a device: when the last has gone, nobody can write any more.
-pub(crate) struct Users(pub(crate) Arc<Object>);
-
-impl Drop for Users {
-    fn drop(&mut self) {
-        self.0.close();
-    }
-}
-
-impl CachedDevice {
-    /// Waits until everything that was written to this range before is durable. What is written
-    /// meanwhile does not count. The range may reach past the end.
-    ///
-    /// # Errors
-    /// [`Error::Device`]: not all could be written; it stays in memory and is tried again.
-    /// [`Error::Lost`]: a flush failed, and what was written since the one before may be gone.
-    pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
-        let length = length.min(self.object.length_bytes.saturating_sub(offset));
-        let patience = self.object.settings.write_timeout;
-        self.object
-            .commit_range(Extent { offset, length }, patience)
-    }
-
-    /// Waits until everything that was written to this range before is at the device, durable or
-    /// not. The range may reach past the end.
-    pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
-        let length = length.min(self.object.length_bytes.saturating_sub(offset));
-        if length == 0 || !self.object.writes.has_started() {
-            return Ok(());
-        }
-        let patience = self.object.settings.write_timeout;
-        self.object.write_all(Extent { offset, length }, patience)
-    }
-
-    /// [`Self::commit`] of everything.
-    pub fn sync(&self) -> Result<()> {
-        self.commit(0, self.object.length_bytes)
-    }
+/// Commits of one device.
+pub(crate) struct Committer {
+    dirty: Arc<DirtySet>,
+    pub(super) submit: Arc<SubmitLoop>,
+    pub(super) flushes: Arc<Flushes>,
+    queue: Arc<IoQueue>,
+    /// Bytes of the device.
+    length_bytes: u64,
+    timeout: Duration,
 }
 
 /// A commit that waits.
-struct Committing<'a>(&'a Object);
+struct Committing<'a>(&'a DirtySet);
 
 impl Drop for Committing<'_> {
     fn drop(&mut self) {
-        self.0.writes.lock().committers -= 1;
+        let mut dirty = self.0.lock();
+        dirty.committers -= 1;
     }
 }
 
@@ -141,22 +113,60 @@ impl Progress {
     }
 }
 
-impl Object {
-    pub(crate) fn commit_range(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
-        if extent.length == 0 || !self.writes.has_started() {
+impl Committer {
+    pub(crate) fn new(
+        dirty: Arc<DirtySet>,
+        submit: Arc<SubmitLoop>,
+        flushes: Arc<Flushes>,
+        queue: Arc<IoQueue>,
+        length_bytes: u64,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            dirty,
+            submit,
+            flushes,
+            queue,
+            length_bytes,
+            timeout,
+        }
+    }
+
+    /// Waits until what was written to a range before is durable.
+    pub(crate) fn commit(&self, offset: u64, length: u64) -> Result<()> {
+        self.commit_within(self.inside(offset, length), self.timeout)
+    }
+
+    /// Waits until what was written to a range before is at the device.
+    pub(crate) fn write_out(&self, offset: u64, length: u64) -> Result<()> {
+        let extent = self.inside(offset, length);
+        if extent.length == 0 || !self.dirty.has_started() {
+            return Ok(());
+        }
+        self.write_all(extent, self.timeout)
+    }
+
+    /// What of a range is on the device.
+    fn inside(&self, offset: u64, length: u64) -> Extent {
+        let length = length.min(self.length_bytes.saturating_sub(offset));
+        Extent { offset, length }
+    }
+
+    fn commit_within(&self, extent: Extent, patience: Duration) -> Result<()> {
+        if extent.length == 0 || !self.dirty.has_started() {
             return Ok(());
         }
         CACHE_COMMITS.add(1);
-        if self.has_given_up() {
+        if self.dirty.has_given_up() {
             CACHE_COMMIT_ERRORS.add(1);
-            return Err(self.abandoned(extent.offset));
+            return Err(abandoned(extent.offset));
         }
-        self.writes.lock().committers += 1;
-        let committing = Committing(self);
+        self.dirty.lock().committers += 1;
+        let committing = Committing(&self.dirty);
         let mut result = Ok(());
         for attempt in 0..REPLAYS_MAX {
             let again = self.commit_once(extent, patience, &mut result);
-            if !again || self.is_abandoned() {
+            if !again || self.dirty.is_abandoned() {
                 break;
             }
             let pause = REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS));
@@ -167,34 +177,29 @@ impl Object {
         }
         drop(committing);
         // What was given up meanwhile is nobody's any more, and looks as if it were written.
-        if result.is_ok() && self.has_given_up() {
-            result = Err(self.abandoned(extent.offset));
+        if result.is_ok() && self.dirty.has_given_up() {
+            result = Err(abandoned(extent.offset));
         }
         CACHE_COMMIT_ERRORS.add(u64::from(result.is_err()));
         result
     }
 
     /// Whether it has to be done again, as the device lost what was written meanwhile.
-    fn commit_once(
-        self: &Arc<Self>,
-        extent: Extent,
-        patience: Duration,
-        result: &mut Result<()>,
-    ) -> bool {
+    fn commit_once(&self, extent: Extent, patience: Duration, result: &mut Result<()>) -> bool {
         let (losses, replays) = self.settled(patience);
         let written = self.write_all(extent, patience);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
-        *result = self.make_durable(extent, patience).and(written);
-        let dirty = self.writes.lock();
+        *result = self.flushes.make_durable(extent, patience).and(written);
+        let dirty = self.dirty.lock();
         // A flush that somebody else made may have failed after these bytes were written and
         // before they were looked at here.
-        if result.is_ok() && self.writes.losses.load(Ordering::Acquire) != losses {
-            *result = Err(self.lost(dirty.loss.clone()));
+        if result.is_ok() && self.dirty.losses.load(Ordering::Acquire) != losses {
+            *result = Err(self.flushes.lost(dirty.loss.clone()));
         }
         if dirty.replays != replays && result.is_ok() {
-            let device = self.name();
-            *result = Err(self.lost(Some(DeviceError::Replay { device })));
+            let device = self.queue.name();
+            *result = Err(self.flushes.lost(Some(DeviceError::Replay { device })));
         }
         // Other errors are told, whatever came after them. The device that says so may be a part
         // of this one, with a name of its own.
@@ -205,48 +210,48 @@ impl Object {
     /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.
     pub(crate) fn rest(&self, pause: Duration) {
         let began = Instant::now();
-        let mut dirty = self.writes.lock();
+        let mut dirty = self.dirty.lock();
         while !dirty.closed {
             let Some(left) = pause.checked_sub(began.elapsed()) else {
                 return;
             };
-            dirty = self.writes.wait(dirty, left);
+            dirty = self.dirty.wait(dirty, left);
         }
     }
 
     /// How often something was lost until now. Makes dirty again what memory still has of it, or
     /// waits for who does: what is not dirty yet would not be waited for, and not be missed either.
-    fn settled(self: &Arc<Self>, patience: Duration) -> (u64, u64) {
+    fn settled(&self, patience: Duration) -> (u64, u64) {
         let began = Instant::now();
-        let mut dirty = self.writes.lock();
+        let mut dirty = self.dirty.lock();
         while !dirty.closed && began.elapsed() < patience {
             if !dirty.unrecovered.is_empty() {
                 drop(dirty);
-                self.settle_flush();
-                dirty = self.writes.lock();
+                self.flushes.settle();
+                dirty = self.dirty.lock();
             } else if dirty.recovering > 0 {
-                dirty = self.writes.wait(dirty, TICK);
+                dirty = self.dirty.wait(dirty, TICK);
             } else {
                 break;
             }
         }
-        let losses = self.writes.losses.load(Ordering::Acquire);
+        let losses = self.dirty.losses.load(Ordering::Acquire);
         (losses, dirty.replays)
     }
 
     /// Waits until all that is dirty now is written.
-    fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
-        let mut dirty = self.writes.lock();
-        let tag = dirty.policy.tag(FILE, extent, self.now());
+    fn write_all(&self, extent: Extent, patience: Duration) -> Result<()> {
+        let mut dirty = self.dirty.lock();
+        let tag = dirty.policy.tag(FILE, extent, self.dirty.now());
         let mut progress = Progress::new(&dirty, tag);
         drop(dirty);
         loop {
-            self.drive();
-            let mut dirty = self.writes.lock();
+            self.submit.submit();
+            let mut dirty = self.dirty.lock();
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
                 TagState::Failed => {
-                    let (device, offset) = (self.name(), extent.offset);
+                    let (device, offset) = (self.queue.name(), extent.offset);
                     let unknown = || DeviceError::Failed {
                         device,
                         offset,
@@ -258,54 +263,38 @@ impl Object {
             }
             if dirty.closed {
                 dirty.abandon(tag);
-                return Err(self.abandoned(extent.offset));
+                return Err(abandoned(extent.offset));
             }
-            if progress.is_over(&dirty, tag, (self.now(), patience)) {
+            if progress.is_over(&dirty, tag, (self.dirty.now(), patience)) {
                 dirty.abandon(tag);
-                return Err(self.no_answer(extent.offset, patience).into());
+                return Err(self.flushes.no_answer(extent.offset, patience).into());
             }
-            drop(self.writes.wait(dirty, TICK));
+            drop(self.dirty.wait(dirty, TICK));
         }
     }
 
-    pub(crate) fn lost(&self, reason: Option<DeviceError>) -> Error {
-        Error::Lost {
-            device: self.name(),
-            reason: reason.unwrap_or(DeviceError::Abandoned { offset: 0 }),
-        }
-    }
-
-    pub(crate) fn name(&self) -> String {
-        self.queue.device().name().to_owned()
-    }
-
-    pub(crate) fn no_answer(&self, offset: u64, patience: Duration) -> DeviceError {
-        CACHE_WRITE_TIMEOUTS.add(1);
-        DeviceError::TimedOut {
-            device: self.name(),
-            offset,
-            seconds: patience.as_secs(),
-        }
-    }
-
-    /// Nobody can write any more: commits, and gives up what cannot be written.
-    fn close(self: &Arc<Self>) {
-        if !self.writes.has_started() || self.is_abandoned() {
+    /// No caller can write any more: commits, and gives up what cannot be written.
+    pub(crate) fn close(&self) {
+        if !self.dirty.has_started() || self.dirty.is_abandoned() {
             return;
         }
-        let offset = 0;
-        let length = self.length_bytes;
-        let patience = self.settings.write_timeout;
-        let committed = self.commit_range(Extent { offset, length }, patience);
-        let bytes = self.drop_dirty();
-        if let Err(error) = committed {
-            eprintln!("pagewell: {error}");
-        }
+        let bytes = self.close_within(self.timeout);
         if bytes > 0 {
             eprintln!(
                 "pagewell: {}: {bytes} bytes could not be written and are lost",
-                self.name()
+                self.queue.name()
             );
         }
+    }
+
+    /// Commits everything, and gives up what is left when nothing has got any further for so long.
+    /// Says how many bytes that were.
+    pub(crate) fn close_within(&self, patience: Duration) -> u64 {
+        let committed = self.commit_within(self.inside(0, self.length_bytes), patience);
+        let bytes = self.dirty.abandon();
+        if let Err(error) = committed {
+            eprintln!("pagewell: {error}");
+        }
+        bytes
     }
 }

@@ -67,8 +67,8 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
     let both = vec![1; 2 * 65_536];
     device.write_at(0, &both, WriteMode::WAIT).unwrap();
     device.write_out(0, MIB).unwrap();
-    let object = device.object.clone();
-    let second = object.core.lock_page(object.key(1));
+    let own = &device.reader.own;
+    let second = own.pages.lock_page(own.layout.key(1));
     faulty.holds.store(true, Ordering::SeqCst);
     let results = std::thread::scope(|scope| {
         let first = scope.spawn(|| device.commit(0, MIB));
@@ -103,22 +103,22 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
 #[test]
 fn a_rest_is_as_long_as_it_is_to_be() {
     let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
-    let (object, end) = (&device.object, AtomicBool::new(false));
+    let (parts, end) = (&device.parts, AtomicBool::new(false));
     let pause = Duration::from_millis(30);
     let rested = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !end.load(Ordering::Relaxed) {
-                object.writes.notify();
+                parts.dirty.notify();
                 std::thread::yield_now();
             }
         });
         let began = Instant::now();
-        object.rest(pause);
+        parts.committer.rest(pause);
         end.store(true, Ordering::Relaxed);
         began.elapsed()
     });
     assert!(rested >= pause);
-    object.drop_dirty();
+    parts.dirty.abandon();
     // Given up: there is nothing to wait for.
-    object.rest(Duration::from_secs(3600));
+    parts.committer.rest(Duration::from_secs(3600));
 }

@@ -1,15 +1,15 @@
-//! Flushes: one at a time for a device, shared by all who wait, begun by them or by nobody.
+//! Flushes: one at a time for a device, shared by all that wait, begun by them or by the flusher.
 //!
-//! A flush is sent and answered like any request; nobody is held by it. Who waits for it looks for
-//! the answer and does what follows; where nobody waits, the flusher does. There are two kinds of
+//! A flush is sent and answered like any request; no thread is kept by it. One that waits for it
+//! looks for the answer and does what follows; where none waits, the flusher does. There are two kinds of
 //! devices:
 //!
 //! - An ordinary one has the bytes. When a flush fails they may be gone, see [`crate::writeback::commit`].
 //! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
 //!   anything before the flush, and memory has all of it until then: a failed flush costs nothing
 //!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nobody is
-//!   even told. So that memory does not fill up with what is kept, the policy says when to flush
-//!   although nobody waits ([`pagewell_policy::writeback`]).
+//!   told. So that memory does not fill up with what is kept, the policy says when to flush
+//!   although no commit waits ([`pagewell_policy::writeback`]).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,64 +17,75 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
     CACHE_FLUSH_ERRORS, CACHE_FLUSHES, CACHE_FLUSHES_SHARED, CACHE_FLUSHES_UNASKED,
-    CACHE_REPLAYED_BYTES, CACHE_REPLAYS,
+    CACHE_REPLAYED_BYTES, CACHE_REPLAYS, CACHE_WRITE_TIMEOUTS,
 };
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 
-use crate::Result;
-use crate::dirty::set::{Dirty, Flush};
+use crate::dirty::flush_state::Flushing;
+use crate::dirty::set::{DirtySet, abandoned};
 use crate::dirty::spans::Spans;
-use crate::object::Object;
-use crate::page::PAGE;
+use crate::dirty::state::Dirty;
+use crate::flusher::Flusher;
+use crate::io_queue::IoQueue;
+use crate::page::{PAGE, Part, parts};
+use crate::residency::own_pages::OwnPages;
 use crate::sync::Guard;
-use crate::writeback::commit::TICK;
+use crate::{Error, Result};
 
-/// A flush on its way.
-pub(crate) struct Flushing {
-    pub(crate) flush: Arc<Flush>,
-    /// What of it.
-    pub(crate) spans: Spans,
-    number: u64,
-    since: Instant,
-    answer: Option<Result<(), DeviceError>>,
-}
+/// How often a thread that waits for a device looks by itself: the flusher may be busy with another
+/// device.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
-impl Flushing {
-    pub(crate) fn new(flush: Arc<Flush>, spans: Spans, number: u64) -> Self {
-        Self {
-            flush,
-            spans,
-            number,
-            since: Instant::now(),
-            answer: None,
-        }
-    }
-
-    pub(crate) fn has_answer(&self) -> bool {
-        self.answer.is_some()
-    }
-}
-
-/// Whoever begins a commit waits for the end of this.
-struct Recovering<'a>(&'a Object);
+/// A commit that begins waits for the end of this.
+struct Recovering<'a>(&'a DirtySet);
 
 impl Drop for Recovering<'_> {
     fn drop(&mut self) {
-        self.0.writes.lock().recovering -= 1;
+        let mut dirty = self.0.lock();
+        dirty.recovering -= 1;
     }
 }
 
-impl Object {
+/// Flushes of one device.
+pub(crate) struct Flushes {
+    own: Arc<OwnPages>,
+    dirty: Arc<DirtySet>,
+    queue: Arc<IoQueue>,
+    flusher: Arc<Flusher>,
+    /// What was written stays in memory until a flush was good.
+    pub(super) keeps: bool,
+    timeout: Duration,
+}
+
+impl Flushes {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        dirty: Arc<DirtySet>,
+        queue: Arc<IoQueue>,
+        flusher: Arc<Flusher>,
+        timeout: Duration,
+    ) -> Self {
+        let keeps = queue.device().keeps_until_flush();
+        Self {
+            own,
+            dirty,
+            queue,
+            flusher,
+            keeps,
+            timeout,
+        }
+    }
+
     /// Flushes, or waits for the flush that covers what was written of the range until now.
-    pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
+    pub(super) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
-        let mut dirty = self.writes.lock();
+        let mut dirty = self.dirty.lock();
         let needed = dirty.flush_needed(extent);
         let mut is_first = true;
         while let Some(needed) = needed.as_ref().filter(|flush| !flush.has_ended()) {
             if dirty.closed {
-                return Err(self.abandoned(extent.offset));
+                return Err(abandoned(extent.offset));
             }
             if dirty.flushing.is_none() {
                 // It has not ended: it is the next one.
@@ -82,21 +93,21 @@ impl Object {
                 is_first = false;
                 self.start_flush(dirty);
             } else {
-                // It was begun by somebody else.
+                // It was begun by another thread.
                 CACHE_FLUSHES_SHARED.add(u64::from(std::mem::take(&mut is_first)));
                 drop(dirty);
             }
-            self.settle_flush();
-            dirty = self.writes.lock();
+            self.settle();
+            dirty = self.dirty.lock();
             if needed.has_ended() || dirty.has_answer() {
                 continue;
             }
-            // Who has less patience than the device has time.
+            // A commit may have less patience than the device has time.
             let is_old = |flushing: &Flushing| flushing.since.elapsed() >= patience;
             if began.elapsed() >= patience && dirty.flushing.as_ref().is_some_and(is_old) {
                 return Err(self.no_answer(0, patience).into());
             }
-            dirty = self.writes.wait(dirty, TICK);
+            dirty = self.dirty.wait(dirty, TICK);
         }
         match needed.and_then(|flush| flush.failure()) {
             None if !dirty.lost.overlaps(extent) => Ok(()),
@@ -104,19 +115,19 @@ impl Object {
         }
     }
 
-    /// Flushes when the policy wants it though nobody waits, and ends a flush that was answered.
-    pub(crate) fn tend_flush(self: &Arc<Self>) {
-        if !self.writes.has_started() {
+    /// Flushes when the policy wants it though no commit waits, and ends a flush that was answered.
+    pub(crate) fn tend(self: &Arc<Self>) {
+        if !self.dirty.has_started() {
             return;
         }
-        self.settle_flush();
-        let dirty = self.writes.lock();
+        self.settle();
+        let dirty = self.dirty.lock();
         let is_free = dirty.flushing.is_none() && !dirty.closed;
-        if is_free && dirty.policy.wants_flush(self.now()) {
+        if is_free && dirty.policy.wants_flush(self.dirty.now()) {
             CACHE_FLUSHES_UNASKED.add(1);
             self.start_flush(dirty);
             // It may have been answered at once.
-            self.settle_flush();
+            self.settle();
         }
     }
 
@@ -132,7 +143,7 @@ impl Object {
     }
 
     fn flush_answered(self: &Arc<Self>, number: u64, answer: Result<(), DeviceError>) {
-        let mut dirty = self.writes.lock();
+        let mut dirty = self.dirty.lock();
         let is_waited_for = dirty.committers > 0;
         match dirty.flushing.as_mut() {
             Some(flushing) if flushing.number == number => flushing.answer = Some(answer),
@@ -144,9 +155,9 @@ impl Object {
         }
         let is_waited_for = is_waited_for && dirty.unrecovered.is_empty();
         drop(dirty);
-        self.writes.notify();
+        self.dirty.notify();
         if !is_waited_for {
-            self.core.flusher.wake();
+            self.flusher.wake();
         }
     }
 
@@ -166,27 +177,27 @@ impl Object {
         }
     }
 
-    /// Ends a flush that was answered, or that was not in time: everybody learns how it went. What
+    /// Ends a flush that was answered, or that was not in time: all that wait learn how it went. What
     /// failed flushes have lost is made dirty again.
-    pub(crate) fn settle_flush(self: &Arc<Self>) {
-        let mut dirty = self.writes.lock();
+    pub(crate) fn settle(self: &Arc<Self>) {
+        let mut dirty = self.dirty.lock();
         let has_ended = self.end_flush(&mut dirty);
         let again = std::mem::take(&mut dirty.unrecovered);
         let is_lost = !again.is_empty();
         dirty.recovering += usize::from(is_lost);
         drop(dirty);
         if is_lost {
-            let _recovering = Recovering(self);
+            let _recovering = Recovering(&self.dirty);
             self.write_again(&again);
         }
         if has_ended || is_lost {
-            self.writes.notify();
+            self.dirty.notify();
         }
     }
 
     /// Ends the flush on its way if that is over; whether it is.
     fn end_flush(&self, dirty: &mut Dirty) -> bool {
-        let limit = self.settings.write_timeout;
+        let limit = self.timeout;
         let answer = dirty.flushing.as_mut().and_then(|flushing| {
             let late = || flushing.since.elapsed() >= limit;
             flushing
@@ -203,7 +214,7 @@ impl Object {
         match &answer {
             Ok(()) => {
                 for (_, extent) in dirty.policy.flush_succeeded() {
-                    self.mark_clean(dirty, extent);
+                    self.dirty.mark_clean(dirty, extent);
                 }
             }
             Err(error) => {
@@ -216,19 +227,19 @@ impl Object {
             }
         }
         flushing.flush.end(answer);
-        // There may be room.
+        // Memory may be free to be made dirty.
         dirty.ended += 1;
-        dirty.show(self);
+        self.dirty.show(dirty);
         true
     }
 
-    /// A flush that had to cover these bytes has failed. A device may say so at any time, and who
-    /// makes them dirty again takes locks that others hold while they wait for it: it is left to
-    /// who settles flushes.
+    /// A flush that had to cover these bytes has failed. A device may say so at any time, and making
+    /// them dirty again takes locks that others have while they wait for it: it is left to the
+    /// threads that settle flushes.
     fn flush_failed(&self, dirty: &mut Dirty, spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
-            let bytes = dirty.policy.flush_failed(is_replay, self.now());
+            let bytes = dirty.policy.flush_failed(is_replay, self.dirty.now());
             CACHE_REPLAYED_BYTES.add(bytes);
             if is_replay {
                 CACHE_REPLAYS.add(1);
@@ -240,37 +251,47 @@ impl Object {
             dirty.unrecovered.extend(spans);
         }
         dirty.loss = Some(error);
-        self.writes.losses.fetch_add(1, Ordering::AcqRel);
+        self.dirty.losses.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Makes dirty again, of what a failed flush has lost, what memory still has. What was written
-    /// anew or discarded meanwhile is lost no more: of that, memory has other bytes.
+    /// anew or purged meanwhile is lost no more: of that, memory has other bytes.
     fn write_again(&self, spans: &Spans) {
         for extent in spans.extents() {
-            let (mut at, end) = (extent.offset, extent.end().min(self.length_bytes));
-            while at < end {
-                let (page, start) = (at / PAGE, at % PAGE);
-                let length = (PAGE - start).min(end - at);
-                self.write_page_again(page, Extent { offset: at, length });
-                at += length;
-            }
+            let end = extent.end().min(self.own.layout.length_bytes);
+            parts(extent.offset..end).for_each(|part| self.write_page_again(&part));
         }
     }
 
-    fn write_page_again(&self, page: u64, part: Extent) {
-        let key = self.key(page);
-        let _page = self.core.lock_page(key);
-        let Some(found) = self.core.find(key) else {
+    fn write_page_again(&self, part: &Part) {
+        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let key = layout.key(part.page);
+        let _page = pages.lock_page(key);
+        let Some(found) = pages.find(key) else {
             return;
         };
-        let lost = self.writes.lock().lost.within(part);
+        let lost = self.dirty.lock().lost.within(part.extent());
         for extent in lost {
-            let units = self.units(extent.offset - page * PAGE, extent.length);
-            if self.core.valid(found.frame) & units == units {
-                self.note_written(found.slot, extent, [None, None]);
+            let units = layout.units(extent.offset % PAGE, extent.length);
+            if pages.valid(found.frame) & units == units {
+                self.dirty.note_written(found.slot, extent, [None, None]);
             }
         }
-        self.core.table.unpin(found.slot);
+        pages.table.unpin(found.slot);
+    }
+
+    /// The error when the device said this, or nothing, of what it has lost.
+    pub(super) fn lost(&self, reason: Option<DeviceError>) -> Error {
+        Error::Lost {
+            device: self.queue.name(),
+            reason: reason.unwrap_or(DeviceError::Abandoned { offset: 0 }),
+        }
+    }
+
+    /// The error when the device has not answered in time.
+    pub(super) fn no_answer(&self, offset: u64, time: Duration) -> DeviceError {
+        CACHE_WRITE_TIMEOUTS.add(1);
+        self.queue.timed_out(offset, time)
     }
 }
 

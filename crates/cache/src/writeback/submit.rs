@@ -1,28 +1,30 @@
-//! Write-out: what the policy chooses, on its way to the device.
+//! The submit loop: what the policy chooses, on its way to the device.
 //!
 //! ```text
-//!   drive ──> choose ──> stage ──> queue (elevator) ──> device ──> ended ──┐
-//!     ^         │ a block is not whole: fill it first                      │
-//!     └─────────┴───────────────────── something may go now <─────────────┘
+//!   submit ──> choose ──> stage ──> queue (elevator) ──> device ──> ended ──┐
+//!     ^          │ a block is not whole: fill it first                      │
+//!     └──────────┴──────────────────── something may go now <──────────────┘
 //! ```
 //!
-//! Whoever has a reason drives: the flusher, a commit, a writer who waits. One thread at a time
-//! does so for a device, so that what was copied first is queued first; who comes meanwhile leaves
-//! it to that one. It does so for a bounded number of rounds, then the flusher goes on: nobody who
-//! commits is held by what others write.
+//! Any thread with a reason submits: the flusher, a commit, a writer that waits. One at a time does
+//! so for a device, so that what was copied first is queued first; one that comes meanwhile leaves
+//! it to that one. It does so for a bounded number of rounds, then the flusher goes on: no commit
+//! is kept by what others write.
 //!
-//! **Staging.** The bytes are copied under the lock of each page's name, so nobody sees half of a
-//! write. From then on the page can be read and written as before.
+//! **Staging.** The bytes are copied under the lock of each page, so nobody sees half of a write.
+//! From then on the page can be read and written as before.
 //!
 //! **Whole blocks.** A device takes whole blocks. Where dirty bytes end inside one, the write is
-//! widened to its ends if the rest is in memory, and waits for a [fill](crate::read::fill) if not.
+//! widened to its ends if the rest is in memory, and waits for a [fetch](crate::read::claim) of the
+//! rest if not.
 //!
 //! **Order.** Two writes of one block are never at the device at the same time: neither the
 //! elevator nor a request that is made again after a failure can bring the older one last. And no
-//! read passes a write that has not ended: what is dirty or under write-out is in memory, its page
+//! read passes a write that has not ended: what is dirty or under write-back is in memory, its page
 //! cannot go, and fills leave its bytes alone.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pagewell_counters::names::{
     CACHE_DRIVES_HANDED_OVER, CACHE_DURABLE_WRITES, CACHE_STAGED_BYTES, CACHE_WRITE_ERRORS,
@@ -30,30 +32,31 @@ use pagewell_counters::names::{
 };
 use pagewell_device::{Error as DeviceError, Issuer, Operation};
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::{Rule, Write};
+use pagewell_policy::writeback::Write;
 
-use crate::PAGE_BYTES;
-use crate::dirty::set::Dirty;
-use crate::io_queue::Transfer;
-use crate::object::Object;
-use crate::page::{PAGE, Units};
-use crate::read::claim::Claims;
-use crate::read::miss::Wanted;
-use crate::residency::in_flight::Flight;
-use crate::sync::Guard;
-use crate::writeback::staging::Staged;
+use crate::dirty::set::DirtySet;
+use crate::dirty::state::{Dirty, Postponed};
+use crate::flusher::{Flusher, Work};
+use crate::io_queue::{IoQueue, Transfer};
+use crate::page::{Part, Units, parts};
+use crate::read::claim::{Claims, Fetcher, Wanted};
+use crate::residency::own_pages::OwnPages;
+use crate::writeback::flush::Flushes;
+use crate::writeback::staging::{Staged, Staging};
 
-/// Who drives sends so often what others have brought meanwhile; then it is the flusher's, who sees
-/// to other devices in between.
+/// A thread in the loop sends so often what others have brought meanwhile; then it is the
+/// flusher's, which sees to other devices in between.
 const ROUNDS_MAX: u32 = 8;
 
-/// A write that cannot go yet.
-pub(crate) struct Postponed {
-    pub(crate) write: Write,
-    /// What has to land first, and was asked for because of this write.
-    fills: Vec<Arc<Flight>>,
-    /// What has to land first, and somebody else asked for.
-    joined: Vec<Arc<Flight>>,
+/// Sends what is dirty of one device.
+pub(crate) struct SubmitLoop {
+    own: Arc<OwnPages>,
+    dirty: Arc<DirtySet>,
+    fetcher: Arc<Fetcher>,
+    queue: Arc<IoQueue>,
+    flushes: Arc<Flushes>,
+    staging: Arc<Staging>,
+    flusher: Arc<Flusher>,
 }
 
 /// What became of staging.
@@ -61,42 +64,71 @@ enum Stage {
     Staged(Staged),
     /// Units of pages that must be filled first.
     Incomplete(Vec<(u64, Units)>),
-    /// A page was discarded.
+    /// A page was purged.
     Gone,
 }
 
-/// Lets others drive when something panics, and gives back what was chosen and not sent.
-struct Driving<'a> {
-    object: &'a Object,
+/// Lets others submit when something panics, and gives back what was chosen and not sent.
+struct Submitting<'a> {
+    dirty: &'a DirtySet,
     chosen: std::vec::IntoIter<Write>,
 }
 
-impl Drop for Driving<'_> {
+impl Drop for Submitting<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let mut dirty = self.object.writes.lock();
+            let mut dirty = self.dirty.lock();
             for write in self.chosen.by_ref() {
-                self.object.refuse(&mut dirty, write);
+                self.dirty.refuse(&mut dirty, write);
             }
-            dirty.driving = false;
+            dirty.submitting = false;
             drop(dirty);
-            self.object.writes.notify();
+            self.dirty.notify();
         }
     }
 }
 
-impl Object {
+impl Work for SubmitLoop {
+    fn run(self: Arc<Self>) {
+        self.submit();
+    }
+
+    fn due_at(&self) -> Option<Instant> {
+        self.dirty.due_at()
+    }
+}
+
+impl SubmitLoop {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        dirty: Arc<DirtySet>,
+        fetcher: Arc<Fetcher>,
+        queue: Arc<IoQueue>,
+        flushes: Arc<Flushes>,
+        (staging, flusher): (Arc<Staging>, Arc<Flusher>),
+    ) -> Self {
+        Self {
+            own,
+            dirty,
+            fetcher,
+            queue,
+            flushes,
+            staging,
+            flusher,
+        }
+    }
+
     /// Sends what may go now.
-    pub(crate) fn drive(self: &Arc<Self>) {
-        self.tend_flush();
-        let mut dirty = self.writes.lock();
-        if std::mem::replace(&mut dirty.driving, true) {
+    pub(crate) fn submit(self: &Arc<Self>) {
+        self.flushes.tend();
+        let mut dirty = self.dirty.lock();
+        if std::mem::replace(&mut dirty.submitting, true) {
             dirty.again = true;
             return;
         }
         drop(dirty);
-        let mut guard = Driving {
-            object: self,
+        let mut guard = Submitting {
+            dirty: &self.dirty,
             chosen: Vec::new().into_iter(),
         };
         for round in 1.. {
@@ -104,84 +136,64 @@ impl Object {
             guard.chosen = chosen.into_iter();
             // By reference: what is left stays with the guard.
             for write in guard.chosen.by_ref() {
-                self.write_out(write, is_single);
+                self.send(write, is_single);
             }
-            let mut dirty = self.writes.lock();
+            let mut dirty = self.dirty.lock();
             let again = std::mem::take(&mut dirty.again);
-            if again && (round < ROUNDS_MAX || !self.core.flusher.is_running()) {
+            if again && (round < ROUNDS_MAX || !self.flusher.is_running()) {
                 continue;
             }
-            dirty.driving = false;
+            dirty.submitting = false;
             if dirty.closed {
-                // Who closes waits for this.
-                self.writes.notify();
+                // The thread that closes the device waits for this.
+                self.dirty.notify();
             }
             drop(dirty);
             if again {
                 CACHE_DRIVES_HANDED_OVER.add(1);
-                self.core.flusher.wake();
+                self.flusher.wake();
             }
             return;
         }
     }
 
-    /// Ends a write that will not go to the device.
-    fn refuse(&self, dirty: &mut Dirty, write: Write) {
-        dirty.ended += 1;
-        dirty.policy.finished(write.id, false, self.now());
-        dirty.show(self);
-    }
-
-    /// A part of a write was discarded before it was sent: what is left is chosen anew.
-    fn put_back(&self, dirty: &mut Dirty, write: Write) {
-        dirty.policy.put_back(write.id, self.now());
-        self.mark_clean(dirty, write.extent);
-        dirty.again = true;
-        dirty.show(self);
-        self.writes.notify();
-    }
-
     /// All that may go now, and whether it is one write that a commit waits for and nothing else
     /// is to be made durable: then it can be so by itself, without a flush.
-    pub(crate) fn choose(&self) -> (Vec<Write>, bool) {
-        let now = self.now();
-        let mut dirty = self.writes.lock();
+    pub(super) fn choose(&self) -> (Vec<Write>, bool) {
+        let now = self.dirty.now();
+        let mut dirty = self.dirty.lock();
         let dirty = &mut *dirty;
         let mut chosen = Vec::new();
+        let postponed = std::mem::take(&mut dirty.postponed);
         if dirty.closed {
-            for postponed in std::mem::take(&mut dirty.postponed) {
-                self.refuse(dirty, postponed.write);
+            for one in postponed {
+                self.dirty.refuse(dirty, one.write);
             }
             return (chosen, false);
         }
-        for postponed in std::mem::take(&mut dirty.postponed) {
-            // When somebody else's failed, this write has one of its own made.
-            let mut is_pending = postponed.joined.iter().any(|fill| !fill.has_landed());
-            let outcomes = postponed.fills.iter().map(|fill| fill.outcome());
-            let mut failure = None;
-            for outcome in outcomes {
-                match outcome {
-                    Some(Ok(())) => {}
-                    Some(Err(error)) => failure = Some(error),
-                    None => is_pending = true,
-                }
+        for one in postponed {
+            let mut waited_for = one.fills.iter().chain(&one.joined);
+            if waited_for.any(|fetch| !fetch.has_ended()) {
+                dirty.postponed.push(one);
+                continue;
             }
-            let is_free = !self.is_flying(dirty, postponed.write.extent);
-            match failure {
-                Some(error) if !is_pending => {
-                    CACHE_WRITE_ERRORS.add(1);
-                    dirty.failure = Some(error);
-                    self.refuse(dirty, postponed.write);
-                    self.writes.notify();
-                }
-                None if !is_pending && is_free => chosen.push(postponed.write),
-                _ => dirty.postponed.push(postponed),
+            // When a fetch of another thread failed, this write has one of its own made.
+            let mut fills = one.fills.iter();
+            if let Some(error) = fills.find_map(|fill| fill.outcome()?.err()) {
+                CACHE_WRITE_ERRORS.add(1);
+                dirty.failure = Some(error);
+                self.dirty.refuse(dirty, one.write);
+                self.dirty.notify();
+            } else if self.is_flying(dirty, one.write.extent) {
+                dirty.postponed.push(one);
+            } else {
+                chosen.push(one.write);
             }
         }
         while let Some(write) = dirty.policy.next(now) {
             chosen.push(write);
         }
-        dirty.show(self);
+        self.dirty.show(dirty);
         let is_alone = dirty.flying.is_empty() && dirty.postponed.is_empty();
         let is_settled = dirty.unflushed.is_empty() && dirty.flushing.is_none();
         let is_single = chosen.len() == 1 && dirty.committers > 0 && is_alone && is_settled;
@@ -197,19 +209,18 @@ impl Object {
 
     /// A range to the ends of its blocks.
     fn widened(&self, extent: Extent) -> Extent {
-        let grain = self.grain_bytes;
-        let offset = extent.offset - extent.offset % grain;
-        let last = self.length_bytes.next_multiple_of(self.block_bytes);
-        let end = extent.end().next_multiple_of(grain).min(last);
-        let length = end - offset;
+        let layout = &self.own.layout;
+        let offset = extent.offset - extent.offset % layout.grain_bytes;
+        let end = extent.end().next_multiple_of(layout.grain_bytes);
+        let length = end.min(layout.blocks_end()) - offset;
         Extent { offset, length }
     }
 
     /// Sends one write, or puts it off.
-    pub(crate) fn write_out(self: &Arc<Self>, write: Write, durable: bool) {
-        let mut dirty = self.writes.lock();
+    pub(super) fn send(self: &Arc<Self>, write: Write, durable: bool) {
+        let mut dirty = self.dirty.lock();
         if dirty.closed {
-            self.refuse(&mut dirty, write);
+            self.dirty.refuse(&mut dirty, write);
             return;
         }
         if self.is_flying(&dirty, write.extent) {
@@ -224,36 +235,32 @@ impl Object {
         drop(dirty);
         let wide = self.widened(write.extent);
         match self.stage(wide) {
-            Stage::Staged(staged) => self.submit_write(write, wide, durable, staged),
+            Stage::Staged(staged) => self.queue_write(write, wide, durable, staged),
             Stage::Incomplete(missing) => self.fill_first(write, &missing),
-            Stage::Gone => self.put_back(&mut self.writes.lock(), write),
+            Stage::Gone => self.dirty.put_back(&mut self.dirty.lock(), write),
         }
     }
 
     /// Copies a range out of the pages, if all of it is there.
     #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
-    fn stage(self: &Arc<Self>, wide: Extent) -> Stage {
+    fn stage(&self, wide: Extent) -> Stage {
         let alignment = self.queue.memory_alignment_bytes();
-        let mut staged = self.core.staging.take(wide.length as usize, alignment);
+        let mut staged = self.staging.take(wide.length as usize, alignment);
         let mut missing = Vec::new();
-        let end = wide.end().min(self.length_bytes);
-        let mut at = wide.offset;
-        while at < end {
-            let (page, start) = (at / PAGE, at % PAGE);
-            let length = (PAGE - start).min(end - at);
-            let done = (at - wide.offset) as usize;
-            let target = &mut staged.bytes()[done..done + length as usize];
-            let Some(units) = self.copy_out(page, start, target) else {
-                self.core.staging.give(staged);
+        let end = wide.end().min(self.own.layout.length_bytes);
+        for part in parts(wide.offset..end) {
+            let done = (part.extent().offset - wide.offset) as usize;
+            let target = &mut staged.bytes()[done..done + part.length as usize];
+            let Some(units) = self.copy_out(&part, target) else {
+                self.staging.give(staged);
                 return Stage::Gone;
             };
             if units != 0 {
-                missing.push((page, units));
+                missing.push((part.page, units));
             }
-            at += length;
         }
         if !missing.is_empty() {
-            self.core.staging.give(staged);
+            self.staging.give(staged);
             return Stage::Incomplete(missing);
         }
         // The last block reaches past the end.
@@ -264,56 +271,55 @@ impl Object {
     }
 
     /// Copies a part of a page, or says which units have bytes that are not there; `None` when the
-    /// page was discarded.
-    fn copy_out(self: &Arc<Self>, page: u64, start: u64, target: &mut [u8]) -> Option<Units> {
-        let key = self.key(page);
-        let touched = self.units(start, target.len() as u64);
-        let _page = self.core.lock_page(key);
-        // A part of it is under write-out, so it is there unless it was discarded. It keeps its
-        // place under the lock of its name, and, if it is another page by now, as it is held.
-        let held = self.hold_named(page)?;
-        let unknown = touched & !self.core.valid(held.frame);
-        let end = start + target.len() as u64;
+    /// page was purged.
+    pub(crate) fn copy_out(&self, part: &Part, target: &mut [u8]) -> Option<Units> {
+        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let touched = layout.units_of(part);
+        let _page = pages.lock_page(layout.key(part.page));
+        // A part of it is under write-back, so it is there unless it was purged. It keeps its
+        // frame under the lock of the page, and, if it is another page by now, as it is pinned.
+        let pin = self.own.pin_locked(part.page)?;
+        let unknown = touched & !pages.valid(pin.frame);
         let is_missing = |unit: u64| {
-            let first = (unit * self.unit_bytes).max(start);
-            let length = ((unit + 1) * self.unit_bytes).min(end) - first;
-            let known = self.dirty_inside(page, first, length);
+            let start = (unit * layout.unit_bytes).max(part.start);
+            let end = ((unit + 1) * layout.unit_bytes).min(part.start + part.length);
+            let (page, length) = (part.page, end - start);
+            let known = self.dirty.in_page(&Part {
+                page,
+                start,
+                length,
+            });
             known.iter().map(|range| range.len() as u64).sum::<u64>() < length
         };
         let missing = (0..Units::BITS).filter(|unit| unknown >> unit & 1 == 1);
         let missing = missing.filter(|unit| is_missing(u64::from(*unit)));
         let missing = missing.fold(0, |units, unit| units | 1 << unit);
         if missing == 0 {
-            #[allow(clippy::cast_possible_truncation)] // inside a page
-            let start = start as usize;
-            assert!(start + target.len() <= PAGE_BYTES);
-            let address = self.core.arena.address(held.frame);
-            // SAFETY: inside the page, which is held, and the lock of its name keeps it from being
-            // detached. Writers have that lock while they change bytes. Fetches change only units
-            // that are not valid; a fill leaves alone what was dirty when it was claimed, and
-            // nothing can have become dirty there since.
-            unsafe {
-                let source = address.as_ptr().add(start);
-                std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len());
-            }
+            // SAFETY: the page is pinned, and its lock keeps it from being detached. Writers have
+            // that lock while they change bytes. Fetches change only units that are not valid; a
+            // fill leaves alone what was dirty when it was claimed, and nothing can have become
+            // dirty there since.
+            unsafe { pages.arena.copy_out(pin.frame, part.range().start, target) };
         }
         Some(missing)
     }
 
-    fn submit_write(self: &Arc<Self>, write: Write, wide: Extent, durable: bool, staged: Staged) {
+    fn queue_write(self: &Arc<Self>, write: Write, wide: Extent, durable: bool, staged: Staged) {
         let mut staged = staged;
         #[allow(clippy::cast_possible_truncation)] // a request is memory that exists
         let segment = staged.segment(wide.length as usize);
-        let mut dirty = self.writes.lock();
+        let mut dirty = self.dirty.lock();
         if dirty.policy.is_cut(write.id) {
             // What was copied may be none of its bytes.
-            self.put_back(&mut dirty, write);
+            self.dirty.put_back(&mut dirty, write);
             drop(dirty);
-            self.core.staging.give(staged);
+            self.staging.give(staged);
             return;
         }
         CACHE_DURABLE_WRITES.add(u64::from(durable));
-        dirty.flying.insert(wide.offset, wide.end());
+        let other = dirty.flying.insert(wide.offset, wide.end());
+        // The elevator may bring either last.
+        assert!(other.is_none(), "two writes of a block at {}", wide.offset);
         drop(dirty);
         let this = self.clone();
         let transfer = Transfer {
@@ -323,7 +329,7 @@ impl Object {
             segments: vec![segment],
             issuer: Issuer::Flusher,
             completion: Box::new(move |transferred, result| {
-                this.core.staging.give(staged);
+                this.staging.give(staged);
                 this.ended(write, wide, durable, (transferred as u64, result));
             }),
         };
@@ -335,62 +341,39 @@ impl Object {
 
     /// A write has ended.
     fn ended(
-        self: &Arc<Self>,
+        &self,
         write: Write,
         wide: Extent,
         durable: bool,
         (transferred, result): (u64, Result<(), DeviceError>),
     ) {
         // The last block may reach past the end.
-        let is_written = transferred >= wide.end().min(self.length_bytes) - wide.offset;
-        let now = self.now();
-        let mut dirty = self.writes.lock();
+        let needed = wide.end().min(self.own.layout.length_bytes) - wide.offset;
+        let is_written = transferred >= needed;
+        let now = self.dirty.now();
+        let mut dirty = self.dirty.lock();
         dirty.flying.remove(&wide.offset);
         dirty.ended += 1;
         if !is_written {
             CACHE_WRITE_ERRORS.add(1);
-            dirty.failure = Some(result.err().unwrap_or_else(|| self.short(wide.offset)));
+            let error = result.err();
+            dirty.failure = Some(error.unwrap_or_else(|| self.queue.short(wide.offset)));
         } else if !durable {
             dirty.unflushed.insert(wide);
         }
-        if is_written && !durable && self.keeps {
+        if is_written && !durable && self.flushes.keeps {
             dirty.policy.finished_unflushed(write.id, now);
         } else {
             dirty.policy.finished(write.id, is_written, now);
         }
         dirty.tidy();
         if !dirty.closed {
-            self.mark_clean(&dirty, write.extent);
+            self.dirty.mark_clean(&dirty, write.extent);
         }
-        dirty.show(self);
+        self.dirty.show(&mut dirty);
         let is_due = dirty.policy.next_at(now).is_some_and(|next| next <= now);
         let is_due = is_due || !dirty.postponed.is_empty();
-        self.go_on(dirty, is_due);
-    }
-
-    /// Whether a write may have to wait for units without a dirty byte: under the rules of the
-    /// report it goes from the first dirty byte of a block to the last.
-    pub(crate) fn writes_span_clean_bytes(&self) -> bool {
-        self.settings.write_rule != Rule::Delayed && self.writes.has_started()
-    }
-
-    /// Something that a write may have waited for has landed.
-    pub(crate) fn filled(self: &Arc<Self>) {
-        let dirty = self.writes.lock();
-        let is_due = !dirty.postponed.is_empty();
-        self.go_on(dirty, is_due);
-    }
-
-    /// Tells those who wait, and has somebody drive if there may be something to send.
-    fn go_on(&self, mut dirty: Guard<'_, Dirty>, is_due: bool) {
-        let somebody_drives = dirty.driving;
-        // He may be just behind the place where he would have seen it.
-        dirty.again |= somebody_drives;
-        drop(dirty);
-        self.writes.notify();
-        if is_due && !somebody_drives {
-            self.core.flusher.wake();
-        }
+        self.dirty.go_on(dirty, is_due);
     }
 
     /// Has units filled, and the write wait for them.
@@ -398,24 +381,25 @@ impl Object {
         CACHE_WRITE_OUT_FILLS.add(1);
         let mut claims = Claims::default();
         for (page, units) in missing {
-            // It may be busy with a writer, or have been given another place: then again later.
-            if let Some(found) = self.core.find(self.key(*page)) {
+            // It may be busy with a writer, or have been given another frame: then again later.
+            if let Some(found) = self.own.pages.find(self.own.layout.key(*page)) {
                 let wanted = Wanted {
                     page: *page,
                     units: *units,
                     state: found.state,
-                    held: self.hold(found),
+                    pin: self.own.own(found),
                 };
-                self.claim(&wanted, false, false, &mut claims);
+                self.fetcher.claim(&wanted, false, false, &mut claims);
             }
         }
         let joined = std::mem::take(&mut claims.joined);
-        let fills: Vec<_> = claims.runs.iter().map(|run| run.flight.clone()).collect();
-        let mut dirty = self.writes.lock();
+        let fills = claims.ours.iter().map(|claim| claim.fetch.clone());
+        let fills: Vec<_> = fills.collect();
+        let mut dirty = self.dirty.lock();
         if dirty.closed {
-            self.refuse(&mut dirty, write);
+            self.dirty.refuse(&mut dirty, write);
         } else {
-            // What was filled meanwhile lands no more.
+            // What was filled meanwhile ends no more.
             dirty.again |= fills.is_empty() && joined.is_empty();
             dirty.postponed.push(Postponed {
                 write,
@@ -424,6 +408,6 @@ impl Object {
             });
         }
         drop(dirty);
-        self.send(claims.runs, Issuer::Flusher);
+        self.fetcher.send(claims.ours, Issuer::Flusher);
     }
 }

@@ -1,0 +1,158 @@
+//! What is known of a device under the lock of its dirty set: which bytes are dirty, which writes
+//! are at the device, which have to wait for something, what is written but not durable, and what
+//! was lost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
+use pagewell_device::Error as DeviceError;
+use pagewell_policy::elevator::Extent;
+use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
+
+use crate::dirty::flush_state::{Flush, Flushing};
+use crate::dirty::spans::Spans;
+use crate::page::Part;
+use crate::residency::in_flight::Fetch;
+
+/// A device is one file to its policy.
+pub(crate) const FILE: FileNumber = FileNumber(0);
+/// Tags that no commit waits for any more and that have not ended.
+const ABANDONED_MAX: usize = 1024;
+
+/// A write that cannot go yet.
+pub(crate) struct Postponed {
+    pub(crate) write: Write,
+    /// Fetches that have to end first, and were made for this write.
+    pub(crate) fills: Vec<Arc<Fetch>>,
+    /// Fetches that have to end first, and were made for others.
+    pub(crate) joined: Vec<Arc<Fetch>>,
+}
+
+/// See the module.
+pub(crate) struct Dirty {
+    pub(crate) policy: WriteBack,
+    /// Writes at the device, widened to blocks: first byte and the byte after the last.
+    pub(crate) flying: BTreeMap<u64, u64>,
+    /// Writes that the policy has handed out and that cannot go yet.
+    pub(crate) postponed: Vec<Postponed>,
+    /// A thread is in the submit loop; those that come meanwhile leave it to that one.
+    pub(crate) submitting: bool,
+    /// One came meanwhile.
+    pub(crate) again: bool,
+    /// Threads that wait for a commit.
+    pub(crate) committers: usize,
+    /// Writes and flushes that have ended.
+    pub(crate) ended: u64,
+    /// What writes that were complete left to a flush.
+    pub(crate) unflushed: Spans,
+    /// The flush at the device.
+    pub(crate) flushing: Option<Flushing>,
+    flushes: u64,
+    /// The flush after that.
+    pub(crate) next_flush: Arc<Flush>,
+    /// What was unflushed when a flush failed, and has not been written since.
+    pub(crate) lost: Spans,
+    /// What of that no thread has yet begun to make dirty again.
+    pub(crate) unrecovered: Spans,
+    /// Threads that make dirty again what a failed flush has lost.
+    pub(crate) recovering: usize,
+    /// Why the last flush that failed did.
+    pub(crate) loss: Option<DeviceError>,
+    /// How often the device said that it lost what was not flushed.
+    pub(crate) replays: u64,
+    /// Why the last write that failed did.
+    pub(crate) failure: Option<DeviceError>,
+    /// Nothing is written any more; what comes back from the device is not looked at.
+    pub(crate) closed: bool,
+    /// Pages keep their flag, though they are given up.
+    pub(crate) stuck: bool,
+    /// Tags of commits that gave up.
+    abandoned: Vec<Tag>,
+    /// What the gauges show of this device.
+    pub(super) shown: (i64, i64, i64),
+    pub(super) rewritten: u64,
+}
+
+impl Dirty {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self {
+            policy: WriteBack::new(settings),
+            flying: BTreeMap::new(),
+            postponed: Vec::new(),
+            submitting: false,
+            again: false,
+            committers: 0,
+            ended: 0,
+            unflushed: Spans::default(),
+            flushing: None,
+            flushes: 0,
+            next_flush: Arc::default(),
+            lost: Spans::default(),
+            unrecovered: Spans::default(),
+            recovering: 0,
+            loss: None,
+            replays: 0,
+            failure: None,
+            closed: false,
+            stuck: false,
+            abandoned: Vec::new(),
+            shown: (0, 0, 0),
+            rewritten: 0,
+        }
+    }
+
+    /// Whether a byte of a page is dirty, on its way to the device, or kept until a flush.
+    pub(crate) fn has_dirty(&self, page: u64) -> bool {
+        self.policy.is_dirty(FILE, Part::whole(page).extent())
+    }
+
+    /// Whether the flush at the device was answered, and no thread has looked.
+    pub(crate) fn has_answer(&self) -> bool {
+        let flushing = self.flushing.as_ref();
+        flushing.is_some_and(|flushing| flushing.answer.is_some())
+    }
+
+    /// The flush that covers what was written of a range until now.
+    pub(crate) fn flush_needed(&self, extent: Extent) -> Option<Arc<Flush>> {
+        if self.unflushed.overlaps(extent) {
+            return Some(self.next_flush.clone());
+        }
+        let flushing = self.flushing.as_ref()?;
+        let is_covered = flushing.spans.overlaps(extent);
+        is_covered.then(|| flushing.flush.clone())
+    }
+
+    /// The next flush begins; its number.
+    pub(crate) fn begin_flush(&mut self) -> u64 {
+        assert!(self.flushing.is_none(), "one flush at a time");
+        let flush = std::mem::take(&mut self.next_flush);
+        let spans = std::mem::take(&mut self.unflushed);
+        self.flushes += 1;
+        self.policy.flush_begins();
+        self.flushing = Some(Flushing::new(flush, spans, self.flushes));
+        self.flushes
+    }
+
+    /// A tag that no commit waits for any more.
+    pub(crate) fn abandon(&mut self, tag: Tag) {
+        if self.abandoned.len() < ABANDONED_MAX {
+            self.abandoned.push(tag);
+        }
+    }
+
+    /// Lets the policy forget abandoned tags that have ended.
+    pub(crate) fn tidy(&mut self) {
+        let policy = &mut self.policy;
+        let is_pending = |tag: &Tag| policy.tag_state(*tag) == TagState::Pending;
+        self.abandoned.retain(is_pending);
+    }
+}
+
+impl Drop for Dirty {
+    fn drop(&mut self) {
+        CACHE_DIRTY_BYTES.add(-self.shown.0);
+        CACHE_DIRTY_PAGES.add(-self.shown.1);
+        CACHE_KEPT_BYTES.add(-self.shown.2);
+    }
+}

@@ -1,0 +1,175 @@
+//! Read-ahead at work: telling the policy of reads, and doing what it plans.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pagewell_counters::names::{
+    CACHE_AHEAD_PLANNED_BYTES, CACHE_AHEAD_REFUSED, CACHE_AHEAD_USEFUL_BYTES,
+    CACHE_AHEAD_WASTED_BYTES,
+};
+use pagewell_device::Issuer;
+use pagewell_policy::eviction::Arrival;
+use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
+
+use crate::io_queue::IoQueue;
+use crate::page::{PAGE, parts};
+use crate::read::claim::{Claims, Fetcher, Wanted};
+use crate::residency::batch::Batch;
+use crate::residency::devices::Observer;
+use crate::residency::own_pages::OwnPages;
+use crate::sync::{Mutex, Rank};
+use crate::table::page_table::SlotIndex;
+use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
+
+/// The read-ahead policy of one device.
+pub(crate) struct Streams(Mutex<Box<dyn ReadAhead>>);
+
+impl Streams {
+    pub(crate) fn new(policy: Box<dyn ReadAhead>) -> Self {
+        Self(Mutex::new(Rank::Leaf, policy))
+    }
+
+    /// What it has seen and done.
+    pub(crate) fn counts(&self) -> Counts {
+        self.0.lock().counts()
+    }
+}
+
+impl Observer for Streams {
+    fn wasted(&self, page: u64) {
+        CACHE_AHEAD_WASTED_BYTES.add(PAGE);
+        let (offset, length) = (page * PAGE, PAGE);
+        self.0.lock().feedback(Feedback::Wasted { offset, length });
+    }
+}
+
+/// Has fetched what will be wanted.
+pub(crate) struct Prefetcher {
+    own: Arc<OwnPages>,
+    fetcher: Arc<Fetcher>,
+    queue: Arc<IoQueue>,
+    pub(crate) streams: Arc<Streams>,
+    /// Of what a stream has passed memory is given back.
+    drops_behind: bool,
+    rotational: bool,
+    origin: Instant,
+}
+
+impl Prefetcher {
+    pub(crate) fn new(
+        own: Arc<OwnPages>,
+        fetcher: Arc<Fetcher>,
+        queue: Arc<IoQueue>,
+        streams: Arc<Streams>,
+        drops_behind: bool,
+    ) -> Self {
+        let rotational = queue.device().geometry().rotational;
+        Self {
+            own,
+            fetcher,
+            queue,
+            streams,
+            drops_behind,
+            rotational,
+            origin: Instant::now(),
+        }
+    }
+
+    /// Tells the policy of a read, and where the file lies that is read if that is known, and does
+    /// what it plans.
+    pub(crate) fn note(&self, offset: u64, length: u64, kind: AccessKind, bounds: Option<Bounds>) {
+        let access = Access {
+            offset,
+            length,
+            kind,
+            budget_bytes: self.own.pages.ahead_budget_bytes(),
+            now: self.origin.elapsed(),
+            bounds,
+            // Where one head serves one request at a time, waiting is not for the way.
+            latency: self.queue.least_latency().filter(|_| !self.rotational),
+        };
+        let plan = self.streams.0.lock().access(&access);
+        self.run_plan(plan);
+    }
+
+    /// A page with a mark was touched. Says whether the policy wants to hear of it.
+    pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
+        let before = self.own.pages.table.clear(slot, AHEAD | MARKER);
+        if before.has(AHEAD) {
+            self.own.pages.unread.remove(1);
+            CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
+            let (offset, length) = (page * PAGE, PAGE);
+            let useful = Feedback::Useful { offset, length };
+            self.streams.0.lock().feedback(useful);
+        }
+        before.has(MARKER)
+    }
+
+    /// Begins to fetch a range that will be wanted, as far as memory allows.
+    pub(crate) fn prefetch(&self, offset: u64, length: u64) {
+        let length = length.min(self.own.pages.ahead_budget_bytes());
+        let end = offset.saturating_add(length);
+        let end = end.min(self.own.layout.length_bytes);
+        if offset < end {
+            self.run_plan(Plan {
+                fetch: std::iter::once(offset..end).collect(),
+                ..Plan::default()
+            });
+        }
+    }
+
+    fn run_plan(&self, plan: Plan) {
+        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        if let Some(range) = plan.release.filter(|_| self.drops_behind) {
+            for page in range.start.div_ceil(PAGE)..range.end / PAGE {
+                pages.drop_behind(layout.key(page));
+            }
+        }
+        let mut claims = Claims::default();
+        for range in plan.fetch {
+            if let Err(offset) = self.claim(range, &mut claims) {
+                CACHE_AHEAD_REFUSED.add(1);
+                let refused = Feedback::Refused { offset };
+                self.streams.0.lock().feedback(refused);
+                break;
+            }
+        }
+        // Before the bytes can come, so that no reader gets past it.
+        if let Some(page) = plan.marker.map(|offset| offset / PAGE)
+            && let Some(found) = pages.find(layout.key(page))
+        {
+            pages.table.set(found.slot, MARKER);
+            pages.table.unpin(found.slot);
+        }
+        let bytes = claims.ours.iter().map(|claim| claim.length).sum();
+        CACHE_AHEAD_PLANNED_BYTES.add(bytes);
+        self.fetcher.send(claims.ours, Issuer::ReadAhead);
+    }
+
+    /// Claims what is missing of a range, or says where memory ran out.
+    fn claim(&self, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
+        let (pages, layout) = (&self.own.pages, &self.own.layout);
+        let end = range.end.min(layout.length_bytes);
+        let mut frames = Batch::new(pages);
+        for part in parts(range.start..end) {
+            let rest = (end - part.page * PAGE).div_ceil(PAGE);
+            let frame = || frames.take(rest);
+            let key = layout.key(part.page);
+            let found = pages
+                .find_or_make_in(key, Arrival::Stream, AHEAD | STREAM, frame)
+                .ok_or(part.extent().offset)?;
+            let wanted = Wanted {
+                page: part.page,
+                units: layout.units_of(&part),
+                pin: self.own.own(found),
+                state: found.state,
+            };
+            if !found.state.has(FULL) {
+                let widens = self.fetcher.widens;
+                self.fetcher.claim(&wanted, true, widens, claims);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! Reads of a range: of each page a hit, or a miss for as much as is missing.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES};
+use pagewell_device::Error as DeviceError;
+use pagewell_policy::readahead::AccessKind;
+use rustix::io::Errno;
+
+use crate::io_queue::IoQueue;
+use crate::layout::CHUNK_BYTES;
+use crate::page::{PAGE, first_part};
+use crate::read::hit::Hits;
+use crate::read::miss::Misses;
+use crate::read::pinned::{LentPage, PinBudget, PinnedPage};
+use crate::read::prefetch::Prefetcher;
+use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::{Error, ReadMode, Result};
+
+/// Bytes obtained for one reader at a time.
+const OBTAINED_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads of one device.
+pub(crate) struct Reader {
+    hits: Hits,
+    misses: Misses,
+    pub(crate) own: Arc<OwnPages>,
+    queue: Arc<IoQueue>,
+    prefetcher: Arc<Prefetcher>,
+    pins: Arc<PinBudget>,
+    /// Reads go in steps of so many bytes, as those of HSFS did.
+    step_bytes: Option<u64>,
+    /// The read-ahead policy hears of every step.
+    tells_steps: bool,
+}
+
+impl Reader {
+    pub(crate) fn new(
+        (hits, misses): (Hits, Misses),
+        own: Arc<OwnPages>,
+        queue: Arc<IoQueue>,
+        prefetcher: Arc<Prefetcher>,
+        pins: Arc<PinBudget>,
+        (step_bytes, tells_steps): (Option<u64>, bool),
+    ) -> Self {
+        Self {
+            hits,
+            misses,
+            own,
+            queue,
+            prefetcher,
+            pins,
+            step_bytes,
+            tells_steps,
+        }
+    }
+
+    /// Refuses a range that is not inside.
+    pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
+        let end = offset.checked_add(length as u64);
+        if end.is_some_and(|end| end <= self.own.layout.length_bytes) {
+            return Ok(());
+        }
+        Err(Error::Device(DeviceError::PastEnd {
+            device: self.queue.name(),
+            offset,
+            length,
+        }))
+    }
+
+    /// Fills `target`; `waited` becomes true if anything was not in memory.
+    pub(crate) fn read(
+        &self,
+        offset: u64,
+        target: &mut [u8],
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<()> {
+        self.check(offset, target.len())?;
+        let (mut done, mut hits) = (0, 0);
+        while done < target.len() {
+            let at = offset + done as u64;
+            let (page, start) = (at / PAGE, at % PAGE);
+            #[allow(clippy::cast_possible_truncation)] // at most a page
+            let mut count = (target.len() - done).min((PAGE - start) as usize);
+            if let Some(step_bytes) = self.step_bytes {
+                count = count.min((step_bytes - at % step_bytes) as usize);
+                self.step(at, &mut target[done..done + count], mode, waited)?;
+                done += count;
+                continue;
+            }
+            if let Some(pinned) = self.hits.pin_to_copy(page, start, count, &mode) {
+                let copied = self.hits.copy(&pinned, &mut target[done..done + count]);
+                copied.map_err(|errno| self.window_failed(errno))?;
+                hits += 1;
+                done += count;
+                continue;
+            }
+            let rest = (target.len() - done) as u64;
+            let (pins, found) = self.misses.obtain(at, self.portion(at, rest), mode)?;
+            *waited |= found.is_missing();
+            let mut pins = pins.into_iter();
+            // The first piece ends at a page's end; the others are whole but for the last.
+            while done < target.len()
+                && let Some(pin) = pins.next()
+            {
+                let start = (offset + done as u64) % PAGE;
+                #[allow(clippy::cast_possible_truncation)] // at most a page
+                let count = (target.len() - done).min((PAGE - start) as usize);
+                self.copy_owned(&pin, start, &mut target[done..done + count])?;
+                done += count;
+            }
+        }
+        CACHE_HITS.add(hits);
+        COPIED_BYTES.add(target.len() as u64);
+        Ok(())
+    }
+
+    /// One read within a window of 8 KiB, page of the processor by page, as HSFS made them: the
+    /// policy may want to hear of each. The first page that is missing brings the others along.
+    fn step(
+        &self,
+        offset: u64,
+        target: &mut [u8],
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<()> {
+        let length_bytes = self.own.layout.length_bytes;
+        let end = offset + target.len() as u64;
+        let (mut at, mut rest) = (offset, target);
+        while at < end {
+            let chunk = at - at % CHUNK_BYTES;
+            let until = (chunk + CHUNK_BYTES).min(end);
+            #[allow(clippy::cast_possible_truncation)] // at most a chunk
+            let (piece, behind) = rest.split_at_mut((until - at) as usize);
+            let pinned = self.hits.pin(at / PAGE, at % PAGE, piece.len(), &mode);
+            let kind = if let Some(pinned) = pinned {
+                let copied = self.hits.copy(&pinned, piece);
+                copied.map_err(|errno| self.window_failed(errno))?;
+                CACHE_HITS.add(1);
+                AccessKind::Hit
+            } else {
+                let wanted = end.next_multiple_of(CHUNK_BYTES).min(length_bytes);
+                let (pins, kind) = self.misses.obtain(chunk, wanted - chunk, mode)?;
+                *waited |= kind.is_missing();
+                if let Some(pin) = pins.first() {
+                    self.copy_owned(pin, at % PAGE, piece)?;
+                }
+                // A page that is in flight is late, not gone.
+                kind
+            };
+            // A page is told once: when its end was reached, as sequential readers do.
+            let is_told = until == chunk + CHUNK_BYTES || until == length_bytes;
+            if self.tells_steps && is_told {
+                self.prefetcher
+                    .note(chunk, until - chunk, kind, mode.bounds);
+            }
+            (at, rest) = (until, behind);
+        }
+        Ok(())
+    }
+
+    /// How much of `rest` bytes from `at` is obtained at a time: all of it, or so much that it
+    /// ends with a page. Of the last page obtained nothing else than what was asked for is there.
+    fn portion(&self, at: u64, rest: u64) -> u64 {
+        let share = u64::from(self.own.pages.arena.frames()) * PAGE / 8;
+        let most = OBTAINED_BYTES_MAX.min(share);
+        if rest <= most {
+            return rest;
+        }
+        most - (at + most) % PAGE
+    }
+
+    fn copy_owned(&self, pin: &OwnedPin, start: u64, target: &mut [u8]) -> Result<()> {
+        let copied = self.hits.copy_owned(pin, start, target);
+        copied.map_err(|errno| self.window_failed(errno))
+    }
+
+    fn window_failed(&self, errno: Errno) -> Error {
+        Error::Device(DeviceError::Failed {
+            device: format!("window of {}", self.queue.name()),
+            offset: 0,
+            errno,
+        })
+    }
+
+    /// Has all bytes of a range brought into memory.
+    pub(crate) fn bring(&self, offset: u64, length: u64) -> Result<()> {
+        self.misses.obtain(offset, length, ReadMode::WAIT)?;
+        Ok(())
+    }
+
+    /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one.
+    pub(crate) fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
+        // At least one byte: there is no page for none.
+        let length = length.max(1);
+        self.check(offset, length)?;
+        let (page, start) = (offset / PAGE, offset % PAGE);
+        #[allow(clippy::cast_possible_truncation)] // at most a page
+        let count = length.min((PAGE - start) as usize);
+        if let Some(pinned) = self.hits.pin(page, start, count, &mode) {
+            CACHE_HITS.add(1);
+            return Ok(pinned);
+        }
+        let (pins, _) = self.misses.obtain(offset, count as u64, mode)?;
+        let Some(pin) = pins.first() else {
+            return Err(Error::WouldBlock);
+        };
+        let pages = &self.own.pages;
+        pages.table.pin_again(pin.slot);
+        Ok(PinnedPage::new(pages, pin.slot, pin.frame, (start, count)))
+    }
+
+    /// Pins the bytes from `offset`, page by page; `waited` becomes true if anything was not in
+    /// memory. `None` when too many pages are pinned already, or when not all of these have a frame
+    /// at the same time.
+    pub(crate) fn pin_all(
+        &self,
+        offset: u64,
+        length: usize,
+        mode: ReadMode,
+        waited: &mut bool,
+    ) -> Result<Option<Vec<LentPage>>> {
+        self.check(offset, length)?;
+        let range = offset..offset + length as u64;
+        #[allow(clippy::cast_possible_truncation)] // fewer than bytes
+        let count = (range.end.div_ceil(PAGE) - offset / PAGE) as usize;
+        if self.own.pages.arena.windows().is_some() || !self.pins.take(count) {
+            CACHE_LENDING_REFUSED.add(1);
+            return Ok(None);
+        }
+        let mut pinned = Vec::with_capacity(count);
+        let result = self.pin_each(range, mode, &mut pinned, waited);
+        // Those that were not pinned after all.
+        self.pins.give(count - pinned.len());
+        CACHE_LENT_PAGES.add(pinned.len() as u64);
+        match result {
+            Ok(()) => Ok(Some(pinned)),
+            Err(Error::Memory { .. }) => {
+                CACHE_LENDING_REFUSED.add(1);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn pin_each(
+        &self,
+        mut rest: Range<u64>,
+        mode: ReadMode,
+        pinned: &mut Vec<LentPage>,
+        waited: &mut bool,
+    ) -> Result<()> {
+        while !rest.is_empty() {
+            let part = first_part(&rest);
+            let pin = self.hits.pin_owned(&part, &mode);
+            if let Some(pin) = pin {
+                CACHE_HITS.add(1);
+                self.push(pin, &mut rest, pinned);
+                continue;
+            }
+            let portion = self.portion(rest.start, rest.end - rest.start);
+            let (pins, found) = self.misses.obtain(rest.start, portion, mode)?;
+            *waited |= found.is_missing();
+            for pin in pins {
+                self.push(pin, &mut rest, pinned);
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&self, pin: OwnedPin, rest: &mut Range<u64>, pinned: &mut Vec<LentPage>) {
+        let part = first_part(rest);
+        pinned.push(LentPage {
+            pin,
+            budget: self.pins.clone(),
+            start: part.range().start,
+            length: part.range().len(),
+        });
+        rest.start += part.length;
+    }
+}

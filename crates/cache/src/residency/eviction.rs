@@ -1,0 +1,195 @@
+//! Which page goes when another comes, and what read-ahead may bring.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
+use pagewell_policy::eviction::{Arrival, FrameIndex, Frames};
+
+use crate::page::{PAGE, mix};
+use crate::residency::pages::Pages;
+use crate::table::page_table::SlotIndex;
+use crate::table::state::{AHEAD, DIRTY, PRESENT, STREAM, State};
+
+/// Pages evicted at a time, so that the lock of the policy is not taken for each.
+const EVICTED_AT_ONCE: usize = 8;
+/// How often the policy is asked again when it finds no page that can go.
+const REFUSALS_MAX: u32 = 8;
+/// Memory is short when fewer frames than one of this many are free.
+const FREE_SHARE: u32 = 8;
+
+/// Pages that read-ahead fetched and that nobody has read.
+#[derive(Default)]
+pub(crate) struct Unread(AtomicU64);
+
+impl Unread {
+    pub(super) fn add(&self, pages: u64) {
+        self.0.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// They were read, or are gone.
+    pub(crate) fn remove(&self, pages: u64) {
+        let before = self.0.fetch_sub(pages, Ordering::Relaxed);
+        // The budget of read-ahead is what is left.
+        assert!(before >= pages, "{pages} of {before} unread pages");
+    }
+}
+
+/// What a page was when it was evicted.
+struct Evicted {
+    frame: FrameIndex,
+    key: u64,
+    state: State,
+}
+
+impl Pages {
+    /// A frame without a page.
+    pub(crate) fn allocate(&self) -> Option<FrameIndex> {
+        let taken = self.free.pop().or_else(|| {
+            self.sweep();
+            self.free.pop()
+        });
+        taken.or_else(|| {
+            self.evict();
+            self.free.pop()
+        })
+    }
+
+    /// Gives back a frame that got no page.
+    pub(crate) fn give_back(&self, frame: FrameIndex) {
+        self.free.push(frame);
+    }
+
+    /// Evicts some pages.
+    fn evict(&self) {
+        let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
+        let mut eviction = self.eviction.lock();
+        let view = View(self);
+        let mut refusals = 0;
+        while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
+            let Some(frame) = eviction.victim(&view) else {
+                refusals += 1;
+                // The policy looks at some pages and then gives up; others may be free to go.
+                if evicted.is_empty() {
+                    continue;
+                }
+                break;
+            };
+            match self.table.remove(self.owner(frame), frame) {
+                Some((key, state)) => evicted.push(Evicted { frame, key, state }),
+                // It was pinned in the last moment.
+                None => eviction.inserted(frame, mix(u64::from(frame.0)), Arrival::Demand),
+            }
+        }
+        drop(eviction);
+        CACHE_EVICTED_PAGES.add(evicted.len() as u64);
+        // What is freed last is taken first: they come out in the order they went, which is that
+        // of their frames when they came in order.
+        for page in evicted.into_iter().rev() {
+            self.removed(page);
+        }
+    }
+
+    /// Gives back a page that is not pinned, if all `flags` are set and it was not hit.
+    pub(crate) fn release(&self, slot: SlotIndex, frame: FrameIndex, flags: u64) -> bool {
+        let state = self.table.state(slot);
+        if flags != 0 && (!state.has(flags) || state.heat() > 0) {
+            return false;
+        }
+        let Some((key, state)) = self.table.remove(slot, frame) else {
+            return false;
+        };
+        self.eviction.lock().removed(frame);
+        self.removed(Evicted { frame, key, state });
+        true
+    }
+
+    /// A page has left the table.
+    fn removed(&self, page: Evicted) {
+        CACHE_PAGES.add(-1);
+        self.listed.remove(page.key);
+        self.free.push(page.frame);
+        if page.state.has(AHEAD) {
+            self.unread.remove(1);
+            self.devices.wasted(page.key);
+        }
+    }
+
+    /// Gives back a page; false when it is pinned, or must be kept.
+    pub(crate) fn give_up(&self, key: u64) -> bool {
+        let Some((slot, state)) = self.table.locate(key) else {
+            return true;
+        };
+        self.release(slot, state.frame(), 0)
+    }
+
+    /// A stream has passed a page: gives it back when memory is short, and later when the reader
+    /// keeps it.
+    pub(crate) fn drop_behind(&self, key: u64) {
+        if self.free.len() < self.arena.frames() / FREE_SHARE {
+            self.release_read(key);
+        } else {
+            self.drop_behind.passed(key, |key| self.release_read(key));
+        }
+    }
+
+    /// Gives back a page that was read once.
+    fn release_read(&self, key: u64) -> bool {
+        let Some(page) = self.find(key) else {
+            return false;
+        };
+        self.table.unpin(page.slot);
+        // Unread pages of another stream keep their frame.
+        let released = !page.state.has(AHEAD) && self.release(page.slot, page.frame, STREAM);
+        CACHE_RELEASED_PAGES.add(u64::from(released));
+        released
+    }
+
+    /// Bytes of read-ahead that may be asked for now: at most an eighth of the cache in flight, and
+    /// a quarter of it, and what is free, unread.
+    pub(crate) fn ahead_budget_bytes(&self) -> u64 {
+        let size = u64::from(self.arena.frames()) * PAGE;
+        let unread = self.unread.0.load(Ordering::Relaxed) * PAGE;
+        // Memory that is free costs nothing.
+        let free = u64::from(self.free.len()) * PAGE;
+        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
+        in_flight.min((size / 4 + free).saturating_sub(unread))
+    }
+}
+
+/// A cache that ends has lost no frame and nothing is pinned in it: else a thread has memory that
+/// is unmapped now.
+impl Drop for Pages {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.sweep();
+        let (frames, free) = (self.arena.frames(), self.free.len());
+        let pinned = (0..frames).map(FrameIndex).filter(|frame| {
+            let state = self.table.state(self.owner(*frame));
+            state.has(PRESENT) && state.frame() == *frame && state.pins() > 0
+        });
+        assert_eq!(pinned.count(), 0, "pinned, of {frames} frames, {free} free");
+    }
+}
+
+struct View<'a>(&'a Pages);
+
+impl Frames for View<'_> {
+    fn is_evictable(&self, frame: FrameIndex) -> bool {
+        let state = self.0.table.state(self.0.owner(frame));
+        state.has(PRESENT) && state.frame() == frame && state.pins() == 0 && !state.has(DIRTY)
+    }
+
+    fn heat(&self, frame: FrameIndex) -> u8 {
+        self.0.table.state(self.0.owner(frame)).heat()
+    }
+
+    fn cool(&self, frame: FrameIndex, heat: u8) {
+        let slot = self.0.owner(frame);
+        let state = self.0.table.state(slot);
+        if state.frame() == frame {
+            self.0.table.heat(slot, state, heat);
+        }
+    }
+}
