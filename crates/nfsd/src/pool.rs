@@ -1,16 +1,19 @@
 //! The threads that may wait for storage.
 //!
 //! Problem: a call that waits for a disk must not hold up the other calls of its connection, a
-//! client with a thousand calls queued must not hold up a client with one, and an export whose
-//! disk is slow must not hold up another. Rule: each export has a lane, in which so many calls are
-//! done at once as are configured; in a lane each connection has its own queue, and connections
-//! with queued calls stand in a ring. A free thread takes one call of the connection at the ring's
-//! head, which then goes to the ring's tail. A connection may have three quarters of its lane.
+//! client with a thousand calls queued, or with a hundred connections, must not hold up a client
+//! with one call, and an export whose disk is slow must not hold up another. Rule: each export has
+//! a lane, in which so many calls are done at once as are configured. In a lane addresses take
+//! turns, and at an address its connections. A connection may have three quarters of its lane at
+//! once, an address seven eighths. Listings, of which a page takes a thousand times the processor's
+//! time of a lookup, have a pool of their own whose threads let others go first
+//! ([`Pool::polite`]).
 //!
 //! ```text
-//!   lane 1  ring:  (A: 3 calls) -> (B: 1 call) -> (C: 200 calls) ->
-//!           taken: A1, B1, C1, A2, C2, A3, C3, C4, ...
-//!   lane 2  ring:  (B: 7 calls) ->               lanes take turns too
+//!   lane 1 ─┬─ address A ─┬─ connection 1: 200 calls
+//!           │             └─ connection 2:   3 calls
+//!           └─ address B ─── connection 3:   2 calls      taken: A1, B3, A2, B3, A1, A2, ...
+//!   lane 2 ─── ...                                        lanes take turns too
 //! ```
 //!
 //! Threads are started when more calls may be done than threads are free. (A free thread that was
@@ -20,13 +23,19 @@
 //! three times as many: a dead file must not take its export with it. How many can be held beyond
 //! that is bounded where calls are begun (see `slow`).
 
+mod turns;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Work for a connection, found by the connection's token.
+use crate::admission::share::Address;
+use turns::Turns;
+
+/// Threads and the jobs that wait for one.
 pub struct Pool<J> {
     state: Mutex<State<J>>,
     work: Condvar,
+    niceness: i32,
     run: Box<dyn Fn(J) + Send + Sync>,
 }
 
@@ -44,33 +53,43 @@ struct State<J> {
 
 /// The jobs of one export.
 struct Lane<J> {
-    clients: HashMap<u64, Client<J>>,
-    /// Clients with jobs to be begun.
-    ring: VecDeque<u64>,
-    running: usize,
-    /// Jobs to be begun, as far as their clients may have them done.
-    client_ready: usize,
+    turns: Turns<(Line, J)>,
     /// Threads on top, because storage holds calls.
     extra: usize,
 }
 
-struct Client<J> {
-    queue: VecDeque<J>,
-    running: usize,
-    in_ring: bool,
+/// The line that a job stands in.
+#[derive(Clone, Copy)]
+pub struct Line {
+    /// The export's number.
+    pub export: u32,
+    /// Of the client.
+    pub address: Address,
+    /// Of the connection.
+    pub token: u64,
 }
 
-/// A job that was taken, and where it counts.
-struct Taken<J> {
-    job: J,
-    lane: u32,
-    token: u64,
+impl Line {
+    /// In a lane.
+    fn path(&self) -> [u128; 2] {
+        [self.address.bits(), self.token.into()]
+    }
 }
 
 impl<J: Send + 'static> Pool<J> {
     /// For each lane at most `lane_threads_max` threads that call `run`.
     #[must_use]
     pub fn new(lane_threads_max: usize, run: impl Fn(J) + Send + Sync + 'static) -> Arc<Self> {
+        Self::polite(lane_threads_max, 0, run)
+    }
+
+    /// The same, of threads that have so much niceness (`sched(7)`) more than the process.
+    #[must_use]
+    pub fn polite(
+        lane_threads_max: usize,
+        niceness: i32,
+        run: impl Fn(J) + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 lanes: HashMap::new(),
@@ -82,14 +101,15 @@ impl<J: Send + 'static> Pool<J> {
                 stopping: false,
             }),
             work: Condvar::new(),
+            niceness,
             run: Box::new(run),
         })
     }
 
-    /// Queues one job of a connection in a lane.
-    pub fn queue(self: &Arc<Self>, lane: u32, token: u64, job: J) {
+    /// Queues one job.
+    pub fn queue(self: &Arc<Self>, line: &Line, job: J) {
         let mut state = self.lock();
-        state.put(lane, token, job);
+        state.put(line, job);
         self.call_thread(state);
     }
 
@@ -145,15 +165,19 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     fn serve(self: &Arc<Self>) {
+        if self.niceness > 0 {
+            // On Linux of this thread alone. Where it is refused the thread is only less polite.
+            let _ = rustix::process::nice(self.niceness);
+        }
         let mut state = self.lock();
         state.starting -= 1;
         loop {
-            if let Some(taken) = state.next() {
+            if let Some((line, job)) = state.next() {
                 // What this one leaves, another must find.
                 self.call_thread(state);
-                (self.run)(taken.job);
+                (self.run)(job);
                 state = self.lock();
-                state.end(taken.lane, taken.token);
+                state.end(&line);
             } else if state.stopping || state.free >= state.lane_threads_max {
                 break;
             } else {
@@ -173,108 +197,40 @@ impl<J: Send + 'static> Pool<J> {
     }
 }
 
-impl<J> Client<J> {
-    /// How many of its queued jobs may be begun when `limit` of it may be under way.
-    fn ready(&self, limit: usize) -> usize {
-        self.queue.len().min(limit.saturating_sub(self.running))
-    }
-}
-
 impl<J> Lane<J> {
     fn new() -> Self {
         Self {
-            clients: HashMap::new(),
-            ring: VecDeque::new(),
-            running: 0,
-            client_ready: 0,
+            turns: Turns::default(),
             extra: 0,
         }
     }
 
+    /// How many jobs of an address and of a connection may be under way.
+    fn limits(&self, threads_max: usize) -> [usize; 2] {
+        let of_address = threads_max - threads_max / 8;
+        let of_connection = threads_max - threads_max / 4;
+        [of_address + self.extra, of_connection + self.extra]
+    }
+
     /// How many of the queued jobs may be begun now.
     fn ready(&self, threads_max: usize) -> usize {
-        let limit = threads_max + self.extra;
-        self.client_ready.min(limit.saturating_sub(self.running))
-    }
-
-    /// Changes a client, and keeps count of what may be begun.
-    fn change<T>(
-        &mut self,
-        threads_max: usize,
-        token: u64,
-        change: impl FnOnce(&mut Client<J>) -> T,
-    ) -> T {
-        let limit = threads_max - threads_max / 4 + self.extra;
-        let client = self.clients.entry(token).or_insert_with(|| Client {
-            queue: VecDeque::new(),
-            running: 0,
-            in_ring: false,
-        });
-        self.client_ready -= client.ready(limit);
-        let result = change(client);
-        let ready = client.ready(limit);
-        self.client_ready += ready;
-        if ready > 0 && !client.in_ring {
-            client.in_ring = true;
-            self.ring.push_back(token);
-        }
-        if client.queue.is_empty() && client.running == 0 && !client.in_ring {
-            self.clients.remove(&token);
-        }
-        result
-    }
-
-    fn take(&mut self, threads_max: usize) -> Option<(u64, J)> {
-        if self.ready(threads_max) == 0 {
-            return None;
-        }
-        let token = self.ring.pop_front()?;
-        let job = self.change(threads_max, token, |client| {
-            client.in_ring = false;
-            let job = client.queue.pop_front();
-            client.running += usize::from(job.is_some());
-            job
-        })?;
-        self.running += 1;
-        Some((token, job))
-    }
-
-    /// Has `extra` threads on top from now on.
-    fn set_extra(&mut self, threads_max: usize, extra: usize) {
-        if self.extra == extra {
-            return;
-        }
-        self.extra = extra;
-        self.client_ready = 0;
-        self.ring.clear();
-        let limit = threads_max - threads_max / 4 + extra;
-        for (token, client) in &mut self.clients {
-            let ready = client.ready(limit);
-            self.client_ready += ready;
-            client.in_ring = ready > 0;
-            if client.in_ring {
-                self.ring.push_back(*token);
-            }
-        }
+        self.turns.ready(threads_max + self.extra)
     }
 }
 
 impl<J> State<J> {
-    fn put(&mut self, lane: u32, token: u64, job: J) {
-        let entry = self.lanes.entry(lane).or_insert_with(Lane::new);
-        entry.change(self.lane_threads_max, token, |client| {
-            client.queue.push_back(job);
-        });
-        self.call(lane);
+    fn put(&mut self, line: &Line, job: J) {
+        let lane = self.lanes.entry(line.export).or_insert_with(Lane::new);
+        let limits = lane.limits(self.lane_threads_max);
+        lane.turns.put(&line.path(), &limits, (*line, job));
+        self.call(line.export);
     }
 
     /// Puts a lane with jobs to be begun into the ring.
     fn call(&mut self, lane: u32) {
-        let has_ready = self
-            .lanes
-            .get(&lane)
-            .is_some_and(|lane| lane.client_ready > 0);
-        if has_ready && !self.ring.contains(&lane) {
+        let threads_max = self.lane_threads_max;
+        let is_ready = |lane: &Lane<J>| lane.ready(threads_max) > 0;
+        if self.lanes.get(&lane).is_some_and(is_ready) && !self.ring.contains(&lane) {
             self.ring.push_back(lane);
         }
     }
@@ -290,32 +246,31 @@ impl<J> State<J> {
         self.ready() > self.free + self.starting
     }
 
-    fn next(&mut self) -> Option<Taken<J>> {
+    fn next(&mut self) -> Option<(Line, J)> {
+        let threads_max = self.lane_threads_max;
         for _ in 0..self.ring.len() {
             let number = self.ring.pop_front()?;
-            let lane = self.lanes.get_mut(&number);
-            let taken = lane.and_then(|lane| lane.take(self.lane_threads_max));
+            let ready = self.lanes.get_mut(&number);
+            let taken = ready
+                .filter(|lane| lane.ready(threads_max) > 0)
+                .and_then(|lane| lane.turns.take(&lane.limits(threads_max)));
             self.call(number);
-            if let Some((token, job)) = taken {
-                return Some(Taken {
-                    job,
-                    lane: number,
-                    token,
-                });
+            if taken.is_some() {
+                return taken;
             }
         }
         None
     }
 
-    fn end(&mut self, lane: u32, token: u64) {
-        if let Some(entry) = self.lanes.get_mut(&lane) {
-            entry.running -= 1;
-            entry.change(self.lane_threads_max, token, |client| client.running -= 1);
-            if entry.clients.is_empty() {
-                self.lanes.remove(&lane);
+    fn end(&mut self, line: &Line) {
+        if let Some(lane) = self.lanes.get_mut(&line.export) {
+            let limits = lane.limits(self.lane_threads_max);
+            lane.turns.end(&line.path(), &limits);
+            if lane.turns.is_empty() {
+                self.lanes.remove(&line.export);
             }
         }
-        self.call(lane);
+        self.call(line.export);
     }
 
     fn set_held(&mut self, held: &HashMap<u32, usize>) {
@@ -329,8 +284,12 @@ impl<J> State<J> {
             } else {
                 0
             };
-            if let Some(lane) = self.lanes.get_mut(&number) {
-                lane.set_extra(threads_max, held.min(2 * threads_max) + spare);
+            let extra = held.min(2 * threads_max) + spare;
+            if let Some(lane) = self.lanes.get_mut(&number)
+                && lane.extra != extra
+            {
+                lane.extra = extra;
+                lane.turns.set_limits(&lane.limits(threads_max));
             }
             self.call(number);
         }
@@ -340,7 +299,29 @@ impl<J> State<J> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{IpAddr, Ipv4Addr};
     use std::sync::mpsc;
+
+    /// Of a connection at an address of its own.
+    fn queue<J: Send + 'static>(pool: &Arc<Pool<J>>, export: u32, token: u64, job: J) {
+        let host = u32::try_from(token).unwrap();
+        queue_at(pool, export, (host, token), job);
+    }
+
+    fn queue_at<J: Send + 'static>(
+        pool: &Arc<Pool<J>>,
+        export: u32,
+        (host, token): (u32, u64),
+        job: J,
+    ) {
+        let address = Address::of(IpAddr::V4(Ipv4Addr::from_bits(host)));
+        let line = Line {
+            export,
+            address,
+            token,
+        };
+        pool.queue(&line, job);
+    }
 
     #[test]
     fn connections_take_turns() {
@@ -358,18 +339,64 @@ mod tests {
             seen.lock().unwrap().push(job);
             finished.send(()).unwrap();
         });
-        pool.queue(1, 0, "first");
+        queue(&pool, 1, 0, "first");
         begin.recv().unwrap();
         for job in ["a1", "a2", "a3"] {
-            pool.queue(1, 1, job);
+            queue(&pool, 1, 1, job);
         }
-        pool.queue(1, 2, "b1");
+        queue(&pool, 1, 2, "b1");
         release.send(()).unwrap();
         for _ in 0..5 {
             end.recv().unwrap();
         }
         assert_eq!(*order.lock().unwrap(), ["first", "a1", "b1", "a2", "a3"]);
         pool.stop();
+    }
+
+    #[test]
+    fn addresses_take_turns_however_many_connections_they_have() {
+        let (started, begin) = mpsc::channel();
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let pool = Pool::new(1, move |job: u64| {
+            started.send(job).unwrap();
+            gate.lock().unwrap().recv().unwrap();
+        });
+        queue(&pool, 1, 0, 0);
+        assert_eq!(begin.recv(), Ok(0));
+        for token in 1..=100 {
+            queue_at(&pool, 1, (7, token), token);
+        }
+        for job in [201, 202] {
+            queue_at(&pool, 1, (8, 200), job);
+        }
+        for _ in 0..5 {
+            release.send(()).unwrap();
+        }
+        let order: Vec<u64> = begin.iter().take(5).collect();
+        assert_eq!(order, [1, 201, 2, 202, 3]);
+        drop(release);
+    }
+
+    #[test]
+    fn an_address_leaves_threads_to_others_however_many_connections_it_has() {
+        let (started, begin) = mpsc::channel();
+        let (release, gate) = mpsc::channel::<()>();
+        let gate = Mutex::new(gate);
+        let pool = Pool::new(16, move |job: u64| {
+            started.send(job).unwrap();
+            let _ = gate.lock().unwrap().recv();
+        });
+        for token in 1..=50 {
+            queue_at(&pool, 1, (7, token), token);
+        }
+        for _ in 0..14 {
+            assert!(begin.recv().unwrap() <= 50);
+        }
+        queue_at(&pool, 1, (8, 200), 200);
+        assert_eq!(begin.recv(), Ok(200));
+        assert!(begin.try_recv().is_err());
+        drop(release);
     }
 
     #[test]
@@ -383,16 +410,16 @@ mod tests {
                 gate.lock().unwrap().recv().unwrap();
             }
         });
-        pool.queue(1, 0, "quick");
+        queue(&pool, 1, 0, "quick");
         begin.recv().unwrap();
         while pool.lock().free == 0 {
             std::thread::yield_now();
         }
-        pool.queue(1, 0, "held");
-        pool.queue(1, 1, "held");
+        queue(&pool, 1, 0, "held");
+        queue(&pool, 1, 1, "held");
         assert_eq!(begin.recv(), Ok("held"));
         assert_eq!(begin.recv(), Ok("held"));
-        pool.queue(1, 2, "quick");
+        queue(&pool, 1, 2, "quick");
         pool.set_held(&HashMap::from([(1, 2)]));
         assert_eq!(begin.recv(), Ok("quick"));
         release.send(()).unwrap();
@@ -412,14 +439,14 @@ mod tests {
             }
         });
         for _ in 0..20 {
-            pool.queue(1, 7, "held");
+            queue(&pool, 1, 7, "held");
         }
         for _ in 0..3 {
             assert_eq!(begin.recv(), Ok("held"));
         }
-        pool.queue(2, 7, "other lane");
+        queue(&pool, 2, 7, "other lane");
         assert_eq!(begin.recv(), Ok("other lane"));
-        pool.queue(1, 8, "other client");
+        queue(&pool, 1, 8, "other client");
         assert_eq!(begin.recv(), Ok("other client"));
         assert!(begin.try_recv().is_err(), "no more of one client");
         pool.set_held(&HashMap::from([(1, 3)]));
@@ -444,7 +471,7 @@ mod tests {
         let (done, results) = mpsc::channel();
         let pool = Pool::new(4, move |job: u64| done.send(job).unwrap());
         for job in 0..1000 {
-            pool.queue((job % 3) as u32, job % 7, job);
+            queue(&pool, (job % 3) as u32, job % 7, job);
         }
         let mut seen: Vec<u64> = results.iter().take(1000).collect();
         seen.sort_unstable();

@@ -14,12 +14,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use crate::admission::descriptors;
 use crate::admission::door::Door;
 use crate::admission::places::{Place, Places};
+use crate::admission::share::Address;
 use crate::arrivals::Arrivals;
 use crate::config::Config;
 use crate::connection::{Connection, Totals};
 use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
 use crate::parking::Parking;
-use crate::pool::Pool;
+use crate::pool::{Line, Pool};
 use crate::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
 pub use crate::service::Loss;
 use crate::service::{Service, WaitingCall};
@@ -29,6 +30,10 @@ const DRAIN_FOR: Duration = Duration::from_secs(10);
 
 /// The most receiving threads; each serves thousands of calls per millisecond.
 const READERS_MAX: usize = 8;
+
+/// Where a thread that lists and another both want a processor, the former gets a quarter of it
+/// (`sched(7)`), and waits when the other has something to do again.
+const LISTING_NICENESS: i32 = 5;
 
 /// Why a server could not start or stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +72,8 @@ pub struct Shared {
     next_token: AtomicU64,
     arrivals: Arrivals,
     pool: OnceLock<Arc<Pool<Job>>>,
+    /// For listings, see [`LISTING_NICENESS`].
+    listings: OnceLock<Arc<Pool<Job>>>,
     parking: Parking<Job>,
 }
 
@@ -106,9 +113,23 @@ impl Shared {
     }
 
     fn line_up(&self, job: Job) {
-        if let Some(pool) = self.pool.get() {
-            pool.queue(job.state.place.export, job.connection.token(), job);
+        let lists = job.state.listing_bytes_max > 0;
+        let pool = if lists { &self.listings } else { &self.pool };
+        if let Some(pool) = pool.get() {
+            let line = Line {
+                export: job.state.place.export,
+                address: Address::of(job.connection.peer()),
+                token: job.connection.token(),
+            };
+            pool.queue(&line, job);
         }
+    }
+
+    /// Both pools, once they are there.
+    fn pools(&self) -> impl Iterator<Item = &Arc<Pool<Job>>> {
+        [&self.pool, &self.listings]
+            .into_iter()
+            .filter_map(OnceLock::get)
     }
 
     /// The number of the next connection.
@@ -185,9 +206,7 @@ impl Shared {
             let now = Instant::now();
             self.service.locks().tick(now);
             let held = self.service.answer_held(now);
-            if let Some(pool) = self.pool.get() {
-                pool.set_held(&held);
-            }
+            self.pools().for_each(|pool| pool.set_held(&held));
             let slow = self.service.slow_calls();
             for job in self
                 .parking
@@ -249,15 +268,18 @@ impl Server {
             next_token: AtomicU64::new(FIRST_TOKEN),
             arrivals: Arrivals::default(),
             pool: OnceLock::new(),
+            listings: OnceLock::new(),
             parking,
         });
         let weak = Arc::downgrade(&shared);
-        let pool = Pool::new(threads, move |job: Job| {
+        let run = move |job: Job| {
             if let Some(shared) = weak.upgrade() {
                 shared.run(job);
             }
-        });
-        let _ = shared.pool.set(pool);
+        };
+        let listings = Pool::polite(threads, LISTING_NICENESS, run.clone());
+        let _ = shared.listings.set(listings);
+        let _ = shared.pool.set(Pool::new(threads, run));
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let bell = eventfd(0, flags).map_err(|errno| system(errno.into()))?;
         let mut server = Self {
@@ -350,9 +372,7 @@ impl Server {
             let _ = datagrams.join();
         }
         self.shared.service.locks().stop();
-        if let Some(pool) = self.shared.pool.get() {
-            pool.stop();
-        }
+        self.shared.pools().for_each(|pool| pool.stop());
         // Running calls have nobody to answer any more, but what they change is to be on the device
         // with the rest.
         while !self.shared.service.is_idle() && Instant::now() < deadline {

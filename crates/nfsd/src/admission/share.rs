@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A lone client is to have most of it, the next one enough to work with.
 const TIMES_WHAT_IS_LEFT: usize = 4;
@@ -28,6 +28,9 @@ const TIMES_WHAT_IS_LEFT: usize = 4;
 pub struct Address(IpAddr);
 
 impl Address {
+    /// That of nobody in particular.
+    pub const NOBODY: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+
     /// That of a peer.
     #[must_use]
     pub fn of(peer: IpAddr) -> Self {
@@ -38,6 +41,15 @@ impl Address {
             }
             address @ IpAddr::V4(_) => address,
         })
+    }
+
+    /// A number of its own.
+    #[must_use]
+    pub fn bits(&self) -> u128 {
+        match self.0 {
+            IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(address) => address.to_bits(),
+        }
     }
 }
 

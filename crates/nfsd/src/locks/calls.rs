@@ -11,7 +11,6 @@
 //! managers and status monitors listen there as well as for datagrams.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -28,7 +27,8 @@ use super::file::Kind;
 use super::records::Listed;
 use super::table::{Answer, Offer};
 use super::{Context, Locks, lock};
-use crate::pool::Pool;
+use crate::admission::share::Address;
+use crate::pool::{Line, Pool};
 
 /// Threads that call.
 const THREADS_MAX: usize = 4;
@@ -104,9 +104,12 @@ impl Calls {
             names::LOCK_CALLS_DROPPED.add(1);
             return false;
         }
-        let mut hasher = DefaultHasher::new();
-        address.hash(&mut hasher);
-        self.pool.queue(0, hasher.finish(), job);
+        let line = Line {
+            export: 0,
+            address: address.map_or(Address::NOBODY, Address::of),
+            token: 0,
+        };
+        self.pool.queue(&line, job);
         true
     }
 

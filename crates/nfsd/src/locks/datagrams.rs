@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use pagewell_counters::names;
 
-use crate::pool::Pool;
+use crate::admission::share::Address;
+use crate::pool::{Line, Pool};
 use crate::server::Shared;
 use crate::service::{DatagramAnswer, Origin};
 
@@ -74,7 +75,12 @@ pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
             continue;
         }
         waiting.fetch_add(1, Ordering::AcqRel);
-        pool.queue(0, u64::from(from.port()), datagram);
+        let line = Line {
+            export: 0,
+            address: Address::of(from.ip()),
+            token: u64::from(from.port()),
+        };
+        pool.queue(&line, datagram);
     }
     pool.stop();
 }
