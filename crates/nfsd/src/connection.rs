@@ -211,6 +211,14 @@ impl Connection {
     /// Whether another call may be taken from the connection.
     #[must_use]
     pub fn may_read(&self) -> bool {
+        // Charged for the sake of all for a reply, it is woken when one has left.
+        let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
+        !self.is_held_up() && replies < self.totals.unsent.connection_bytes_max()
+    }
+
+    /// Whether as many calls are under way as may be.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
         // Paused for the sake of all it has calls of its own under way, whose end wakes it.
         let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
         let limit = if all < IN_FLIGHT_BYTES_MAX_ALL {
@@ -218,10 +226,7 @@ impl Connection {
         } else {
             SHARE_BYTES
         };
-        // Charged for the sake of all for a reply, it is woken when one has left.
-        let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
-        self.in_flight_bytes.load(Ordering::SeqCst) < limit
-            && replies < self.totals.unsent.connection_bytes_max()
+        self.in_flight_bytes.load(Ordering::SeqCst) >= limit
     }
 
     /// Whether calls are under way.

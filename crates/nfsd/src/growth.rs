@@ -15,7 +15,10 @@
 //! ```
 //!
 //! Others may wait for memory. Then a record must be whole in [`WHOLE_WITHIN`], or its connection
-//! is closed: a client in earnest sends the call again on another one.
+//! is closed: a client in earnest sends the call again on another one. This holds for a record that
+//! waits for memory itself, or records would wait for each other for as long as their clients like;
+//! but the time begins anew while it waits for the storage of its export, or is not read because of
+//! the calls before it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,9 +47,8 @@ pub struct Growth {
     lease: Lease,
     /// Stands in the queue for memory, or has been called and not taken it yet.
     waits: bool,
-    /// When it began, later by as much as it has waited.
+    /// When it began.
     since: Instant,
-    waits_since: Instant,
 }
 
 impl Growth {
@@ -59,7 +61,6 @@ impl Growth {
             lease: Lease::new(memory, address, connection.token()),
             waits: false,
             since: Instant::now(),
-            waits_since: Instant::now(),
         }
     }
 
@@ -91,6 +92,7 @@ impl Growth {
         let size = bytes.next_multiple_of(GRANULE_BYTES);
         let is_new = self.lease.bytes() == 0;
         if is_new {
+            self.since = Instant::now();
             let beginning = if filled > 0 {
                 assembly.beginning()
             } else {
@@ -103,7 +105,7 @@ impl Growth {
             .min(size);
         let waker = must_wait.then(|| connection.waker());
         let given = self.lease.grow(step, size, waker);
-        self.note(is_new, must_wait && given.is_none());
+        self.waits = must_wait && given.is_none();
         match given {
             None => return false,
             Some(Given::Reused(buffer)) => drop(assembly.give_buffer(buffer)),
@@ -115,23 +117,6 @@ impl Growth {
             Some(Given::Step(step)) => assembly.grow(step),
         }
         true
-    }
-
-    /// Keeps the time that is the client's.
-    fn note(&mut self, is_new: bool, waits: bool) {
-        let waited = std::mem::replace(&mut self.waits, waits);
-        if !is_new && waited == waits {
-            return;
-        }
-        let now = Instant::now();
-        if is_new {
-            self.since = now;
-        } else if waited {
-            self.since += now.saturating_duration_since(self.waits_since);
-        }
-        if !waited {
-            self.waits_since = now;
-        }
     }
 
     /// Memory that was or will be offered cannot be taken now.
@@ -163,11 +148,17 @@ impl Growth {
         std::mem::replace(&mut self.lease, next)
     }
 
-    /// Whether others wait for memory that the client takes too long to fill.
-    #[must_use]
-    pub fn is_overdue(&self, now: Instant) -> bool {
-        self.lease.bytes() > 0
-            && !self.waits
-            && now.saturating_duration_since(self.since) > WHOLE_WITHIN
+    /// Whether the client takes too long to fill memory, if others wait for it. Called every now
+    /// and then; `is_held_up`: it waits for calls before it.
+    pub fn is_overdue(&mut self, now: Instant, is_held_up: bool) -> bool {
+        if is_held_up || (self.waits && self.lease.waits_for_storage()) {
+            self.since = now;
+        }
+        self.lease.bytes() > 0 && now.saturating_duration_since(self.since) > WHOLE_WITHIN
+    }
+
+    /// Has the client's address count as careless: its record was lost because it was overdue.
+    pub fn blame(&self) {
+        self.memory.blame(self.lease.address());
     }
 }

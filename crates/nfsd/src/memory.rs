@@ -8,10 +8,11 @@
 //! has arrived, so that nobody holds much more than it has sent (`growth`). Each address has its
 //! [share](crate::admission::share). Records that wait for the storage of one export have at most
 //! as much as is left, so that there is something for the others. A connection that wants more
-//! than there is stops being read (TCP then slows the client) and stands in a queue, the oldest
-//! record first; a thread that returns memory calls as many from its head as there is room for, and
-//! nobody overtakes them. A connection that is called and does not come (it is gone, or may not go
-//! on for another reason) passes the offer on, or those behind would wait for ever.
+//! than that stops being read (TCP then slows the client) and stands in a queue, the oldest record
+//! first; a thread that returns memory calls as many as there is room for. One that wants more than
+//! its share holds up none behind it that want less. A connection that is called and does not come
+//! (it is gone, or may not go on for another reason) passes the offer on, or those behind would
+//! wait for ever.
 //!
 //! ```text
 //!   [whole, of export A | whole, of B | records that arrive, of each address |   left   ] [first]
@@ -19,13 +20,15 @@
 //! ```
 //!
 //! Records that arrive could all wait for each other, none of them whole. So one of them, the
-//! *first*, may go on although there is no room, until it is whole.
+//! *first*, may go on although there is no room, until it is whole. Those that are never whole are
+//! got rid of by `growth`, and those that begin them over and over are told by [`careless`].
 //!
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
 //! faults. A record that gets one is charged for all of it.
 
+mod careless;
+
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
@@ -33,6 +36,7 @@ use pagewell_counters::names;
 use crate::admission::share::{Address, Shares};
 use crate::reader::Waker;
 use crate::receive::RECORD_BYTES_MAX;
+use careless::Careless;
 
 /// Bytes of requests in memory at once, all connections together.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;
@@ -63,6 +67,9 @@ struct State {
     next_order: u64,
     /// The connection whose record may go over the limit.
     first: Option<u64>,
+    /// What it has there: nobody else has less for it.
+    first_bytes: usize,
+    careless: Careless,
 }
 
 struct Waiting {
@@ -82,46 +89,55 @@ struct Wanted {
     grows: bool,
 }
 
+impl Wanted {
+    /// Its place in the order of those that want to be the first.
+    fn turn(&self, order: u64) -> (bool, u64) {
+        (self.address == Address::NOBODY, order)
+    }
+}
+
 impl State {
     fn has_room_for(&self, export: Option<u32>, left: usize) -> bool {
         let of = |export| self.by_export.get(&export).copied().unwrap_or(0);
         export.is_none_or(|export| of(export) < left)
     }
 
-    /// Whether it would have its memory if there were enough.
-    fn waits_for_room(&self, wanted: &Wanted) -> bool {
-        self.by_address.is_within(wanted.address)
+    fn fits(&self, wanted: &Wanted) -> bool {
+        self.by_address.may_add(wanted.address, wanted.bytes)
             && self.has_room_for(wanted.export, self.by_address.left())
     }
 
-    fn fits(&self, wanted: &Wanted) -> bool {
-        wanted.bytes <= self.by_address.left() && self.waits_for_room(wanted)
-    }
-
     fn may_be_first(&self, wanted: &Wanted, token: u64, limit: usize) -> bool {
-        let left = (limit + RECORD_BYTES_MAX).saturating_sub(self.by_address.used());
+        let used = self.by_address.used() + self.first_bytes;
+        let left = (limit + RECORD_BYTES_MAX).saturating_sub(used);
         wanted.grows
             && self.first.is_none_or(|first| first == token)
             && wanted.bytes <= left
             && self.has_room_for(wanted.export, left)
     }
 
-    /// Whether an older record has a right to the room there is.
+    /// Whether an older record is to have the room there is.
     fn is_behind(&self, order: u64) -> bool {
         let mut older = self.waiting.range(..order);
-        older.any(|(_, waiting)| self.waits_for_room(&waiting.wanted))
+        older.any(|(_, waiting)| self.fits(&waiting.wanted))
     }
 
-    /// Whether an older record has a right to be the first.
-    fn is_behind_another_first(&self, order: u64, limit: usize) -> bool {
-        let mut older = self.waiting.range(..order);
-        older.any(|(_, Waiting { wanted, waker, .. })| {
+    /// The place in the order of those that want to be the first of the one that is next.
+    fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
+        let waiting = self.waiting.iter();
+        let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {
             self.may_be_first(wanted, waker.token(), limit)
-        })
+        });
+        able.map(|(order, waiting)| waiting.wanted.turn(*order))
+            .min()
     }
 
-    fn charge(&mut self, address: Address, bytes: usize) {
-        self.by_address.add(address, bytes);
+    fn charge(&mut self, address: Address, bytes: usize, is_first: bool) {
+        if is_first {
+            self.first_bytes += bytes;
+        } else {
+            self.by_address.add(address, bytes);
+        }
         names::REQUEST_MEMORY_BYTES.add(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
@@ -130,31 +146,28 @@ impl State {
         names::REQUEST_MEMORY_BYTES.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
+    /// The first is whole or gone: its memory counts like that of others.
+    fn end_first(&mut self, address: Address) {
+        self.first = None;
+        let bytes = std::mem::take(&mut self.first_bytes);
+        self.by_address.add(address, bytes);
+    }
+
     /// Finds those that can be offered the memory they want.
     fn due(&mut self, limit: usize) -> Vec<Waker> {
         let mut room = self.by_address.left();
         let mut due = Vec::new();
-        let mut first_is_free = self.first.is_none();
+        let next_first = self.next_first(limit).filter(|_| self.first.is_none());
         let mut all = std::mem::take(&mut self.waiting);
-        for Waiting {
-            wanted,
-            waker,
-            is_called,
-        } in all.values_mut()
-        {
-            if *is_called {
+        for (order, waiting) in &mut all {
+            let wanted = &waiting.wanted;
+            let fits = self.fits(wanted) && wanted.bytes <= room;
+            if waiting.is_called {
                 room = room.saturating_sub(wanted.bytes);
-            } else if self.fits(wanted) && wanted.bytes <= room {
-                room -= wanted.bytes;
-                *is_called = true;
-                due.push(waker.clone());
-            } else if first_is_free && self.may_be_first(wanted, waker.token(), limit) {
-                first_is_free = false;
-                *is_called = true;
-                due.push(waker.clone());
-            } else if self.waits_for_room(wanted) {
-                // Those behind it are not to have what it waits for.
-                room = 0;
+            } else if fits || next_first == Some(wanted.turn(*order)) {
+                room = room.saturating_sub(if fits { wanted.bytes } else { 0 });
+                waiting.is_called = true;
+                due.push(waiting.waker.clone());
             }
         }
         self.waiting = all;
@@ -187,6 +200,8 @@ impl State {
 pub struct Lease {
     memory: Arc<Memory>,
     address: Address,
+    /// Whose share it counts for.
+    payer: Address,
     token: u64,
     /// The export that it is for, when that is known.
     pub export: Option<u32>,
@@ -213,6 +228,7 @@ impl Lease {
         Self {
             memory: memory.clone(),
             address,
+            payer: address,
             token,
             export: None,
             bytes: 0,
@@ -220,6 +236,12 @@ impl Lease {
             is_first: false,
             is_whole: false,
         }
+    }
+
+    /// The client's address.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.address
     }
 
     /// Bytes that it is charged for.
@@ -241,12 +263,13 @@ impl Lease {
         let memory = self.memory.clone();
         let mut state = memory.lock();
         let order = *self.order.get_or_insert_with(|| {
+            self.payer = state.careless.payer(self.address);
             state.next_order += 1;
             state.next_order
         });
         let is_behind = state.is_behind(order);
         let mut wanted = Wanted {
-            address: self.address,
+            address: self.payer,
             export: self.export,
             bytes: size,
             grows: self.bytes > 0,
@@ -257,15 +280,18 @@ impl Lease {
             && let Some(bytes) = state.reuse(size)
         {
             self.bytes = size;
-            state.charge(self.address, size);
+            state.charge(self.payer, size, false);
             state.stop_waiting(self.token);
             memory.call(state);
             return Some(Given::Reused(bytes));
         }
         wanted.bytes = step.saturating_sub(self.bytes);
         if is_behind || !state.fits(&wanted) {
+            let turn = wanted.turn(order);
             if !state.may_be_first(&wanted, self.token, memory.limit)
-                || state.is_behind_another_first(order, memory.limit)
+                || state
+                    .next_first(memory.limit)
+                    .is_some_and(|next| next < turn)
             {
                 names::REQUEST_MEMORY_REFUSED.add(1);
                 if let Some(waker) = waker {
@@ -279,7 +305,7 @@ impl Lease {
         }
         self.bytes += wanted.bytes;
         state.stop_waiting(self.token);
-        state.charge(self.address, wanted.bytes);
+        state.charge(self.payer, wanted.bytes, self.is_first);
         let step = Some(Given::Step(self.bytes));
         memory.call(state);
         step
@@ -290,6 +316,15 @@ impl Lease {
     pub fn export_is_full(&self) -> bool {
         let state = self.memory.lock();
         !state.has_room_for(self.export, state.by_address.left())
+    }
+
+    /// Whether the storage of the record's export has so much to do that it has to wait for that,
+    /// and not for records that arrive.
+    #[must_use]
+    pub fn waits_for_storage(&self) -> bool {
+        let state = self.memory.lock();
+        let much = state.by_address.left().max(self.memory.limit / 8);
+        !state.has_room_for(self.export, much)
     }
 
     /// The record is whole: another one may be the first.
@@ -306,7 +341,7 @@ impl Lease {
         if !std::mem::take(&mut self.is_first) {
             return;
         }
-        state.first = None;
+        state.end_first(self.payer);
         memory.call(state);
     }
 }
@@ -331,6 +366,8 @@ impl Memory {
                 waiting: BTreeMap::new(),
                 next_order: 0,
                 first: None,
+                first_bytes: 0,
+                careless: Careless::default(),
             }),
         })
     }
@@ -338,8 +375,7 @@ impl Memory {
     /// At least `wanted` bytes (contents undefined but initialised) in nobody's name, or `None`
     /// when the budget is used up.
     pub fn take(self: &Arc<Self>, wanted: usize) -> Option<Buffer> {
-        let address = Address::of(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
-        let mut lease = Lease::new(self, address, 0);
+        let mut lease = Lease::new(self, Address::NOBODY, 0);
         if wanted < COUNTED_FROM_BYTES {
             let bytes = vec![0; wanted];
             return Some(Buffer { bytes, lease });
@@ -350,7 +386,7 @@ impl Memory {
             names::REQUEST_MEMORY_REFUSED.add(1);
             return None;
         }
-        state.charge(address, size);
+        state.charge(Address::NOBODY, size, false);
         let reused = state.reuse(size);
         drop(state);
         lease.bytes = size;
@@ -381,13 +417,21 @@ impl Memory {
         !self.lock().waiting.is_empty()
     }
 
+    /// A record of `address` was lost because others waited for its memory.
+    pub fn blame(&self, address: Address) {
+        self.lock().careless.note(address);
+    }
+
     fn give_back(&self, lease: &mut Lease, bytes: Vec<u8>) {
         let charged = std::mem::take(&mut lease.bytes);
         if charged == 0 {
             return;
         }
         let mut state = self.lock();
-        state.discharge(lease.address, charged);
+        if std::mem::take(&mut lease.is_first) {
+            state.end_first(lease.payer);
+        }
+        state.discharge(lease.payer, charged);
         if let Some(export) = lease.export.filter(|_| lease.is_whole)
             && let Some(own) = state.by_export.get_mut(&export)
         {
@@ -395,9 +439,6 @@ impl Memory {
             if *own == 0 {
                 state.by_export.remove(&export);
             }
-        }
-        if std::mem::take(&mut lease.is_first) {
-            state.first = None;
         }
         // One that was cut short is of no use to others.
         if bytes.len() == charged && state.free_bytes + charged <= FREE_BYTES_MAX {

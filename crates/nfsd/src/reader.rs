@@ -297,6 +297,7 @@ impl Reader {
         let is_over = self.shared.totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
             receiver.tell_calls(self.last_tick);
+            let is_overdue = receiver.is_overdue(self.last_tick);
             let is_unread = is_over && receiver.connection().unsent_bytes() > 0;
             let limit = if is_unread {
                 UNREAD_AFTER
@@ -306,9 +307,8 @@ impl Reader {
             if receiver.stalled(self.last_tick, limit) {
                 names::CONNECTIONS_STALLED.add(1);
                 receiver.connection().close();
-            } else if is_wanted && receiver.is_overdue(self.last_tick) {
-                names::RECORDS_OVERDUE.add(1);
-                receiver.connection().close();
+            } else if is_wanted && is_overdue {
+                receiver.drop_overdue();
             } else if is_wanted && receiver.put_off(&self.shared) {
                 put_off.push(receiver.connection().token());
             }

@@ -351,10 +351,17 @@ impl Receiver {
         false
     }
 
-    /// Whether others wait for memory that this client takes too long to fill.
+    /// Whether this client takes too long to fill memory, if others wait for it.
     #[must_use]
-    pub fn is_overdue(&self, now: Instant) -> bool {
-        self.stash.is_empty() && self.connection.may_read() && self.growth.is_overdue(now)
+    pub fn is_overdue(&mut self, now: Instant) -> bool {
+        self.growth.is_overdue(now, self.connection.is_held_up())
+    }
+
+    /// Closes the connection, as its record is overdue and others wait for the memory.
+    pub fn drop_overdue(&self) {
+        names::RECORDS_OVERDUE.add(1);
+        self.growth.blame();
+        self.connection.close();
     }
 
     fn flush(&mut self) {

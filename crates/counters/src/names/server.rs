@@ -15,6 +15,9 @@ register! { SERVER, Counter:
         "Times a request had to wait because the memory for requests was used up.";
     REQUEST_MEMORY_FIRST = "pagewell_request_memory_first_total",
         "Requests received beyond that memory, one at a time, because all waited for each other.";
+    REQUEST_MEMORY_CARELESS = "pagewell_request_memory_careless_total",
+        "Requests in the one share of memory of clients that lately began others and did not end \
+         them.";
     CALLS_INLINE = "pagewell_calls_inline_total",
         "Calls answered by the thread that received them.";
     CALLS_POOLED = "pagewell_calls_pooled_total",

@@ -48,7 +48,7 @@ impl Places {
     #[must_use]
     pub fn take(self: &Arc<Self>, address: Address, token: u64) -> Option<Place> {
         let mut state = self.lock();
-        if !state.shares.may_add(address, 1) {
+        if !state.shares.may_add_one(address) {
             return None;
         }
         state.shares.add(address, 1);

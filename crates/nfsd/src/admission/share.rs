@@ -84,16 +84,18 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.by.get(&key).copied().unwrap_or(0)
     }
 
-    /// Whether `key` may have `more`.
+    /// Whether `key` may have one more.
     #[must_use]
-    pub fn may_add(&self, key: K, more: usize) -> bool {
-        more <= self.left() && self.is_within(key)
+    pub fn may_add_one(&self, key: K) -> bool {
+        self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT)
     }
 
-    /// Whether `key` has less than its share.
+    /// Whether `key` may have `more`, which may be so much that only what is left after it counts.
     #[must_use]
-    pub fn is_within(&self, key: K) -> bool {
-        self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT)
+    pub fn may_add(&self, key: K, more: usize) -> bool {
+        let left = self.left().checked_sub(more);
+        let share = left.map(|left| left.saturating_mul(TIMES_WHAT_IS_LEFT));
+        share.is_some_and(|share| self.of(key).saturating_add(more) <= share)
     }
 
     /// What nobody has.
@@ -128,7 +130,7 @@ mod tests {
     fn each_has_its_share_and_something_is_left_for_the_next() {
         let mut shares = Shares::new(1000);
         let fill = |shares: &mut Shares<u32>, key| {
-            while shares.may_add(key, 1) {
+            while shares.may_add_one(key) {
                 shares.add(key, 1);
             }
         };
@@ -143,6 +145,9 @@ mod tests {
         fill(&mut shares, 3);
         assert!(shares.of(3) > 600, "what was given back is there for all");
         assert!(!shares.may_add(4, 1000), "more than there is");
+        let left = shares.left();
+        assert!(!shares.may_add(4, left), "nothing would be left");
+        assert!(shares.may_add(4, left * 4 / 5));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Tests of the budget: the rules of who may have what, without any connection.
 
+use std::net::IpAddr;
+
 use super::*;
 use crate::reader::Mailbox;
 
@@ -34,14 +36,14 @@ fn the_budget_holds_and_comes_back() {
 
 #[test]
 fn whoever_waits_is_called_once_and_offers_are_passed_on() {
-    let memory = Memory::new(128 << 10);
+    let memory = Memory::new(160 << 10);
     let mailbox = Mailbox::new().unwrap();
     let waker = |token| Waker::new(mailbox.clone(), token);
     let lease = |token: u8| Lease::new(&memory, address(token), u64::from(token));
-    let held = memory.take(128 << 10).unwrap();
+    let held = memory.take(160 << 10).unwrap();
     let mut waiting: Vec<Lease> = (1..=4).map(lease).collect();
     for _ in 0..10 {
-        let step = 100 << 10;
+        let step = 120 << 10;
         assert!(waiting[0].grow(step, step, Some(&waker(1))).is_none());
     }
     for (lease, token) in waiting[1..].iter_mut().zip(2..) {
@@ -109,7 +111,9 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
                     break;
                 }
             }
-            let used = memory.lock().by_address.used();
+            let state = memory.lock();
+            let used = state.by_address.used() + state.first_bytes;
+            drop(state);
             assert!(used <= 4 * MIB + RECORD_BYTES_MAX, "{used} bytes");
             if lease.bytes() == MIB {
                 whole += 1;
@@ -124,6 +128,74 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
     assert_eq!(whole, 16);
     assert_eq!(memory.lock().by_address.used(), 0);
     assert!(memory.lock().first.is_none());
+    assert_eq!(memory.lock().first_bytes, 0);
+}
+
+/// Addresses that begin records and lose them again have one share together, whose being full
+/// holds up nobody else.
+#[test]
+fn careless_addresses_hold_up_others_once() {
+    let memory = Memory::new(24 * MIB);
+    let half_records = |hosts: std::ops::Range<u8>| -> Vec<Lease> {
+        let mut leases: Vec<Lease> = hosts
+            .map(|host| Lease::new(&memory, address(host), u64::from(host)))
+            .collect();
+        for step in [128 << 10, 256 << 10, 512 << 10, MIB] {
+            for lease in &mut leases {
+                lease.grow(step, MIB, None);
+            }
+        }
+        leases
+    };
+    let held = |leases: &[Lease]| -> usize { leases.iter().map(Lease::bytes).sum() };
+    let mailbox = Mailbox::new().unwrap();
+    let lost = half_records(0..60);
+    assert!(held(&lost) > 20 * MIB);
+    let mut other = Lease::new(&memory, address(100), 100);
+    let waker = Waker::new(mailbox.clone(), 100);
+    assert!(!grown(&mut other, MIB), "the first time there is no room");
+    assert!(other.grow(MIB, MIB, Some(&waker)).is_none());
+    for lease in lost {
+        memory.blame(lease.address());
+        drop(Buffer::cut_short(Vec::new(), lease));
+    }
+    assert_eq!(mailbox.called(), [100]);
+    assert!(other.grow(MIB, MIB, Some(&waker)).is_some());
+    drop(Buffer::whole(vec![0; MIB], other));
+    let again = half_records(0..60);
+    assert!(held(&again) <= 20 * MIB);
+    for token in 100..103 {
+        let mut other = Lease::new(&memory, address(100), token);
+        assert!(grown(&mut other, MIB), "there is for those that end theirs");
+        drop(Buffer::whole(vec![0; MIB], other));
+    }
+}
+
+/// The first is one that may have memory for the first time, however old the careless ones are.
+#[test]
+fn a_careless_one_is_not_the_first_while_another_could_be() {
+    let memory = Memory::new(MIB);
+    let mailbox = Mailbox::new().unwrap();
+    let begun = |host: u8| {
+        let mut lease = Lease::new(&memory, address(host), u64::from(host));
+        assert!(grown(&mut lease, 64 << 10));
+        lease
+    };
+    memory.blame(address(1));
+    let (mut careless, mut other, mut first) = (begun(1), begun(2), begun(3));
+    let _rest = memory.take(MIB - (192 << 10)).unwrap();
+    assert!(
+        first.grow(128 << 10, MIB, None).is_some(),
+        "beyond the limit"
+    );
+    let wait = |lease: &mut Lease, token| {
+        let waker = Waker::new(mailbox.clone(), token);
+        assert!(lease.grow(128 << 10, MIB, Some(&waker)).is_none());
+    };
+    wait(&mut careless, 1);
+    wait(&mut other, 2);
+    first.whole();
+    assert_eq!(mailbox.called(), [2]);
 }
 
 /// What waits for the storage of one export leaves room for those of another.
