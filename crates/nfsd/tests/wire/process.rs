@@ -27,6 +27,10 @@ pub(crate) struct Process {
     pub(crate) address: SocketAddr,
 }
 
+/// A process whose memory and descriptors are looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Watched(u32);
+
 impl Process {
     /// Serves a directory.
     pub(crate) fn of_directory(path: &Path, kind: Kind) -> Self {
@@ -92,25 +96,47 @@ impl Process {
         self.end();
     }
 
+    /// What it takes.
+    pub(crate) fn watched(&self) -> Watched {
+        Watched(self.child.id())
+    }
+
     /// Memory that the process holds, in bytes.
     pub(crate) fn resident_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(path).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next());
-        kilobytes.unwrap().parse::<u64>().unwrap() << 10
+        self.watched().resident_bytes()
     }
 
     /// Descriptors that the process has open.
     pub(crate) fn descriptors(&self) -> usize {
-        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
-        open.unwrap().count()
+        self.watched().descriptors()
     }
 
     fn end(&mut self) {
         // SIGKILL; a process that has ended already is no error here.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+impl Watched {
+    /// The process of the test.
+    pub(crate) fn myself() -> Self {
+        Self(std::process::id())
+    }
+
+    /// [`Process::resident_bytes`].
+    pub(crate) fn resident_bytes(self) -> u64 {
+        let path = format!("/proc/{}/status", self.0);
+        let status = std::fs::read_to_string(path).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next());
+        kilobytes.unwrap().parse::<u64>().unwrap() << 10
+    }
+
+    /// [`Process::descriptors`].
+    pub(crate) fn descriptors(self) -> usize {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.0));
+        open.unwrap().count()
     }
 }
 

@@ -19,12 +19,12 @@ fn places_are_left_for_those_that_come_later() {
     let silent: Vec<_> = (0..1200)
         .map(|number| stream_from([127, 0, 1, 1 + (number % 3) as u8], server.address))
         .collect();
-    let most = watch_memory(&server, Duration::from_secs(1));
+    let most = watch_memory(server.watched(), Duration::from_secs(1));
     let mut late = Client::connect_from([127, 0, 2, 1], server.address, User::root());
     late.check_usable();
     let open = server.descriptors();
     assert!((500..1100).contains(&open), "{open} descriptors");
-    neighbour.report("1,200 silent connections", &server, most);
+    neighbour.report("1,200 silent connections", server.watched(), most);
     let grown = most.saturating_sub(before);
     assert!(grown < 32 << 20, "{grown} bytes");
     drop(silent);
@@ -44,5 +44,5 @@ fn nobody_waits_for_descriptors_that_are_not_there() {
         drop(crowd);
     }
     let most = server.resident_bytes();
-    neighbour.report("300 connections for 64 descriptors", &server, most);
+    neighbour.report("300 connections for 64 descriptors", server.watched(), most);
 }

@@ -56,10 +56,14 @@ fn a_large_directory_is_not_put_in_order_for_everybody() {
                 }
             });
         }
-        most = watch_memory(&server, Duration::from_secs(6));
+        most = watch_memory(server.watched(), Duration::from_secs(6));
         stop.store(true, Ordering::Relaxed);
     });
-    neighbour.report("pages of 200,000 names from anywhere", &server, most);
+    neighbour.report(
+        "pages of 200,000 names from anywhere",
+        server.watched(),
+        most,
+    );
     let grown = most.saturating_sub(before);
     assert!(grown < GROWTH_BYTES_MAX, "{grown} bytes for 64 clients");
     assert_eq!(client.list(&large).len(), NAMES + 2);

@@ -51,8 +51,8 @@ fn listings_that_nobody_reads_do_not_fill_the_memory() {
             client
         })
         .collect();
-    let most = watch_memory(&server, Duration::from_secs(8));
-    neighbour.report("replies that nobody reads", &server, most);
+    let most = watch_memory(server.watched(), Duration::from_secs(8));
+    neighbour.report("replies that nobody reads", server.watched(), most);
     let grown = most.saturating_sub(before);
     assert!(
         grown < GROWTH_BYTES_MAX,
