@@ -6,7 +6,7 @@
 //! a lane, in which so many calls are done at once as are configured. In a lane addresses take
 //! turns, and at an address its connections. A connection may have three quarters of its lane at
 //! once, an address seven eighths. Listings, of which a page takes a thousand times the processor's
-//! time of a lookup, have a pool of their own whose threads let others go first
+//! time of a lookup, have a pool of their own with fewer threads, which let others go first
 //! ([`Pool::polite`]).
 //!
 //! ```text

@@ -35,6 +35,9 @@ const READERS_MAX: usize = 8;
 /// (`sched(7)`), and waits when the other has something to do again.
 const LISTING_NICENESS: i32 = 5;
 
+/// An export has so many times fewer threads for listings than for other calls.
+const LISTING_THREADS_PART: usize = 4;
+
 /// Why a server could not start or stop cleanly.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -277,7 +280,8 @@ impl Server {
                 shared.run(job);
             }
         };
-        let listings = Pool::polite(threads, LISTING_NICENESS, run.clone());
+        let listing_threads = threads.div_ceil(LISTING_THREADS_PART);
+        let listings = Pool::polite(listing_threads, LISTING_NICENESS, run.clone());
         let _ = shared.listings.set(listings);
         let _ = shared.pool.set(Pool::new(threads, run));
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
