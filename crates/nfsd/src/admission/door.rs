@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt;
 
 use super::refusals::{self, Reason};
 use super::share::Address;
@@ -28,11 +30,33 @@ const REFUSED_PAUSE: Timespec = Timespec {
     tv_nsec: 50_000_000,
 };
 
+/// After this time without a word the client's machine is asked whether it is there (`tcp(7)`,
+/// TCP_KEEPIDLE) ...
+const ASK_AFTER: Duration = Duration::from_secs(300);
+
+/// ... and again each time that this has passed without an answer (TCP_KEEPINTVL).
+const ASK_EVERY: Duration = Duration::from_secs(60);
+
+/// After so many questions the connection is closed (TCP_KEEPCNT).
+const ASK_TIMES: u32 = 5;
+
 /// What a server accepts through.
 pub struct Door {
     listener: TcpListener,
     bell: Arc<OwnedFd>,
     shared: Arc<Shared>,
+}
+
+/// Has the system close the connection of a client that is gone: after ten minutes, also when
+/// something is under way to it (TCP_USER_TIMEOUT).
+fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_keepidle(socket, ASK_AFTER)?;
+    sockopt::set_tcp_keepintvl(socket, ASK_EVERY)?;
+    sockopt::set_tcp_keepcnt(socket, ASK_TIMES)?;
+    let gone_after = ASK_AFTER + ASK_EVERY * ASK_TIMES;
+    let milliseconds = u32::try_from(gone_after.as_millis()).unwrap_or(u32::MAX);
+    sockopt::set_tcp_user_timeout(socket, milliseconds)?;
+    sockopt::set_socket_keepalive(socket, true)
 }
 
 impl Door {
@@ -112,8 +136,8 @@ impl Door {
             return;
         }
         let socket = OwnedFd::from(socket);
-        // Only finds out sooner that a client is gone.
-        let _ = rustix::net::sockopt::set_socket_keepalive(&socket, true);
+        // Without it a client that is gone is only found out later.
+        let _ = keep_alive(&socket);
         names::CONNECTIONS_ACCEPTED.add(1);
         self.shared.assign(socket, (peer.ip(), peer.port()), place);
     }

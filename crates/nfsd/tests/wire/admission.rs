@@ -154,3 +154,29 @@ fn connections_keep_within_the_descriptors() {
     drop(crowd);
     client.check_usable();
 }
+
+/// The system asks a client that says nothing whether it is there, long before the two hours after
+/// which it would by default.
+#[test]
+fn clients_that_say_nothing_are_asked_whether_they_are_there() {
+    let server = serve(vec![export("/", ram())]);
+    let (_client, _) = connect(&server);
+    // proc_pid_net(5): local address, state (01: established), and of the timer what it is for
+    // (02: keepalive, if nothing is on its way) and when, in hundredths of a second.
+    let local = format!("0100007F:{:04X}", server.address().port());
+    let timer = || {
+        let table = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let lines = table.lines().map(|line| line.split_whitespace());
+        let mut fields = lines.map(Iterator::collect::<Vec<_>>);
+        let found = fields.find(|fields| fields[1] == local && fields[3] == "01");
+        found.expect("a connection")[5].to_owned()
+    };
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !timer().starts_with("02:") && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let timer = timer();
+    let at = timer.strip_prefix("02:").expect("a timer of keepalive");
+    let seconds = u32::from_str_radix(at, 16).unwrap() / 100;
+    assert!((1..=300).contains(&seconds), "{seconds} seconds");
+}
