@@ -130,6 +130,24 @@ impl Identity {
     }
 }
 
+/// Whether a call that failed so was refused for what it asks, and not because storage failed it,
+/// perhaps when a part was done.
+#[must_use]
+pub fn is_refusal(error: &fs::Error) -> bool {
+    use fs::Error;
+    !matches!(
+        error,
+        Error::Io(_)
+            | Error::NoDevice
+            | Error::NoSpace
+            | Error::FullBelow(_)
+            | Error::QuotaExceeded
+            | Error::QuotaBelow(_)
+            | Error::TryLater
+            | Error::WouldBlock
+    )
+}
+
 /// Attributes to set; `None` when a time makes no sense.
 #[must_use]
 pub fn set_attributes(from: &nfs3::SetAttributes) -> Option<fs::SetAttributes> {

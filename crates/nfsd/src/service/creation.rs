@@ -117,7 +117,7 @@ impl Service {
                 })
             }
             Err(error) => target.failed(&error, || CreateFailure {
-                directory_wcc: target.wcc_after_failure(),
+                directory_wcc: target.wcc_after_failure(&error),
             })?,
         };
         out.put(reply)

@@ -148,17 +148,19 @@ impl Service {
         arguments: WriteArguments<'_>,
     ) -> Result<WriteReply, Stop> {
         let target = self.target_to_change(caller, arguments.file)?;
-        let failure = || WriteFailure {
-            file_wcc: target.wcc_after_failure(),
+        let failed = |error: fs::Error| {
+            target.failed(&error, || WriteFailure {
+                file_wcc: target.wcc_after_failure(&error),
+            })
         };
         let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
         let limit = target.filesystem().limits().file_bytes_max;
         let end = arguments.offset.checked_add(count as u64);
         let Some(data) = arguments.data.get(..count) else {
-            return target.failed(&fs::Error::Invalid, failure);
+            return failed(fs::Error::Invalid);
         };
         if end.is_none_or(|end| end > limit) {
-            return target.failed(&fs::Error::FileTooLarge, failure);
+            return failed(fs::Error::FileTooLarge);
         }
         let stability = convert::stability(arguments.stable);
         let filesystem = target.filesystem();
@@ -177,7 +179,7 @@ impl Service {
                 committed: convert::stable_how(written.committed),
                 verifier: written.verifier,
             })),
-            Err(error) => target.failed(&error, failure),
+            Err(error) => failed(error),
         }
     }
 
@@ -203,7 +205,7 @@ impl Service {
                     target.tell(&error.to_string());
                 }
                 target.failed(&error, || CommitFailure {
-                    file_wcc: target.wcc_after_failure(),
+                    file_wcc: target.wcc_after_failure(&error),
                 })
             }
         }

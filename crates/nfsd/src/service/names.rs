@@ -45,12 +45,14 @@ impl Service {
     ) -> Result<RenameReply, Stop> {
         let from = self.target_to_change(caller, arguments.from.directory)?;
         let to = self.target_to_change(caller, arguments.to.directory)?;
-        let failure = || RenameFailure {
-            from_directory_wcc: from.wcc_after_failure(),
-            to_directory_wcc: to.wcc_after_failure(),
+        let failed = |error: fs::Error| {
+            from.failed(&error, || RenameFailure {
+                from_directory_wcc: from.wcc_after_failure(&error),
+                to_directory_wcc: to.wcc_after_failure(&error),
+            })
         };
         if from.export.number() != to.export.number() {
-            return from.failed(&fs::Error::CrossDevice, failure);
+            return failed(fs::Error::CrossDevice);
         }
         let result = from.filesystem().rename(
             &from.call(),
@@ -64,7 +66,7 @@ impl Service {
                 from_directory_wcc: from.export.identity.change(&from_change),
                 to_directory_wcc: to.export.identity.change(&to_change),
             })),
-            Err(error) => from.failed(&error, failure),
+            Err(error) => failed(error),
         }
     }
 
@@ -75,12 +77,14 @@ impl Service {
     ) -> Result<LinkReply, Stop> {
         let file = self.target_to_change(caller, arguments.file)?;
         let directory = self.target_to_change(caller, arguments.link.directory)?;
-        let failure = || LinkFailure {
-            file_attributes: file.attributes_now(),
-            directory_wcc: directory.wcc_after_failure(),
+        let failed = |error: fs::Error| {
+            file.failed(&error, || LinkFailure {
+                file_attributes: file.attributes_now(),
+                directory_wcc: directory.wcc_after_failure(&error),
+            })
         };
         if file.export.number() != directory.export.number() {
-            return file.failed(&fs::Error::CrossDevice, failure);
+            return failed(fs::Error::CrossDevice);
         }
         let filesystem = file.filesystem();
         let name = arguments.link.name;
@@ -89,7 +93,7 @@ impl Service {
                 file_attributes: Some(file.export.identity.attributes(&attributes)),
                 directory_wcc: directory.export.identity.change(&change),
             })),
-            Err(error) => file.failed(&error, failure),
+            Err(error) => failed(error),
         }
     }
 }
@@ -100,7 +104,7 @@ fn removed(target: &Target<'_>, result: fs::Result<fs::Change>) -> Result<Remove
             directory_wcc: target.export.identity.change(&change),
         })),
         Err(error) => target.failed(&error, || RemoveFailure {
-            directory_wcc: target.wcc_after_failure(),
+            directory_wcc: target.wcc_after_failure(&error),
         }),
     }
 }

@@ -33,13 +33,15 @@ impl Service {
         arguments: SetattrArguments<'_>,
     ) -> Result<SetattrReply, Stop> {
         let target = self.target_to_change(caller, arguments.object)?;
-        let failure = || SetattrFailure {
-            object_wcc: target.wcc_after_failure(),
+        let failed = |error: fs::Error| {
+            target.failed(&error, || SetattrFailure {
+                object_wcc: target.wcc_after_failure(&error),
+            })
         };
         let guard = arguments.guard.map(convert::timestamp);
         let attributes = convert::set_attributes(&arguments.attributes);
         let (Some(attributes), false) = (attributes, guard == Some(None)) else {
-            return target.failed(&fs::Error::Invalid, failure);
+            return failed(fs::Error::Invalid);
         };
         let result = target.filesystem().set_attributes(
             &target.call(),
@@ -51,7 +53,7 @@ impl Service {
             Ok(change) => Ok(Ok(SetattrOk {
                 object_wcc: target.export.identity.change(&change),
             })),
-            Err(error) => target.failed(&error, failure),
+            Err(error) => failed(error),
         }
     }
 

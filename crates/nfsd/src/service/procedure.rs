@@ -126,12 +126,16 @@ impl Target<'_> {
         trouble::report(&self.export.config.name, place.as_deref(), text);
     }
 
-    /// What a failed change leaves to be said: nothing of before, and how the object is now.
-    pub(super) fn wcc_after_failure(&self) -> nfs3::WccData {
-        nfs3::WccData {
-            before: None,
-            after: self.attributes_now(),
-        }
+    /// What is to be said of an object after a change of it has failed. When it was refused before
+    /// anything was done, the object was before what it is now; when storage failed, a part may
+    /// have been done (RFC 1813 section 2.6).
+    pub(super) fn wcc_after_failure(&self, error: &fs::Error) -> nfs3::WccData {
+        let after = self.filesystem().attributes(&self.call(), &self.id).ok();
+        let unchanged = after.filter(|_| convert::is_refusal(error));
+        self.export.identity.change(&fs::Change {
+            before: unchanged.map(|attributes| attributes.wcc()),
+            after,
+        })
     }
 }
 

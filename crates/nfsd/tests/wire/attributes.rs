@@ -3,7 +3,10 @@
 use std::collections::HashSet;
 
 use pagewell_sunrpc::nfs3::{
-    CreateHow, Procedure, SetAttributes, SetTime, StableHow, Status, Time, WccData,
+    CreateFailure, CreateHow, CreateOk, DirectoryOperation, FileAttributes, LinkArguments,
+    LinkFailure, LinkOk, MkdirArguments, Procedure, RemoveArguments, RemoveFailure, RemoveOk,
+    SetAttributes, SetTime, StableHow, Status, Time, WccData, WriteArguments, WriteFailure,
+    WriteOk,
 };
 
 use crate::client::encoded;
@@ -270,4 +273,60 @@ fn row_31_times_beyond_the_wire_are_cut_and_not_wrapped() {
         (after.modified, after.changed),
         (before.modified, before.changed)
     );
+}
+
+/// A refused call says that nothing was changed: the object was before what it is after.
+#[test]
+fn refused_changes_say_that_the_object_is_what_it_was() {
+    on_each_kind(|fixture| {
+        let (mut client, root) = fixture.client();
+        let file = client.make_file(&root, b"file", b"content");
+        client.make_file(&root, b"other", b"");
+        let directory = client.getattr(&root).unwrap();
+        let of_file = client.getattr(&file).unwrap();
+        let check = |status: Status, expected: Status, wcc: WccData, now: &FileAttributes| {
+            assert_eq!(status, expected);
+            assert_eq!(wcc.before, Some(now.wcc()), "{expected:?}");
+            assert_eq!(wcc.after.map(|after| after.wcc()), Some(now.wcc()));
+        };
+        let object = |name| DirectoryOperation {
+            directory: handle(&root),
+            name,
+        };
+        let arguments = RemoveArguments {
+            object: object(b"missing"),
+        };
+        let answer = client.nfs(Procedure::Remove, &arguments);
+        let failure = answer.results::<RemoveOk, RemoveFailure>().unwrap_err();
+        let wcc = failure.body.directory_wcc;
+        check(failure.status, Status::NotFound, wcc, &directory);
+        let arguments = MkdirArguments {
+            what: object(b"file"),
+            attributes: mode(0o755),
+        };
+        let answer = client.nfs(Procedure::Mkdir, &arguments);
+        let failure = answer.results::<CreateOk<'_>, CreateFailure>();
+        let failure = failure.unwrap_err();
+        let wcc = failure.body.directory_wcc;
+        check(failure.status, Status::Exists, wcc, &directory);
+        let arguments = LinkArguments {
+            file: handle(&file),
+            link: object(b"other"),
+        };
+        let answer = client.nfs(Procedure::Link, &arguments);
+        let failure = answer.results::<LinkOk, LinkFailure>().unwrap_err();
+        let wcc = failure.body.directory_wcc;
+        check(failure.status, Status::Exists, wcc, &directory);
+        let arguments = WriteArguments {
+            file: handle(&file),
+            offset: u64::MAX - 1,
+            count: 1,
+            stable: StableHow::Unstable,
+            data: b"x",
+        };
+        let answer = client.nfs(Procedure::Write, &arguments);
+        let failure = answer.results::<WriteOk, WriteFailure>().unwrap_err();
+        let wcc = failure.body.file_wcc;
+        check(failure.status, Status::FileTooLarge, wcc, &of_file);
+    });
 }
