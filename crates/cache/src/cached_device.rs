@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
@@ -10,6 +10,7 @@ use pagewell_policy::readahead::Counts;
 
 use crate::dirty::set::DirtySet;
 use crate::dirty::state::FILE;
+use crate::flusher::Flusher;
 use crate::invalidate::Purger;
 use crate::io_queue::IoQueue;
 use crate::layout::{CHUNK_BYTES, Layout};
@@ -24,6 +25,7 @@ use crate::write::copy_on_write::CopyOnWrite;
 use crate::write::writer::Writer;
 use crate::writeback::commit::Committer;
 use crate::writeback::flush::Flushes;
+use crate::writeback::staging::Staging;
 use crate::writeback::submit::SubmitLoop;
 use crate::{LentPage, OpenOptions, PinnedPage, ReadMode, Result, WriteMode};
 
@@ -45,8 +47,6 @@ pub(crate) struct Parts {
     pub(crate) committer: Arc<Committer>,
     writer: Writer,
     purger: Purger,
-    prefetcher: Arc<Prefetcher>,
-    queue: Arc<IoQueue>,
 }
 
 /// The last user has gone: no caller can write any more.
@@ -56,111 +56,177 @@ impl Drop for Parts {
     }
 }
 
+/// What nearly all parts of a device know.
+struct Base {
+    own: Arc<OwnPages>,
+    queue: Arc<IoQueue>,
+    dirty: Arc<DirtySet>,
+    flusher: Arc<Flusher>,
+}
+
+impl Base {
+    /// The parts that read, with what they share with those that write.
+    fn reader(
+        &self,
+        shared: &Shared,
+        options: &OpenOptions,
+        streams: Arc<Streams>,
+        tells_steps: bool,
+    ) -> (Arc<Reader>, Arc<Fetcher>) {
+        let settings = &shared.options;
+        let (own, queue, dirty) = (&self.own, &self.queue, &self.dirty);
+        let rotational = queue.device().geometry().rotational;
+        let fetcher = Arc::new(Fetcher {
+            own: own.clone(),
+            queue: queue.clone(),
+            dirty: dirty.clone(),
+            widens: !rotational && settings.page_chunk && settings.merge,
+        });
+        let prefetcher = Arc::new(Prefetcher {
+            own: own.clone(),
+            fetcher: fetcher.clone(),
+            queue: queue.clone(),
+            streams,
+            drops_behind: settings.free_behind,
+            rotational,
+            origin: Instant::now(),
+        });
+        let hits = Hits {
+            pages: own.pages.clone(),
+            layout: own.layout,
+            prefetcher: prefetcher.clone(),
+            tells_markers: !tells_steps,
+            own: own.clone(),
+        };
+        let misses = Misses {
+            own: own.clone(),
+            fetcher: fetcher.clone(),
+            prefetcher: prefetcher.clone(),
+            queue: queue.clone(),
+            dirty: dirty.clone(),
+            timeout: options.read_timeout,
+            tells_steps,
+        };
+        let step_bytes = match settings.page_chunk {
+            true => tells_steps.then_some(SEGMENT_BYTES),
+            false => Some(CHUNK_BYTES),
+        };
+        let reader = Arc::new(Reader {
+            hits,
+            misses,
+            own: own.clone(),
+            queue: queue.clone(),
+            prefetcher,
+            pins: shared.pins.clone(),
+            step_bytes,
+            tells_steps,
+        });
+        (reader, fetcher)
+    }
+
+    /// The parts that write.
+    fn parts(
+        self,
+        staging: &Arc<Staging>,
+        timeout: Duration,
+        reader: &Arc<Reader>,
+        fetcher: Arc<Fetcher>,
+    ) -> Parts {
+        let Self {
+            own,
+            queue,
+            dirty,
+            flusher,
+        } = self;
+        let flushes = Arc::new(Flushes {
+            own: own.clone(),
+            dirty: dirty.clone(),
+            queue: queue.clone(),
+            flusher: flusher.clone(),
+            keeps: queue.device().keeps_until_flush(),
+            timeout,
+        });
+        let submit = Arc::new(SubmitLoop {
+            own: own.clone(),
+            dirty: dirty.clone(),
+            fetcher,
+            queue: queue.clone(),
+            flushes: flushes.clone(),
+            staging: staging.clone(),
+            flusher: flusher.clone(),
+        });
+        let committer = Arc::new(Committer {
+            dirty: dirty.clone(),
+            submit: submit.clone(),
+            flushes,
+            queue: queue.clone(),
+            length_bytes: own.layout.length_bytes,
+            timeout,
+        });
+        let copy_on_write = Arc::new(CopyOnWrite {
+            own: own.clone(),
+            dirty: dirty.clone(),
+        });
+        let purger = Purger {
+            own: own.clone(),
+            dirty: dirty.clone(),
+            copy_on_write: copy_on_write.clone(),
+        };
+        let writer = Writer {
+            own,
+            dirty: dirty.clone(),
+            copy_on_write,
+            reader: reader.clone(),
+            submit,
+            committer: committer.clone(),
+            queue,
+            flusher,
+            timeout,
+        };
+        Parts {
+            dirty,
+            committer,
+            writer,
+            purger,
+        }
+    }
+}
+
 impl CachedDevice {
-    /// Makes the parts, from those that others know to those that know others.
+    /// Puts the device behind a cache.
     pub(crate) fn new(shared: &Shared, device: Arc<dyn Device>, options: OpenOptions) -> Self {
-        let settings = shared.options;
+        let settings = &shared.options;
         // Preparing memory takes it, so that is only done where it was to be taken at once.
         if settings.populate_bytes >= settings.size_bytes {
             device.register_memory(&shared.pages.arena.memory());
         }
         let geometry = device.geometry();
-        let mut layout = Layout::new(&*device, &settings, options.file_alignment_bytes);
-        let streams = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-        let tells_steps = streams.wants_hits();
-        let streams = Arc::new(Streams::new(streams));
-        let keeps = device.keeps_until_flush();
-        layout.number = shared.pages.devices.add(&streams, keeps);
-        let elevator = options.elevator(&settings, &geometry, layout.request_bytes_max);
+        let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
+        let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
+        let tells_steps = policy.wants_hits();
+        let streams = Arc::new(Streams::new(policy));
+        layout.number = shared
+            .pages
+            .devices
+            .add(&streams, device.keeps_until_flush());
+        let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
         let queue = Arc::new(IoQueue::new(device, elevator));
         if let Some(latency) = options.latency {
             queue.note_latency(latency);
         }
         let pages = shared.pages.clone();
         let own = Arc::new(OwnPages { pages, layout });
-        let (quota, flusher) = (shared.quota.clone(), shared.flusher.clone());
-        let dirty = DirtySet::new(own.clone(), quota, flusher.clone(), &options);
-        let dirty = Arc::new(dirty);
-
-        let widens = !geometry.rotational && settings.page_chunk && settings.merge;
-        let fetcher = Fetcher::new(own.clone(), queue.clone(), dirty.clone(), widens);
-        let fetcher = Arc::new(fetcher);
-        let prefetcher = Arc::new(Prefetcher::new(
-            own.clone(),
-            fetcher.clone(),
-            queue.clone(),
-            streams,
-            settings.free_behind,
-        ));
-        let misses = Misses::new(
-            own.clone(),
-            fetcher.clone(),
-            prefetcher.clone(),
-            (queue.clone(), dirty.clone()),
-            options.read_timeout,
-            tells_steps,
-        );
-        let step_bytes =
-            (tells_steps || !settings.page_chunk).then_some(match settings.page_chunk {
-                true => SEGMENT_BYTES,
-                false => CHUNK_BYTES,
-            });
-        let reader = Arc::new(Reader::new(
-            (
-                Hits::new(own.clone(), prefetcher.clone(), !tells_steps),
-                misses,
-            ),
-            own.clone(),
-            queue.clone(),
-            prefetcher.clone(),
-            shared.pins.clone(),
-            (step_bytes, tells_steps),
-        ));
-
-        let timeout = options.write_timeout;
-        let flushes = Arc::new(Flushes::new(
-            own.clone(),
-            dirty.clone(),
-            queue.clone(),
-            flusher.clone(),
-            timeout,
-        ));
-        let submit = Arc::new(SubmitLoop::new(
-            own.clone(),
-            dirty.clone(),
-            fetcher,
-            queue.clone(),
-            flushes.clone(),
-            (shared.staging.clone(), flusher.clone()),
-        ));
-        let committer = Arc::new(Committer::new(
-            dirty.clone(),
-            submit.clone(),
-            flushes.clone(),
-            queue.clone(),
-            layout.length_bytes,
-            timeout,
-        ));
-
-        let copy_on_write = Arc::new(CopyOnWrite::new(own.clone(), dirty.clone()));
-        let purger = Purger::new(own.clone(), dirty.clone(), copy_on_write.clone());
-        let writer = Writer::new(
+        let handles = (shared.quota.clone(), shared.flusher.clone());
+        let dirty = DirtySet::new(own.clone(), handles, &options);
+        let base = Base {
             own,
-            dirty.clone(),
-            copy_on_write,
-            reader.clone(),
-            (submit.clone(), committer.clone()),
-            (queue.clone(), flusher),
-            timeout,
-        );
-        let parts = Arc::new(Parts {
-            dirty,
-            committer,
-            writer,
-            purger,
-            prefetcher,
             queue,
-        });
+            dirty: Arc::new(dirty),
+            flusher: shared.flusher.clone(),
+        };
+        let (reader, fetcher) = base.reader(shared, &options, streams, tells_steps);
+        let parts = base.parts(&shared.staging, options.write_timeout, &reader, fetcher);
+        let parts = Arc::new(parts);
         Self { reader, parts }
     }
 
@@ -179,13 +245,13 @@ impl CachedDevice {
     /// The device itself.
     #[must_use]
     pub fn device(&self) -> &Arc<dyn Device> {
-        self.parts.queue.device()
+        self.reader.queue.device()
     }
 
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.parts.prefetcher.streams.counts()
+        self.reader.prefetcher.streams.counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.
@@ -197,11 +263,13 @@ impl CachedDevice {
 
     /// Fills `target` with the bytes from `offset`: all of it, or an error and `target` holds
     /// anything. One copy, from the page.
+    #[inline]
     pub fn read_at(&self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
         self.reader.read(offset, target, mode, &mut false)
     }
 
     /// [`Self::read_at`]; `waited` becomes true if anything was not in memory.
+    #[inline]
     pub fn read_noting(
         &self,
         offset: u64,
@@ -214,6 +282,7 @@ impl CachedDevice {
 
     /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one,
     /// without a copy and without taking memory.
+    #[inline]
     pub fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
         self.reader.pin(offset, length, mode)
     }
@@ -243,7 +312,7 @@ impl CachedDevice {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
-        self.parts.prefetcher.prefetch(offset, length);
+        self.reader.prefetcher.prefetch(offset, length);
     }
 
     /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been

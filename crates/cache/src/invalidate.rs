@@ -41,24 +41,12 @@ const MEMORY_TICK: Duration = Duration::from_millis(1);
 
 /// Forgets what memory has of one device.
 pub(crate) struct Purger {
-    own: Arc<OwnPages>,
-    dirty: Arc<DirtySet>,
-    copy_on_write: Arc<CopyOnWrite>,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) copy_on_write: Arc<CopyOnWrite>,
 }
 
 impl Purger {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        dirty: Arc<DirtySet>,
-        copy_on_write: Arc<CopyOnWrite>,
-    ) -> Self {
-        Self {
-            own,
-            dirty,
-            copy_on_write,
-        }
-    }
-
     /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
         let layout = &self.own.layout;

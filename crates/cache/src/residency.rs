@@ -14,3 +14,4 @@ pub(crate) mod pages;
 mod resident;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
+mod unread;

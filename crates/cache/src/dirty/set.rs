@@ -61,8 +61,7 @@ pub(crate) struct DirtySet {
 impl DirtySet {
     pub(crate) fn new(
         own: Arc<OwnPages>,
-        quota: Arc<Quota>,
-        flusher: Arc<Flusher>,
+        (quota, flusher): (Arc<Quota>, Arc<Flusher>),
         options: &OpenOptions,
     ) -> Self {
         let bytes_max = quota.device_bytes_max(options.dirty_bytes_max);

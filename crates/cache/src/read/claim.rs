@@ -54,29 +54,15 @@ pub(crate) struct Claims {
 
 /// Claims pages of one device and has them fetched.
 pub(crate) struct Fetcher {
-    own: Arc<OwnPages>,
-    queue: Arc<IoQueue>,
-    dirty: Arc<DirtySet>,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) dirty: Arc<DirtySet>,
     /// A second miss in a page fetches the rest of it; so does the first one of a file's first
     /// byte.
-    pub(super) widens: bool,
+    pub(crate) widens: bool,
 }
 
 impl Fetcher {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        queue: Arc<IoQueue>,
-        dirty: Arc<DirtySet>,
-        widens: bool,
-    ) -> Self {
-        Self {
-            own,
-            queue,
-            dirty,
-            widens,
-        }
-    }
-
     /// Finds out, for the wanted units of a page, which are in flight and which are ours.
     /// With `widen`, a page that is met again is fetched to its ends. So is the first of a file
     /// when its first byte is wanted: most that begin there go on, and then it is one request, not

@@ -23,30 +23,16 @@ use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 
 /// Finds bytes of one device that are in memory.
 pub(crate) struct Hits {
-    pages: Arc<Pages>,
-    layout: Layout,
-    prefetcher: Arc<Prefetcher>,
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) layout: Layout,
+    pub(crate) prefetcher: Arc<Prefetcher>,
     /// The read-ahead policy hears of every read, in steps, and not of marks.
-    tells_markers: bool,
+    pub(crate) tells_markers: bool,
     /// Keeps the pages.
-    own: Arc<OwnPages>,
+    pub(crate) own: Arc<OwnPages>,
 }
 
 impl Hits {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        prefetcher: Arc<Prefetcher>,
-        tells_markers: bool,
-    ) -> Self {
-        Self {
-            pages: own.pages.clone(),
-            layout: own.layout,
-            prefetcher,
-            tells_markers,
-            own,
-        }
-    }
-
     /// The hit: pins bytes of a page that are there.
     pub(crate) fn pin(
         &self,
@@ -89,7 +75,8 @@ impl Hits {
 
     /// [`Self::pin`] for longer than this call.
     pub(crate) fn pin_owned(&self, part: &Part, mode: &ReadMode) -> Option<OwnedPin> {
-        let length = part.range().len();
+        #[allow(clippy::cast_possible_truncation)] // inside a page
+        let length = part.length as usize;
         let pinned = self.pin(part.page, part.start, length, mode)?;
         let (slot, frame, state) = (pinned.slot, pinned.frame, State(0));
         // Its pin goes on.

@@ -38,14 +38,14 @@ const MEMORY_TICK: Duration = Duration::from_millis(1);
 
 /// Obtains bytes of one device that are not in memory.
 pub(crate) struct Misses {
-    own: Arc<OwnPages>,
-    fetcher: Arc<Fetcher>,
-    prefetcher: Arc<Prefetcher>,
-    queue: Arc<IoQueue>,
-    dirty: Arc<DirtySet>,
-    timeout: Duration,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) prefetcher: Arc<Prefetcher>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) timeout: Duration,
     /// The read-ahead policy hears of every read, in steps.
-    tells_steps: bool,
+    pub(crate) tells_steps: bool,
 }
 
 /// How much is fetched along with what is wanted.
@@ -87,25 +87,6 @@ enum Settled {
 }
 
 impl Misses {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        fetcher: Arc<Fetcher>,
-        prefetcher: Arc<Prefetcher>,
-        (queue, dirty): (Arc<IoQueue>, Arc<DirtySet>),
-        timeout: Duration,
-        tells_steps: bool,
-    ) -> Self {
-        Self {
-            own,
-            fetcher,
-            prefetcher,
-            queue,
-            dirty,
-            timeout,
-            tells_steps,
-        }
-    }
-
     /// Pins the pages of a range with all its bytes in them, and says how the bytes were found. The
     /// range may come shorter than it was when memory is short, but not empty.
     pub(crate) fn obtain(

@@ -45,10 +45,11 @@ impl std::ops::Deref for PinnedPage<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         let (start, length) = (self.start as usize, self.length as usize);
-        // SAFETY: the page stays while it is pinned; these bytes are valid, so no fetch writes to
-        // them, and a writer needs to be alone in the page: it sees this pin, and changes a copy
-        // instead.
-        unsafe { self.pages.arena.bytes(self.frame, start, length) }
+        let address = self.pages.arena.address(self.frame);
+        // SAFETY: inside a page that is pinned, so it stays; these bytes are valid, so no fetch
+        // writes to them, and a writer needs to be alone in the page: it sees this pin, and
+        // changes a copy instead.
+        unsafe { std::slice::from_raw_parts(address.as_ptr().add(start), length) }
     }
 }
 

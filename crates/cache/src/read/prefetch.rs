@@ -46,36 +46,17 @@ impl Observer for Streams {
 
 /// Has fetched what will be wanted.
 pub(crate) struct Prefetcher {
-    own: Arc<OwnPages>,
-    fetcher: Arc<Fetcher>,
-    queue: Arc<IoQueue>,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) queue: Arc<IoQueue>,
     pub(crate) streams: Arc<Streams>,
     /// Of what a stream has passed memory is given back.
-    drops_behind: bool,
-    rotational: bool,
-    origin: Instant,
+    pub(crate) drops_behind: bool,
+    pub(crate) rotational: bool,
+    pub(crate) origin: Instant,
 }
 
 impl Prefetcher {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        fetcher: Arc<Fetcher>,
-        queue: Arc<IoQueue>,
-        streams: Arc<Streams>,
-        drops_behind: bool,
-    ) -> Self {
-        let rotational = queue.device().geometry().rotational;
-        Self {
-            own,
-            fetcher,
-            queue,
-            streams,
-            drops_behind,
-            rotational,
-            origin: Instant::now(),
-        }
-    }
-
     /// Tells the policy of a read, and where the file lies that is read if that is known, and does
     /// what it plans.
     pub(crate) fn note(&self, offset: u64, length: u64, kind: AccessKind, bounds: Option<Bounds>) {

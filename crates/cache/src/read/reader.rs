@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::io_queue::IoQueue;
 use crate::layout::CHUNK_BYTES;
-use crate::page::{PAGE, first_part};
+use crate::page::{PAGE, Part, first_part};
 use crate::read::hit::Hits;
 use crate::read::miss::Misses;
 use crate::read::pinned::{LentPage, PinBudget, PinnedPage};
@@ -23,43 +23,23 @@ const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads of one device.
 pub(crate) struct Reader {
-    hits: Hits,
-    misses: Misses,
+    pub(crate) hits: Hits,
+    pub(crate) misses: Misses,
     pub(crate) own: Arc<OwnPages>,
-    queue: Arc<IoQueue>,
-    prefetcher: Arc<Prefetcher>,
-    pins: Arc<PinBudget>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) prefetcher: Arc<Prefetcher>,
+    pub(crate) pins: Arc<PinBudget>,
     /// Reads go in steps of so many bytes, as those of HSFS did.
-    step_bytes: Option<u64>,
+    pub(crate) step_bytes: Option<u64>,
     /// The read-ahead policy hears of every step.
-    tells_steps: bool,
+    pub(crate) tells_steps: bool,
 }
 
 impl Reader {
-    pub(crate) fn new(
-        (hits, misses): (Hits, Misses),
-        own: Arc<OwnPages>,
-        queue: Arc<IoQueue>,
-        prefetcher: Arc<Prefetcher>,
-        pins: Arc<PinBudget>,
-        (step_bytes, tells_steps): (Option<u64>, bool),
-    ) -> Self {
-        Self {
-            hits,
-            misses,
-            own,
-            queue,
-            prefetcher,
-            pins,
-            step_bytes,
-            tells_steps,
-        }
-    }
-
     /// Refuses a range that is not inside.
     pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
         let end = offset.checked_add(length as u64);
-        if end.is_some_and(|end| end <= self.own.layout.length_bytes) {
+        if end.is_some_and(|end| end <= self.hits.layout.length_bytes) {
             return Ok(());
         }
         Err(Error::Device(DeviceError::PastEnd {
@@ -254,30 +234,31 @@ impl Reader {
     ) -> Result<()> {
         while !rest.is_empty() {
             let part = first_part(&rest);
-            let pin = self.hits.pin_owned(&part, &mode);
-            if let Some(pin) = pin {
+            if let Some(pin) = self.hits.pin_owned(&part, &mode) {
                 CACHE_HITS.add(1);
-                self.push(pin, &mut rest, pinned);
+                rest.start += part.length;
+                pinned.push(self.pinned(pin, &part));
                 continue;
             }
             let portion = self.portion(rest.start, rest.end - rest.start);
             let (pins, found) = self.misses.obtain(rest.start, portion, mode)?;
             *waited |= found.is_missing();
             for pin in pins {
-                self.push(pin, &mut rest, pinned);
+                let part = first_part(&rest);
+                rest.start += part.length;
+                pinned.push(self.pinned(pin, &part));
             }
         }
         Ok(())
     }
 
-    fn push(&self, pin: OwnedPin, rest: &mut Range<u64>, pinned: &mut Vec<LentPage>) {
-        let part = first_part(rest);
-        pinned.push(LentPage {
+    #[allow(clippy::cast_possible_truncation)] // inside a page
+    fn pinned(&self, pin: OwnedPin, part: &Part) -> LentPage {
+        LentPage {
             pin,
             budget: self.pins.clone(),
-            start: part.range().start,
-            length: part.range().len(),
-        });
-        rest.start += part.length;
+            start: part.start as usize,
+            length: part.length as usize,
+        }
     }
 }

@@ -2,46 +2,34 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewell_counters::names::CACHE_PAGES;
 use pagewell_policy::eviction::FrameIndex;
 
-use crate::residency::pages::Pages;
 use crate::sync::Mutex;
 use crate::table::page_table::SlotIndex;
 
 /// Detached pages that were pinned when last looked at.
 #[derive(Default)]
-pub(crate) struct Detached {
+pub(super) struct Detached {
     frames: Mutex<Vec<(SlotIndex, FrameIndex)>>,
     count: AtomicUsize,
 }
 
-impl Pages {
-    /// Frees the frames of detached pages that nobody has pinned any more.
-    pub(crate) fn sweep(&self) {
-        if self.detached.count.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        let mut frames = self.detached.frames.lock();
-        frames.retain(|(slot, frame)| !self.free_detached(*slot, *frame));
-        self.detached.count.store(frames.len(), Ordering::Relaxed);
+impl Detached {
+    /// One more.
+    pub(super) fn add(&self, slot: SlotIndex, frame: FrameIndex) {
+        self.change(|frames| frames.push((slot, frame)));
     }
 
-    /// Frees the frame of a detached page, now or when nobody has pinned it any more.
-    pub(crate) fn free_when_unpinned(&self, slot: SlotIndex, frame: FrameIndex) {
-        if !self.free_detached(slot, frame) {
-            let mut frames = self.detached.frames.lock();
-            frames.push((slot, frame));
-            self.detached.count.store(frames.len(), Ordering::Relaxed);
+    /// Forgets those that `free` frees.
+    pub(super) fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.change(|frames| frames.retain(|(slot, frame)| !free(*slot, *frame)));
         }
     }
 
-    fn free_detached(&self, slot: SlotIndex, frame: FrameIndex) -> bool {
-        let is_free = self.table.remove_detached(slot, frame);
-        if is_free {
-            CACHE_PAGES.add(-1);
-            self.free.push(frame);
-        }
-        is_free
+    fn change(&self, change: impl FnOnce(&mut Vec<(SlotIndex, FrameIndex)>)) {
+        let mut frames = self.frames.lock();
+        change(&mut frames);
+        self.count.store(frames.len(), Ordering::Relaxed);
     }
 }

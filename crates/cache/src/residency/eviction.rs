@@ -1,7 +1,5 @@
 //! Which page goes when another comes, and what read-ahead may bring.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
 use pagewell_policy::eviction::{Arrival, FrameIndex, Frames};
 
@@ -16,23 +14,6 @@ const EVICTED_AT_ONCE: usize = 8;
 const REFUSALS_MAX: u32 = 8;
 /// Memory is short when fewer frames than one of this many are free.
 const FREE_SHARE: u32 = 8;
-
-/// Pages that read-ahead fetched and that nobody has read.
-#[derive(Default)]
-pub(crate) struct Unread(AtomicU64);
-
-impl Unread {
-    pub(super) fn add(&self, pages: u64) {
-        self.0.fetch_add(pages, Ordering::Relaxed);
-    }
-
-    /// They were read, or are gone.
-    pub(crate) fn remove(&self, pages: u64) {
-        let before = self.0.fetch_sub(pages, Ordering::Relaxed);
-        // The budget of read-ahead is what is left.
-        assert!(before >= pages, "{pages} of {before} unread pages");
-    }
-}
 
 /// What a page was when it was evicted.
 struct Evicted {
@@ -52,6 +33,28 @@ impl Pages {
             self.evict();
             self.free.pop()
         })
+    }
+
+    /// Frees the frames of detached pages that nobody has pinned any more.
+    pub(crate) fn sweep(&self) {
+        self.detached
+            .sweep(|slot, frame| self.free_detached(slot, frame));
+    }
+
+    /// Frees the frame of a detached page, now or when nobody has pinned it any more.
+    pub(crate) fn free_when_unpinned(&self, slot: SlotIndex, frame: FrameIndex) {
+        if !self.free_detached(slot, frame) {
+            self.detached.add(slot, frame);
+        }
+    }
+
+    fn free_detached(&self, slot: SlotIndex, frame: FrameIndex) -> bool {
+        let is_free = self.table.remove_detached(slot, frame);
+        if is_free {
+            CACHE_PAGES.add(-1);
+            self.free.push(frame);
+        }
+        is_free
     }
 
     /// Gives back a frame that got no page.
@@ -148,7 +151,7 @@ impl Pages {
     /// a quarter of it, and what is free, unread.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = u64::from(self.arena.frames()) * PAGE;
-        let unread = self.unread.0.load(Ordering::Relaxed) * PAGE;
+        let unread = self.unread.pages() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
         let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());

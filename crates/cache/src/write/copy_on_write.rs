@@ -56,15 +56,11 @@ impl Drop for Alone<'_> {
 
 /// Makes a thread alone in pages of one device.
 pub(crate) struct CopyOnWrite {
-    own: Arc<OwnPages>,
-    dirty: Arc<DirtySet>,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) dirty: Arc<DirtySet>,
 }
 
 impl CopyOnWrite {
-    pub(crate) fn new(own: Arc<OwnPages>, dirty: Arc<DirtySet>) -> Self {
-        Self { own, dirty }
-    }
-
     /// Makes this thread the only one that can touch the readable bytes of a page that it has
     /// pinned. `pin` may become another frame with the same bytes. `None` when others have pinned
     /// the page and there is no memory for a copy.

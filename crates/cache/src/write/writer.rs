@@ -56,15 +56,15 @@ const RANGES_MAX: usize = 8;
 
 /// Writes of one device.
 pub(crate) struct Writer {
-    own: Arc<OwnPages>,
-    dirty: Arc<DirtySet>,
-    copy_on_write: Arc<CopyOnWrite>,
-    reader: Arc<Reader>,
-    submit: Arc<SubmitLoop>,
-    committer: Arc<Committer>,
-    queue: Arc<IoQueue>,
-    flusher: Arc<Flusher>,
-    timeout: Duration,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) copy_on_write: Arc<CopyOnWrite>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) submit: Arc<SubmitLoop>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) flusher: Arc<Flusher>,
+    pub(crate) timeout: Duration,
 }
 
 /// One page's part of a write.
@@ -85,28 +85,6 @@ enum Attempt {
 }
 
 impl Writer {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        dirty: Arc<DirtySet>,
-        copy_on_write: Arc<CopyOnWrite>,
-        reader: Arc<Reader>,
-        (submit, committer): (Arc<SubmitLoop>, Arc<Committer>),
-        (queue, flusher): (Arc<IoQueue>, Arc<Flusher>),
-        timeout: Duration,
-    ) -> Self {
-        Self {
-            own,
-            dirty,
-            copy_on_write,
-            reader,
-            submit,
-            committer,
-            queue,
-            flusher,
-            timeout,
-        }
-    }
-
     /// Writes `source` at `offset`, and tells how many bytes were `changed`.
     pub(crate) fn write(
         &self,

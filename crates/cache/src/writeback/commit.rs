@@ -56,13 +56,13 @@ const REPLAY_DOUBLINGS: u32 = 7;
 
 /// Commits of one device.
 pub(crate) struct Committer {
-    dirty: Arc<DirtySet>,
-    pub(super) submit: Arc<SubmitLoop>,
-    pub(super) flushes: Arc<Flushes>,
-    queue: Arc<IoQueue>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) submit: Arc<SubmitLoop>,
+    pub(crate) flushes: Arc<Flushes>,
+    pub(crate) queue: Arc<IoQueue>,
     /// Bytes of the device.
-    length_bytes: u64,
-    timeout: Duration,
+    pub(crate) length_bytes: u64,
+    pub(crate) timeout: Duration,
 }
 
 /// A commit that waits.
@@ -114,24 +114,6 @@ impl Progress {
 }
 
 impl Committer {
-    pub(crate) fn new(
-        dirty: Arc<DirtySet>,
-        submit: Arc<SubmitLoop>,
-        flushes: Arc<Flushes>,
-        queue: Arc<IoQueue>,
-        length_bytes: u64,
-        timeout: Duration,
-    ) -> Self {
-        Self {
-            dirty,
-            submit,
-            flushes,
-            queue,
-            length_bytes,
-            timeout,
-        }
-    }
-
     /// Waits until what was written to a range before is durable.
     pub(crate) fn commit(&self, offset: u64, length: u64) -> Result<()> {
         self.commit_within(self.inside(offset, length), self.timeout)

@@ -49,34 +49,16 @@ impl Drop for Recovering<'_> {
 
 /// Flushes of one device.
 pub(crate) struct Flushes {
-    own: Arc<OwnPages>,
-    dirty: Arc<DirtySet>,
-    queue: Arc<IoQueue>,
-    flusher: Arc<Flusher>,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) flusher: Arc<Flusher>,
     /// What was written stays in memory until a flush was good.
-    pub(super) keeps: bool,
-    timeout: Duration,
+    pub(crate) keeps: bool,
+    pub(crate) timeout: Duration,
 }
 
 impl Flushes {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        dirty: Arc<DirtySet>,
-        queue: Arc<IoQueue>,
-        flusher: Arc<Flusher>,
-        timeout: Duration,
-    ) -> Self {
-        let keeps = queue.device().keeps_until_flush();
-        Self {
-            own,
-            dirty,
-            queue,
-            flusher,
-            keeps,
-            timeout,
-        }
-    }
-
     /// Flushes, or waits for the flush that covers what was written of the range until now.
     pub(super) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();

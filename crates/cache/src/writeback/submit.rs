@@ -50,13 +50,13 @@ const ROUNDS_MAX: u32 = 8;
 
 /// Sends what is dirty of one device.
 pub(crate) struct SubmitLoop {
-    own: Arc<OwnPages>,
-    dirty: Arc<DirtySet>,
-    fetcher: Arc<Fetcher>,
-    queue: Arc<IoQueue>,
-    flushes: Arc<Flushes>,
-    staging: Arc<Staging>,
-    flusher: Arc<Flusher>,
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) flushes: Arc<Flushes>,
+    pub(crate) staging: Arc<Staging>,
+    pub(crate) flusher: Arc<Flusher>,
 }
 
 /// What became of staging.
@@ -99,25 +99,6 @@ impl Work for SubmitLoop {
 }
 
 impl SubmitLoop {
-    pub(crate) fn new(
-        own: Arc<OwnPages>,
-        dirty: Arc<DirtySet>,
-        fetcher: Arc<Fetcher>,
-        queue: Arc<IoQueue>,
-        flushes: Arc<Flushes>,
-        (staging, flusher): (Arc<Staging>, Arc<Flusher>),
-    ) -> Self {
-        Self {
-            own,
-            dirty,
-            fetcher,
-            queue,
-            flushes,
-            staging,
-            flusher,
-        }
-    }
-
     /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
         self.flushes.tend();
