@@ -45,7 +45,7 @@ pub struct CachedDevice {
 pub(crate) struct Parts {
     pub(crate) dirty: Arc<DirtySet>,
     pub(crate) committer: Arc<Committer>,
-    writer: Writer,
+    pub(crate) writer: Writer,
     purger: Purger,
 }
 

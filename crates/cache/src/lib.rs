@@ -62,6 +62,8 @@ mod memory_limit;
 mod mode;
 mod open_options;
 mod options;
+#[cfg(all(test, feature = "loom"))]
+mod orders;
 mod page;
 mod read;
 mod residency;

@@ -58,6 +58,9 @@ pub(crate) struct Arena {
     page_size: PageSize,
     /// When reads map it piece by piece.
     windows: Option<Windows>,
+    /// What threads do with each block of memory, so that loom sees it.
+    #[cfg(feature = "loom")]
+    watched: Watched,
 }
 
 pub(crate) struct Mapping {
@@ -108,6 +111,8 @@ impl Arena {
             frames,
             page_size,
             windows: None,
+            #[cfg(feature = "loom")]
+            watched: Watched::new(bytes),
         })
     }
 
@@ -132,6 +137,8 @@ impl Arena {
             frames,
             page_size: PageSize::Ordinary,
             windows: Some(Windows::new(windows, file)?),
+            #[cfg(feature = "loom")]
+            watched: Watched::new(bytes),
         })
     }
 
@@ -156,6 +163,8 @@ impl Arena {
     /// Nobody writes to them for as long as they are used.
     pub(crate) unsafe fn bytes(&self, frame: FrameIndex, start: usize, length: usize) -> &[u8] {
         assert!(start + length <= PAGE_BYTES);
+        #[cfg(feature = "loom")]
+        self.watched.read(frame, start, length);
         // SAFETY: inside the page, by the assertion; the rest is the caller's.
         unsafe { std::slice::from_raw_parts(self.address(frame).as_ptr().add(start), length) }
     }
@@ -166,6 +175,8 @@ impl Arena {
     /// Nobody else reads or writes them meanwhile.
     pub(crate) unsafe fn fill(&self, frame: FrameIndex, start: usize, source: &[u8]) {
         assert!(start + source.len() <= PAGE_BYTES);
+        #[cfg(feature = "loom")]
+        self.watched.write(frame, start, source.len());
         // SAFETY: inside the page, by the assertion; the rest is the caller's.
         unsafe {
             let target = self.address(frame).as_ptr().add(start);
@@ -222,6 +233,48 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         count(-i64::from(self.frames));
+    }
+}
+
+/// Blocks of memory: loom ends a test where one thread writes to a block while another uses it.
+#[cfg(feature = "loom")]
+struct Watched(Box<[loom::cell::UnsafeCell<()>]>);
+
+// SAFETY: loom sees every access.
+#[cfg(feature = "loom")]
+unsafe impl Sync for Watched {}
+// SAFETY: as above.
+#[cfg(feature = "loom")]
+unsafe impl Send for Watched {}
+
+#[cfg(feature = "loom")]
+impl Watched {
+    const BLOCK_BYTES: usize = 4096;
+
+    fn new(bytes: usize) -> Self {
+        let blocks = 0..bytes / Self::BLOCK_BYTES;
+        Self(blocks.map(|_| loom::cell::UnsafeCell::new(())).collect())
+    }
+
+    fn blocks(
+        &self,
+        frame: FrameIndex,
+        start: usize,
+        length: usize,
+    ) -> &[loom::cell::UnsafeCell<()>] {
+        let start = frame.0 as usize * PAGE_BYTES + start;
+        let end = (start + length).div_ceil(Self::BLOCK_BYTES);
+        &self.0[start / Self::BLOCK_BYTES..end]
+    }
+
+    fn read(&self, frame: FrameIndex, start: usize, length: usize) {
+        let blocks = self.blocks(frame, start, length).iter();
+        blocks.for_each(|block| block.with(|_| ()));
+    }
+
+    fn write(&self, frame: FrameIndex, start: usize, length: usize) {
+        let blocks = self.blocks(frame, start, length).iter();
+        blocks.for_each(|block| block.with_mut(|_| ()));
     }
 }
 

@@ -264,7 +264,7 @@ impl Fetcher {
 
 impl Claim {
     /// Ends it: these units have come.
-    pub(super) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
+    pub(crate) fn end(&mut self, units: Units, outcome: Result<(), DeviceError>) {
         let Fetcher { own, dirty, .. } = &*self.fetcher;
         let (pages, frame) = (&own.pages, self.pin.frame);
         #[allow(clippy::cast_possible_truncation)] // at most a page

@@ -75,6 +75,7 @@ impl PinBudget {
     }
 
     /// Takes so many, or none.
+    #[inline]
     pub(crate) fn take(&self, pages: usize) -> bool {
         let before = self.pages.fetch_add(pages, Ordering::Relaxed);
         let fits = before + pages <= self.pages_max;
@@ -84,6 +85,7 @@ impl PinBudget {
         fits
     }
 
+    #[inline]
     pub(crate) fn give(&self, pages: usize) {
         let before = self.pages.fetch_sub(pages, Ordering::Relaxed);
         // Else everything would be refused from now on.

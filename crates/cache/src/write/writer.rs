@@ -68,13 +68,13 @@ pub(crate) struct Writer {
 }
 
 /// One page's part of a write.
-struct Piece<'a> {
-    part: Part,
-    source: &'a [u8],
+pub(crate) struct Piece<'a> {
+    pub(crate) part: Part,
+    pub(crate) source: &'a [u8],
 }
 
 /// How an attempt at a piece ended.
-enum Attempt {
+pub(crate) enum Attempt {
     Done(Urgency),
     /// These bytes are on their way from the device.
     Fetching(Arc<Fetch>),
@@ -216,7 +216,7 @@ impl Writer {
         true
     }
 
-    fn try_piece(&self, piece: &Piece<'_>) -> Attempt {
+    pub(crate) fn try_piece(&self, piece: &Piece<'_>) -> Attempt {
         let key = self.own.layout.key(piece.part.page);
         let _page = self.own.pages.lock_page(key);
         let Some(found) = self.own.pages.find_or_make(key, Arrival::Demand, 0) else {
