@@ -6,6 +6,7 @@
 )]
 
 mod figures;
+mod imports;
 mod repository;
 mod scanner;
 
