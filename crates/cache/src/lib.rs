@@ -1,36 +1,94 @@
-//! The page cache: storage read once, kept in memory mapped once, lent without a copy; and
+//! The page cache: storage read once, kept in memory mapped once, pinned without a copy; and
 //! written late, in large pieces and in order.
 //!
 //! ```text
-//!  reader ──> CachedDevice ──> table ──────────────── hit ──> page in the arena
-//!                   │            └─ miss ──> fetch ──> queue (elevator) ──> Device
-//!                   └─ marker, miss ──> streams (read-ahead) ─┘      │
-//!                                                 eviction <── place for a page
+//!  read ──> Reader ──> Hits ──> page table ──────────> page, pinned ──> copy, or payload
+//!              └─ not there ──> Misses ──> Fetcher ──> io_queue (elevator) ──> Device
+//!                                  └─> Prefetcher ───────┘
+//!
+//!  write ──> Writer ──> page, dirty ──> DirtySet ──> SubmitLoop ──> io_queue ──> Device
+//!               └─ pinned: CopyOnWrite                   ↑ Committer, flusher
 //! ```
 //!
-//! The life of a read: [`CachedDevice::read_at`] looks each page up in the page table, which pins
-//! it in the same step; if its bytes are there, they are copied and the pin is taken back. If not,
-//! the pages get places ([`pagewell_policy::eviction`] says whose), the units that nobody
-//! fetches yet are claimed, and become requests that the elevator orders and merges
-//! ([`pagewell_policy::elevator`]); the device puts the bytes straight into the pages. Misses and
-//! touches of marked pages are told to the read-ahead policy
-//! ([`pagewell_policy::readahead`]), which has more fetched before it is wanted.
+//! A read looks each page up in the page table, which pins it in the same step; if its bytes are
+//! there, they are copied and the pin is taken back. If not, the pages get frames
+//! ([`pagewell_policy::eviction`] says whose), the units that no thread fetches yet are claimed,
+//! and become requests that the elevator orders and merges ([`pagewell_policy::elevator`]). Misses
+//! and touches of marked pages are told to the read-ahead policy ([`pagewell_policy::readahead`]).
+//!
+//! A write asks the write-back policy ([`pagewell_policy::writeback`]) whether its quota allows it,
+//! which may make it pause. Each page gets a frame without being read; the writer becomes alone in
+//! it, or in a copy that takes its name; then the bytes are copied and noted as dirty. When there
+//! is a reason, memory, age or a commit, the policy hands out runs of dirty bytes; they are staged,
+//! blocks that are not whole are filled first, and the elevator sends them. A commit tags what is
+//! dirty, waits for it, and flushes the device together with all that wait. What fails stays dirty;
+//! what is lost is told.
+//!
+//! # Folders
+//!
+//! Each knows only what is above it.
+//!
+//! | folder | holds |
+//! |---|---|
+//! | `frame` | memory for pages, which of it is free |
+//! | `table` | the page table, and a guess of where a page is |
+//! | `residency` | which page has which frame, what is valid of it or in flight, what goes |
+//! | `dirty` | what is not durable of a device, and its quota |
+//! | `read` | hit, miss, claim, read-ahead |
+//! | `writeback` | submit loop, staging, flush, commit |
+//! | `write` | writer, copy-on-write |
+//!
+//! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
+//! what is not true any more; `cached_device` puts the parts of a device together.
+//!
+//! # Who may touch which byte when
+//!
+//! A byte of a page is in a unit, and in one of these states:
 //!
 //! ```text
-//!  writer ──> CachedDevice ──> page ──> dirty (policy) ──> flusher, commits ──> drive
-//!                                │ held by readers: a copy takes its name        │
-//!                                └───────────── a copy ──> queue ──> Device <────┘
+//!                 claim                        the device, all
+//!   not valid ─────────────> in flight ──────────────────────> valid
+//!       │ ↑                     │ fill: all but what was dirty    │ ↑
+//!       │ │ purge               └─ write waits for its end        │ │ write of the whole unit
+//!       │ └───────────────────────────────────────────────────────┘ │
+//!       └─ write of a part: only its bytes, which are dirty ────────┘
 //! ```
 //!
-//! The life of a write: [`CachedDevice::write_at`] asks the write-back policy
-//! ([`pagewell_policy::writeback`]) whether there is room, which may make it pause. Each page gets
-//! a place without being read; the writer becomes alone in it, or, where readers hold it, in a
-//! copy that takes its name, so that nothing that is lent ever changes; then the bytes are copied
-//! and noted as dirty. From now on the page cannot be evicted, and can be read and written again.
-//! When there is a reason, memory, age or a commit, the policy hands out runs of dirty bytes; they
-//! are copied into memory of their own, blocks that are not whole are filled first, and the
-//! elevator sends them. [`CachedDevice::commit`] tags what is dirty, waits for it, and flushes the
-//! device together with all who wait. What fails stays dirty; what is lost is told.
+//! | what | needs | so that |
+//! |---|---|---|
+//! | read a valid byte | a pin | the page keeps its frame, and a writer sees the pin |
+//! | change a valid byte | page lock, `WRITING`, no other pin | no reader sees a change |
+//! | the same of a page that others pin | a copy, which takes the name | what is pinned stays |
+//! | change another byte | page lock, in-flight lock, no fetch of its unit | none overwrites it |
+//! | claim a unit | a pin, in-flight lock, the name still there | one thread fetches it |
+//! | make a unit valid | its claim, or in-flight lock | valid bytes are complete |
+//! | stage dirty bytes | page lock, a pin | half of a write is never sent |
+//! | purge a unit | as to change it; where others pin the page, it loses its name | as above |
+//! | take a name away | page, insertion, in-flight and dirty lock | it is found before or after |
+//! | set or clear `DIRTY` | dirty lock | what is dirty keeps its frame |
+//! | free a frame | no pin, not `DIRTY` | nothing is used or lost |
+//!
+//! A detached page has lost its name: those that pinned it keep it, a fetch into it ends and is
+//! lost, and its frame is free after the last unpin. `orders.rs` tries these rules in every
+//! order, and `table/orders.rs` those of the page table.
+//!
+//! # Order of locks
+//!
+//! A thread takes a lock only after all that it has, and no two of one rank; a debug build checks
+//! it ([`sync`]). Nothing foreign is called under a lock: no device, no completion.
+//!
+//! ```text
+//!   page ──> insertion ──> move ──> in flight ──> dirty ──> leaves
+//! ```
+//!
+//! | lock | of | guards |
+//! |---|---|---|
+//! | page | a page's name | writers, purges and staging of the page against each other |
+//! | insertion | an extent's name | the key is added once |
+//! | move | the cache | names that change frames against a look at all frames |
+//! | in flight | a frame | its fetches |
+//! | dirty | a device | its dirty set |
+//! | leaves | | eviction, lists, streams, queue, quota, staging, flusher, ends of fetches |
 //!
 //! ```
 //! use std::sync::Arc;
