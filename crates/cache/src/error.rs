@@ -17,7 +17,7 @@ pub enum Error {
     Memory {
         /// Name of the device.
         device: String,
-        /// First byte that found no place.
+        /// First byte that found no frame.
         offset: u64,
         /// How long it was waited for.
         seconds: u64,

@@ -1,9 +1,9 @@
-//! The elevator at work: between those who want pages and the device.
+//! The elevator at work: between the parts that want bytes moved and the device.
 //!
-//! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs
-//! to be said about: the memory, what is told, and the device. Nobody has a thread for it. A thread
-//! that brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps at
-//! a time, and one that completes requests inside `submit` does not pump again from there, so
+//! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs to
+//! be said about: the memory, what is told, and the device. Nobody has a thread for it. A thread
+//! that brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps
+//! at a time, and one that completes requests inside `submit` does not pump again from there, so
 //! devices that answer at once cannot make it recurse.
 //!
 //! When a merged request fails, its pieces are made again one by one, as the failure may be that of

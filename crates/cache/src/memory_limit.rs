@@ -1,9 +1,10 @@
 //! How much memory may this process have?
 //!
-//! A machine tells how much it has; a container or a service often may have less, and who takes
-//! more is ended with all that it has not written. The limits are those of the control group of
-//! the process and of each group around it, of version 2 (`memory.max`, and `memory.high`, above
-//! which the system takes memory back) or version 1 (`memory.limit_in_bytes`). The least counts.
+//! A machine tells how much it has; a container or a service often may have less, and a process
+//! that takes more is ended with all that it has not written. The limits are those of the control
+//! group of the process and of each group around it, of version 2 (`memory.max`, and `memory.high`,
+//! above which the system takes memory back) or version 1 (`memory.limit_in_bytes`). The least
+//! counts.
 //!
 //! ```text
 //!   /proc/self/cgroup     0::/system.slice/mount.service

@@ -24,12 +24,12 @@ const REMOTE_DISTANCE_BYTES_MAX: u64 = 64 << 20;
 /// Longer blocks than this are no blocks of anybody.
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
 /// Requests of read-ahead at a time at a server, which has no head: it may take all but what
-/// is kept for those who wait.
+/// is kept for readers that wait.
 const REMOTE_READ_AHEAD_DEPTH: Depth = Depth {
     minimum: 4,
     maximum: 48,
 };
-/// Requests of those who wait, that read-ahead never stands before.
+/// Requests of readers that wait, that read-ahead never stands before.
 const REMOTE_READ_DEPTH: Depth = Depth {
     minimum: 16,
     maximum: 64,

@@ -45,7 +45,7 @@ pub struct CacheOptions {
     /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
     pub size_bytes: u64,
     /// Nobody asked for the size: where the system has no memory for it, half of it will do, and
-    /// so on down to this; and huge pages that were set aside are left to those who ask for them.
+    /// so on down to this; and huge pages that were set aside are left to caches that ask for them.
     pub size_bytes_min: Option<u64>,
     /// So much memory is taken at once, from the beginning, instead of at first use, as far as
     /// there is; [`u64::MAX`]: all of it, or there is no cache.
@@ -58,7 +58,7 @@ pub struct CacheOptions {
     pub merge: bool,
     /// Give back what a stream has passed when memory is short.
     pub free_behind: bool,
-    /// Whoever reads keeps what he has read, as the kernel does for a mount. With `free_behind`,
+    /// The reader keeps what it has read, as the kernel does for a mount. With `free_behind`,
     /// what a stream has passed is given back also while there is memory, until some of that is
     /// asked for again.
     pub reader_keeps: bool,
@@ -96,7 +96,7 @@ const REMOTE_BYTES_MAX: u64 = 16 << 30;
 const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
 /// At most one part of so many of what other programs leave.
 const AVAILABLE_SHARE: u64 = 4;
-/// Large enough for the rate of any device at depth, small enough that a reader who joins a
+/// Large enough for the rate of any device at depth, small enough that a reader that joins a
 /// request does not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 

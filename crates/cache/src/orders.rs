@@ -1,10 +1,10 @@
-//! Tests of which thread may touch which byte of a page when, under loom: the real parts of a cache,
-//! whose memory loom watches.
+//! Tests of which thread may touch which byte of a page when, under loom: the real parts of a
+//! cache, whose memory loom watches.
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
+use loom::sync::atomic::{AtomicU8, Ordering};
 use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
@@ -74,7 +74,7 @@ impl Model {
     fn read(&self, looked_at: usize, fetched: Option<usize>, version: &AtomicU8) {
         let own = &self.device.reader.own;
         let Some(found) = own.pages.find(self.key()) else {
-            // A writer is about to make it.
+            // It is between two names, or purged.
             return;
         };
         let wanted = Wanted {
@@ -187,8 +187,8 @@ fn a_write_to_what_is_claimed_is_not_overwritten() {
     });
 }
 
-/// All three at a time: one claims a unit, one writes to the unit beside it, which detaches the page,
-/// and one purges the first.
+/// All three at a time: one claims a unit, one writes to the unit beside it, which detaches the
+/// page, and one purges the first.
 #[test]
 fn a_claim_a_write_and_a_purge_of_one_page() {
     orders(2, || {
@@ -207,8 +207,8 @@ fn a_claim_a_write_and_a_purge_of_one_page() {
     });
 }
 
-/// Write-back copies a range while a writer changes all of it: it copies all of the old bytes or all
-/// of the new ones, also where a pin makes the writer detach the page.
+/// Write-back copies a range while a writer changes all of it: it copies all of the old bytes or
+/// all of the new ones, also where a pin makes the writer detach the page.
 #[test]
 fn what_is_staged_is_never_half_of_a_write() {
     orders(3, || {

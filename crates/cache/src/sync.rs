@@ -126,7 +126,7 @@ impl<T: Default> Shards<T> {
     }
 }
 
-/// Threads that change places of things, all together, against one that looks at all of them.
+/// Threads that move things, all together, against one that looks at all of them.
 pub(crate) struct Moves(primitives::RwLock<()>);
 
 impl Default for Moves {

@@ -5,7 +5,7 @@
 //!
 //! **Rule.** All together have at most half of the cache. Half of that is divided among the devices
 //! that are written, as if there were four at least: so much each has for certain, whatever the
-//! others do. The other half is for those who come first.
+//! others do. The other half is for those that come first.
 //!
 //! ```text
 //!   half of the cache:  | device 1 | device 2 | device 3 |        in common         |

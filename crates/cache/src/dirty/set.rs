@@ -2,7 +2,8 @@
 //!
 //! One lock holds the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
 //! what it does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same as the policy, in
-//! one bit, to threads that look for a page that may go; it is set and cleared under this lock only.
+//! one bit, to threads that look for a page that may go; it is set and cleared under this lock
+//! only.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ pub(crate) struct Postponed {
 pub(crate) struct Dirty {
     pub(crate) policy: WriteBack,
     /// Writes at the device, widened to blocks: first byte and the byte after the last.
-    pub(crate) flying: BTreeMap<u64, u64>,
+    pub(crate) at_device: BTreeMap<u64, u64>,
     /// Writes that the policy has handed out and that cannot go yet.
     pub(crate) postponed: Vec<Postponed>,
     /// A thread is in the submit loop; those that come meanwhile leave it to that one.
@@ -78,7 +78,7 @@ impl Dirty {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             policy: WriteBack::new(settings),
-            flying: BTreeMap::new(),
+            at_device: BTreeMap::new(),
             postponed: Vec::new(),
             submitting: false,
             again: false,

@@ -6,9 +6,9 @@
 //! start + frame x page size. Huge pages make it a few hundred entries of the processor's address
 //! cache instead of hundreds of thousands.
 //!
-//! Reserved huge pages (hugetlbfs) are tried first where somebody asked for the size, then
-//! transparent ones; which came is counted and can be asked for. The `window` mapping is the other
-//! way on purpose: memory in a file that reads must map piece by piece ([`crate::frame::window`]), the
+//! Reserved huge pages (hugetlbfs) are tried first where the size was asked for, then transparent
+//! ones; which came is counted and can be asked for. The `window` mapping is the other way on
+//! purpose: memory in a file that reads must map piece by piece ([`crate::frame::window`]), the
 //! baseline that shows the difference.
 
 use std::ptr::NonNull;
@@ -71,14 +71,15 @@ pub(crate) struct Mapping {
     start: NonNull<u8>,
 }
 
-// SAFETY: memory that any thread may use; who uses which bytes when is the page table's matter.
+// SAFETY: memory that any thread may use; the rules in `lib.rs` say which thread uses which bytes
+// when.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by us with this length; whoever holds an address holds the mapping.
+        // SAFETY: mapped by us with this length; what has an address has the mapping.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.base_bytes) };
         debug_assert!(unmapped.is_ok());
     }
@@ -331,7 +332,7 @@ pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno
     let base_bytes = bytes + HUGE_PAGE_BYTES;
     let base = map(base_bytes, MapFlags::NORESERVE)?;
     let skipped = base.as_ptr().align_offset(HUGE_PAGE_BYTES);
-    // SAFETY: the mapping has room for the alignment.
+    // SAFETY: the mapping is longer by the alignment.
     let start = unsafe { base.add(skipped) };
     let mapping = Mapping {
         base,

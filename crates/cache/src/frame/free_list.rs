@@ -1,9 +1,9 @@
-//! The places of the arena that hold no page: a stack without a lock.
+//! The frames of the arena that hold no page: a stack without a lock.
 //!
 //! Treiber's stack over indexes. The head carries a tag that changes at every push and pop, so
 //! that a head which left and came back (ABA) is noticed. Last freed, first used: what was freed
 //! last is most likely still in the processor's cache. Known weakness: all threads meet at one
-//! head; a place is taken once per fetched page, and fetching a page costs a thousand times more.
+//! head; a frame is taken once per fetched page, and fetching a page costs a thousand times more.
 
 use pagewell_policy::eviction::FrameIndex;
 
@@ -11,16 +11,16 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 const NONE: u32 = u32::MAX;
 
-/// Free places of an arena.
+/// Free frames of an arena.
 pub(crate) struct FreeList {
-    /// Tag in the upper half, index of the first free place (or `NONE`) in the lower.
+    /// Tag in the upper half, index of the first free frame (or `NONE`) in the lower.
     head: AtomicU64,
     next: Box<[AtomicU32]>,
     count: AtomicU32,
 }
 
 impl FreeList {
-    /// All places `0..frames` are free; they come out in ascending order.
+    /// All frames `0..frames` are free; they come out in ascending order.
     pub(crate) fn new(frames: u32) -> Self {
         let next = (1..=frames).map(|next| if next == frames { NONE } else { next });
         Self {
@@ -30,7 +30,7 @@ impl FreeList {
         }
     }
 
-    /// Takes a place.
+    /// Takes a frame.
     pub(crate) fn pop(&self) -> Option<FrameIndex> {
         let mut head = self.head.load(Ordering::Acquire);
         loop {
@@ -46,7 +46,7 @@ impl FreeList {
         }
     }
 
-    /// Gives a place back. It must not be in the list.
+    /// Gives a frame back. It must not be in the list.
     pub(crate) fn push(&self, frame: FrameIndex) {
         let Some(next) = self.next.get(frame.0 as usize) else {
             debug_assert!(false, "{frame:?}");
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_place_is_taken_once() {
+    fn each_frame_is_taken_once() {
         let list = FreeList::new(64);
         let taken = crate::sync::Mutex::<Vec<u32>>::default();
         std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ mod loom_tests {
     use loom::sync::Arc;
 
     #[test]
-    fn no_place_is_lost_or_taken_twice() {
+    fn no_frame_is_lost_or_taken_twice() {
         loom::model(|| {
             let list = Arc::new(FreeList::new(2));
             let other = list.clone();
@@ -137,8 +137,8 @@ mod loom_tests {
             while list.pop().is_some() {
                 left += 1;
             }
-            let held = usize::from(here.is_some()) + usize::from(there.is_some());
-            assert_eq!(left + held, 2);
+            let taken = usize::from(here.is_some()) + usize::from(there.is_some());
+            assert_eq!(left + taken, 2);
         });
     }
 }

@@ -4,12 +4,12 @@
 //! Solaris before segkpm reached its page cache through segmap: a region of windows of 8 KiB into
 //! which a piece of a file was mapped, and from which it was unmapped when another piece needed
 //! the window. Each change costs a system call and an interrupt on every processor that may
-//! remember the old mapping. Here the memory of the cache is a file and the windows are places of
+//! remember the old mapping. Here the memory of the cache is a file and the windows are parts of
 //! one reserved region of addresses; one call takes the old mapping away, makes the new one and
 //! fills its page table entries, which the kernel counts as a page fault but which costs no trap.
 //!
-//! A window is chosen among a set of [`WAYS`] by the place it is to show, oldest use first; it is
-//! held by a count while bytes are copied out of it. Known weakness: none that matters, as it is
+//! A window is chosen among a set of [`WAYS`] by what it is to show, oldest use first; it is
+//! kept by a count while bytes are copied out of it. Known weakness: none that matters, as it is
 //! here to be beaten; but nothing in it is slower than it has to be.
 
 use std::os::fd::OwnedFd;
@@ -186,7 +186,7 @@ impl Windows {
 impl Drop for Windows {
     fn drop(&mut self) {
         let bytes = self.sets.len() * WAYS * WINDOW_BYTES;
-        // SAFETY: mapped by us; nobody holds an address into it.
+        // SAFETY: mapped by us; nobody has an address into it.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), bytes) };
         debug_assert!(unmapped.is_ok());
     }

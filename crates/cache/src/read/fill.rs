@@ -8,7 +8,7 @@
 //! was dirty *when it was claimed*. That is enough: bytes that were dirty or under write-back then
 //! are in the page and newer; all others are on the device, as every write of them was complete
 //! before this read was sent; and until it ends no thread writes to this unit in memory. What is
-//! written out meanwhile is in the page all the same.
+//! written meanwhile is in the page all the same.
 
 use std::ops::Range;
 

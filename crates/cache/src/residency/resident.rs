@@ -85,8 +85,8 @@ mod tests {
     use crate::{Cache, CacheOptions, ReadMode, WriteMode};
 
     const MOVES: u32 = 2000;
-    /// A thread that looks keeps others from moving: not more often for each move, so that they come
-    /// to it.
+    /// A thread that looks keeps others from moving: not more often for each move, so that they
+    /// come to it.
     const LOOKS: u32 = 500;
 
     /// A page that is pinned moves at each write. It is in memory all the time.

@@ -1,5 +1,7 @@
 //! Tests of how a page gets a frame.
 
+#![allow(clippy::unwrap_used)] // tests
+
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 

@@ -25,7 +25,7 @@
 //! from 0 to 3, and 2 are enough: one page that lies elsewhere does not end guessing, two do.
 //!
 //! **Known weaknesses.** Pages that came at random are not guessed, nor those that two readers
-//! brought in turn. Extents with the same word (of another object) teach it different things.
+//! brought in turn. Extents with the same word (of another device) teach it different things.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -42,7 +42,7 @@ const CONFIDENCE_MAX: u32 = (1 << CONFIDENCE_BITS) - 1;
 const CONFIDENT: u32 = 2;
 /// Frames count round at this, below zero too; so many pages are 64 TiB.
 const FRAME_MASK: u32 = u32::MAX >> CONFIDENCE_BITS;
-/// Spreads objects, whose number is above the page in a key (2^64 divided by the golden ratio).
+/// Spreads devices, whose number is above the page in a key (2^64 divided by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What was learned of where pages are.
@@ -59,9 +59,9 @@ impl Locality {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     fn word(&self, key: u64) -> &AtomicU32 {
-        let object = (key >> PAGE_BITS).wrapping_mul(SPREAD) >> 32;
+        let device = (key >> PAGE_BITS).wrapping_mul(SPREAD) >> 32;
         let extent = key / EXTENT_PAGES;
-        &self.0[extent.wrapping_add(object) as usize & (self.0.len() - 1)]
+        &self.0[extent.wrapping_add(device) as usize & (self.0.len() - 1)]
     }
 
     /// Where the page may be; any frame, there or not.
@@ -118,7 +118,7 @@ mod tests {
             "its extent"
         );
         assert_eq!(guesses.guess(key(384)), None, "the next one");
-        assert_eq!(guesses.guess(key_of(2, 300)), None, "another object");
+        assert_eq!(guesses.guess(key_of(2, 300)), None, "another device");
         guesses.learn(key(310), FrameIndex(7));
         assert_eq!(guesses.guess(key(311)), Some(FrameIndex(1311)));
         guesses.learn(key(320), FrameIndex(9));

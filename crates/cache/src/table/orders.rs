@@ -7,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use pagewell_policy::eviction::FrameIndex;
 
-/// One reader, and one who removes the page and puts another of its extent, or one of another
+/// One reader, and a thread that removes the page and puts another of its extent, or one of another
 /// extent, into the same line.
 #[test]
 fn a_pin_is_of_the_page_that_was_asked_for_or_of_none() {
@@ -46,7 +46,7 @@ fn a_pin_is_of_the_page_that_was_asked_for_or_of_none() {
     });
 }
 
-/// An extent's line has lost its last page: one who puts a page of it back there, and one who
+/// An extent's line has lost its last page: a thread puts a page of it back there, and another
 /// takes the line for another extent. Neither page is lost.
 #[test]
 fn a_line_is_one_extents_or_anothers() {
@@ -112,10 +112,10 @@ fn neighbours_come_at_the_same_time() {
     });
 }
 
-/// One who removes a page, and one who removes it, takes its line for another extent and goes
-/// from there again: the first never takes another page for his.
+/// Two threads remove a page, and one of them takes its line for another extent and removes that
+/// again: the other never takes another page for the one it was to remove.
 #[test]
-fn who_removes_a_page_knows_which() {
+fn a_page_that_is_removed_is_known() {
     let rival = std::sync::OnceLock::new();
     let mut orders = loom::model::Builder::new();
     orders.preemption_bound = Some(4);
@@ -153,7 +153,7 @@ fn who_removes_a_page_knows_which() {
     });
 }
 
-/// One reader, and one who removes the page and puts the same one elsewhere.
+/// One reader, and a thread that removes the page and puts the same one elsewhere.
 #[test]
 fn a_page_that_went_and_came_again_is_found_where_it_is_or_not_at_all() {
     loom::model(|| {
@@ -188,7 +188,7 @@ fn a_page_that_went_and_came_again_is_found_where_it_is_or_not_at_all() {
     });
 }
 
-/// Bytes of frames 10 and 20, which loom watches: who reads while another writes, fails.
+/// Bytes of frames 10 and 20, which loom watches: a read while another thread writes fails.
 struct Frames([UnsafeCell<u32>; 2]);
 
 // SAFETY: loom sees every access.
@@ -219,10 +219,10 @@ fn frames() -> Frames {
 /// Of no object: only its place in the table matters.
 const KEY: u64 = 7;
 
-/// A writer who is alone writes in place; where a reader holds the page he gives its name to
-/// a copy. The reader's bytes do not change while he holds them.
+/// A writer that is alone writes in place; where a reader has pinned the page, its name goes to a
+/// copy. The reader's bytes do not change while they are pinned.
 #[test]
-fn a_held_page_does_not_change() {
+fn a_pinned_page_does_not_change() {
     let mut orders = loom::model::Builder::new();
     // All orders of so many steps, with a loop that waits in them, are too many.
     orders.preemption_bound = Some(5);
@@ -276,8 +276,8 @@ fn a_held_page_does_not_change() {
 }
 
 /// An extent's line has lost its last page and still has its name, when another extent's page comes
-/// into it and becomes dirty. Who looks for the page that is gone does not find that one, nor does
-/// he take its flag.
+/// into it and becomes dirty. A thread that looks for the page that is gone does not find that one,
+/// nor take its flag.
 #[test]
 fn a_page_that_is_gone_is_not_mistaken_for_the_one_in_its_line() {
     let rival = std::sync::OnceLock::new();
@@ -288,8 +288,8 @@ fn a_page_that_is_gone_is_not_mistaken_for_the_one_in_its_line() {
         table.unpin(slot);
         assert!(table.remove(slot, FrameIndex(10)).is_some());
         let other = table.clone();
-        // Not the other way round: loom remembers the last access to a word only, and who inserts
-        // a page looks at it first, which hides that somebody else has.
+        // Not the other way round: loom remembers the last access to a word only, and the thread
+        // that inserts a page looks at it first, which hides that another has.
         let thread = loom::thread::spawn(move || {
             assert_eq!(other.locate(1), None);
             other.clear_of(1, DIRTY);
@@ -304,7 +304,7 @@ fn a_page_that_is_gone_is_not_mistaken_for_the_one_in_its_line() {
     });
 }
 
-/// Who takes the flag from a page pins it for a moment: readers, and who removes the page, go on.
+/// To take the flag from a page pins it for a moment: readers, and a thread that removes it, go on.
 #[test]
 fn a_page_whose_flag_is_taken_can_be_read_and_removed() {
     loom::model(|| {
@@ -333,7 +333,7 @@ fn a_page_whose_flag_is_taken_can_be_read_and_removed() {
     });
 }
 
-/// A dirty page stays, whoever wants its place.
+/// A dirty page stays, whatever wants its frame.
 #[test]
 fn a_dirty_page_is_not_removed() {
     loom::model(|| {
@@ -349,7 +349,7 @@ fn a_dirty_page_is_not_removed() {
     });
 }
 
-/// Two who remove: one succeeds.
+/// Two threads remove a page: one succeeds.
 #[test]
 fn a_page_is_removed_once() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! The page table: from a page's name to its place, with pins, without a lock.
+//! The page table: from a page's name to its frame, with pins, without a lock.
 //!
 //! **Problem.** A hit must cost about as much as the memory it touches. A lock, a reference count
 //! on another cache line and a list move each cost as much again, and make threads wait for each
@@ -29,15 +29,15 @@
 //! All changes of a state are relative or compare-and-swap: a reader that came too late may add a
 //! pin to a word that is no longer its page's, sees so and takes it back, and nobody overwrites
 //! that. There is no ABA: a name changes only under the line's lock (a bit of the name) and when
-//! no page is PRESENT, PRESENT comes only under that lock, and a pinned page stays PRESENT. So who
-//! has pinned a PRESENT page and then finds its name has that page, whatever came and went
-//! before. Who removes a page pins it while he looks which one it is. Names are compared
+//! no page is PRESENT, PRESENT comes only under that lock, and a pinned page stays PRESENT. So a
+//! thread that has pinned a PRESENT page and then finds its name has that page, whatever came and
+//! went before. One that removes a page pins it while it looks which one it is. Names are compared
 //! whole: two extents cannot be taken for one another.
 //!
 //! A writer of bytes that readers may use sets [`WRITING`] in the same word as the pins: either
-//! his change comes first, and who pins afterwards sees it, takes the pin back and tries again; or
-//! the pin comes first, and the writer sees it. When he sees that he alone holds the page, nobody
-//! else does or will. Where others hold it for long, he gives its name to a copy instead
+//! its change comes first, and a later pin sees it, is taken back and tried again; or the pin comes
+//! first, and the writer sees it. When it sees that no other thread has pinned the page, none does
+//! or will. Where others pin it for long, it gives its name to a copy instead
 //! ([`PageTable::unname`]): the word gets [`DETACHED`] and is passed over from then on; it stays
 //! theirs until all pins are gone. The copy has its word in another line of the same name.
 //!
@@ -49,8 +49,8 @@
 //! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
 //! outside. A page can be pinned 32,767 times at most; attempts beyond that are refused, and the
 //! field has room for as many again that have not yet stepped back. Where no two pages lie side by
-//! side, the table is four times as large as it would be with a name for each. Who looks for a page
-//! that is not there may look at sixteen lines, but then he goes to a device.
+//! side, the table is four times as large as it would be with a name for each. A look for a page
+//! that is not there may take sixteen lines, but then the reader goes to a device.
 
 use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
@@ -64,7 +64,7 @@ use crate::table::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITIN
 const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
 /// So that two extents have something to choose from.
 const PAIRS_MIN: usize = 2;
-/// The key of no page: objects are counted from 1.
+/// The key of no page: devices are counted from 1.
 pub(crate) const NAMELESS: u64 = 1;
 /// Spreads extents that lie side by side evenly (2^64 divided by the golden ratio).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -92,7 +92,7 @@ enum Attempt {
     Nowhere,
     /// The line has become another extent's.
     Changed,
-    /// Somebody writes to it.
+    /// A thread writes to it.
     Writing,
     Refused,
 }
@@ -151,14 +151,14 @@ impl PageTable {
         std::iter::once(self.home(extent)).chain(self.others(extent))
     }
 
-    fn place(&self, index: SlotIndex) -> (&Line, usize) {
+    fn word(&self, index: SlotIndex) -> (&Line, usize) {
         let index = index.0 as usize;
         (&self.lines[index / SLOTS_PER_LINE], index % SLOTS_PER_LINE)
     }
 
     #[inline]
     fn slot(&self, index: SlotIndex) -> &AtomicU64 {
-        let (line, at) = self.place(index);
+        let (line, at) = self.word(index);
         &line.states[at]
     }
 
@@ -183,7 +183,7 @@ impl PageTable {
     }
 
     /// [`Self::pin`] that does not wait for a writer: `None` while the page is being written. For
-    /// those who have a lock that the writer may need.
+    /// threads that have a lock that the writer may need.
     pub(crate) fn try_pin(&self, key: u64) -> Option<Pinned> {
         self.try_pin_with_hint(key, &|_| {})
     }
@@ -310,7 +310,7 @@ impl PageTable {
             return false;
         }
         if name != extent {
-            // Before the page: who pins it must not find the old name.
+            // Before the page: a thread that pins it must not find the old name.
             line.name.store(extent | LOCKED, Ordering::Release);
         }
         note();
@@ -319,13 +319,13 @@ impl PageTable {
         true
     }
 
-    /// Removes the page of a slot if nobody holds it and it has nothing that must be kept: its
+    /// Removes the page of a slot if nobody has pinned it and it has nothing that must be kept: its
     /// key, and its last state.
     pub(crate) fn remove(&self, index: SlotIndex, frame: FrameIndex) -> Option<(u64, State)> {
         self.remove_if(index, frame, |state| state.0 & (DIRTY | DETACHED) == 0)
     }
 
-    /// Removes a page without a name if nobody holds it.
+    /// Removes a page without a name if nobody has pinned it.
     pub(crate) fn remove_detached(&self, index: SlotIndex, frame: FrameIndex) -> bool {
         let removed = self.remove_if(index, frame, |state| state.has(DETACHED));
         removed.is_some()
@@ -337,7 +337,7 @@ impl PageTable {
         frame: FrameIndex,
         may_go: impl Fn(State) -> bool,
     ) -> Option<(u64, State)> {
-        let (line, at) = self.place(index);
+        let (line, at) = self.word(index);
         let slot = &line.states[at];
         let change = |from: u64, to: u64| {
             slot.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed)
@@ -357,7 +357,7 @@ impl PageTable {
             if change(pinned, 0) {
                 return Some((key, state));
             }
-            // Somebody else has got hold of it.
+            // Another thread has pinned it.
             slot.fetch_sub(PIN, Ordering::Release);
             return None;
         }
@@ -387,7 +387,7 @@ impl PageTable {
     /// The key of the page in a slot now: [`NAMELESS`] of one without a name, 0 where there is
     /// none.
     pub(crate) fn key(&self, index: SlotIndex) -> u64 {
-        let (line, at) = self.place(index);
+        let (line, at) = self.word(index);
         match line.state(at) {
             state if state.is_named() => key_in(line.name(), at),
             state if state.has(DETACHED) => NAMELESS,
@@ -421,8 +421,8 @@ impl PageTable {
     }
 
     /// Takes a flag from a page, if it is in the table and has it. The page is pinned for a moment,
-    /// whoever writes to it: whatever becomes of its line, no other page loses the flag. The caller
-    /// keeps a page that has the flag from leaving, and others from setting it.
+    /// whatever thread writes to it: whatever becomes of its line, no other page loses the flag.
+    /// The caller keeps a page that has the flag from leaving, and others from setting it.
     pub(crate) fn clear_of(&self, key: u64, flag: u64) {
         let (extent, at) = extent_of(key);
         for index in self.choices(extent) {
@@ -443,14 +443,14 @@ impl PageTable {
         }
     }
 
-    /// Takes the name away from a page that is being written; it stays for those who hold it.
-    /// The caller has a pin, and sees to it that nobody adds the same key meanwhile.
+    /// Takes the name away from a page that is being written; it stays for those that have pinned
+    /// it. The caller has a pin, and sees to it that nobody adds the same key meanwhile.
     pub(crate) fn unname(&self, index: SlotIndex) {
         debug_assert!(self.state(index).has(PRESENT | WRITING));
         self.slot(index).fetch_or(DETACHED, Ordering::AcqRel);
     }
 
-    /// Gives the name back, when the copy found no place.
+    /// Gives the name back, when the copy found no slot.
     pub(crate) fn rename(&self, index: SlotIndex) {
         self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
     }

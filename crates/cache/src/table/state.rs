@@ -33,9 +33,9 @@ pub(crate) const STREAM: u64 = 1 << 56;
 
 /// It holds bytes that are not on the device, or are on their way there: it stays.
 pub(crate) const DIRTY: u64 = 1 << 57;
-/// Somebody changes bytes of it that readers may use: who wants to pin it waits a moment.
+/// A writer changes bytes of it that readers may use: a thread that wants to pin it waits a moment.
 pub(crate) const WRITING: u64 = 1 << 58;
-/// Another page has taken its name; it stays for those who hold it.
+/// Another page has taken its name; it stays for those that have pinned it.
 pub(crate) const DETACHED: u64 = 1 << 59;
 
 /// The word.
@@ -70,7 +70,7 @@ impl State {
         self.0 >> HEAT_SHIFT << HEAT_SHIFT
     }
 
-    /// How many hold it.
+    /// How many have pinned it.
     pub(crate) fn pins(self) -> u64 {
         self.0 & PINS
     }

@@ -16,18 +16,17 @@
 //! may answer a flush with the wish to have them once more. Then the commit writes and flushes
 //! again, with pauses, and is told only when that does not end.
 //!
-//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. No caller is told
-//! of a failure in the background: it is counted, and as long as the bytes are in memory nothing
-//! has happened that a later write cannot make good. A commit tries
-//! at once, without waiting for the end of the pause, and says what the device said; one that
-//! succeeds says so, whatever failed before: nothing was lost. A *flush* that fails is another
-//! matter. Any write since the last good flush may be gone, though the device had taken it, and no
-//! later flush says more. Every commit that needed this flush, or runs meanwhile, is told, and the
-//! loss epoch changes for those that do not commit. What memory still has of those bytes is dirty
-//! again, so that a later commit writes it once more and can say with truth that it is durable;
-//! what it has not stays lost, and commits of it fail, until it is written anew. A commit that
-//! begins while that is made dirty waits for the end of it: it is about what is dirty when it
-//! begins.
+//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. No caller is
+//! told of a failure in the background: it is counted, and as long as the bytes are in memory
+//! nothing has happened that a later write cannot make good. A commit tries at once, without
+//! waiting for the end of the pause, and says what the device said; one that succeeds says so,
+//! whatever failed before: nothing was lost. A *flush* that fails is another matter. Any write
+//! since the last good flush may be gone, though the device had taken it, and no later flush says
+//! more. Every commit that needed this flush, or runs meanwhile, is told, and the loss epoch
+//! changes for those that do not commit. What memory still has of those bytes is dirty again, so
+//! that a later commit writes it once more and can say with truth that it is durable; what it has
+//! not stays lost, and commits of it fail, until it is written anew. A commit that begins while
+//! that is made dirty waits for the end of it: it is about what is dirty when it begins.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost, counted,
 //! and said on standard error.
@@ -174,7 +173,7 @@ impl Committer {
         // worse than what will be tried again.
         *result = self.flushes.make_durable(extent, patience).and(written);
         let dirty = self.dirty.lock();
-        // A flush that somebody else made may have failed after these bytes were written and
+        // A flush that another thread made may have failed after these bytes were written and
         // before they were looked at here.
         if result.is_ok() && self.dirty.losses.load(Ordering::Acquire) != losses {
             *result = Err(self.flushes.lost(dirty.loss.clone()));
@@ -202,7 +201,8 @@ impl Committer {
     }
 
     /// How often something was lost until now. Makes dirty again what memory still has of it, or
-    /// waits for who does: what is not dirty yet would not be waited for, and not be missed either.
+    /// waits for the thread that does: what is not dirty yet would not be waited for, and not be
+    /// missed either.
     fn settled(&self, patience: Duration) -> (u64, u64) {
         let began = Instant::now();
         let mut dirty = self.dirty.lock();

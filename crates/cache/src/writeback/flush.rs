@@ -1,8 +1,8 @@
 //! Flushes: one at a time for a device, shared by all that wait, begun by them or by the flusher.
 //!
 //! A flush is sent and answered like any request; no thread is kept by it. One that waits for it
-//! looks for the answer and does what follows; where none waits, the flusher does. There are two kinds of
-//! devices:
+//! looks for the answer and does what follows; where none waits, the flusher does. There are two
+//! kinds of devices:
 //!
 //! - An ordinary one has the bytes. When a flush fails they may be gone, see [`crate::writeback::commit`].
 //! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
@@ -159,8 +159,8 @@ impl Flushes {
         }
     }
 
-    /// Ends a flush that was answered, or that was not in time: all that wait learn how it went. What
-    /// failed flushes have lost is made dirty again.
+    /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
+    /// What failed flushes have lost is made dirty again.
     pub(crate) fn settle(self: &Arc<Self>) {
         let mut dirty = self.dirty.lock();
         let has_ended = self.end_flush(&mut dirty);
@@ -215,9 +215,9 @@ impl Flushes {
         true
     }
 
-    /// A flush that had to cover these bytes has failed. A device may say so at any time, and making
-    /// them dirty again takes locks that others have while they wait for it: it is left to the
-    /// threads that settle flushes.
+    /// A flush that had to cover these bytes has failed. A device may say so at any time, and
+    /// making them dirty again takes locks that others have while they wait for it: it is left to
+    /// the threads that settle flushes.
     fn flush_failed(&self, dirty: &mut Dirty, spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });

@@ -1,7 +1,7 @@
 //! Memory for what is on its way to a device: a copy, so that the page can be read and written
-//! meanwhile, and so that all who get the request see the same bytes.
+//! meanwhile, and so that all that get the request see the same bytes.
 //!
-//! How much there is at a time is the policy's limit for bytes under write-out. Large buffers are
+//! How much there is at a time is the policy's limit for bytes under write-back. Large buffers are
 //! kept for the next request: fresh memory costs more than the copy.
 
 use pagewell_counters::names::CACHE_STAGING_BYTES;
@@ -96,7 +96,7 @@ impl Staged {
         &mut self.buffer
     }
 
-    /// The first `length` bytes as memory of a request; whoever makes it sees to it that this
+    /// The first `length` bytes as memory of a request; the caller sees to it that this
     /// outlives it.
     pub(crate) fn segment(&mut self, length: usize) -> Segment {
         assert!(length <= self.buffer.len());

@@ -165,7 +165,7 @@ impl SubmitLoop {
                 dirty.failure = Some(error);
                 self.dirty.refuse(dirty, one.write);
                 self.dirty.notify();
-            } else if self.is_flying(dirty, one.write.extent) {
+            } else if self.is_at_device(dirty, one.write.extent) {
                 dirty.postponed.push(one);
             } else {
                 chosen.push(one.write);
@@ -175,16 +175,16 @@ impl SubmitLoop {
             chosen.push(write);
         }
         self.dirty.show(dirty);
-        let is_alone = dirty.flying.is_empty() && dirty.postponed.is_empty();
+        let is_alone = dirty.at_device.is_empty() && dirty.postponed.is_empty();
         let is_settled = dirty.unflushed.is_empty() && dirty.flushing.is_none();
         let is_single = chosen.len() == 1 && dirty.committers > 0 && is_alone && is_settled;
         (chosen, is_single)
     }
 
     /// Whether a write of a block of a range is at the device.
-    fn is_flying(&self, dirty: &Dirty, extent: Extent) -> bool {
+    fn is_at_device(&self, dirty: &Dirty, extent: Extent) -> bool {
         let wide = self.widened(extent);
-        let before = dirty.flying.range(..wide.end()).next_back();
+        let before = dirty.at_device.range(..wide.end()).next_back();
         before.is_some_and(|(_, end)| *end > wide.offset)
     }
 
@@ -204,7 +204,7 @@ impl SubmitLoop {
             self.dirty.refuse(&mut dirty, write);
             return;
         }
-        if self.is_flying(&dirty, write.extent) {
+        if self.is_at_device(&dirty, write.extent) {
             CACHE_WRITES_POSTPONED.add(1);
             dirty.postponed.push(Postponed {
                 write,
@@ -298,7 +298,7 @@ impl SubmitLoop {
             return;
         }
         CACHE_DURABLE_WRITES.add(u64::from(durable));
-        let other = dirty.flying.insert(wide.offset, wide.end());
+        let other = dirty.at_device.insert(wide.offset, wide.end());
         // The elevator may bring either last.
         assert!(other.is_none(), "two writes of a block at {}", wide.offset);
         drop(dirty);
@@ -333,7 +333,7 @@ impl SubmitLoop {
         let is_written = transferred >= needed;
         let now = self.dirty.now();
         let mut dirty = self.dirty.lock();
-        dirty.flying.remove(&wide.offset);
+        dirty.at_device.remove(&wide.offset);
         dirty.ended += 1;
         if !is_written {
             CACHE_WRITE_ERRORS.add(1);

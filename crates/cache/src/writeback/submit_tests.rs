@@ -1,4 +1,4 @@
-//! Tests of write-out against the end of a device.
+//! Tests of the submit loop against the end of a device.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -161,7 +161,7 @@ fn what_is_discarded_after_a_late_failure_is_not_written_again() {
     device.sync().unwrap();
 }
 
-/// As above, but some of it is discarded when somebody has begun to make dirty what was lost, and
+/// As above, but some of it is discarded when a thread has begun to make dirty what was lost, and
 /// what the device has is in memory again.
 #[test]
 fn what_is_discarded_while_the_lost_is_written_again_is_not() {
