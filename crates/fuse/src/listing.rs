@@ -4,10 +4,11 @@
 //! So entries are collected first (a listing waits, and its caller may be let go meanwhile), about
 //! as many as fitted the last time, and a few more.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus};
+use fuser::{Generation, INodeNo, ReplyDirectory, ReplyDirectoryPlus, Request};
 use pagewell_counters::names;
 use pagewell_fs::{Call, Entry, Error, FileId, FileType, Result};
 
@@ -15,6 +16,7 @@ use crate::attributes::{Appearance, errno, kind, to_kernel};
 use crate::caller::Caller;
 use crate::front::Front;
 use crate::nodes::ROOT;
+use crate::reply::Refuse;
 
 /// Entries that are collected at least, and at most.
 const ENTRIES_MIN: usize = 16;
@@ -56,6 +58,26 @@ pub(crate) struct Page {
 }
 
 impl Front {
+    /// Answers a request for what is in a directory after a cookie.
+    pub(crate) fn answer_list<R: Refuse>(
+        self: &Arc<Self>,
+        request: &Request,
+        (node, cookie): (INodeNo, u64),
+        plus: bool,
+        reply: R,
+        finish: fn(&Self, R, Result<Page>),
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(node.0)?;
+                front.list(caller, may_block, &directory, cookie, plus)
+            },
+            finish,
+        );
+    }
+
     /// Collects what comes after `cookie`, for an answer with attributes (`plus`) or without. They
     /// are asked for in any case, and where a listing does not have them by a lookup: an answer
     /// without them tells the type of each name all the same, and `rm -r` and `find` believe it.

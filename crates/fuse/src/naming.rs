@@ -121,7 +121,7 @@ impl Service {
     }
 }
 
-pub(crate) fn with_mode(mode: u32) -> SetAttributes {
+fn with_mode(mode: u32) -> SetAttributes {
     SetAttributes {
         mode: Some(mode & 0o7777),
         ..SetAttributes::default()
@@ -182,6 +182,71 @@ impl Service {
                     }
                 };
                 Ok(made.entry)
+            },
+        );
+    }
+
+    pub(crate) fn make_directory(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        reply: ReplyEntry,
+    ) {
+        let attributes = with_mode(mode);
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let files = &front.filesystem;
+                let made = files.make_directory(call, directory, name, &attributes)?;
+                Ok(made.entry)
+            },
+        );
+    }
+
+    pub(crate) fn make_symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: Vec<u8>,
+        reply: ReplyEntry,
+    ) {
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let files = &front.filesystem;
+                let attributes = SetAttributes::default();
+                let made = files.make_symlink(call, directory, name, &target, &attributes)?;
+                Ok(made.entry)
+            },
+        );
+    }
+
+    pub(crate) fn make_link(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        self.make(
+            request,
+            parent,
+            name,
+            reply,
+            move |front, call, directory, name| {
+                let id = front.id(node.0)?;
+                let (attributes, _) = front.filesystem.link(call, &id, directory, name)?;
+                Ok(Entry { id, attributes })
             },
         );
     }

@@ -12,13 +12,13 @@ use fuser::{
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
-use pagewell_fs::{Entry, SetAttributes};
+use pagewell_fs::SetAttributes;
 
 use crate::appending::appends;
 use crate::attributes::{errno, set_time};
 use crate::front::Front;
 use crate::mount::Negotiation;
-use crate::naming::{reply_done, with_mode};
+use crate::naming::reply_done;
 use crate::writing::Place;
 
 /// A mount, for the crate `fuser`.
@@ -136,18 +136,7 @@ impl Filesystem for Service {
         _umask: u32,
         reply: ReplyEntry,
     ) {
-        let attributes = with_mode(mode);
-        self.make(
-            request,
-            parent,
-            name,
-            reply,
-            move |front, call, directory, name| {
-                let files = &front.filesystem;
-                let made = files.make_directory(call, directory, name, &attributes)?;
-                Ok(made.entry)
-            },
-        );
+        self.make_directory(request, parent, name, mode, reply);
     }
 
     fn symlink(
@@ -159,18 +148,7 @@ impl Filesystem for Service {
         reply: ReplyEntry,
     ) {
         let target = target.as_os_str().as_bytes().to_vec();
-        self.make(
-            request,
-            parent,
-            name,
-            reply,
-            move |front, call, directory, name| {
-                let files = &front.filesystem;
-                let attributes = SetAttributes::default();
-                let made = files.make_symlink(call, directory, name, &target, &attributes)?;
-                Ok(made.entry)
-            },
-        );
+        self.make_symlink(request, parent, name, target, reply);
     }
 
     fn link(
@@ -181,17 +159,7 @@ impl Filesystem for Service {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        self.make(
-            request,
-            parent,
-            name,
-            reply,
-            move |front, call, directory, name| {
-                let id = front.id(node.0)?;
-                let (attributes, _) = front.filesystem.link(call, &id, directory, name)?;
-                Ok(Entry { id, attributes })
-            },
-        );
+        self.make_link(request, node, parent, name, reply);
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -341,15 +309,7 @@ impl Filesystem for Service {
         }
         names::FUSE_CLOSES.add(1);
         let file = self.front.handles.get(handle.0);
-        self.front.answer(
-            request,
-            reply,
-            move |front, _, may_block| {
-                let id = front.id(node.0)?;
-                front.close(file.as_deref(), may_block, &id)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        self.front.answer_close(request, node, file, reply);
     }
 
     fn release(
@@ -375,15 +335,8 @@ impl Filesystem for Service {
         reply: ReplyEmpty,
     ) {
         let file = self.front.handles.get(handle.0);
-        self.front.answer(
-            request,
-            reply,
-            move |front, _, may_block| {
-                let id = front.id(node.0)?;
-                front.commit(file.as_deref(), may_block, (node.0, &id), data_only)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        self.front
+            .answer_commit(request, node, file, data_only, reply);
     }
 
     fn opendir(&self, request: &Request, node: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
@@ -413,15 +366,9 @@ impl Filesystem for Service {
         cookie: u64,
         reply: ReplyDirectory,
     ) {
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let directory = front.id(node.0)?;
-                front.list(caller, may_block, &directory, cookie, false)
-            },
-            Front::reply_names,
-        );
+        let finish = Front::reply_names;
+        self.front
+            .answer_list(request, (node, cookie), false, reply, finish);
     }
 
     fn readdirplus(
@@ -432,15 +379,9 @@ impl Filesystem for Service {
         cookie: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let directory = front.id(node.0)?;
-                front.list(caller, may_block, &directory, cookie, true)
-            },
-            Front::reply_entries,
-        );
+        let finish = Front::reply_entries;
+        self.front
+            .answer_list(request, (node, cookie), true, reply, finish);
     }
 
     fn fsyncdir(

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use fuser::{ReplyWrite, Request};
+use fuser::{INodeNo, ReplyEmpty, ReplyWrite, Request};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result, Stability};
 
@@ -20,6 +20,7 @@ use crate::blocked::Ticket;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
+use crate::naming::reply_done;
 use crate::spare::Copied;
 
 /// Where the kernel wants bytes to go.
@@ -82,6 +83,45 @@ impl Front {
             }
         };
         self.dispatch.hand_over(held, Some(wanted), Box::new(job));
+    }
+
+    /// Answers a request to close a descriptor.
+    pub(crate) fn answer_close(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        file: Option<Arc<OpenFile>>,
+        reply: ReplyEmpty,
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, _, may_block| {
+                let id = front.id(node.0)?;
+                front.close(file.as_deref(), may_block, &id)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
+    /// Answers a request to make a file durable.
+    pub(crate) fn answer_commit(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        file: Option<Arc<OpenFile>>,
+        data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, _, may_block| {
+                let id = front.id(node.0)?;
+                front.commit(file.as_deref(), may_block, (node.0, &id), data_only)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
     }
 
     fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
