@@ -67,6 +67,12 @@ pub enum Error {
     /// The same of what the source lies on; the text names what and where.
     #[error("quota exceeded below: {0}")]
     QuotaBelow(String),
+    /// No such extended attribute.
+    #[error("no data available")]
+    NoData,
+    /// The value of an extended attribute is too long.
+    #[error("argument list too long")]
+    TooBig,
     /// The object is gone.
     #[error("stale file identifier")]
     Stale,
@@ -125,6 +131,8 @@ impl Error {
             Self::NameTooLong => Errno::NAMETOOLONG,
             Self::NotEmpty => Errno::NOTEMPTY,
             Self::QuotaExceeded | Self::QuotaBelow(_) => Errno::DQUOT,
+            Self::NoData => Errno::NODATA,
+            Self::TooBig => Errno::TOOBIG,
             Self::Stale | Self::BadId => Errno::STALE,
             Self::NotSync | Self::TryLater | Self::WouldBlock => Errno::AGAIN,
             Self::NotSupported | Self::BadType => Errno::OPNOTSUPP,
@@ -151,6 +159,8 @@ impl From<Errno> for Error {
             Errno::NAMETOOLONG => Self::NameTooLong,
             Errno::NOTEMPTY => Self::NotEmpty,
             Errno::DQUOT => Self::QuotaExceeded,
+            Errno::NODATA => Self::NoData,
+            Errno::TOOBIG => Self::TooBig,
             Errno::STALE => Self::Stale,
             Errno::OPNOTSUPP | Errno::NOSYS => Self::NotSupported,
             Errno::AGAIN => Self::WouldBlock,

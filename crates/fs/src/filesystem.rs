@@ -1,10 +1,11 @@
 //! The trait that every source implements and every front uses.
 
+use std::ffi::CStr;
 use std::time::Duration;
 
 use crate::{
     Access, Attributes, Change, Coherence, Credentials, FileId, FileType, Hold, OpenIntent, Opened,
-    Payload, Result, SetAttributes, Timestamp,
+    Payload, Presence, Result, SetAttributes, Timestamp,
 };
 
 /// Who asks, and whether this thread may wait.
@@ -250,6 +251,45 @@ pub trait FileSystem: Send + Sync {
     /// one. [`crate::Error::NoDevice`] at the end of the file and past it, and where no data
     /// follows.
     fn seek(&self, _call: &Call<'_>, _id: &FileId, _offset: u64, _wanted: Seek) -> Result<u64> {
+        Err(crate::Error::NotSupported)
+    }
+
+    /// Whether objects can have extended attributes (xattr(7)); without them nobody need ask for
+    /// one.
+    fn has_extended_attributes(&self) -> bool {
+        false
+    }
+
+    /// The value of an extended attribute; [`crate::Error::NoData`] when there is none.
+    fn extended_attribute(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<Vec<u8>> {
+        Err(crate::Error::NotSupported)
+    }
+
+    /// The names of the extended attributes that the caller may know of, each with a NUL behind it.
+    fn extended_attribute_names(&self, _call: &Call<'_>, _id: &FileId) -> Result<Vec<u8>> {
+        Err(crate::Error::NotSupported)
+    }
+
+    /// Sets an extended attribute, as setxattr(2) does; [`crate::Error::TooBig`] for a value of
+    /// more than [`crate::extended::VALUE_BYTES_MAX`].
+    fn set_extended_attribute(
+        &self,
+        _call: &Call<'_>,
+        _id: &FileId,
+        _name: &CStr,
+        _value: &[u8],
+        _presence: Presence,
+    ) -> Result<()> {
+        Err(crate::Error::NotSupported)
+    }
+
+    /// Takes an extended attribute away; [`crate::Error::NoData`] when there is none.
+    fn remove_extended_attribute(
+        &self,
+        _call: &Call<'_>,
+        _id: &FileId,
+        _name: &CStr,
+    ) -> Result<()> {
         Err(crate::Error::NotSupported)
     }
 

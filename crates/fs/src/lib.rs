@@ -14,6 +14,7 @@ mod brief_id;
 mod bytes;
 pub mod dir;
 pub mod error;
+pub mod extended;
 pub mod filesystem;
 pub mod identity;
 pub mod image;
@@ -34,6 +35,7 @@ pub use attributes::{
 };
 pub use brief_id::BriefId;
 pub use error::{Error, Result};
+pub use extended::Presence;
 pub use filesystem::{
     Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, FileSystem, Limits,
     Move, NodeKind, ReadReply, Seek, Stability, Statistics, Written,

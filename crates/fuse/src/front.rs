@@ -437,7 +437,12 @@ impl Front {
                 file,
                 may_block,
                 |file| file.writes,
-                |call| self.filesystem.set_attributes(call, id, wanted, None),
+                |call| {
+                    if call.credentials.uid == 0 {
+                        self.drop_privileges(call, id)?;
+                    }
+                    self.filesystem.set_attributes(call, id, wanted, None)
+                },
             )?,
             change => change?,
         };

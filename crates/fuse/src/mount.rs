@@ -101,6 +101,9 @@ impl Options {
 pub(crate) struct Negotiation {
     kernel_write_back: bool,
     passthrough: bool,
+    /// There are extended attributes that programs may ask for. Not where owner and permissions are
+    /// not the source's: those are what it would judge by.
+    pub(crate) has_extended: bool,
     opens_are_free: AtomicBool,
 }
 
@@ -137,9 +140,19 @@ impl Negotiation {
         {
             self.opens_are_free.store(true, Ordering::Relaxed);
         }
+        // What others change as well may be a file of this machine.
+        let passes = !self.kernel_write_back
+            && self.passthrough
+            && front.filesystem.coherence() == Coherence::NONE
+            && want(InitFlags::FUSE_PASSTHROUGH);
         if self.kernel_write_back {
             want(InitFlags::FUSE_WRITEBACK_CACHE);
-        } else if self.passthrough && want(InitFlags::FUSE_PASSTHROUGH) {
+        }
+        // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
+        if self.has_extended && (!passes || front.coherence.attributes.is_zero()) {
+            want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        }
+        if passes {
             // The files are on a file system that is not itself stacked on another.
             let _ = config.set_max_stack_depth(1);
             front.passing.allow();
@@ -249,6 +262,8 @@ pub fn mount(
         negotiation: Negotiation {
             kernel_write_back: options.kernel_write_back,
             passthrough: options.passthrough,
+            has_extended: front.filesystem.has_extended_attributes()
+                && !options.appearance.differs(),
             opens_are_free: AtomicBool::new(false),
         },
     };

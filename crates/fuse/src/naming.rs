@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{
@@ -129,7 +130,18 @@ fn with_mode(mode: u32) -> SetAttributes {
 }
 
 impl Front {
-    pub(crate) fn reply_statistics(&self, reply: ReplyStatfs, statistics: Result<Statistics>) {
+    pub(crate) fn answer_statistics(self: &Arc<Self>, request: &Request, reply: ReplyStatfs) {
+        self.answer(
+            request,
+            reply,
+            |front, caller, may_block| {
+                caller.ask(may_block, |call| front.filesystem.statistics(call))
+            },
+            Self::reply_statistics,
+        );
+    }
+
+    fn reply_statistics(&self, reply: ReplyStatfs, statistics: Result<Statistics>) {
         match statistics {
             Ok(statistics) => {
                 let blocks = |bytes: u64| bytes / u64::from(STATISTICS_BLOCK_BYTES);

@@ -100,9 +100,13 @@ impl Front {
     /// what the open has found out, so it is to ask for them when it wants them next. Then it also
     /// drops the pages of a file that has changed.
     fn forget_attributes(&self, node: INodeNo) {
-        if self.is_private() || self.coherence.attributes.is_zero() {
-            return;
+        if !self.is_private() && !self.coherence.attributes.is_zero() {
+            self.make_kernel_ask(node);
         }
+    }
+
+    /// The kernel is to ask for the attributes of a file when it wants them next.
+    pub(crate) fn make_kernel_ask(&self, node: INodeNo) {
         if let Some(notifier) = self.notifier.get() {
             // An offset below zero means no pages, whose locks would have to be waited for.
             let _ = notifier.inval_inode(node, -1, 0);

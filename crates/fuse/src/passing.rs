@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuser::BackingId;
 use pagewell_counters::names;
+use rustix::thread::CapabilitySet;
 
 /// What the open files of a mount are.
 #[derive(Default)]
@@ -69,7 +70,7 @@ impl Passing {
             Entry::Vacant(place) => {
                 let backing = file
                     .filter(|_| self.is_possible.load(Ordering::Relaxed))
-                    .and_then(|file| self.registered(register(file)))
+                    .and_then(|file| self.registered(without_set_id(|| register(file))))
                     .map(Arc::new);
                 place.insert(Kind {
                     opens: 1,
@@ -105,6 +106,24 @@ impl Passing {
             }
         }
     }
+}
+
+/// What the kernel writes to a registered file it writes with the rights of the thread that
+/// registered it. The right to leave set-user-id and set-group-id to a file that is written
+/// (`CAP_FSETID`) must not be among them: then the file system beneath takes them away.
+fn without_set_id(
+    register: impl FnOnce() -> std::io::Result<BackingId>,
+) -> std::io::Result<BackingId> {
+    let before = rustix::thread::capabilities(None)?;
+    let mut fewer = before;
+    fewer.effective.remove(CapabilitySet::FSETID);
+    if fewer == before {
+        return register();
+    }
+    rustix::thread::set_capabilities(None, fewer)?;
+    let registered = register();
+    rustix::thread::set_capabilities(None, before)?;
+    registered
 }
 
 impl Drop for Pass {

@@ -34,6 +34,7 @@ macro_rules! refuse {
 
 refuse!(
     fuser::ReplyAttr,
+    fuser::ReplyXattr,
     fuser::ReplyCreate,
     fuser::ReplyData,
     fuser::ReplyDirectory,

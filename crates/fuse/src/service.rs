@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use fuser::{
     BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags,
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
 use pagewell_counters::names;
 use pagewell_fs::SetAttributes;
@@ -18,7 +19,6 @@ use crate::appending::appends;
 use crate::attributes::{errno, set_time};
 use crate::front::Front;
 use crate::mount::Negotiation;
-use crate::naming::reply_done;
 use crate::writing::Place;
 
 /// A mount, for the crate `fuser`.
@@ -275,6 +275,7 @@ impl Filesystem for Service {
             node: node.0,
             offset,
             appends: appends(flags, write_flags),
+            takes_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
         self.front.answer_write(request, place, file, data, reply);
     }
@@ -392,26 +393,58 @@ impl Filesystem for Service {
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let directory = front.id(node.0)?;
-                let call = caller.call(may_block);
-                front.filesystem.commit_metadata(&call, &directory)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        self.front.answer_commit_directory(request, node, reply);
+    }
+
+    fn getxattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        if !self.negotiation.has_extended {
+            return reply.error(Errno::ENOSYS); // the kernel never asks again
+        }
+        names::FUSE_EXTENDED_ASKED.add(1);
+        self.front
+            .answer_get_extended(request, node, name, size, reply);
+    }
+
+    fn listxattr(&self, request: &Request, node: INodeNo, size: u32, reply: ReplyXattr) {
+        if !self.negotiation.has_extended {
+            return reply.error(Errno::ENOSYS);
+        }
+        self.front.answer_list_extended(request, node, size, reply);
+    }
+
+    fn setxattr(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        if !self.negotiation.has_extended {
+            return reply.error(Errno::ENOSYS);
+        }
+        self.front
+            .answer_set_extended(request, node, (name, value), flags, reply);
+    }
+
+    fn removexattr(&self, request: &Request, node: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        if !self.negotiation.has_extended {
+            return reply.error(Errno::ENOSYS);
+        }
+        self.front
+            .answer_remove_extended(request, node, name, reply);
     }
 
     fn statfs(&self, request: &Request, _node: INodeNo, reply: ReplyStatfs) {
-        self.front.answer(
-            request,
-            reply,
-            |front, caller, may_block| {
-                caller.ask(may_block, |call| front.filesystem.statistics(call))
-            },
-            Front::reply_statistics,
-        );
+        self.front.answer_statistics(request, reply);
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Place {
     pub(crate) offset: u64,
     /// At the end of the file, wherever that is.
     pub(crate) appends: bool,
+    /// Set-user-id goes.
+    pub(crate) takes_privileges: bool,
 }
 
 /// What was written, and where.
@@ -57,7 +59,9 @@ impl Front {
                 } else {
                     place.offset
                 };
-                let count = front.write(file, may_block, (place.node, &id), offset, data)?;
+                let node = (place.node, &id);
+                let takes_privileges = place.takes_privileges;
+                let count = front.write(file, may_block, node, offset, data, takes_privileges)?;
                 Ok(Done { count, offset })
             })
         };
@@ -124,6 +128,25 @@ impl Front {
         );
     }
 
+    /// Answers a request to make the names in a directory durable.
+    pub(crate) fn answer_commit_directory(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        reply: ReplyEmpty,
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let directory = front.id(node.0)?;
+                let call = caller.call(may_block);
+                front.filesystem.commit_metadata(&call, &directory)
+            },
+            |_, reply, result| reply_done(reply, result),
+        );
+    }
+
     fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
         match done {
             Ok(done) => {
@@ -148,6 +171,7 @@ impl Front {
         (node, id): (u64, &FileId),
         offset: u64,
         data: &[u8],
+        takes_privileges: bool,
     ) -> Result<u32> {
         let mut done = 0;
         while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
@@ -158,7 +182,10 @@ impl Front {
                 // Once a part is written, the rest cannot be left to another thread.
                 may_block || done > 0,
                 |file| file.writes,
-                |call| filesystem.write(call, id, at, rest, Stability::Unstable),
+                |call| {
+                    self.before_change(call, (node, id), takes_privileges && done == 0)?;
+                    filesystem.write(call, id, at, rest, Stability::Unstable)
+                },
             );
             match written {
                 Ok(written) if written.count == 0 => break,
@@ -287,7 +314,9 @@ mod tests {
 
         fn write(&self, node: u64) {
             let id = self.front.id(node).unwrap();
-            let written = self.front.write(None, true, (node, &id), 0, b"bytes");
+            let written = self
+                .front
+                .write(None, true, (node, &id), 0, b"bytes", false);
             assert_eq!(written, Ok(5));
         }
 

@@ -9,7 +9,7 @@ pub fn status(error: &fs::Error) -> nfs3::Status {
     use nfs3::Status;
     match error {
         fs::Error::NotPermitted => Status::NotPermitted,
-        fs::Error::NotFound => Status::NotFound,
+        fs::Error::NotFound | fs::Error::NoData => Status::NotFound,
         fs::Error::Io(_) => Status::Io,
         fs::Error::NoDevice => Status::NoDevice,
         fs::Error::AccessDenied => Status::AccessDenied,
@@ -17,7 +17,7 @@ pub fn status(error: &fs::Error) -> nfs3::Status {
         fs::Error::CrossDevice => Status::CrossDevice,
         fs::Error::NotDirectory => Status::NotDirectory,
         fs::Error::IsDirectory => Status::IsDirectory,
-        fs::Error::Invalid => Status::Invalid,
+        fs::Error::Invalid | fs::Error::TooBig => Status::Invalid,
         fs::Error::FileTooLarge => Status::FileTooLarge,
         fs::Error::NoSpace | fs::Error::FullBelow(_) => Status::NoSpace,
         fs::Error::ReadOnly => Status::ReadOnly,

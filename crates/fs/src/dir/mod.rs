@@ -13,7 +13,7 @@
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` and
 //! `cache` (what is held open), `resolve` and `lookup` (from a name to
 //! an object), `hold` (what stays there without a name), `permission`, `read_write`,
-//! `set_attributes`, `create`, `links`, `listing` with `remembered` and `watch`, [`durability`],
+//! `set_attributes`, `extended`, `create`, `links`, `listing` with `remembered` and `watch`, [`durability`],
 //! `sweeper`, and `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
@@ -30,6 +30,7 @@ mod create;
 mod direct;
 pub mod durability;
 mod entries;
+mod extended;
 mod handle;
 mod hold;
 pub mod identity;
@@ -57,17 +58,18 @@ mod watch;
 #[cfg(test)]
 mod tests;
 
-pub use direct::ExtendedAttribute;
+pub use extended::ExtendedAttribute;
 pub use open::{OpenError, Options};
 
 use crate::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenFile,
-    OpenIntent, Opened, ReadReply, Result, Seek, SetAttributes, Stability, Statistics, Timestamp,
-    Written,
+    OpenIntent, Opened, Presence, ReadReply, Result, Seek, SetAttributes, Stability, Statistics,
+    Timestamp, Written,
 };
 use pagewell_counters::names;
 use rustix::io::Errno;
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -105,6 +107,8 @@ struct Tree {
     mounts_inside: Vec<PathBuf>,
     /// The export is a whole file system, so that nothing on it can be outside.
     whole_mount: bool,
+    /// The file system can have extended attributes.
+    has_extended: bool,
     /// The file system can have access control lists.
     has_acls: bool,
     /// The file system counts names: an object with none is gone.
@@ -233,6 +237,35 @@ impl FileSystem for Directory {
 
     fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
         self.now().tree.seek(call, id, offset, wanted)
+    }
+
+    fn has_extended_attributes(&self) -> bool {
+        self.now().tree.has_extended
+    }
+
+    fn extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
+        self.now().tree.extended_attribute(call, id, name)
+    }
+
+    fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+        self.now().tree.extended_attribute_names(call, id)
+    }
+
+    fn set_extended_attribute(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        value: &[u8],
+        presence: Presence,
+    ) -> Result<()> {
+        let now = self.now();
+        now.tree
+            .set_extended_attribute(call, id, name, value, presence)
+    }
+
+    fn remove_extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()> {
+        self.now().tree.remove_extended_attribute(call, id, name)
     }
 
     fn write(

@@ -246,6 +246,11 @@ impl Object {
             .map(|(_, has)| has)
     }
 
+    /// A list may have been set or taken away.
+    pub(super) fn forget_acl(&self) {
+        *lock(&self.acl) = None;
+    }
+
     pub(super) fn remember_acl(&self, changed: Timestamp, has: bool) {
         *lock(&self.acl) = Some((changed, has));
     }

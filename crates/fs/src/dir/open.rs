@@ -13,7 +13,9 @@ use super::ordered::Ordered;
 use super::permission::has_access_list;
 use super::status::Status;
 use super::trail::{self, Trail};
-use super::{cache::Cache, containment, error_of, mount, resolve::Resolver, stripes::Stripes};
+use super::{
+    cache::Cache, containment, error_of, extended, mount, resolve::Resolver, stripes::Stripes,
+};
 use crate::{Error, FileId, Limits, OpenFile, Result, Statistics};
 use pagewell_counters::names;
 use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
@@ -107,6 +109,7 @@ impl Tree {
         };
         let root = Arc::new(Object::new(id, &status, mount.clone())?);
         let has_acls = acls_possible(&root);
+        let has_extended = extended::are_possible(&root);
         let descriptors = descriptors_max();
         let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
         let one_journal = match magic {
@@ -133,6 +136,7 @@ impl Tree {
             whole_mount,
             original,
             mounts_inside,
+            has_extended,
             has_acls,
             counts_links: status.link_count() > 0,
             magic,

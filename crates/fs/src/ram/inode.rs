@@ -4,6 +4,7 @@ use std::sync::{LockResult, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGua
 
 use super::data::FileData;
 use super::directory::Directory;
+use super::extended::{self, Extended};
 use super::quota::{INODE_BYTES, Quota};
 use crate::{Attributes, Change, Error, FileType, Result, Timestamp, WccAttributes};
 
@@ -21,6 +22,8 @@ pub(super) struct Inode {
 pub(super) struct State {
     pub(super) metadata: Metadata,
     pub(super) body: Body,
+    /// Most objects have none.
+    pub(super) extended: Option<Box<Extended>>,
     /// The last name went: every use from now on is stale.
     pub(super) gone: bool,
     /// How many programs have it open; then it outlives its last name.
@@ -131,6 +134,7 @@ impl State {
                 Body::Symlink(target) => target.len() as u64,
                 _ => 0,
             }
+            + self.extended.as_deref().map_or(0, extended::charge_of)
     }
 
     pub(super) fn attributes(&self, number: u64, filesystem_id: u64) -> Attributes {
@@ -226,6 +230,7 @@ impl State {
     /// no lock is held.
     pub(super) fn bury(&mut self, quota: &Quota) -> Body {
         quota.give(self.charge());
+        self.extended = None;
         self.gone = true;
         std::mem::replace(&mut self.body, Body::Fifo)
     }

@@ -28,6 +28,7 @@ mod create;
 mod data;
 mod directory;
 mod exchange;
+mod extended;
 mod files;
 mod hold;
 mod inode;
@@ -44,6 +45,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::CStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directory::Directory;
@@ -54,7 +56,8 @@ use table::Table;
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenIntent,
-    Opened, ReadReply, Result, Seek, SetAttributes, Stability, Statistics, Timestamp, Written,
+    Opened, Presence, ReadReply, Result, Seek, SetAttributes, Stability, Statistics, Timestamp,
+    Written,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -185,6 +188,7 @@ impl State {
                 verifier: None,
             },
             body,
+            extended: None,
             gone: false,
             holds: 0,
         }
@@ -279,6 +283,33 @@ impl FileSystem for RamFileSystem {
 
     fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
         self.seek_data(call.credentials, id, offset, wanted)
+    }
+
+    fn has_extended_attributes(&self) -> bool {
+        true
+    }
+
+    fn extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
+        self.extended_of(call.credentials, id, name)
+    }
+
+    fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+        self.extended_names_of(call.credentials, id)
+    }
+
+    fn set_extended_attribute(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        value: &[u8],
+        presence: Presence,
+    ) -> Result<()> {
+        self.set_extended_of(call.credentials, id, name, value, presence)
+    }
+
+    fn remove_extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()> {
+        self.remove_extended_of(call.credentials, id, name)
     }
 
     fn write(

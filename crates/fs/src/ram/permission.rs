@@ -18,7 +18,7 @@ pub(super) const MODE_SET_UID: u32 = 0o4000;
 /// Set group id on execution; on a directory, entries inherit the group.
 pub(super) const MODE_SET_GID: u32 = 0o2000;
 /// Only owners may remove entries.
-const MODE_STICKY: u32 = 0o1000;
+pub(super) const MODE_STICKY: u32 = 0o1000;
 const MODE_GROUP_EXECUTE: u32 = 0o0010;
 const MODE_ANY_EXECUTE: u32 = 0o0111;
 

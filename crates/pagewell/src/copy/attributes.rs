@@ -5,7 +5,7 @@
 //! keeps what it had. Set-id bits are only given where the owner is that of the original: they must
 //! not become those of another user.
 
-use pagewell_fs::{Attributes, Error, FileId, SetAttributes, SetTime};
+use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes, SetTime};
 
 use super::rules::Extended;
 use super::{Copier, Original, Trouble};
@@ -144,7 +144,8 @@ impl Copier {
         };
         let tree = self.tree.clone();
         for (name, value) in extended {
-            match local.set_extended_attribute(&tree.call(), id, name, value) {
+            let call = tree.call();
+            match local.set_extended_attribute(&call, id, name, value, Presence::Any) {
                 Ok(()) => {}
                 Err(error @ (Error::NoSpace | Error::QuotaExceeded)) => {
                     return Err(Trouble::Target(error));

@@ -1,0 +1,85 @@
+//! Extended attributes (xattr(7)): what every source that has them asks first.
+//!
+//! The beginning of a name says what the attribute is for, and so whose it is to use, whatever the
+//! mode of the object says: `trusted.` is for the superuser alone, and hidden from everybody else;
+//! `security.` is for the superuser to change.
+
+use crate::{Error, Result};
+use std::ffi::CStr;
+
+/// The longest name, in bytes (`XATTR_NAME_MAX`).
+const NAME_BYTES_MAX: usize = 255;
+/// The longest value, and what all names of an object may take together, in bytes
+/// (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
+pub const VALUE_BYTES_MAX: usize = 64 << 10;
+
+/// For the superuser alone.
+pub(crate) const TRUSTED: &[u8] = b"trusted.";
+const SECURITY: &[u8] = b"security.";
+
+/// What must be so before an attribute is set (setxattr(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Nothing.
+    Any,
+    /// It is not there: [`Error::Exists`] otherwise.
+    Absent,
+    /// It is there: [`Error::NoData`] otherwise.
+    Present,
+}
+
+/// Refuses names that are none, and those that are not for the user `uid`.
+pub(crate) fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
+    let name = name.to_bytes();
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::Invalid);
+    }
+    let is_closed = name.starts_with(TRUSTED) || changes && name.starts_with(SECURITY);
+    let is_open = uid == 0 || !is_closed;
+    match (is_open, changes) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Error::NotPermitted),
+        (false, false) => Err(Error::NoData),
+    }
+}
+
+/// Whether the user `uid` may know that there is an attribute of this name.
+pub(crate) fn is_shown(name: &[u8], uid: u32) -> bool {
+    uid == 0 || !name.starts_with(TRUSTED)
+}
+
+/// Refuses values that are too long.
+pub(crate) fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() <= VALUE_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(Error::TooBig)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_for_the_superuser_is_for_nobody_else() {
+        for (name, read, change) in [
+            (c"user.a", Ok(()), Ok(())),
+            (c"trusted.a", Err(Error::NoData), Err(Error::NotPermitted)),
+            (c"security.capability", Ok(()), Err(Error::NotPermitted)),
+            (c"system.posix_acl_access", Ok(()), Ok(())),
+            (c"", Err(Error::Invalid), Err(Error::Invalid)),
+        ] {
+            assert_eq!(check(name, 7, false), read, "{name:?}");
+            assert_eq!(check(name, 7, true), change, "{name:?}");
+            if !name.is_empty() {
+                assert_eq!(check(name, 0, true), Ok(()), "{name:?}");
+            }
+        }
+        assert!(!is_shown(b"trusted.a", 7) && is_shown(b"trusted.a", 0));
+        assert!(is_shown(b"user.trusted.", 7));
+        let long = std::ffi::CString::new([b'a'; 256]).unwrap();
+        assert_eq!(check(&long, 0, false), Err(Error::Invalid));
+        assert_eq!(check_value(&[0; VALUE_BYTES_MAX + 1]), Err(Error::TooBig));
+    }
+}

@@ -1,0 +1,232 @@
+//! Extended attributes (xattr(7)) in memory, with tmpfs' rules.
+//!
+//! There are two kinds: `user.` for those whom the mode of the object lets, on files and
+//! directories, and `trusted.` for the superuser. Each attribute is charged to the quota.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+
+use super::RamFileSystem;
+use super::inode::State;
+use super::permission::{self, MODE_STICKY, READ, WRITE};
+use crate::extended::{Presence, TRUSTED, check, check_value, is_shown};
+use crate::{Credentials, Error, FileId, FileType, Result};
+
+const USER: &[u8] = b"user.";
+
+/// Charge of an attribute beyond its own bytes: two headers and its share of the map, which is
+/// largest for one that is alone.
+const ATTRIBUTE_BYTES: u64 = 448;
+
+/// The attributes of one object.
+pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
+
+fn charge(name: &CStr, value: &[u8]) -> u64 {
+    ATTRIBUTE_BYTES + (name.count_bytes() + value.len()) as u64
+}
+
+/// What all of them are charged with.
+pub(super) fn charge_of(extended: &Extended) -> u64 {
+    extended
+        .iter()
+        .map(|(name, value)| charge(name, value))
+        .sum()
+}
+
+/// Refuses kinds of attributes that are not kept here, and users that may not use one of this
+/// object.
+fn permit(credentials: &Credentials, state: &State, name: &CStr, changes: bool) -> Result<()> {
+    check(name, credentials.uid, changes)?;
+    let name = name.to_bytes();
+    if name.starts_with(TRUSTED) {
+        return if name == TRUSTED {
+            Err(Error::Invalid)
+        } else {
+            Ok(())
+        };
+    }
+    if !name.starts_with(USER) {
+        return Err(Error::NotSupported);
+    }
+    let file_type = state.body.file_type();
+    if !matches!(file_type, FileType::Regular | FileType::Directory) {
+        return Err(if changes {
+            Error::NotPermitted
+        } else {
+            Error::NoData
+        });
+    }
+    let metadata = &state.metadata;
+    let is_shared = file_type.is_directory() && metadata.mode & MODE_STICKY != 0;
+    if changes && is_shared && !permission::owns(credentials, metadata) {
+        return Err(Error::NotPermitted);
+    }
+    let wanted = if changes { WRITE } else { READ };
+    if !permission::allows(credentials, metadata, file_type, wanted) {
+        return Err(Error::AccessDenied);
+    }
+    if name == USER {
+        Err(Error::Invalid)
+    } else {
+        Ok(())
+    }
+}
+
+impl RamFileSystem {
+    pub(super) fn extended_of(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        name: &CStr,
+    ) -> Result<Vec<u8>> {
+        let inode = self.inode(id)?;
+        let state = inode.read()?;
+        permit(credentials, &state, name, false)?;
+        let extended = state.extended.as_ref().and_then(|all| all.get(name));
+        extended.map(|value| value.to_vec()).ok_or(Error::NoData)
+    }
+
+    pub(super) fn extended_names_of(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+    ) -> Result<Vec<u8>> {
+        let inode = self.inode(id)?;
+        let state = inode.read()?;
+        let names = state.extended.iter().flat_map(|all| all.keys());
+        let shown = names.filter(|name| is_shown(name.to_bytes(), credentials.uid));
+        Ok(shown
+            .flat_map(|name| name.to_bytes_with_nul())
+            .copied()
+            .collect())
+    }
+
+    pub(super) fn set_extended_of(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        name: &CStr,
+        value: &[u8],
+        presence: Presence,
+    ) -> Result<()> {
+        check_value(value)?;
+        let inode = self.inode(id)?;
+        let mut state = inode.write()?;
+        permit(credentials, &state, name, true)?;
+        let known = state.extended.as_ref().and_then(|all| all.get(name));
+        match (presence, known) {
+            (Presence::Absent, Some(_)) => return Err(Error::Exists),
+            (Presence::Present, None) => return Err(Error::NoData),
+            _ => {}
+        }
+        let (old, new) = (
+            known.map_or(0, |old| charge(name, old)),
+            charge(name, value),
+        );
+        if new > old {
+            self.storage.quota.take_or_refuse(new - old)?;
+        } else {
+            self.storage.quota.give(old - new);
+        }
+        let all = state.extended.get_or_insert_default();
+        all.insert(name.to_owned(), value.into());
+        state.touch_changed();
+        Ok(())
+    }
+
+    pub(super) fn remove_extended_of(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        name: &CStr,
+    ) -> Result<()> {
+        let inode = self.inode(id)?;
+        let mut state = inode.write()?;
+        permit(credentials, &state, name, true)?;
+        let all = state.extended.as_mut().ok_or(Error::NoData)?;
+        let value = all.remove(name).ok_or(Error::NoData)?;
+        if all.is_empty() {
+            state.extended = None;
+        }
+        self.storage.quota.give(charge(name, &value));
+        state.touch_changed();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, CreateMode, FileSystem, SetAttributes};
+
+    /// A memory file system, and a file of user 10 that others may read, in a sticky directory.
+    fn files() -> (RamFileSystem, FileId) {
+        let files = RamFileSystem::new(1 << 20).unwrap();
+        let owner = Credentials::new(10, 10, &[]);
+        let call = Call {
+            credentials: &owner,
+            may_block: false,
+        };
+        let mode = CreateMode::Guarded(SetAttributes {
+            mode: Some(0o644),
+            ..SetAttributes::default()
+        });
+        let made = files.create(&call, &files.root(), b"f", &mode).unwrap();
+        (files, made.entry.id)
+    }
+
+    #[test]
+    fn modes_and_kinds_say_who_may_use_them() {
+        let (files, id) = files();
+        let any = Presence::Any;
+        let set = |uid: u32, id: &FileId, name| {
+            let caller = Credentials::new(uid, uid, &[]);
+            files.set_extended_of(&caller, id, name, b"v", any)
+        };
+        let get = |uid: u32, name| files.extended_of(&Credentials::new(uid, uid, &[]), &id, name);
+        assert_eq!(set(10, &id, c"user.a"), Ok(()));
+        assert_eq!(set(11, &id, c"user.a"), Err(Error::AccessDenied));
+        assert_eq!(set(0, &id, c"trusted.a"), Ok(()));
+        assert_eq!(set(10, &id, c"trusted.a"), Err(Error::NotPermitted));
+        assert_eq!(get(11, c"user.a"), Ok(b"v".to_vec()));
+        assert_eq!(get(10, c"trusted.a"), Err(Error::NoData));
+        assert_eq!(get(0, c"trusted.a"), Ok(b"v".to_vec()));
+        assert_eq!(get(0, c"user.b"), Err(Error::NoData));
+        assert_eq!(get(0, c"system.posix_acl_access"), Err(Error::NotSupported));
+        assert_eq!(get(0, c"security.capability"), Err(Error::NotSupported));
+        // What is in a directory where anybody may make names is not anybody's to mark.
+        assert_eq!(set(11, &files.root(), c"user.a"), Err(Error::NotPermitted));
+        let names = |uid: u32| {
+            let caller = Credentials::new(uid, uid, &[]);
+            files.extended_names_of(&caller, &id).unwrap()
+        };
+        assert_eq!(names(0), b"trusted.a\0user.a\0");
+        assert_eq!(names(11), b"user.a\0");
+    }
+
+    #[test]
+    fn they_count_as_long_as_they_are_there() {
+        let (files, id) = files();
+        let root = Credentials::root();
+        let set = |name: &CStr, bytes: usize| {
+            files.set_extended_of(&root, &id, name, &vec![1; bytes], Presence::Any)
+        };
+        let empty = files.used_bytes();
+        set(c"user.a", 1000).unwrap();
+        set(c"user.a", 60_000).unwrap();
+        assert!(files.used_bytes() - empty > 60_000);
+        set(c"user.a", 0).unwrap();
+        set(c"trusted.b", 10).unwrap();
+        assert!(files.used_bytes() - empty < 2000);
+        let many = (0..100).map(|number| CString::new(format!("user.{number}")).unwrap());
+        let refused = many.map(|name| set(&name, 65_536)).find(Result::is_err);
+        assert_eq!(refused, Some(Err(Error::NoSpace)));
+        files.remove_extended_of(&root, &id, c"user.a").unwrap();
+        let call = Call {
+            credentials: &root,
+            may_block: false,
+        };
+        files.remove(&call, &files.root(), b"f").unwrap();
+        assert!(files.used_bytes() < empty);
+    }
+}

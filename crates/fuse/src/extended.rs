@@ -1,0 +1,208 @@
+//! Extended attributes, and what a change of data takes away from a file.
+//!
+//! Problem: a write takes set-user-id, set-group-id and `security.capability` from a file. To know
+//! whether there is such an attribute, the kernel would ask for it before each write.
+//!
+//! Rule: it is told that this is seen to here (`FUSE_HANDLE_KILLPRIV_V2`), and then asks once each
+//! time that it was told of the file's attributes. A source makes a change as the user that
+//! asked for it and takes these bits away by itself, unless that is root: then
+//! [`Front::before_change`] does it. It also tells the kernel to ask for attributes that it keeps.
+//! A kernel before Linux 5.12 does all of this itself.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use fuser::{Errno, INodeNo, ReplyEmpty, ReplyXattr, Request};
+use pagewell_fs::{Call, Credentials, Error, FileId, Presence, Result, SetAttributes};
+
+use crate::attributes::errno;
+use crate::front::Front;
+use crate::naming::reply_done;
+
+/// The attribute of programs that have rights of their own.
+const CAPABILITIES: &CStr = c"security.capability";
+/// Set-user-id, set-group-id, and what makes the latter one: execution by the group.
+const SET_UID: u32 = 0o4000;
+const SET_GID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o10;
+
+/// What is left of a mode after a change of the data.
+fn without_privileges(mode: u32) -> u32 {
+    let set_gid = if mode & GROUP_EXECUTE != 0 {
+        SET_GID
+    } else {
+        0
+    };
+    mode & !(SET_UID | set_gid)
+}
+
+fn name_of(name: &OsStr) -> Result<CString> {
+    CString::new(name.as_bytes()).map_err(|_| Error::Invalid)
+}
+
+/// A program asks with a size of 0 how long the answer is.
+fn reply_sized(reply: ReplyXattr, size: u32, found: Result<Vec<u8>>) {
+    match found {
+        Ok(found) if size == 0 => reply.size(u32::try_from(found.len()).unwrap_or(u32::MAX)),
+        Ok(found) if found.len() > size as usize => reply.error(Errno::ERANGE),
+        Ok(found) => reply.data(&found),
+        Err(error) => reply.error(errno(&error)),
+    }
+}
+
+impl Front {
+    pub(crate) fn answer_get_extended(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        let name = name_of(name);
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
+                let files = &front.filesystem;
+                caller.ask(may_block, |call| files.extended_attribute(call, &id, name))
+            },
+            move |_, reply, value| reply_sized(reply, size, value),
+        );
+    }
+
+    pub(crate) fn answer_list_extended(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let id = front.id(node.0)?;
+                let files = &front.filesystem;
+                caller.ask(may_block, |call| files.extended_attribute_names(call, &id))
+            },
+            move |_, reply, names| reply_sized(reply, size, names),
+        );
+    }
+
+    pub(crate) fn answer_set_extended(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        (name, value): (&OsStr, &[u8]),
+        flags: i32,
+        reply: ReplyEmpty,
+    ) {
+        let presence = match flags {
+            0 => Presence::Any,
+            libc::XATTR_CREATE => Presence::Absent,
+            libc::XATTR_REPLACE => Presence::Present,
+            _ => return reply.error(Errno::EINVAL),
+        };
+        let (name, value) = (name_of(name), value.to_vec());
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
+                let call = caller.call(may_block);
+                let files = &front.filesystem;
+                files.set_extended_attribute(&call, &id, name, &value, presence)
+            },
+            |_, reply, done| reply_done(reply, done),
+        );
+    }
+
+    pub(crate) fn answer_remove_extended(
+        self: &Arc<Self>,
+        request: &Request,
+        node: INodeNo,
+        name: &OsStr,
+        reply: ReplyEmpty,
+    ) {
+        let name = name_of(name);
+        self.answer(
+            request,
+            reply,
+            move |front, caller, may_block| {
+                let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
+                let files = &front.filesystem;
+                if name != CAPABILITIES || caller.is_root() {
+                    let call = caller.call(may_block);
+                    return files.remove_extended_attribute(&call, &id, name);
+                }
+                // Programs that may not are refused by the kernel. This is the kernel itself,
+                // before a write of a user.
+                let root = Credentials::root();
+                let as_root = Call {
+                    credentials: &root,
+                    may_block,
+                };
+                match files.remove_extended_attribute(&as_root, &id, name) {
+                    // Without root's rights here the file system beneath does it at the write.
+                    Err(Error::NotPermitted) => Ok(()),
+                    done => done,
+                }
+            },
+            |_, reply, done| reply_done(reply, done),
+        );
+    }
+
+    /// Before the data of a file is changed for a user without the right to leave set-user-id there
+    /// (`takes_privileges`): see the top of the file.
+    pub(crate) fn before_change(
+        &self,
+        call: &Call<'_>,
+        (node, id): (u64, &FileId),
+        takes_privileges: bool,
+    ) -> Result<()> {
+        let is_kept = !self.coherence.attributes.is_zero();
+        if !takes_privileges || !(is_kept || call.credentials.uid == 0) {
+            return Ok(());
+        }
+        if self.drop_privileges(call, id)? {
+            self.make_kernel_ask(INodeNo(node));
+        }
+        Ok(())
+    }
+
+    /// Takes set-user-id and set-group-id from a file, and says whether it had any.
+    pub(crate) fn drop_privileges(&self, call: &Call<'_>, id: &FileId) -> Result<bool> {
+        let mode = self.filesystem.attributes(call, id)?.mode;
+        let left = without_privileges(mode);
+        if left == mode {
+            return Ok(false);
+        }
+        let root = Credentials::root();
+        let as_root = Call {
+            credentials: &root,
+            may_block: call.may_block,
+        };
+        let wanted = SetAttributes {
+            mode: Some(left),
+            ..SetAttributes::default()
+        };
+        let files = &self.filesystem;
+        files.set_attributes(&as_root, id, &wanted, None)?;
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn set_group_id_without_execution_stays() {
+        assert_eq!(without_privileges(0o6755), 0o755);
+        assert_eq!(without_privileges(0o6745), 0o2745);
+        assert_eq!(without_privileges(0o1644), 0o1644);
+    }
+}
