@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     Access, Attributes, Change, Coherence, Credentials, FileId, FileType, Hold, OpenIntent, Opened,
-    Payload, Presence, Result, SetAttributes, Timestamp,
+    Payload, Presence, Result, Seek, SetAttributes, Space, Timestamp,
 };
 
 /// Who asks, and whether this thread may wait.
@@ -108,15 +108,6 @@ pub struct Created {
     pub entry: Entry,
     /// Its directory, before and after.
     pub parent: Change,
-}
-
-/// What a file is searched for (lseek(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seek {
-    /// Bytes that were written.
-    Data,
-    /// None.
-    Hole,
 }
 
 /// How a name is moved, where not as rename(2) does it (renameat2(2)).
@@ -251,6 +242,31 @@ pub trait FileSystem: Send + Sync {
     /// one. [`crate::Error::NoDevice`] at the end of the file and past it, and where no data
     /// follows.
     fn seek(&self, _call: &Call<'_>, _id: &FileId, _offset: u64, _wanted: Seek) -> Result<u64> {
+        Err(crate::Error::NotSupported)
+    }
+
+    /// Makes room or a hole of the `(offset, length)` given. [`crate::Error::NotSupported`] where
+    /// that is not known, or not this.
+    fn allocate(
+        &self,
+        _call: &Call<'_>,
+        _id: &FileId,
+        _range: (u64, u64),
+        _space: Space,
+    ) -> Result<()> {
+        Err(crate::Error::NotSupported)
+    }
+
+    /// Copies up to `length` bytes from a file at an offset to another, or the same elsewhere, as
+    /// copy_file_range(2) does, and says how many: none at the end of the file. Unstable, as
+    /// written.
+    fn copy(
+        &self,
+        _call: &Call<'_>,
+        _from: (&FileId, u64),
+        _to: (&FileId, u64),
+        _length: u64,
+    ) -> Result<u64> {
         Err(crate::Error::NotSupported)
     }
 

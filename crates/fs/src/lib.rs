@@ -27,6 +27,7 @@ pub mod ram;
 mod read_only;
 mod signposts;
 pub mod source;
+pub mod space;
 mod trim;
 mod verifier;
 
@@ -38,9 +39,10 @@ pub use error::{Error, Result};
 pub use extended::Presence;
 pub use filesystem::{
     Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, FileSystem, Limits,
-    Move, NodeKind, ReadReply, Seek, Stability, Statistics, Written,
+    Move, NodeKind, ReadReply, Stability, Statistics, Written,
 };
 pub use identity::{Credentials, FileId};
 pub use open::{Coherence, Hold, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
 pub use signposts::Signposts;
+pub use space::{Seek, Space};

@@ -14,9 +14,9 @@
 //! is let go (`blocked`).
 //!
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
-//! sends them), `front`, `naming`, `opening`, `writing`, `extended` and `listing` (what
-//! each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (what
-//! waits), `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`.
+//! sends them), `front`, `naming`, `opening`, `writing`, `ranges`, `extended` and `listing` (what
+//! each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch` and `blocked`
+//! (what waits), `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -53,6 +53,7 @@ mod opening;
 mod passing;
 mod pruning;
 mod pushing;
+mod ranges;
 mod reply;
 mod room;
 mod seeking;

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use fuser::{Errno, INodeNo, ReplyLseek, Request};
-use pagewell_fs::Error;
-use pagewell_fs::filesystem::Seek;
+use pagewell_fs::{Error, Seek};
 
 use crate::attributes::errno;
 use crate::front::Front;

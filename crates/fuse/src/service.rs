@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use fuser::{
-    BsdFileFlags, Errno, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
-    WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, INodeNo, KernelConfig,
+    LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
+    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use pagewell_counters::names;
 use pagewell_fs::SetAttributes;
@@ -19,12 +19,23 @@ use crate::appending::appends;
 use crate::attributes::{errno, set_time};
 use crate::front::Front;
 use crate::mount::Negotiation;
+use crate::ranges::Spot;
 use crate::writing::Place;
 
 /// A mount, for the crate `fuser`.
 pub(crate) struct Service {
     pub(crate) front: Arc<Front>,
     pub(crate) negotiation: Negotiation,
+}
+
+impl Service {
+    fn spot(&self, node: INodeNo, handle: FileHandle, offset: u64) -> Spot {
+        Spot {
+            node,
+            file: self.front.handles.get(handle.0),
+            offset,
+        }
+    }
 }
 
 impl Filesystem for Service {
@@ -278,6 +289,39 @@ impl Filesystem for Service {
             takes_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         };
         self.front.answer_write(request, place, file, data, reply);
+    }
+
+    fn fallocate(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let spot = self.spot(node, handle, offset);
+        self.front
+            .answer_allocate(request, spot, length, mode, reply);
+    }
+
+    fn copy_file_range(
+        &self,
+        request: &Request,
+        node: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        to_node: INodeNo,
+        to_handle: FileHandle,
+        to_offset: u64,
+        length: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let from = self.spot(node, handle, offset);
+        let to = self.spot(to_node, to_handle, to_offset);
+        self.front.answer_copy(request, from, to, length, reply);
     }
 
     fn lseek(

@@ -203,7 +203,7 @@ impl Front {
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
     }
 
-    fn note_written(&self, node: u64, verifier: [u8; 8]) {
+    pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
         let mut written = self.written();
         written.entry(node).or_insert(verifier);
     }

@@ -11,10 +11,10 @@
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` and
-//! `cache` (what is held open), `resolve` and `lookup` (from a name to
-//! an object), `hold` (what stays there without a name), `permission`, `read_write`,
-//! `set_attributes`, `extended`, `create`, `links`, `listing` with `remembered` and `watch`, [`durability`],
-//! `sweeper`, and `blocking` (what a thread that may not wait answers).
+//! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `hold` (what
+//! stays there without a name), `permission`, `read_write`, `space`, `set_attributes`, `extended`,
+//! `create`, `links`, `listing` with `remembered` and `watch`, [`durability`], `sweeper`, and
+//! `blocking` (what a thread that may not wait answers).
 //!
 //! What is not promised: changes that local programs make at the same moment are not excluded, so
 //! `before` in a [`crate::Change`] is true with respect to changes through Pagewell. Special files
@@ -48,6 +48,7 @@ mod read_write;
 mod remembered;
 mod resolve;
 mod set_attributes;
+mod space;
 mod status;
 mod stripes;
 mod sweeper;
@@ -64,8 +65,8 @@ pub use open::{OpenError, Options};
 use crate::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenFile,
-    OpenIntent, Opened, Presence, ReadReply, Result, Seek, SetAttributes, Stability, Statistics,
-    Timestamp, Written,
+    OpenIntent, Opened, Presence, ReadReply, Result, Seek, SetAttributes, Space, Stability,
+    Statistics, Timestamp, Written,
 };
 use pagewell_counters::names;
 use rustix::io::Errno;
@@ -237,6 +238,26 @@ impl FileSystem for Directory {
 
     fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
         self.now().tree.seek(call, id, offset, wanted)
+    }
+
+    fn allocate(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        range: (u64, u64),
+        space: Space,
+    ) -> Result<()> {
+        self.now().tree.allocate(call, id, range, space)
+    }
+
+    fn copy(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, u64),
+        to: (&FileId, u64),
+        length: u64,
+    ) -> Result<u64> {
+        self.now().tree.copy(call, from, to, length)
     }
 
     fn has_extended_attributes(&self) -> bool {

@@ -29,14 +29,15 @@ use super::quota::Storage;
 use crate::{PageSlice, Result};
 
 /// What every hole is read from.
-static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> = LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
+pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
+    LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
 
 /// Pages by number; each is charged to the quota with its capacity.
 #[derive(Debug, Default)]
 pub(super) struct FileData {
     size: u64,
-    charged_bytes: u64,
-    pages: BTreeMap<u64, Arc<Page>>,
+    pub(super) charged_bytes: u64,
+    pub(super) pages: BTreeMap<u64, Arc<Page>>,
 }
 
 /// Pages that are no longer part of a file. To be dropped when no lock is held: freeing a big
@@ -44,7 +45,18 @@ pub(super) struct FileData {
 #[must_use]
 #[derive(Debug, Default)]
 pub(super) struct Discarded {
-    _pages: BTreeMap<u64, Arc<Page>>,
+    pages: BTreeMap<u64, Arc<Page>>,
+}
+
+impl Discarded {
+    pub(super) fn of(pages: BTreeMap<u64, Arc<Page>>) -> Self {
+        Self { pages }
+    }
+
+    /// What they were charged with.
+    pub(super) fn bytes(&self) -> u64 {
+        self.pages.values().map(|page| page.capacity() as u64).sum()
+    }
 }
 
 impl FileData {
@@ -113,7 +125,7 @@ impl FileData {
         Ok(done)
     }
 
-    fn write_page(
+    pub(super) fn write_page(
         &mut self,
         number: u64,
         start: usize,
@@ -126,7 +138,7 @@ impl FileData {
             let capacity = self.grow(number, held, end, storage)?;
             return self
                 .replace(number, capacity, start, data, storage)
-                .inspect_err(|_| self.release(capacity - held, storage));
+                .inspect_err(|_| self.release((capacity - held) as u64, storage));
         }
         let in_place = self.pages.get_mut(&number).and_then(Arc::get_mut);
         if let Some(page) = in_place {
@@ -154,9 +166,9 @@ impl FileData {
         Ok(capacity)
     }
 
-    fn release(&mut self, bytes: usize, storage: &Storage) {
-        self.charged_bytes -= bytes as u64;
-        storage.quota.give(bytes as u64);
+    pub(super) fn release(&mut self, bytes: u64, storage: &Storage) {
+        self.charged_bytes -= bytes;
+        storage.quota.give(bytes);
     }
 
     /// Puts a new page in place of `number`: the old bytes, if any, overwritten by `data`.
@@ -196,13 +208,13 @@ impl FileData {
         }
         self.size = size;
         let discarded = self.pages.split_off(&(number + u64::from(keep > 0)));
-        let freed: usize = discarded.values().map(|page| page.capacity()).sum();
-        self.release(freed, storage);
-        Ok(Discarded { _pages: discarded })
+        let discarded = Discarded::of(discarded);
+        self.release(discarded.bytes(), storage);
+        Ok(discarded)
     }
 
     /// Makes the bytes of a page from `keep` on zero, and the page smaller where that helps.
-    fn cut_page(&mut self, number: u64, keep: usize, storage: &Storage) -> Result<()> {
+    pub(super) fn cut_page(&mut self, number: u64, keep: usize, storage: &Storage) -> Result<()> {
         let Some(page) = self.pages.get_mut(&number) else {
             return Ok(());
         };
@@ -220,7 +232,7 @@ impl FileData {
         smaller.write(0, &old[..kept]);
         COPIED_BYTES.add(kept as u64);
         *page = Arc::new(smaller);
-        self.release(held - capacity, storage);
+        self.release((held - capacity) as u64, storage);
         Ok(())
     }
 }

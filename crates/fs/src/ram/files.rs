@@ -1,11 +1,12 @@
 //! Reading, writing and setting attributes: one inode, one lock.
 
 use super::RamFileSystem;
+use super::data::Discarded;
 use super::inode::change;
 use super::{FILE_BYTES_MAX, permission, setattr};
 use crate::{
     Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes,
-    Stability, Timestamp, Written,
+    Space, Stability, Timestamp, Written,
 };
 
 impl RamFileSystem {
@@ -68,6 +69,45 @@ impl RamFileSystem {
             verifier: self.verifier,
             change: change(before, self.attributes_of(&inode, &state)),
         })
+    }
+
+    pub(super) fn allocate_data(
+        &self,
+        credentials: &Credentials,
+        id: &FileId,
+        (offset, length): (u64, u64),
+        space: Space,
+    ) -> Result<()> {
+        let inode = self.inode(id)?;
+        let mut state = inode.write()?;
+        state.data()?;
+        permission::check_write(credentials, &state.metadata)?;
+        if length == 0 {
+            return Err(Error::Invalid);
+        }
+        let end = offset
+            .checked_add(length)
+            .filter(|end| *end <= FILE_BYTES_MAX);
+        let end = end.ok_or(Error::FileTooLarge)?;
+        let data = state.data_mut()?;
+        let discarded = match space {
+            Space::Reserve => {
+                data.reserve(offset, end, &self.storage)?;
+                data.set_size(data.size().max(end), &self.storage)?
+            }
+            Space::ReserveOnly => {
+                data.reserve(offset, end, &self.storage)?;
+                Discarded::default()
+            }
+            Space::Punch => data.punch(offset, end, &self.storage)?,
+            // as tmpfs
+            Space::Zero | Space::ZeroOnly => return Err(Error::NotSupported),
+        };
+        permission::drop_privileges_after_write(credentials, &mut state.metadata);
+        state.touch_modified();
+        drop(state);
+        drop(discarded);
+        Ok(())
     }
 
     pub(super) fn commit_data(&self, id: &FileId) -> Result<Committed> {

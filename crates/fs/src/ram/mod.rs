@@ -41,6 +41,7 @@ mod remove;
 mod rename;
 mod seek;
 mod setattr;
+mod space;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -56,8 +57,8 @@ use table::Table;
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenIntent,
-    Opened, Presence, ReadReply, Result, Seek, SetAttributes, Stability, Statistics, Timestamp,
-    Written,
+    Opened, Presence, ReadReply, Result, Seek, SetAttributes, Space, Stability, Statistics,
+    Timestamp, Written,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -283,6 +284,16 @@ impl FileSystem for RamFileSystem {
 
     fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
         self.seek_data(call.credentials, id, offset, wanted)
+    }
+
+    fn allocate(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        range: (u64, u64),
+        space: Space,
+    ) -> Result<()> {
+        self.allocate_data(call.credentials, id, range, space)
     }
 
     fn has_extended_attributes(&self) -> bool {

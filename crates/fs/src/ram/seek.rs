@@ -20,7 +20,8 @@ impl FileData {
         for (number, held) in self.held_from(split(offset).0) {
             let start = number * PAGE_BYTES as u64;
             let end = start + held.next_multiple_of(BLOCK_BYTES);
-            if end <= at {
+            // A page may be there for what will be written.
+            if held == 0 || end <= at {
                 continue;
             }
             match wanted {

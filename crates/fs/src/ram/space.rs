@@ -1,0 +1,165 @@
+//! Room for what will be written, and holes where something was.
+
+use super::data::{Discarded, FileData, ZEROS, split};
+use super::page::{PAGE_BYTES, Page, capacity_for};
+use super::quota::Storage;
+use crate::Result;
+use std::sync::Arc;
+
+/// Of a range that ends at `end`, how far it reaches in its page `number`, of which `last` is the
+/// last.
+fn reach(number: u64, last: u64, end: u64) -> usize {
+    if number == last {
+        split(end - 1).1 + 1
+    } else {
+        PAGE_BYTES
+    }
+}
+
+impl FileData {
+    /// Makes room for the bytes from `offset` to `end`, or for none: a page that nothing was
+    /// written to is empty, and reads as zeros.
+    pub(super) fn reserve(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<()> {
+        let (first, last) = (split(offset).0, split(end - 1).0);
+        let wanted = |number| capacity_for(reach(number, last, end));
+        let there: usize = self
+            .pages
+            .range(first..=last)
+            .map(|(number, page)| page.capacity().min(wanted(*number)))
+            .sum();
+        let missing = (last - first) * PAGE_BYTES as u64 + wanted(last) as u64 - there as u64;
+        storage.quota.take_or_refuse(missing)?;
+        self.charged_bytes += missing;
+        let mut left = missing;
+        for number in first..=last {
+            let held = self.pages.get(&number).map_or(0, |page| page.capacity());
+            if held >= wanted(number) {
+                continue;
+            }
+            let grown = self.enlarge(number, wanted(number), storage);
+            grown.inspect_err(|_| self.release(left, storage))?;
+            left -= (wanted(number) - held) as u64;
+        }
+        Ok(())
+    }
+
+    fn enlarge(&mut self, number: u64, capacity: usize, storage: &Storage) -> Result<()> {
+        let mut page = Page::new(&storage.arena, capacity)?;
+        if let Some(old) = self.pages.get(&number) {
+            page.write(0, (**old).as_ref());
+        }
+        self.pages.insert(number, Arc::new(page));
+        Ok(())
+    }
+
+    /// Makes a hole of the bytes from `offset` to `end`.
+    pub(super) fn punch(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<Discarded> {
+        let ((first, start), (last, stop)) = (split(offset), split(end));
+        if first == last {
+            self.clear(first, start, stop, storage)?;
+            return Ok(Discarded::default());
+        }
+        let from = if start > 0 {
+            self.clear(first, start, PAGE_BYTES, storage)?;
+            first + 1
+        } else {
+            first
+        };
+        self.clear(last, 0, stop, storage)?;
+        let whole: Vec<u64> = self
+            .pages
+            .range(from..last)
+            .map(|(number, _)| *number)
+            .collect();
+        let pages = whole
+            .iter()
+            .filter_map(|number| self.pages.remove_entry(number));
+        let discarded = Discarded::of(pages.collect());
+        self.release(discarded.bytes(), storage);
+        Ok(discarded)
+    }
+
+    /// Makes zeros of a part of a page.
+    fn clear(&mut self, number: u64, start: usize, stop: usize, storage: &Storage) -> Result<()> {
+        let held = match self.pages.get(&number) {
+            Some(page) => (**page).as_ref().len(),
+            None => return Ok(()),
+        };
+        if stop < held {
+            self.write_page(number, start, &ZEROS[..stop - start], storage)
+        } else if start < held {
+            self.cut_page(number, start, storage)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Error, Seek};
+
+    fn content(data: &FileData) -> Vec<u8> {
+        let slices = data.read(0, u32::try_from(data.size()).unwrap());
+        slices.iter().flat_map(|slice| slice.to_vec()).collect()
+    }
+
+    #[test]
+    fn what_was_reserved_can_be_written_when_all_else_is_full() {
+        let storage = Storage::new(300_000).unwrap();
+        let mut data = FileData::default();
+        data.write(70_000, b"here", &storage).unwrap();
+        assert_eq!(
+            data.reserve(0, i64::MAX as u64, &storage),
+            Err(Error::NoSpace)
+        );
+        assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
+        data.reserve(10, 200_000, &storage).unwrap();
+        assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
+        storage
+            .quota
+            .take(300_000 - storage.quota.used_bytes())
+            .unwrap();
+        // It is all hole but for what was written.
+        drop(data.set_size(200_000, &storage).unwrap());
+        assert_eq!(data.seek(0, Seek::Data), Some(65_536));
+        assert_eq!(data.seek(90_000, Seek::Data), None);
+        assert_eq!(&content(&data)[70_000..70_004], b"here");
+        assert_eq!(data.write(0, &[7; 200_000], &storage), Ok(200_000));
+        assert!(content(&data) == [7; 200_000]);
+        let size = data.size();
+        data.reserve(0, size, &storage).unwrap();
+    }
+
+    #[test]
+    fn punched_bytes_are_zeros_and_cost_nothing_where_pages_were() {
+        let storage = Storage::new(1 << 20).unwrap();
+        for (start, end) in [
+            (0, 1),
+            (5, 65_536),
+            (65_536, 131_072),
+            (9, 199_999),
+            (0, 1 << 40),
+        ] {
+            let mut data = FileData::default();
+            data.write(0, &[7; 200_000], &storage).unwrap();
+            let pinned = data.read(0, 200_000);
+            drop(data.punch(start, end, &storage).unwrap());
+            assert!(
+                pinned
+                    .iter()
+                    .all(|slice| slice.iter().all(|byte| *byte == 7))
+            );
+            let bytes = content(&data);
+            assert_eq!(bytes.len(), 200_000);
+            for (at, byte) in bytes.iter().enumerate() {
+                let is_hole = (start..end).contains(&(at as u64));
+                assert_eq!(*byte == 0, is_hole, "{start} {end} {at}");
+            }
+            assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
+            drop(data.set_size(0, &storage).unwrap());
+            assert_eq!(storage.quota.used_bytes(), 0);
+        }
+    }
+}
