@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::NfsFileSystem;
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, FileId, FileSystem, Limits, NodeKind, OpenIntent, Opened, ReadReply,
-    Result, SetAttributes, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, FileId, FileSystem, Hold, Limits, NodeKind, OpenIntent, Opened,
+    ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
 /// How long a front may believe a name.
@@ -196,6 +196,10 @@ impl FileSystem for NfsFileSystem {
 
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
         self.shared.open(call, id)
+    }
+
+    fn hold(&self, _call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
+        Ok(Some(self.shared.hold_directory(id)))
     }
 
     fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {

@@ -56,6 +56,13 @@ impl Shared {
         with_attributes: bool,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
+        if let Some(attributes) = self.files.node(directory).lock().remains() {
+            return Ok(DirectoryPage {
+                attributes,
+                end: true,
+                unusable: 0,
+            });
+        }
         let node = self.directory(call, directory)?;
         self.check(call, &node, Access::READ)?;
         let mut cookie = cookie;

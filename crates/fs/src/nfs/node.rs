@@ -373,6 +373,17 @@ impl State {
         Some(attributes)
     }
 
+    /// What is left of a directory that programs have open and that has no name any more: the
+    /// server knows nothing of it.
+    pub(super) fn remains(&self) -> Option<Attributes> {
+        let (attributes, _) = self.believed.filter(|_| self.is_removed)?;
+        attributes.file_type.is_directory().then_some(Attributes {
+            link_count: 0,
+            may_be_kept: false,
+            ..attributes
+        })
+    }
+
     /// What is believed of it.
     pub(super) fn believed(&self) -> Option<Attributes> {
         let (_, until) = self.believed?;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::node::Node;
+use super::node::{Node, State};
 use super::place::alone;
 use super::shared::Shared;
 use crate::{Call, FileId, Opened, Result};
@@ -19,7 +19,37 @@ struct Hold {
     node: Arc<Node>,
 }
 
+/// Keeps a directory open.
+struct DirectoryHold {
+    node: Arc<Node>,
+}
+
+impl State {
+    /// Its name is gone. A directory that is open stays what it was, and is empty.
+    pub(super) fn outlive(&mut self) {
+        let is_directory = self
+            .known()
+            .is_some_and(|known| known.file_type.is_directory());
+        self.is_removed |= is_directory && self.opens > 0;
+    }
+}
+
+impl Drop for DirectoryHold {
+    fn drop(&mut self) {
+        let mut state = self.node.lock();
+        state.opens = state.opens.saturating_sub(1);
+        state.is_removed &= state.opens > 0;
+    }
+}
+
 impl Shared {
+    /// [`crate::FileSystem::hold`].
+    pub(super) fn hold_directory(&self, id: &FileId) -> crate::Hold {
+        let node = self.files.node(id);
+        node.lock().opens += 1;
+        Box::new(DirectoryHold { node })
+    }
+
     /// [`crate::FileSystem::open`].
     pub(super) fn open(self: &Arc<Self>, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let node = self.files.node(id);

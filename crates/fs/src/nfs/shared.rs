@@ -68,10 +68,12 @@ impl Shared {
 
     /// Attributes that are believed, or asked for now.
     pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
-        if let Some(believed) = node.lock().believed() {
+        let state = node.lock();
+        if let Some(believed) = state.remains().or_else(|| state.believed()) {
             names::CLIENT_ATTRIBUTE_HITS.add(1);
             return Ok(believed);
         }
+        drop(state);
         self.ask_attributes(call, node)
     }
 
@@ -151,7 +153,9 @@ impl Shared {
     pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Node>> {
         let node = self.files.node(id);
         let attributes = self.attributes_of(call, &node)?;
-        if attributes.file_type.is_directory() {
+        if node.lock().remains().is_some() {
+            Err(Error::NotFound) // whatever is looked for in it, or is to be made
+        } else if attributes.file_type.is_directory() {
             Ok(node)
         } else {
             Err(Error::NotDirectory)

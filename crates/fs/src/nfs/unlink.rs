@@ -139,7 +139,8 @@ impl Shared {
     /// at the server yet are forgotten only when the server says that it has no such file any more.
     fn lost_a_name(&self, call: &Call<'_>, target: &Arc<Node>) {
         target.excuse();
-        let state = target.lock();
+        let mut state = target.lock();
+        state.outlive();
         let was_last = state.known().is_some_and(|known| known.link_count <= 1);
         let is_uncommitted = state.is_uncommitted();
         let is_open = state.opens > 0;
@@ -186,7 +187,9 @@ impl Shared {
         let arguments = RmdirArguments { object };
         let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
         if let Some(target) = target {
-            target.lock().doubt();
+            let mut target = target.lock();
+            target.doubt();
+            target.outlive();
         }
         Ok(change)
     }

@@ -64,6 +64,39 @@ fn changes_of_others_are_seen_when_the_directory_is_asked_for() {
 }
 
 #[test]
+fn an_open_directory_can_be_used_without_its_name() {
+    let (server, _) = server();
+    let mount = Mount::new(&server, "");
+    let (files, call, root) = (&mount.filesystem, mount.call(), mount.root());
+    let make = |name: &[u8]| {
+        let attributes = SetAttributes::default();
+        let made = files.make_directory(&call, &root, name, &attributes);
+        made.unwrap().entry.id
+    };
+    for way in ["rmdir", "rename"] {
+        let directory = make(b"open");
+        let hold = files.hold(&call, &directory).unwrap();
+        let before = mount.attributes(&directory);
+        if way == "rmdir" {
+            files.remove_directory(&call, &root, b"open").unwrap();
+        } else {
+            make(b"other");
+            files
+                .rename(&call, &root, b"other", &root, b"open")
+                .unwrap();
+        }
+        let after = mount.attributes(&directory);
+        assert_eq!((after.file_id, after.link_count), (before.file_id, 0));
+        assert!(mount.list(&directory, false).is_empty());
+        let inside = files.lookup(&call, &directory, b"x");
+        assert_eq!(inside.map(drop), Err(Error::NotFound));
+        drop(hold);
+        let gone = files.attributes(&call, &directory);
+        assert_eq!(gone.map(drop), Err(Error::Stale));
+    }
+}
+
+#[test]
 fn a_listing_brings_what_is_asked_for_next() {
     let (server, ram) = server();
     let mut expected = Vec::new();
