@@ -84,8 +84,36 @@ def holes():
     os.remove("sparse")
 
 
+def handles():
+    """A file handle is good after the kernel has forgotten the file, where the source can tell."""
+    library = ctypes.CDLL(None, use_errno=True)
+    with open("handled", "w", encoding="ascii") as file:
+        file.write("found again")
+    handle = ctypes.create_string_buffer(8 + 128)
+    ctypes.c_uint.from_buffer(handle).value = 128
+    mount = ctypes.c_int()
+    here = os.open(".", os.O_RDONLY)
+    name = b"handled"
+    assert library.name_to_handle_at(here, name, handle, ctypes.byref(mount), 0) == 0
+    os.chdir("/")
+    # A new mount with the old flags (nosuid, nodev) forgets all names that are not in use.
+    remount, flags = 32, 2 | 4
+    assert library.mount(None, sys.argv[1].encode(), None, remount | flags, None) == 0
+    found = library.open_by_handle_at(here, handle, os.O_RDONLY)
+    if found < 0:
+        assert ctypes.get_errno() == errno.ESTALE and sys.argv[2] != "ram", ctypes.get_errno()
+    else:
+        assert os.read(found, 100) == b"found again"
+        os.close(found)
+    os.chdir(here)
+    os.close(here)
+    os.remove("handled")
+
+
 os.chdir(sys.argv[1])
 open_directories()
 moves()
 holes()
+if os.getuid() == 0:
+    handles()
 os.chdir("/")

@@ -208,6 +208,11 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
+    /// The object with this number ([`Attributes::file_id`]), where no other ever had it.
+    fn id_of_number(&self, _number: u64) -> Option<FileId> {
+        None
+    }
+
     /// What the file system can hold and do.
     fn limits(&self) -> Limits;
 

@@ -169,7 +169,9 @@ impl Front {
 
     /// The object that the kernel means.
     pub(crate) fn id(&self, node: u64) -> Result<FileId> {
-        self.nodes.id(node).ok_or(Error::Stale)
+        let known = self.nodes.id(node);
+        let id = known.or_else(|| self.filesystem.id_of_number(node));
+        id.ok_or(Error::Stale)
     }
 
     /// Answers a request: here if nothing has to be waited for, else where waiting is allowed.

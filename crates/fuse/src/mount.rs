@@ -125,6 +125,7 @@ impl Negotiation {
         let mut want = |flags| config.add_capabilities(flags).is_ok();
         want(InitFlags::FUSE_PARALLEL_DIROPS);
         want(InitFlags::FUSE_ASYNC_DIO);
+        want(InitFlags::FUSE_EXPORT_SUPPORT);
         want(InitFlags::FUSE_DO_READDIRPLUS);
         if front.is_private() {
             want(InitFlags::FUSE_CACHE_SYMLINKS);

@@ -80,6 +80,14 @@ impl Service {
         let name = name.as_bytes().to_vec();
         let work = move |front: &Front, caller: &Caller, may_block| {
             let directory = front.id(parent.0)?;
+            if name == b"." {
+                // Of whatever object: what a file handle means that the kernel has forgotten.
+                let attributes = front.attributes(caller, may_block, &directory)?;
+                return Ok(Entry {
+                    id: directory,
+                    attributes,
+                });
+            }
             caller.ask(may_block, |call| {
                 front.filesystem.lookup(call, &directory, &name)
             })

@@ -7,7 +7,7 @@ command -v python3 >/dev/null || skip 'there is no python3'
 
 calls() { # ARGUMENT...
     mounted "$@"
-    python3 "$(dirname "$0")/../calls.py" "$MOUNT" || fail "calls on a mount of $*"
+    python3 "$CLIENTS/calls.py" "$MOUNT" "${*%%:*}" || fail "calls on a mount of $*"
     unmounted
 }
 

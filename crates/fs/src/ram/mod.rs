@@ -229,6 +229,10 @@ impl FileSystem for RamFileSystem {
         self.id_of(self.root)
     }
 
+    fn id_of_number(&self, number: u64) -> Option<FileId> {
+        self.table.get(number).map(|_| self.id_of(number))
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             read_only: false,
