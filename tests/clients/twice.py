@@ -50,15 +50,15 @@ def told(call, *arguments, **more):
     return sorted(answer) if isinstance(answer, list) else answer
 
 
-def as_user(work):
+def as_user(work, user=USER, groups=()):
     """What `work` returns, done by an ordinary user."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.setgroups([])
-            os.setresgid(USER, USER, USER)
-            os.setresuid(USER, USER, USER)
+            os.setgroups(groups)
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
             os.write(theirs, json.dumps(work()).encode())
             os._exit(0)
         finally:
@@ -178,6 +178,101 @@ def privileges(kinds):
     return calls
 
 
+USER_OBJECT, NAMED_USER, GROUP_OBJECT, NAMED_GROUP, MASK, OTHER = 1, 2, 4, 8, 16, 32
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+
+
+def access_list(*entries):
+    """An access control list as the kernel has it: tags, permissions, and whose."""
+    body = b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    return struct.pack("<I", 2) + body
+
+
+def list_for(user, group, permissions, mask=7):
+    nobody = 0xFFFFFFFF
+    return access_list(
+        (USER_OBJECT, 7, nobody),
+        (NAMED_USER, permissions, user),
+        (GROUP_OBJECT, 5, nobody),
+        (NAMED_GROUP, permissions, group),
+        (MASK, mask, nobody),
+        (OTHER, 0, nobody),
+    )
+
+
+def found(path):
+    """What can be seen of an object's permissions."""
+    mode = oct(os.lstat(path).st_mode)
+    lists = [told(os.getxattr, path, name, follow_symlinks=False) for name in (ACCESS, DEFAULT)]
+    return [path, mode, lists, told(os.listxattr, path, follow_symlinks=False)]
+
+
+def used(path):
+    """What an ordinary user may do with an object."""
+    answers = [told(os.access, path, kind) for kind in (os.R_OK, os.W_OK, os.X_OK)]
+    for flags in (os.O_RDONLY, os.O_RDWR):
+        answers.append(told(lambda: os.close(os.open(path, flags))))
+    return answers
+
+
+def made_in(directory):
+    """Objects of all kinds, with what they are made with."""
+    top = f"{directory}/{os.getuid()}"
+    for umask in (0, 0o022, 0o077, 0o777):
+        os.umask(umask)
+        for mode in (0o666, 0o640, 0o777):
+            path = f"{top}-{umask}-{mode}"
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY, mode))
+            os.mkdir(path + "d", mode)
+            os.mkfifo(path + "p", mode)
+    os.umask(0o022)
+    os.close(os.open(top + "s", os.O_CREAT | os.O_WRONLY, 0o6777))
+    os.mkdir(top + "sd", 0o3777)
+    os.symlink("nowhere", top + "l")
+    return 0
+
+
+def access_lists():
+    calls = []
+    group = 1234
+    permissions = range(8)
+    for name in [str(number) for number in permissions] + ["denied", "masked", "outer"]:
+        os.mkdir("acl-" + name)
+        with open(f"acl-{name}/f", "wb"):
+            os.chmod(f"acl-{name}/f", 0o644)
+    by_list = lambda path, value: told(os.setxattr, path, ACCESS, value)
+    for bits in permissions:
+        calls.append(by_list(f"acl-{bits}", list_for(USER, group, bits)))
+        calls.append(by_list(f"acl-{bits}/f", list_for(USER, group, bits)))
+    calls.append(by_list("acl-denied/f", list_for(USER, USER, 0)))
+    calls.append(by_list("acl-masked/f", list_for(USER, group, 7, mask=4)))
+    names = (*permissions, "denied", "masked")
+    paths = [f"acl-{name}{file}" for name in names for file in ("", "/f")]
+    calls += [found(path) for path in paths]
+    calls += as_user(lambda: [used(path) for path in paths])
+    calls += as_user(lambda: [used(path) for path in paths], user=1001, groups=[group])
+    # Changed modes are changed lists, and other users may set none.
+    os.chmod("acl-7/f", 0o604)
+    calls.append(found("acl-7/f"))
+    calls += as_user(lambda: [by_list(path, list_for(USER, group, 7)) for path in paths])
+    calls.append(by_list("acl-7/f", b"no list"))
+    calls.append(by_list("acl-7/f", access_list((USER_OBJECT, 7, 0))))
+    calls += [told(os.removexattr, "acl-7/f", ACCESS) for _ in range(2)] + [found("acl-7/f")]
+    calls.append(told(os.setxattr, "acl-7/f", DEFAULT, list_for(USER, group, 7)))
+    # What is made where there is a list for it.
+    for name, default in (("plain", None), ("wide", list_for(USER, group, 7)),
+                          ("narrow", list_for(1001, group, 1, mask=1))):
+        os.mkdir("make-" + name)
+        os.chmod("make-" + name, 0o3777)
+        if default:
+            calls.append(told(os.setxattr, "make-" + name, DEFAULT, default))
+            os.setxattr("make-" + name, ACCESS, list_for(USER, group, 7))
+        calls.append(made_in("make-" + name))
+        calls.append(as_user(lambda name=name: made_in("make-" + name)))
+        calls += [found(f"make-{name}/{path}") for path in sorted(os.listdir("make-" + name))]
+    return calls
+
+
 def state(descriptor):
     """Length and bytes, as a program sees them at once."""
     size = os.fstat(descriptor).st_size
@@ -239,7 +334,10 @@ def copies():
 def answers(top, kinds):
     os.chdir(top)
     os.umask(0o022)
+    lists = access_lists() if "lists" in kinds else []
+    kinds = [kind for kind in kinds if kind != "lists"]
     return {
+        "access control lists": lists,
         "extended attributes": extended_attributes(kinds),
         "privileges": privileges(kinds),
         "room and holes": room_and_holes(),

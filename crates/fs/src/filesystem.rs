@@ -281,6 +281,12 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
+    /// Whether objects can have POSIX access control lists, which are extended attributes, and the
+    /// caller's umask is applied where a directory has no default one.
+    fn has_access_lists(&self) -> bool {
+        false
+    }
+
     /// The value of an extended attribute; [`crate::Error::NoData`] when there is none.
     fn extended_attribute(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<Vec<u8>> {
         Err(crate::Error::NotSupported)

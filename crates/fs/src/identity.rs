@@ -69,6 +69,7 @@ pub struct Credentials {
     pub gid: u32,
     group_count: u8,
     groups: [u32; GROUPS_MAX],
+    umask: u32,
 }
 
 impl Credentials {
@@ -84,7 +85,22 @@ impl Credentials {
             gid,
             group_count: count as u8,
             groups: kept,
+            umask: 0,
         }
+    }
+
+    /// The same, of a program that keeps these permissions back from what it makes (umask(2)),
+    /// where no default access control list of the directory says what is given. Only for sources
+    /// that have such lists: for others a front applies it itself.
+    #[must_use]
+    pub fn with_umask(self, umask: u32) -> Self {
+        Self { umask, ..self }
+    }
+
+    /// Permissions that are kept back; usually none.
+    #[must_use]
+    pub fn umask(&self) -> u32 {
+        self.umask
     }
 
     /// The superuser, without supplementary groups.

@@ -23,6 +23,7 @@ use crate::caller::Caller;
 use crate::dispatch::{Dispatch, Memory};
 use crate::handles::{Handles, OpenFile};
 use crate::listing::Sizes;
+use crate::naming::Permissions;
 use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passing::Passing;
 use crate::pruning::Pruning;
@@ -302,16 +303,16 @@ impl Front {
         may_block: bool,
         directory: &FileId,
         name: &[u8],
-        mode: u32,
+        permissions: Permissions,
         flags: i32,
     ) -> Result<(Entry, Opened)> {
-        let call = caller.call(may_block);
-        let attributes = SetAttributes {
-            mode: Some(mode & 0o7777),
-            ..SetAttributes::default()
+        let credentials = permissions.of(caller);
+        let call = Call {
+            credentials: &credentials,
+            may_block,
         };
         let modes = Modes::of(flags);
-        let guarded = CreateMode::Guarded(attributes);
+        let guarded = CreateMode::Guarded(permissions.attributes());
         match self.filesystem.create(&call, directory, name, &guarded) {
             Ok(created) => {
                 // A program that made a file may use it, whatever its mode says.

@@ -19,6 +19,7 @@ use crate::attributes::Appearance;
 use crate::dispatch::Dispatch;
 use crate::front::Front;
 use crate::mounts::mounted_on;
+use crate::naming::Permissions;
 use crate::service::Service;
 
 /// Largest write that the kernel sends at once, and largest read that it asks for.
@@ -105,12 +106,23 @@ pub(crate) struct Negotiation {
     /// not the source's: those are what it would judge by.
     pub(crate) has_extended: bool,
     opens_are_free: AtomicBool,
+    leaves_umask: AtomicBool,
 }
 
 impl Negotiation {
     /// Whether the kernel opens files without asking.
     pub(crate) fn opens_are_free(&self) -> bool {
         self.opens_are_free.load(Ordering::Relaxed)
+    }
+
+    /// Permissions of what a program makes: the umask is left to the source where directories may
+    /// say otherwise, and where the kernel has applied it there is none.
+    pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
+        let is_left = self.leaves_umask.load(Ordering::Relaxed);
+        Permissions {
+            mode: mode & 0o7777,
+            umask: if is_left { umask } else { 0 },
+        }
     }
 
     /// Whether the source knows all data of files: not while the kernel writes later.
@@ -152,6 +164,14 @@ impl Negotiation {
         // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
         if self.has_extended && (!passes || front.coherence.attributes.is_zero()) {
             want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        }
+        // The kernel asks for lists, goes by them, and lets them be set.
+        if self.has_extended
+            && front.filesystem.has_access_lists()
+            && want(InitFlags::FUSE_POSIX_ACL)
+            && want(InitFlags::FUSE_DONT_MASK)
+        {
+            self.leaves_umask.store(true, Ordering::Relaxed);
         }
         if passes {
             // The files are on a file system that is not itself stacked on another.
@@ -266,6 +286,7 @@ pub fn mount(
             has_extended: front.filesystem.has_extended_attributes()
                 && !options.appearance.differs(),
             opens_are_free: AtomicBool::new(false),
+            leaves_umask: AtomicBool::new(false),
         },
     };
     let dispatch = Arc::clone(&front.dispatch);

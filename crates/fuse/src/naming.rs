@@ -10,8 +10,8 @@ use fuser::{
     Request,
 };
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Entry, Error, FileId, FileSystem, Move, NodeKind, Result,
-    SetAttributes, Statistics,
+    Attributes, Call, Change, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Move,
+    NodeKind, Result, SetAttributes, Statistics,
 };
 
 use crate::attributes::{device_parts, errno};
@@ -21,6 +21,30 @@ use crate::service::Service;
 
 /// Unit of the numbers of statfs.
 const STATISTICS_BLOCK_BYTES: u32 = 4096;
+
+/// Permissions of what a program makes, and what it keeps back of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Permissions {
+    pub(crate) mode: u32,
+    pub(crate) umask: u32,
+}
+
+impl Permissions {
+    /// Where a program has no say.
+    const NONE: Self = Self { mode: 0, umask: 0 };
+
+    pub(crate) fn attributes(self) -> SetAttributes {
+        SetAttributes {
+            mode: Some(self.mode),
+            ..SetAttributes::default()
+        }
+    }
+
+    /// As whom it makes something.
+    pub(crate) fn of(self, caller: &Caller) -> Credentials {
+        caller.complete().with_umask(self.umask)
+    }
+}
 
 /// One of the two methods that remove a name.
 type Remove = fn(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> Result<Change>;
@@ -114,6 +138,7 @@ impl Service {
         request: &Request,
         parent: INodeNo,
         name: &OsStr,
+        permissions: Permissions,
         reply: ReplyEntry,
         make: impl Fn(&Front, &Call<'_>, &FileId, &[u8]) -> Result<Entry> + Send + 'static,
     ) {
@@ -123,17 +148,15 @@ impl Service {
             reply,
             move |front, caller, may_block| {
                 let directory = front.id(parent.0)?;
-                make(front, &caller.call(may_block), &directory, &name)
+                let credentials = permissions.of(caller);
+                let call = Call {
+                    credentials: &credentials,
+                    may_block,
+                };
+                make(front, &call, &directory, &name)
             },
             Front::reply_entry,
         );
-    }
-}
-
-fn with_mode(mode: u32) -> SetAttributes {
-    SetAttributes {
-        mode: Some(mode & 0o7777),
-        ..SetAttributes::default()
     }
 }
 
@@ -175,11 +198,11 @@ impl Service {
         request: &Request,
         parent: INodeNo,
         name: &OsStr,
-        mode: u32,
-        device: u32,
+        permissions: Permissions,
+        (mode, device): (u32, u32),
         reply: ReplyEntry,
     ) {
-        let attributes = with_mode(mode);
+        let attributes = permissions.attributes();
         let (major, minor) = device_parts(device);
         let kind = match mode & libc::S_IFMT {
             libc::S_IFCHR => Some(NodeKind::CharacterDevice(major, minor)),
@@ -192,6 +215,7 @@ impl Service {
             request,
             parent,
             name,
+            permissions,
             reply,
             move |front, call, directory, name| {
                 let files = &front.filesystem;
@@ -211,14 +235,15 @@ impl Service {
         request: &Request,
         parent: INodeNo,
         name: &OsStr,
-        mode: u32,
+        permissions: Permissions,
         reply: ReplyEntry,
     ) {
-        let attributes = with_mode(mode);
+        let attributes = permissions.attributes();
         self.make(
             request,
             parent,
             name,
+            permissions,
             reply,
             move |front, call, directory, name| {
                 let files = &front.filesystem;
@@ -240,6 +265,7 @@ impl Service {
             request,
             parent,
             name,
+            Permissions::NONE,
             reply,
             move |front, call, directory, name| {
                 let files = &front.filesystem;
@@ -262,6 +288,7 @@ impl Service {
             request,
             parent,
             name,
+            Permissions::NONE,
             reply,
             move |front, call, directory, name| {
                 let id = front.id(node.0)?;

@@ -12,6 +12,7 @@ use crate::attributes::errno;
 use crate::dispatch::Memory;
 use crate::front::{Front, Modes};
 use crate::handles::OpenFile;
+use crate::naming::Permissions;
 
 /// A file that was opened, as the kernel is told of it.
 struct Told {
@@ -119,7 +120,7 @@ impl Front {
         request: &Request,
         parent: INodeNo,
         name: Vec<u8>,
-        mode: u32,
+        permissions: Permissions,
         flags: i32,
         reply: ReplyCreate,
     ) {
@@ -128,7 +129,8 @@ impl Front {
             reply,
             move |front, caller, may_block| {
                 let directory = front.id(parent.0)?;
-                let made = front.create(caller, may_block, &directory, &name, mode, flags)?;
+                let made =
+                    front.create(caller, may_block, &directory, &name, permissions, flags)?;
                 Ok((made, *caller.complete()))
             },
             move |front, reply, made| match made {

@@ -131,11 +131,12 @@ impl Filesystem for Service {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
-        self.make_node(request, parent, name, mode, device, reply);
+        let permissions = self.negotiation.permissions(mode, umask);
+        self.make_node(request, parent, name, permissions, (mode, device), reply);
     }
 
     fn mkdir(
@@ -144,10 +145,11 @@ impl Filesystem for Service {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
-        self.make_directory(request, parent, name, mode, reply);
+        let permissions = self.negotiation.permissions(mode, umask);
+        self.make_directory(request, parent, name, permissions, reply);
     }
 
     fn symlink(
@@ -221,14 +223,15 @@ impl Filesystem for Service {
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         names::FUSE_OPENS.add(1);
         let name = name.as_bytes().to_vec();
+        let permissions = self.negotiation.permissions(mode, umask);
         self.front
-            .answer_create(request, parent, name, mode, flags, reply);
+            .answer_create(request, parent, name, permissions, flags, reply);
     }
 
     fn read(

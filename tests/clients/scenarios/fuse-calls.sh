@@ -50,6 +50,6 @@ for source in ram:64m "$SCRATCH/directory" "--no-passthrough $SCRATCH/directory"
 done
 
 is_root || skip 'without root nobody can be somebody else'
-twice user,trusted,security none "$SCRATCH/served"
-twice user,trusted,security none --no-passthrough "$SCRATCH/served"
+twice user,trusted,security,lists none "$SCRATCH/served"
+twice user,trusted,security,lists none --no-passthrough "$SCRATCH/served"
 twice user,trusted tmpfs ram:64m

@@ -17,6 +17,7 @@ use super::error_of;
 use super::identity::Caller;
 use super::naming::Place;
 use super::object::Object;
+use super::permission::has_default_list;
 use super::set_attributes::{change_mode, change_owner, check_nanoseconds, set_times};
 use super::status::Status;
 use crate::{
@@ -71,6 +72,7 @@ impl Tree {
     ) -> Result<Created> {
         check_new_attributes(attributes, FileType::Directory)?;
         self.make(call, directory, name, |directory, caller| {
+            let attributes = &self.masked(call, directory, attributes)?;
             let mode = Mode::from_raw_mode(attributes.mode.unwrap_or(DIRECTORY_MODE) & 0o7777);
             rustix::fs::mkdirat(directory.as_fd(), name, mode).map_err(error_of)?;
             self.finish(
@@ -143,10 +145,29 @@ impl Tree {
         };
         check_new_attributes(attributes, file_type)?;
         self.make(call, directory, name, |directory, caller| {
+            let attributes = &self.masked(call, directory, attributes)?;
             let mode = Mode::from_raw_mode(attributes.mode.unwrap_or(FILE_MODE) & 0o7777);
             let device = rustix::fs::makedev(major, minor);
             rustix::fs::mknodat(directory.as_fd(), name, raw, mode, device).map_err(error_of)?;
             self.finish(call, directory, name, file_type, attributes, caller)
+        })
+    }
+
+    /// What is given of `wanted`: the caller's umask keeps permissions back, unless the directory
+    /// has a list that says which are given. Then the file system beneath goes by that.
+    fn masked(
+        &self,
+        call: &Call<'_>,
+        directory: &Object,
+        wanted: &SetAttributes,
+    ) -> Result<SetAttributes> {
+        let (mode, umask) = (wanted.mode.unwrap_or(0), call.credentials.umask());
+        if mode & umask == 0 || self.has_acls && has_default_list(&directory.link())? {
+            return Ok(*wanted);
+        }
+        Ok(SetAttributes {
+            mode: Some(mode & !umask),
+            ..*wanted
         })
     }
 
@@ -217,6 +238,7 @@ impl Tree {
         {
             return Err(Error::FileTooLarge);
         }
+        let wanted = self.masked(call, directory, &wanted)?;
         let mode = wanted.mode.unwrap_or(FILE_MODE) & 0o7777;
         for _ in 0..ATTEMPTS_MAX {
             self.acting.become_caller(caller)?;
@@ -372,12 +394,13 @@ impl Tree {
             self.truncate(object, caller, size)?;
         }
         // changing the owner or the size takes these bits away, and mkdir does not set them at all;
-        // what a directory inherits from its parent stays
+        // what a directory inherits from its parent stays, set-group-id and permissions: those of
+        // its default list may be fewer than were asked for
         let special = wanted.mode.unwrap_or(0) & 0o6000;
         let mode = special != 0 && (owner || size.is_some() || object.is_directory());
         if mode {
-            let inherited = status.mode() & 0o2000;
-            change_mode(object, wanted.mode.unwrap_or(0) & 0o7777 | inherited)?;
+            let inherited = status.mode() & 0o2777;
+            change_mode(object, wanted.mode.unwrap_or(0) & 0o7000 | inherited)?;
         }
         let times = wanted.accessed.is_some() || wanted.modified.is_some();
         if times {

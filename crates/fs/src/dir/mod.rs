@@ -264,6 +264,10 @@ impl FileSystem for Directory {
         self.now().tree.has_extended
     }
 
+    fn has_access_lists(&self) -> bool {
+        self.now().tree.has_acls
+    }
+
     fn extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
         self.now().tree.extended_attribute(call, id, name)
     }

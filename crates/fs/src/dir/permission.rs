@@ -23,6 +23,7 @@ use super::system;
 use crate::{Access, Error, FileType, Result};
 use pagewell_counters::names;
 use rustix::io::Errno;
+use std::ffi::CStr;
 use std::os::fd::AsFd;
 
 const READ: u32 = 4;
@@ -164,7 +165,16 @@ impl Tree {
 
 /// Whether the object that `path` leads to has an access control list.
 pub(super) fn has_access_list(path: &str) -> Result<bool> {
-    match rustix::fs::getxattr_query(path, c"system.posix_acl_access") {
+    has_list(path, c"system.posix_acl_access")
+}
+
+/// Whether the directory that `path` leads to has one for what is made in it.
+pub(super) fn has_default_list(path: &str) -> Result<bool> {
+    has_list(path, c"system.posix_acl_default")
+}
+
+fn has_list(path: &str, name: &CStr) -> Result<bool> {
+    match rustix::fs::getxattr_query(path, name) {
         Ok(length) => Ok(length > 0),
         Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(false),
         Err(errno) => Err(super::error_of(errno)),
