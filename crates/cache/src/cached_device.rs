@@ -27,12 +27,12 @@ use crate::writeback::commit::Committer;
 use crate::writeback::flush::Flushes;
 use crate::writeback::staging::Staging;
 use crate::writeback::submit::SubmitLoop;
-use crate::{LentPage, OpenOptions, PinnedPage, ReadMode, Result, WriteMode};
+use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
 /// What a read of HSFS saw of a file at a time.
 const SEGMENT_BYTES: u64 = 8192;
 
-/// A device seen through the cache. Cloning shares it; when the last clone and all that was lent
+/// A device seen through the cache. Cloning shares it; when the last clone and all that was pinned
 /// are gone, its pages are. When the last clone goes, what was written and is not durable is
 /// [committed](Self::commit), which may wait.
 #[derive(Clone)]
@@ -290,23 +290,23 @@ impl CachedDevice {
     /// Pins the bytes from `offset` for a payload, page by page and in order. `None` when too many
     /// pages are pinned so already, or when not all of them have a frame at the same time: copy
     /// then.
-    pub fn lend(
+    pub fn pin_all(
         &self,
         offset: u64,
         length: usize,
         mode: ReadMode,
-    ) -> Result<Option<Vec<LentPage>>> {
+    ) -> Result<Option<Vec<PagePin>>> {
         self.reader.pin_all(offset, length, mode, &mut false)
     }
 
-    /// [`Self::lend`]; `waited` becomes true if anything was not in memory.
-    pub fn lend_noting(
+    /// [`Self::pin_all`]; `waited` becomes true if anything was not in memory.
+    pub fn pin_all_noting(
         &self,
         offset: u64,
         length: usize,
         mode: ReadMode,
         waited: &mut bool,
-    ) -> Result<Option<Vec<LentPage>>> {
+    ) -> Result<Option<Vec<PagePin>>> {
         self.reader.pin_all(offset, length, mode, waited)
     }
 

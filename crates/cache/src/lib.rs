@@ -43,15 +43,16 @@
 //!
 //! # Who may touch which byte when
 //!
-//! A byte of a page is in a unit, and in one of these states:
+//! A byte of a page is in a unit of 4 KiB, which is in one of these states:
 //!
 //! ```text
-//!                 claim                        the device, all
-//!   not valid ─────────────> in flight ──────────────────────> valid
-//!       │ ↑                     │ fill: all but what was dirty    │ ↑
-//!       │ │ purge               └─ write waits for its end        │ │ write of the whole unit
-//!       │ └───────────────────────────────────────────────────────┘ │
-//!       └─ write of a part: only its bytes, which are dirty ────────┘
+//!               claim                      the device
+//!   not valid ─────────> in flight ─────────────────────> valid
+//!     │  ↑ ↑                                               ↑ │
+//!     │  │ └──────────────────── purge ────────────────────┼─┘
+//!     │  └─ write of a part: only those bytes count, and   │
+//!     │     a fetch of the rest leaves them as they are    │
+//!     └──────────────── write of the whole unit ───────────┘
 //! ```
 //!
 //! | what | needs | so that |
@@ -75,7 +76,7 @@
 //! # Order of locks
 //!
 //! A thread takes a lock only after all that it has, and no two of one rank; a debug build checks
-//! it ([`sync`]). Nothing foreign is called under a lock: no device, no completion.
+//! it (`sync.rs`). Nothing foreign is called under a lock: no device, no completion.
 //!
 //! ```text
 //!   page ──> insertion ──> move ──> in flight ──> dirty ──> leaves
@@ -89,6 +90,8 @@
 //! | in flight | a frame | its fetches |
 //! | dirty | a device | its dirty set |
 //! | leaves | | eviction, lists, streams, queue, quota, staging, flusher, ends of fetches |
+//!
+//! # Use
 //!
 //! ```
 //! use std::sync::Arc;
@@ -140,7 +143,7 @@ pub use mode::{ReadMode, WriteMode};
 pub use open_options::{DeviceReadAhead, OpenOptions, ReadAheadWindows};
 pub use options::{CacheOptions, MappingMode, ReadAheadRule, WriteRule};
 pub use pagewell_policy::readahead::Bounds;
-pub use read::pinned::{LentPage, PinnedPage};
+pub use read::pinned::{PagePin, PinnedPage};
 
 /// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
 /// is fetched of one can be less.

@@ -1,4 +1,4 @@
-//! Ranges that are discarded: nobody reads the old bytes, and what is lent stays.
+//! Ranges that are discarded: nobody reads the old bytes, and what is pinned stays.
 
 #![allow(clippy::unwrap_used)] // tests
 
@@ -91,13 +91,16 @@ fn dirty_bytes_are_dropped_and_those_beside_them_stay() {
 }
 
 #[test]
-fn what_is_lent_does_not_change() {
+fn what_is_pinned_does_not_change() {
     let disk = Disk::new("disk", vec![1; 1 << 20], Geometry::MEMORY);
     let (_cache, device) = open(&disk);
-    let whole = device.lend(0, 65_536, ReadMode::WAIT).unwrap().unwrap();
+    let whole = device.pin_all(0, 65_536, ReadMode::WAIT).unwrap().unwrap();
     write(&device, PAGE, 9, 4096);
     write(&device, PAGE + 8192, 9, 4096);
-    let dirty = device.lend(PAGE, 65_536, ReadMode::WAIT).unwrap().unwrap();
+    let dirty = device
+        .pin_all(PAGE, 65_536, ReadMode::WAIT)
+        .unwrap()
+        .unwrap();
     change(&disk, 0..1 << 20);
     device.discard(0, PAGE + 4096);
     assert!(whole[0].as_ref().iter().all(|byte| *byte == 1));

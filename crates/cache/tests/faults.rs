@@ -142,7 +142,7 @@ fn who_may_not_wait_is_told_so_and_finds_it_later() {
         let result = device.read_at(MIB, &mut target, ReadMode::TRY);
         assert_eq!(result, Err(Error::WouldBlock));
         assert!(matches!(
-            device.lend(MIB, 4096, ReadMode::TRY),
+            device.pin_all(MIB, 4096, ReadMode::TRY),
             Err(Error::WouldBlock)
         ));
     }
@@ -164,32 +164,37 @@ fn a_truncated_image_is_an_error_and_never_zeros() {
 }
 
 #[test]
-fn pages_that_are_held_stay_and_lending_has_an_end() {
+fn pages_that_are_pinned_stay_and_pinning_has_an_end() {
     let source = Scripted::new(32 * MIB);
     let off = CacheOptions {
         read_ahead: ReadAheadRule::Off,
         ..CacheOptions::new(BYTES_MIN)
     };
     let device = open(off, &source);
-    let mut lent = Vec::new();
+    let mut pinned = Vec::new();
     let mut offset = 0;
-    while let Some(pages) = device.lend(offset, 1 << 18, ReadMode::WAIT).unwrap() {
-        lent.push((offset, pages));
+    while let Some(pages) = device.pin_all(offset, 1 << 18, ReadMode::WAIT).unwrap() {
+        pinned.push((offset, pages));
         offset += 1 << 18;
     }
     assert_eq!(offset, BYTES_MIN / 2, "half of the cache");
     for at in (8 * MIB..32 * MIB).step_by(1 << 16) {
         read(&device, at, 1 << 16).unwrap();
     }
-    for (offset, pages) in &lent {
+    for (offset, pages) in &pinned {
         let mut at = *offset;
         for page in pages {
             assert_eq!(source.pattern().check(at, page.as_ref()), Ok(()));
             at += page.as_ref().len() as u64;
         }
     }
-    drop(lent);
-    assert!(device.lend(0, 1 << 18, ReadMode::WAIT).unwrap().is_some());
+    drop(pinned);
+    assert!(
+        device
+            .pin_all(0, 1 << 18, ReadMode::WAIT)
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[test]

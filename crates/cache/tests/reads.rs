@@ -106,14 +106,14 @@ fn many_threads_read_streams_and_random_places_through_a_small_cache() {
                     };
                     check(&device, &source, offset, 20_000);
                     if step % 16 == 0 {
-                        let lent = device.lend(offset, 100_000, ReadMode::WAIT).unwrap();
+                        let pinned = device.pin_all(offset, 100_000, ReadMode::WAIT).unwrap();
                         let mut at = offset;
-                        for page in lent.iter().flatten() {
+                        for page in pinned.iter().flatten() {
                             let bytes: &[u8] = page.as_ref();
                             assert_eq!(source.pattern().check(at, bytes), Ok(()));
                             at += bytes.len() as u64;
                         }
-                        assert!(lent.is_none() || at == offset + 100_000);
+                        assert!(pinned.is_none() || at == offset + 100_000);
                     }
                 }
             });
@@ -244,7 +244,7 @@ fn windows_show_what_the_pages_hold() {
     }
     assert!(CACHE_WINDOW_MAPS.get() >= 700 && CACHE_WINDOW_UNMAPS.get() >= 600);
     assert!(
-        device.lend(0, 8192, ReadMode::WAIT).unwrap().is_none(),
+        device.pin_all(0, 8192, ReadMode::WAIT).unwrap().is_none(),
         "it copies"
     );
 }
@@ -290,11 +290,12 @@ fn long_reads_that_begin_inside_a_page_have_all_their_bytes() {
                 let device = open(options, &source);
                 check(&device, &source, offset, usize::try_from(length).unwrap());
                 let again = open(options, &source);
-                let lent = again.lend(offset, usize::try_from(length).unwrap(), ReadMode::WAIT);
+                let pinned =
+                    again.pin_all(offset, usize::try_from(length).unwrap(), ReadMode::WAIT);
                 let mut at = offset;
-                for page in lent.unwrap().into_iter().flatten() {
+                for page in pinned.unwrap().into_iter().flatten() {
                     let bytes = page.as_ref();
-                    assert_eq!(source.pattern().check(at, bytes), Ok(()), "lent at {at}");
+                    assert_eq!(source.pattern().check(at, bytes), Ok(()), "pinned at {at}");
                     at += bytes.len() as u64;
                 }
             }

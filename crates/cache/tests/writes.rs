@@ -231,16 +231,19 @@ fn writes_of_one_block_go_one_after_the_other() {
 }
 
 #[test]
-fn what_is_lent_does_not_change() {
+fn what_is_pinned_does_not_change() {
     use pagewell_counters::names::CACHE_DETACHED_PAGES;
     let disk = Disk::blocks(old(MIB), 512);
     let device = open(options(), &disk);
     let before = CACHE_DETACHED_PAGES.get();
-    let lent = device.lend(100, 100_000, ReadMode::WAIT).unwrap().unwrap();
+    let owned = device
+        .pin_all(100, 100_000, ReadMode::WAIT)
+        .unwrap()
+        .unwrap();
     let pinned = device.pin(100, 1000, ReadMode::WAIT).unwrap();
     device.write_at(0, &[9; 200_000], WriteMode::TRY).unwrap();
     assert!(CACHE_DETACHED_PAGES.get() >= before + 2);
-    let bytes: Vec<u8> = lent
+    let bytes: Vec<u8> = owned
         .iter()
         .flat_map(|page| page.as_ref().to_vec())
         .collect();
@@ -248,10 +251,10 @@ fn what_is_lent_does_not_change() {
     assert_eq!(pinned[..], old(MIB)[100..1100]);
     assert_eq!(read(&device, 0, 200_000), vec![9; 200_000]);
     // Whoever holds the new ones is left alone in turn.
-    let again = device.lend(0, 65_536, ReadMode::WAIT).unwrap().unwrap();
+    let again = device.pin_all(0, 65_536, ReadMode::WAIT).unwrap().unwrap();
     device.write_at(5, b"x", WriteMode::TRY).unwrap();
     assert_eq!(again[0].as_ref(), vec![9; 65_536]);
-    drop((lent, pinned, again));
+    drop((owned, pinned, again));
     device.sync().unwrap();
     assert_eq!(disk.bytes(), read(&device, 0, 1 << 20));
 }
@@ -266,10 +269,10 @@ fn a_detached_page_takes_its_dirty_bytes_along() {
         .write_at(16_484, b"something", WriteMode::WAIT)
         .unwrap();
     expected[16_484..16_493].copy_from_slice(b"something");
-    let lent = device.lend(0, 4096, ReadMode::WAIT).unwrap().unwrap();
+    let pinned = device.pin_all(0, 4096, ReadMode::WAIT).unwrap().unwrap();
     device.write_at(10, b"else", WriteMode::TRY).unwrap();
     expected[10..14].copy_from_slice(b"else");
-    assert_eq!(lent[0].as_ref(), &old(4096)[..]);
+    assert_eq!(pinned[0].as_ref(), &old(4096)[..]);
     assert_eq!(read(&device, 0, 65_536), expected[..65_536]);
     device.sync().unwrap();
     assert_eq!(disk.bytes(), expected);
@@ -307,9 +310,9 @@ fn detached_pages_come_back() {
     let device = open(CacheOptions::new(BYTES_MIN), &disk);
     for round in 0..2000_u64 {
         let offset = round * 65_536 % (16 * MIB);
-        let lent = device.lend(offset, 65_536, ReadMode::WAIT).unwrap();
+        let pinned = device.pin_all(offset, 65_536, ReadMode::WAIT).unwrap();
         device.write_at(offset, &[3; 100], WriteMode::WAIT).unwrap();
-        drop(lent);
+        drop(pinned);
     }
     device.sync().unwrap();
     assert_eq!(read(&device, 0, 100), [3; 100]);

@@ -195,13 +195,13 @@ fn what_cannot_be_written_at_the_end_is_counted_as_lost() {
     let cache = Cache::new(options()).unwrap();
     let device = cache.open(disk.clone());
     write(&device, 0, 1, 100_000).unwrap();
-    let lent = device.lend(0, 1000, ReadMode::WAIT).unwrap().unwrap();
+    let pinned = device.pin_all(0, 1000, ReadMode::WAIT).unwrap().unwrap();
     disk.fail(1000, 0);
     let before = CACHE_LOST_BYTES.get();
     drop(device);
     assert!(CACHE_LOST_BYTES.get() >= before + 34_464);
-    assert_eq!(lent[0].as_ref(), [1; 1000]);
-    drop(lent);
+    assert_eq!(pinned[0].as_ref(), [1; 1000]);
+    drop(pinned);
     let _ = CACHE_DIRTY_BYTES.get();
     // Its memory is free for others.
     let other = Disk::new("other", vec![3; 20 << 20], Geometry::MEMORY);

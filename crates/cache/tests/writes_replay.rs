@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_cache::{
-    BYTES_MIN, Cache, CacheOptions, CachedDevice, DeviceReadAhead, Error, LentPage, OpenOptions,
+    BYTES_MIN, Cache, CacheOptions, CachedDevice, DeviceReadAhead, Error, OpenOptions, PagePin,
     ReadAheadWindows, ReadMode, WriteMode, WriteRule,
 };
 use pagewell_device::{Device, Stripe};
@@ -25,7 +25,7 @@ struct Model {
     server: Arc<Disk>,
     /// What reads see.
     bytes: Vec<u8>,
-    lent: Vec<(Vec<LentPage>, Vec<Vec<u8>>)>,
+    pinned: Vec<(Vec<PagePin>, Vec<Vec<u8>>)>,
     /// Of a thousand steps, so many begin with a restart.
     restarts: u64,
     steps: u64,
@@ -53,7 +53,7 @@ impl Model {
             device,
             server,
             bytes,
-            lent: Vec::new(),
+            pinned: Vec::new(),
             restarts: 0,
             steps: 0,
         }
@@ -123,16 +123,16 @@ impl Model {
         self.write_to(offset, count);
     }
 
-    fn lend(&mut self) {
+    fn pin(&mut self) {
         let (offset, count) = self.place();
-        let lent = self.device.lend(offset, count, ReadMode::WAIT).unwrap();
-        if let Some(lent) = lent {
-            let copies = lent.iter().map(|page| page.as_ref().to_vec()).collect();
-            self.lent.push((lent, copies));
+        let pinned = self.device.pin_all(offset, count, ReadMode::WAIT).unwrap();
+        if let Some(pinned) = pinned {
+            let copies = pinned.iter().map(|page| page.as_ref().to_vec()).collect();
+            self.pinned.push((pinned, copies));
         }
-        if self.lent.len() > 3 {
-            let (lent, copies) = self.lent.remove(0);
-            let pages = lent.iter().zip(&copies);
+        if self.pinned.len() > 3 {
+            let (pinned, copies) = self.pinned.remove(0);
+            let pages = pinned.iter().zip(&copies);
             pages.for_each(|(page, copy)| assert!(page.as_ref() == copy));
         }
     }
@@ -149,7 +149,7 @@ impl Model {
             13 => self.commit(offset, count),
             14 => drop(self.device.write_out(offset, count as u64)),
             15 => self.device.prefetch(offset, count as u64 * 4),
-            16 => self.lend(),
+            16 => self.pin(),
             17 => self.change(),
             18 => self.drop_dirty(),
             _ => self.server.restart(),

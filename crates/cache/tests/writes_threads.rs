@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, CachedDevice, LentPage, ReadMode, WriteMode};
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, CachedDevice, PagePin, ReadMode, WriteMode};
 use support::Random;
 use support::disk::Disk;
 
@@ -43,7 +43,7 @@ struct Shared {
 
 /// Reads records, and keeps some pages for a while, which may not change.
 fn watch(device: &CachedDevice, shared: &Shared, mut random: Random) {
-    let mut kept: Vec<(Vec<LentPage>, Vec<Vec<u8>>)> = Vec::new();
+    let mut kept: Vec<(Vec<PagePin>, Vec<Vec<u8>>)> = Vec::new();
     let records = shared.complete.len() as u64;
     while !shared.stop.load(Ordering::SeqCst) {
         let record = random.below(records);
@@ -60,15 +60,15 @@ fn watch(device: &CachedDevice, shared: &Shared, mut random: Random) {
             continue;
         }
         let start = random.below(records * RECORD_BYTES - 100_000);
-        if let Some(lent) = device.lend(start, 100_000, ReadMode::WAIT).unwrap() {
-            let copies = lent.iter().map(|page| page.as_ref().to_vec());
+        if let Some(pinned) = device.pin_all(start, 100_000, ReadMode::WAIT).unwrap() {
+            let copies = pinned.iter().map(|page| page.as_ref().to_vec());
             let copies = copies.collect();
-            kept.push((lent, copies));
+            kept.push((pinned, copies));
         }
         if kept.len() > 8 {
-            let (lent, copies) = kept.remove(0);
-            for (page, copy) in lent.iter().zip(&copies) {
-                assert!(page.as_ref() == copy, "a lent page has changed");
+            let (pinned, copies) = kept.remove(0);
+            for (page, copy) in pinned.iter().zip(&copies) {
+                assert!(page.as_ref() == copy, "a pinned page has changed");
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The bytes of an image, read and written through the page cache.
 //!
-//! Data of files is lent: a payload holds the pages of the cache that it lies in, and nothing is
-//! copied. It is copied when the cache lends no more (half of its pages are lent, which slow
-//! clients can bring about), and when it lies in so many small pieces that holding each costs more
-//! than copying it. Structure of a file system is copied always: it is parsed at once.
+//! Data of files is not copied: a payload pins the pages of the cache that it lies in. It is copied
+//! when the cache pins no more (half of its pages are pinned, which slow clients can bring about),
+//! and when it lies in so many small pieces that pinning each costs more than copying it. Structure of a file system is copied always: it is parsed at once.
 //!
 //! A range whose end cannot be read gives what is before the failure; the next read, from there,
 //! then fails. So one bad sector costs a reader that sector and not the megabyte around it.
@@ -18,7 +17,7 @@ use crate::{Error, PageSlice, Payload, Result};
 
 /// Pieces shorter than this, on average, are copied: holding a page costs about as much as
 /// copying so many bytes.
-const LENT_RUN_BYTES_MIN: usize = 4096;
+const PINNED_RUN_BYTES_MIN: usize = 4096;
 
 /// Adjacent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,27 +92,27 @@ impl Bytes {
             issuer: Issuer::Reader,
             bounds: None,
         };
-        let failure = match self.lend_or_copy(runs, mode, waited) {
+        let failure = match self.pin_or_copy(runs, mode, waited) {
             Ok(payload) => return Ok(payload),
             Err(failure) => failure,
         };
         if let Some(readable) = before(runs, &failure)
-            && let Ok(payload) = self.lend_or_copy(&readable, mode, waited)
+            && let Ok(payload) = self.pin_or_copy(&readable, mode, waited)
         {
             return Ok(payload);
         }
         Err(failure)
     }
 
-    fn lend_or_copy(
+    fn pin_or_copy(
         &self,
         runs: &[Run],
         mode: ReadMode,
         waited: &mut bool,
     ) -> Result<Payload, CacheError> {
         let length: usize = runs.iter().map(|run| run.length).sum();
-        let in_crumbs = runs.len() > 1 && length / runs.len() < LENT_RUN_BYTES_MIN;
-        if !in_crumbs && let Some(pages) = self.lend(runs, mode, waited)? {
+        let in_crumbs = runs.len() > 1 && length / runs.len() < PINNED_RUN_BYTES_MIN;
+        if !in_crumbs && let Some(pages) = self.pin_all(runs, mode, waited)? {
             return Ok(Payload::Pages(pages));
         }
         let mut bytes = vec![0; length];
@@ -127,7 +126,7 @@ impl Bytes {
         Ok(Payload::Bytes(bytes))
     }
 
-    fn lend(
+    fn pin_all(
         &self,
         runs: &[Run],
         mode: ReadMode,
@@ -136,10 +135,10 @@ impl Bytes {
         let mut slices = Vec::with_capacity(runs.len() + 2);
         for run in runs {
             let (position, mode) = (run.position, run.mode(mode));
-            let lent = self
+            let pinned = self
                 .device
-                .lend_noting(position, run.length, mode, waited)?;
-            let Some(pages) = lent else {
+                .pin_all_noting(position, run.length, mode, waited)?;
+            let Some(pages) = pinned else {
                 return Ok(None);
             };
             for page in pages {
@@ -274,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_lent_and_crumbs_are_copied() {
+    fn runs_are_pinned_and_crumbs_are_copied() {
         let data = numbers(5 * PAGE_BYTES + 100);
         let bytes = Bytes::of_memory(data.clone());
         let long = [
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn when_half_of_the_pages_are_lent_the_rest_is_copied() {
+    fn when_half_of_the_pages_are_pinned_the_rest_is_copied() {
         let data = numbers(64 * PAGE_BYTES);
         let bytes = Bytes::of_memory(data.clone());
         let mut kept = Vec::new();
@@ -331,7 +330,7 @@ mod tests {
         let payload = bytes.payload(&[run(0, PAGE_BYTES)], true).unwrap();
         assert!(
             matches!(payload, Payload::Pages(_)),
-            "what was lent came back"
+            "what was pinned came back"
         );
     }
 

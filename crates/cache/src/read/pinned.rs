@@ -94,21 +94,21 @@ impl PinBudget {
 }
 
 /// Bytes of one page, pinned for as long as this lives, anywhere.
-pub struct LentPage {
+pub struct PagePin {
     pub(crate) pin: OwnedPin,
     pub(crate) budget: Arc<PinBudget>,
     pub(crate) start: usize,
     pub(crate) length: usize,
 }
 
-impl AsRef<[u8]> for LentPage {
+impl AsRef<[u8]> for PagePin {
     fn as_ref(&self) -> &[u8] {
         // SAFETY: the bytes were there when the page was pinned, and stay while it is.
         unsafe { self.pin.bytes(self.start, self.length) }
     }
 }
 
-impl Drop for LentPage {
+impl Drop for PagePin {
     fn drop(&mut self) {
         self.budget.give(1);
         CACHE_RETURNED_PAGES.add(1);

@@ -13,7 +13,7 @@ use crate::layout::CHUNK_BYTES;
 use crate::page::{PAGE, Part, first_part};
 use crate::read::hit::Hits;
 use crate::read::miss::Misses;
-use crate::read::pinned::{LentPage, PinBudget, PinnedPage};
+use crate::read::pinned::{PagePin, PinBudget, PinnedPage};
 use crate::read::prefetch::Prefetcher;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::{Error, ReadMode, Result};
@@ -201,7 +201,7 @@ impl Reader {
         length: usize,
         mode: ReadMode,
         waited: &mut bool,
-    ) -> Result<Option<Vec<LentPage>>> {
+    ) -> Result<Option<Vec<PagePin>>> {
         self.check(offset, length)?;
         let range = offset..offset + length as u64;
         #[allow(clippy::cast_possible_truncation)] // fewer than bytes
@@ -229,7 +229,7 @@ impl Reader {
         &self,
         mut rest: Range<u64>,
         mode: ReadMode,
-        pinned: &mut Vec<LentPage>,
+        pinned: &mut Vec<PagePin>,
         waited: &mut bool,
     ) -> Result<()> {
         while !rest.is_empty() {
@@ -253,8 +253,8 @@ impl Reader {
     }
 
     #[allow(clippy::cast_possible_truncation)] // inside a page
-    fn pinned(&self, pin: OwnedPin, part: &Part) -> LentPage {
-        LentPage {
+    fn pinned(&self, pin: OwnedPin, part: &Part) -> PagePin {
+        PagePin {
             pin,
             budget: self.pins.clone(),
             start: part.start as usize,

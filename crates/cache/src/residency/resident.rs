@@ -100,11 +100,11 @@ mod tests {
         let missed = std::thread::scope(|scope| {
             let mover = scope.spawn(|| {
                 for moves in 1..=MOVES {
-                    let lent = device.lend(0, 65_536, ReadMode::WAIT).unwrap();
+                    let pinned = device.pin_all(0, 65_536, ReadMode::WAIT).unwrap();
                     begun.store(moves, Ordering::Release);
                     device.write_at(0, &[2; 16], WriteMode::WAIT).unwrap();
                     ended.store(moves, Ordering::Release);
-                    drop(lent);
+                    drop(pinned);
                 }
             });
             let (mut missed, mut seen) = (0, 0);

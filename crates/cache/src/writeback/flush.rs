@@ -4,7 +4,8 @@
 //! looks for the answer and does what follows; where none waits, the flusher does. There are two
 //! kinds of devices:
 //!
-//! - An ordinary one has the bytes. When a flush fails they may be gone, see [`crate::writeback::commit`].
+//! - An ordinary one has the bytes. When a flush fails they may be gone, see
+//!   [`crate::writeback::commit`].
 //! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
 //!   anything before the flush, and memory has all of it until then: a failed flush costs nothing
 //!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nobody is
