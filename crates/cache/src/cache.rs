@@ -31,7 +31,7 @@ impl Cache {
 
     /// [`Self::open`] with settings of its own.
     pub fn open_with(&self, device: Arc<dyn Device>, options: OpenOptions) -> CachedDevice {
-        CachedDevice::new(&self.shared, device, options)
+        CachedDevice::new(&self.shared, device, &options)
     }
 
     /// The settings of a device that has none of its own.

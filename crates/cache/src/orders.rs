@@ -44,7 +44,7 @@ impl Model {
             pins: Arc::new(PinBudget::new(frames)),
         };
         let ram = Arc::new(RamDevice::new("ram", PAGE));
-        let device = CachedDevice::new(&shared, ram, OpenOptions::new(&options));
+        let device = CachedDevice::new(&shared, ram, &OpenOptions::new(&options));
         device.parts.dirty.start();
         let this = Self { device };
         let pages = &this.device.reader.own.pages;

@@ -52,13 +52,13 @@ impl Quota {
 
     /// A device has so much dirty memory now.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
+        let size = self.size_bytes;
+        // Each page is in a frame: else a policy counts what is not there, and writers wait for
+        // ever.
+        assert!(bytes <= size, "{bytes} dirty bytes of {size}");
         let mut devices = self.devices.lock();
         devices.insert(number, bytes);
-        let total = devices.values().sum();
-        let size = self.size_bytes;
-        // Each is in a frame: else a policy counts what is not there, and writers wait for ever.
-        assert!(total <= size, "{total} dirty bytes of {size}");
-        self.total.store(total, Ordering::Relaxed);
+        self.total.store(devices.values().sum(), Ordering::Relaxed);
     }
 
     /// A device is gone.
