@@ -9,8 +9,8 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
 use crate::dirty::state::FILE;
-use crate::parts::{Parts, assemble};
 use crate::read::reader::Reader;
+use crate::services::{Services, assemble};
 use crate::shared::Shared;
 use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
@@ -20,14 +20,14 @@ use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 #[derive(Clone)]
 pub struct CachedDevice {
     pub(crate) reader: Arc<Reader>,
-    pub(crate) parts: Arc<Parts>,
+    pub(crate) services: Arc<Services>,
 }
 
 impl CachedDevice {
     /// Puts a device behind a cache.
     pub(crate) fn new(shared: &Shared, device: Arc<dyn Device>, options: &OpenOptions) -> Self {
-        let (reader, parts) = assemble(shared, device, options);
-        Self { reader, parts }
+        let (reader, services) = assemble(shared, device, options);
+        Self { reader, services }
     }
 
     /// [`Device::name`].
@@ -120,7 +120,7 @@ impl CachedDevice {
     /// device. Reads that begin afterwards see it; one that runs at the same time may see any mix
     /// of old and new. What is pinned already does not change.
     pub fn write_at(&self, offset: u64, source: &[u8], mode: WriteMode) -> Result<()> {
-        self.parts.writer.write(offset, source, mode, &mut 0)
+        self.services.writer.write(offset, source, mode, &mut 0)
     }
 
     /// [`Self::write_at`], and tells how many bytes were `changed`, counted from the first. That is
@@ -132,7 +132,7 @@ impl CachedDevice {
         mode: WriteMode,
         changed: &mut usize,
     ) -> Result<()> {
-        self.parts.writer.write(offset, source, mode, changed)
+        self.services.writer.write(offset, source, mode, changed)
     }
 
     /// Waits until everything that was written to this range before is durable. What is written
@@ -143,13 +143,13 @@ impl CachedDevice {
     /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
     /// gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
-        self.parts.committer.commit(offset, length)
+        self.services.committer.commit(offset, length)
     }
 
     /// Waits until everything that was written to this range before is at the device, durable or
     /// not. The range may reach past the end.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
-        self.parts.committer.write_out(offset, length)
+        self.services.committer.write_out(offset, length)
     }
 
     /// [`Self::commit`] of everything.
@@ -160,7 +160,7 @@ impl CachedDevice {
     /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
     /// left is lost. Says how many bytes that were. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
-        self.parts.committer.close_within(patience)
+        self.services.committer.close_within(patience)
     }
 
     /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What
@@ -169,7 +169,7 @@ impl CachedDevice {
     /// what is not in memory. Requests at the device end when it ends them, and their memory stays
     /// until then.
     pub fn abandon(&self) -> u64 {
-        self.parts.dirty.abandon()
+        self.services.dirty.abandon()
     }
 
     /// Forgets what memory has of a range, what is dirty of it included: later reads ask the
@@ -179,7 +179,7 @@ impl CachedDevice {
     ///
     /// The cost is that of the pages that are in memory.
     pub fn discard(&self, offset: u64, length: u64) {
-        self.parts.purger.purge(offset, length);
+        self.services.purger.purge(offset, length);
     }
 
     /// Changes whenever data that was written with success may have been lost: when a flush
@@ -187,14 +187,14 @@ impl CachedDevice {
     /// promised anything about such data has to ask for it again.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
-        self.parts.dirty.losses.load(Ordering::Acquire)
+        self.services.dirty.losses.load(Ordering::Acquire)
     }
 
     /// Whether bytes of a range are not at the device yet, or on their way there.
     #[must_use]
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
-        let dirty = &self.parts.dirty;
+        let dirty = &self.services.dirty;
         dirty.has_started() && dirty.lock().policy.is_unwritten(FILE, extent)
     }
 
@@ -202,26 +202,26 @@ impl CachedDevice {
     #[must_use]
     pub fn has_unflushed(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
-        let dirty = &self.parts.dirty;
+        let dirty = &self.services.dirty;
         dirty.has_started() && dirty.lock().flush_needed(extent).is_some()
     }
 
     /// Bytes in memory that are not on the device yet, those on their way included.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
-        let dirty = self.parts.dirty.lock();
+        let dirty = self.services.dirty.lock();
         dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
     }
 
     /// Pages that hold them: what the limits are about.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
-        self.parts.dirty.lock().policy.dirty_pages()
+        self.services.dirty.lock().policy.dirty_pages()
     }
 
     /// What its write-back policy has seen and done.
     #[must_use]
     pub fn write_back_counts(&self) -> pagewell_policy::writeback::Counts {
-        self.parts.dirty.lock().policy.counts()
+        self.services.dirty.lock().policy.counts()
     }
 }

@@ -28,11 +28,11 @@ pub(crate) trait Work: Send + Sync {
 /// The thread, as its cache sees it.
 #[derive(Default)]
 pub(crate) struct Flusher {
-    shared: Arc<Shared>,
+    signals: Arc<Signals>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct Signals {
     orders: Mutex<Orders>,
     arrival: Condvar,
     running: AtomicBool,
@@ -49,15 +49,15 @@ struct Orders {
 impl Flusher {
     /// Takes care of one more device; the first starts the thread.
     pub(crate) fn enlist(&self, device: Weak<dyn Work>) {
-        let mut orders = self.shared.orders.lock();
+        let mut orders = self.signals.orders.lock();
         orders.devices.push(device);
         if std::mem::replace(&mut orders.started, true) {
             return;
         }
-        let shared = self.shared.clone();
+        let signals = self.signals.clone();
         let thread = std::thread::Builder::new().name("cache-flusher".to_owned());
-        match thread.spawn(move || shared.run()) {
-            Ok(_) => self.shared.running.store(true, Ordering::Release),
+        match thread.spawn(move || signals.run()) {
+            Ok(_) => self.signals.running.store(true, Ordering::Release),
             // Writers do its work, and nothing is written because of its age alone.
             Err(error) => {
                 CACHE_FLUSHER_MISSING.add(1);
@@ -68,26 +68,26 @@ impl Flusher {
 
     /// Whether there is a thread.
     pub(crate) fn is_running(&self) -> bool {
-        self.shared.running.load(Ordering::Acquire)
+        self.signals.running.load(Ordering::Acquire)
     }
 
     /// Something is due.
     pub(crate) fn wake(&self) {
-        let mut orders = self.shared.orders.lock();
+        let mut orders = self.signals.orders.lock();
         if !std::mem::replace(&mut orders.wake, true) {
-            self.shared.arrival.notify_one();
+            self.signals.arrival.notify_one();
         }
     }
 }
 
 impl Drop for Flusher {
     fn drop(&mut self) {
-        self.shared.orders.lock().stop = true;
-        self.shared.arrival.notify_one();
+        self.signals.orders.lock().stop = true;
+        self.signals.arrival.notify_one();
     }
 }
 
-impl Shared {
+impl Signals {
     fn run(&self) {
         while let Some(devices) = self.wait_until(self.next()) {
             CACHE_FLUSHER_WAKES.add(1);

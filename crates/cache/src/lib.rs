@@ -39,7 +39,7 @@
 //! | `write` | writer, copy-on-write |
 //!
 //! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
-//! what is not true any more; `parts` puts the parts of a device together.
+//! what is not true any more; `services` puts the parts of a device together.
 //!
 //! # Who may touch which byte when
 //!
@@ -126,9 +126,9 @@ mod options;
 #[cfg(all(test, feature = "loom"))]
 mod orders;
 mod page;
-mod parts;
 mod read;
 mod residency;
+mod services;
 mod shared;
 mod sync;
 mod table;

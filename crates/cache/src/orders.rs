@@ -45,7 +45,7 @@ impl Model {
         };
         let ram = Arc::new(RamDevice::new("ram", PAGE));
         let device = CachedDevice::new(&shared, ram, &OpenOptions::new(&options));
-        device.parts.dirty.start();
+        device.services.dirty.start();
         let this = Self { device };
         let pages = &this.device.reader.own.pages;
         let page = pages.find_or_make(this.key(), Arrival::Demand, 0).unwrap();
@@ -64,7 +64,7 @@ impl Model {
     fn write(&self, units: Range<usize>) {
         let source = &vec![NEW; units.len() * UNIT];
         let part = part(units);
-        let writer = &self.device.parts.writer;
+        let writer = &self.device.services.writer;
         while !matches!(writer.try_piece(&Piece { part, source }), Attempt::Done(_)) {
             loom::thread::yield_now();
         }
@@ -124,7 +124,7 @@ impl Model {
         let is_dirty = found.state.has(DIRTY);
         assert_eq!(found.state.pins(), 0);
         pages.table.unpin(found.slot);
-        self.device.parts.dirty.abandon();
+        self.device.services.dirty.abandon();
         (bytes, is_dirty)
     }
 }
@@ -218,7 +218,7 @@ fn what_is_staged_is_never_half_of_a_write() {
         let pinned = model.device.reader.own.own(pinned);
         let writer = loom::thread::spawn(move || other.write(0..2));
         let mut staged = [0; 2 * UNIT];
-        let submit = &model.device.parts.committer.submit;
+        let submit = &model.device.services.committer.submit;
         let missing = submit.copy_out(&part(0..2), &mut staged);
         assert_eq!(missing, Some(0));
         let is = |byte: u8| staged.iter().all(|other| *other == byte);

@@ -1,4 +1,4 @@
-//! The parts that work on one device, and how they are put together.
+//! What works on one device, and how it is put together.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ use crate::writeback::submit::SubmitLoop;
 const SEGMENT_BYTES: u64 = 8192;
 
 /// What works on one device, besides its reader.
-pub(crate) struct Parts {
+pub(crate) struct Services {
     pub(crate) dirty: Arc<DirtySet>,
     pub(crate) committer: Arc<Committer>,
     pub(crate) writer: Writer,
@@ -37,7 +37,7 @@ pub(crate) struct Parts {
 }
 
 /// The last user has gone: no caller can write any more.
-impl Drop for Parts {
+impl Drop for Services {
     fn drop(&mut self) {
         self.committer.close();
     }
@@ -48,7 +48,7 @@ pub(crate) fn assemble(
     shared: &Shared,
     device: Arc<dyn Device>,
     options: &OpenOptions,
-) -> (Arc<Reader>, Arc<Parts>) {
+) -> (Arc<Reader>, Arc<Services>) {
     let settings = &shared.options;
     // Preparing memory takes it, so that is only done where it was to be taken at once.
     if settings.populate_bytes >= settings.size_bytes {
@@ -79,9 +79,9 @@ pub(crate) fn assemble(
         flusher: shared.flusher.clone(),
     };
     let (reader, fetcher) = base.reader(shared, options, streams, tells_steps);
-    let parts = base.parts(&shared.staging, options.write_timeout, &reader, fetcher);
-    let parts = Arc::new(parts);
-    (reader, parts)
+    let services = base.services(&shared.staging, options.write_timeout, &reader, fetcher);
+    let services = Arc::new(services);
+    (reader, services)
 }
 
 /// What nearly all parts of a device know.
@@ -153,13 +153,13 @@ impl Base {
     }
 
     /// The parts that write.
-    fn parts(
+    fn services(
         self,
         staging: &Arc<Staging>,
         timeout: Duration,
         reader: &Arc<Reader>,
         fetcher: Arc<Fetcher>,
-    ) -> Parts {
+    ) -> Services {
         let Self {
             own,
             queue,
@@ -211,7 +211,7 @@ impl Base {
             flusher,
             timeout,
         };
-        Parts {
+        Services {
             dirty,
             committer,
             writer,
