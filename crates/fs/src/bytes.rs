@@ -2,7 +2,8 @@
 //!
 //! Data of files is not copied: a payload pins the pages of the cache that it lies in. It is copied
 //! when the cache pins no more (half of its pages are pinned, which slow clients can bring about),
-//! and when it lies in so many small pieces that pinning each costs more than copying it. Structure of a file system is copied always: it is parsed at once.
+//! and when it lies in so many small pieces that pinning each costs more than copying it. Structure
+//! of a file system is copied always: it is parsed at once.
 //!
 //! A range whose end cannot be read gives what is before the failure; the next read, from there,
 //! then fails. So one bad sector costs a reader that sector and not the megabyte around it.
