@@ -236,7 +236,7 @@ fn closing_a_device_with_requests_under_way_gives_everything_back() {
     assert_eq!(pins.len() as u64, BYTES_MIN >> 16);
 }
 
-/// Readers who share a page with a bad place, and with somebody who wants it again and again.
+/// Readers that share a page with a bad place, and with one that wants it again and again.
 #[test]
 fn the_error_of_a_bad_place_never_reaches_those_who_share_its_request() {
     let source = Scripted::new(8 * MIB);
@@ -287,7 +287,7 @@ fn read_ahead_takes_a_part_of_the_memory_and_goes_on_while_there_is_more() {
     device.prefetch(0, 64 * MIB);
     let (pages, _) = device.resident_pages();
     assert!(pages <= MIB >> 16, "an eighth at a time, not {pages}");
-    // Windows that nobody reads fill the rest, but never keep a reader from his.
+    // Windows that nobody reads fill the rest, but never keep a reader from its own.
     for at in (0..64 * MIB).step_by(1 << 18) {
         read(&device, at, 4096).unwrap();
         read(&device, at + 4096, 4096).unwrap();

@@ -278,10 +278,10 @@ fn a_detached_page_takes_its_dirty_bytes_along() {
     assert_eq!(disk.bytes(), expected);
 }
 
-/// A reader waits in a page that is detached meanwhile, and what he waits for fails: where he
-/// tries again are all the bytes that were written before he came.
+/// A reader waits in a page that is detached meanwhile, and what it waits for fails: where it
+/// tries again are all the bytes that were written before it came.
 #[test]
-fn a_reader_leaves_a_detached_page_when_he_tries_again() {
+fn a_reader_leaves_a_detached_page_when_it_tries_again() {
     let disk = Disk::blocks(old(MIB), 512);
     let device = open(options(), &disk);
     let mut expected = old(MIB);
@@ -373,7 +373,7 @@ fn dropping_a_device_commits_it() {
         .write_at(1000, &[5; 100_000], WriteMode::WAIT)
         .unwrap();
     drop(device);
-    assert_eq!(disk.counts().writes, 0, "somebody has it still");
+    assert_eq!(disk.counts().writes, 0, "another thread has it still");
     drop(other);
     let mut expected = old(MIB);
     expected[1000..101_000].fill(5);

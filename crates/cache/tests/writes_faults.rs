@@ -183,7 +183,7 @@ fn those_who_commit_at_the_same_time_share_a_flush() {
         disk.release();
     });
     // Those whose writes ended before the flush was released need one more, all together; who
-    // was slow to come back from his write may need another.
+    // was slow to come back from its write may need another.
     let flushes = disk.counts().flushes;
     assert!((2..=3).contains(&flushes), "{flushes}");
 }
