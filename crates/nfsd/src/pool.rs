@@ -5,8 +5,8 @@
 //! with one call, and an export whose disk is slow must not hold up another. Rule: each export has
 //! a lane, in which so many calls are done at once as are configured. In a lane addresses take
 //! turns, and at an address its connections. A connection may have three quarters of its lane at
-//! once, an address seven eighths. Listings, which take far more of a processor than other calls, have
-//! a pool of their own with fewer threads, which let others go first ([`Pool::polite`]).
+//! once, an address seven eighths. Listings, which take far more of a processor than other calls,
+//! have a pool of their own with fewer threads, which let others go first ([`Pool::polite`]).
 //!
 //! ```text
 //!   lane 1 ─┬─ address A ─┬─ connection 1: 200 calls

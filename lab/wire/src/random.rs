@@ -12,10 +12,10 @@ impl Random {
     pub fn new(seed: u64) -> Self {
         let mut random = Self(seed);
         // Neighbouring seeds are to share nothing.
-        Self(random.next())
+        Self(random.number())
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         let mut value = self.0;
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,7 +25,7 @@ impl Random {
 
     /// A number from 0 to `limit` - 1.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
+        self.number() % limit.max(1)
     }
 
     /// True once in so many times.
@@ -41,7 +41,7 @@ impl Random {
     /// Fills memory.
     pub fn fill(&mut self, target: &mut [u8]) {
         for chunk in target.chunks_mut(8) {
-            chunk.copy_from_slice(&self.next().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.number().to_le_bytes()[..chunk.len()]);
         }
     }
 }

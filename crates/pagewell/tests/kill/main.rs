@@ -154,7 +154,7 @@ fn kill(kind: Kind, lives: u64, seed: u64) -> u64 {
     let begin = Instant::now();
     let mut trial = Trial::new(kind, seed);
     let mut serve = trial.serve();
-    let random = Random::new(trial.random.next());
+    let random = Random::new(trial.random.number());
     let mut writer = Writer::connect(serve.address(), b"/", NAME.as_bytes(), random);
     for life in 0..lives {
         let victim = Pid::from_raw(serve.process_id().cast_signed()).unwrap();

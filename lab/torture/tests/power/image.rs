@@ -78,7 +78,7 @@ impl ImageMachine {
 
 impl Machine for ImageMachine {
     fn power_on(&mut self, cut_after: u64, mut random: Random) -> Arc<dyn Store> {
-        let served = Served::start(&self.medium, cut_after, Random::new(random.next()));
+        let served = Served::start(&self.medium, cut_after, Random::new(random.number()));
         let writer = Mutex::new(served.connect(random));
         let store = Arc::new(ImageStore { writer, served });
         self.on = Some(store.clone());
@@ -162,8 +162,8 @@ impl Machine for RestartedMachine {
     /// The client's own power never fails.
     fn power_on(&mut self, _cut_after: u64, mut random: Random) -> Arc<dyn Store> {
         let cut_after = random.below(REQUESTS_MAX);
-        let served = Served::start(&self.medium, cut_after, Random::new(random.next()));
-        let writer = served.connect(Random::new(random.next()));
+        let served = Served::start(&self.medium, cut_after, Random::new(random.number()));
+        let writer = served.connect(Random::new(random.number()));
         Arc::new(RestartedStore {
             medium: self.medium.clone(),
             cuts: self.cuts.clone(),
@@ -193,7 +193,7 @@ impl RestartedStore {
             }
             pair.writer.die();
             let cut_after = pair.random.below(REQUESTS_MAX);
-            let random = Random::new(pair.random.next());
+            let random = Random::new(pair.random.number());
             pair.served = Served::start(&self.medium, cut_after, random);
             let address = pair.served.address();
             pair.writer.reconnect(address);

@@ -66,7 +66,7 @@ impl Plan {
                 1 => u64::MAX,
                 _ => random.below(self.operations_max),
             };
-            let store = machine.power_on(cut_after, Random::new(random.next()));
+            let store = machine.power_on(cut_after, Random::new(random.number()));
             let end = self.live(life, store.clone(), &mut known, &mut random, last);
             let inside = store.is_cut();
             drop(store);
@@ -88,7 +88,7 @@ impl Plan {
     }
 
     fn format(&self, machine: &mut dyn Machine, random: &mut Random) -> Result<(), String> {
-        let store = machine.power_on(u64::MAX, Random::new(random.next()));
+        let store = machine.power_on(u64::MAX, Random::new(random.number()));
         Volume::format(&*store)?;
         drop(store);
         machine.power_off();
@@ -103,7 +103,7 @@ impl Plan {
         random: &mut Random,
         only_look: bool,
     ) -> Result<(), End> {
-        let volume = match Volume::mount(store.clone(), Random::new(random.next())) {
+        let volume = match Volume::mount(store.clone(), Random::new(random.number())) {
             Ok(volume) => Arc::new(volume),
             Err(_) if store.is_cut() => return Err(End::Cut),
             Err(error) => return Err(End::Wrong(error)),

@@ -15,7 +15,7 @@ impl Row {
     fn random(random: &mut Random) -> Self {
         let most = if random.one_in(12) { 30_000 } else { 1200 };
         Self {
-            seed: random.next().cast_signed(),
+            seed: random.number().cast_signed(),
             length: usize::try_from(random.below(most)).unwrap_or(0),
         }
     }

@@ -38,7 +38,7 @@ impl FailingPower {
         let log_bytes_max = random.of(&[64 << 10, 2 << 20]);
         let inner = PowerCut::new(medium.clone(), log_bytes_max).expect("a thread");
         let handle = inner.handle();
-        let seed = random.next();
+        let seed = random.number();
         if cut_after < u64::MAX {
             handle.cut_after(cut_after, seed);
         }

@@ -80,7 +80,7 @@ pub(crate) fn run(
         } else {
             random.below(operations_max)
         };
-        let store = machine.power_on(cut_after, Random::new(random.next()));
+        let store = machine.power_on(cut_after, Random::new(random.number()));
         let result = live(&*store, &mut model, &mut random, last, &mut report);
         let inside = store.is_cut();
         drop(store);

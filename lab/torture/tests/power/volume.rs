@@ -95,7 +95,7 @@ impl Directory {
 fn checksum(words: &[u64]) -> u64 {
     words
         .iter()
-        .fold(1, |sum, word| Random::new(sum ^ word).next())
+        .fold(1, |sum, word| Random::new(sum ^ word).number())
 }
 
 impl Volume {
