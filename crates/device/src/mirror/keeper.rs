@@ -52,7 +52,8 @@ struct State {
     in_use: bool,
     /// A thread is at work.
     working: bool,
-    worker: Option<JoinHandle<()>>,
+    /// The one at work, and those before it that have not ended yet.
+    workers: Vec<JoinHandle<()>>,
     /// Writes that came before `in_use`.
     held: Vec<Request>,
     /// What is done on some halves, and a half that the record calls current is not among them.
@@ -82,7 +83,7 @@ impl Keeper {
                 generation,
                 in_use: false,
                 working: false,
-                worker: None,
+                workers: Vec::new(),
                 held: Vec::new(),
                 waiting: Vec::new(),
             }),
@@ -131,13 +132,15 @@ impl Keeper {
         (stored, last)
     }
 
-    /// Waits for the thread, unless this is it.
+    /// Waits for all threads but this one. One that has nothing left to store may still have the
+    /// mirror: it would mark the halves clean when the next opening writes to them.
     pub(super) fn join(&self) {
-        let worker = self.lock().worker.take();
-        if let Some(worker) = worker
-            && worker.thread().id() != std::thread::current().id()
-        {
-            let _ = worker.join();
+        let workers = std::mem::take(&mut self.lock().workers);
+        let own = std::thread::current().id();
+        for worker in workers {
+            if worker.thread().id() != own {
+                let _ = worker.join();
+            }
         }
     }
 }
@@ -179,8 +182,10 @@ impl Shared {
         let own = self.clone();
         let builder = std::thread::Builder::new().name("pagewell-mirror".to_owned());
         match builder.spawn(move || own.settle()) {
-            // The one before has nothing left to do but to end.
-            Ok(worker) => state.worker = Some(worker),
+            Ok(worker) => {
+                state.workers.retain(|worker| !worker.is_finished());
+                state.workers.push(worker);
+            }
             Err(_) => {
                 drop(state);
                 self.clone().settle();

@@ -193,6 +193,46 @@ fn a_flush_that_a_half_missed_is_recorded_too() {
 }
 
 #[test]
+fn nothing_of_a_mirror_outlives_it() {
+    use std::sync::{Arc, mpsc};
+    let mut world = World::new(2, 4096);
+    let life = world.live(NEVER, false);
+    let mirror = world.writable();
+    let shared = Arc::downgrade(&mirror.shared);
+    // The thread that recorded that the halves are in use is held up when it completes this.
+    let (begun, has_begun) = mpsc::channel();
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    let done = move |_, _| {
+        begun.send(()).unwrap();
+        may_go_on.recv_timeout(crate::testing::PATIENCE).unwrap();
+    };
+    let (buffer, reader) = (Buffer::new(512, 1), crate::Issuer::Reader);
+    mirror.submit(crate::Request::owned(
+        Operation::Write,
+        0,
+        buffer,
+        reader,
+        done,
+    ));
+    has_begun.recv_timeout(crate::testing::PATIENCE).unwrap();
+    // Another one records that a half has failed.
+    life.bad_half.store(1, Ordering::SeqCst);
+    life.bad_from.store(0, Ordering::SeqCst);
+    assert_eq!(write(&mirror, 512, &[1; 512]).result, Ok(()));
+    let later = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        go_on.send(()).unwrap();
+    });
+    drop(mirror);
+    assert_eq!(
+        shared.strong_count(),
+        0,
+        "it could mark halves of the next one clean"
+    );
+    later.join().unwrap();
+}
+
+#[test]
 fn nobody_is_told_before_it_is_recorded() {
     let mut world = World::new(2, 4096);
     let life = world.live(NEVER, false);
