@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::dir::{Directory, Options};
+use pagewell_fs::image::ImageFileSystem;
 use pagewell_fs::{FileSystem, ram::RamFileSystem};
 use pagewell_nfsd::{Config, Export, Server, Squash};
 use tempfile::TempDir;
@@ -54,6 +56,16 @@ pub fn directory(path: &Path, kind: Kind) -> Directory {
 
 pub fn ram() -> Arc<RamFileSystem> {
     Arc::new(RamFileSystem::new(RAM_BYTES).expect("a RAM file system"))
+}
+
+/// Where the pages of disk images are.
+pub fn image_cache() -> Cache {
+    Cache::new(CacheOptions::new(8 << 20)).expect("a cache")
+}
+
+/// A file as a disk image that can be written.
+pub fn image(path: &Path) -> ImageFileSystem {
+    ImageFileSystem::open_writable(path, &image_cache()).expect("the image can be written")
 }
 
 /// An export that squashes nobody.

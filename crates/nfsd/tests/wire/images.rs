@@ -1,11 +1,9 @@
 //! A disk image that is written over the wire: verifiers, losses, ranges of COMMIT, and what an
 //! image of fixed length answers.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-use pagewell_cache::{Cache, CacheOptions};
 use pagewell_counters::names::STORAGE_ERRORS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
 use pagewell_fs::image::{ImageFileSystem, Origin};
@@ -14,7 +12,7 @@ use pagewell_sunrpc::nfs3::{CreateHow, SetAttributes, SetTime, StableHow, Status
 use rustix::io::Errno;
 
 use crate::client::{Client, User};
-use crate::fixture::{connect, export, serve};
+use crate::fixture::{connect, export, image_cache, serve};
 use crate::operations::FileHandle;
 use crate::process::Process;
 
@@ -82,14 +80,10 @@ impl Device for Worn {
     }
 }
 
-fn cache() -> Cache {
-    Cache::new(CacheOptions::new(8 << 20)).unwrap()
-}
-
 /// An image of a device, to be written by everybody.
 fn image(device: Arc<dyn Device>) -> ImageFileSystem {
     let origin = Origin::of_parts(b"disk.img", &[]);
-    ImageFileSystem::from_device(device, origin, &cache()).writable()
+    ImageFileSystem::from_device(device, origin, &image_cache()).writable()
 }
 
 /// A server of an image on memory that can fail.
@@ -110,11 +104,6 @@ impl Fixture {
         let file = client.lookup(&root, b"disk.img").expect("the image");
         (client, file.handle)
     }
-}
-
-/// The image that a process of [`Process::of_image`] serves.
-pub(crate) fn open(path: &Path) -> ImageFileSystem {
-    ImageFileSystem::open_writable(path, &cache()).expect("the image can be written")
 }
 
 #[test]

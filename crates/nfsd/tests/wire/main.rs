@@ -12,12 +12,9 @@
 )]
 
 mod every_call;
-mod layer;
 mod million;
-mod process;
 
 mod admission;
-mod attacks;
 mod attributes;
 mod creation;
 mod duplicates;
@@ -40,4 +37,10 @@ mod rights;
 mod rpc_client;
 mod slow;
 
-use pagewell_wire::{client, fixture, operations, pages};
+use pagewell_wire::{client, fixture, layer, operations, pages, process};
+
+/// Not a test: what [`process::Process`] starts.
+#[test]
+fn serve_as_told() {
+    process::serve_as_told();
+}

@@ -1,7 +1,8 @@
 //! A server in a process of its own, to be killed and measured.
 //!
-//! The process is this test program again, told by [`ROLE`] to serve. It ends when its standard
-//! input ends, so that it does not outlive a test that fails.
+//! The process is the test program again, told by [`ROLE`] to serve: a test of it that is named
+//! `serve_as_told` calls [`serve_as_told`]. It ends when its standard input ends, so that it does
+//! not outlive a test that fails.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -14,7 +15,6 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::client::{Client, User};
 use crate::fixture::{self, Kind};
-use crate::images;
 use crate::layer::{Layer, Stalls};
 use crate::operations::FileHandle;
 
@@ -22,18 +22,18 @@ use crate::operations::FileHandle;
 const ROLE: &str = "PAGEWELL_WIRE_ROLE";
 
 /// A running server process.
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 /// A process whose memory and descriptors are looked at.
 #[derive(Clone, Copy)]
-pub(crate) struct Watched(u32);
+pub struct Watched(u32);
 
 impl Process {
     /// Serves a directory.
-    pub(crate) fn of_directory(path: &Path, kind: Kind) -> Self {
+    pub fn of_directory(path: &Path, kind: Kind) -> Self {
         let role = if kind == Kind::Trails {
             "trails"
         } else {
@@ -43,29 +43,29 @@ impl Process {
     }
 
     /// Serves a file as a disk image that can be written.
-    pub(crate) fn of_image(path: &Path) -> Self {
+    pub fn of_image(path: &Path) -> Self {
         Self::start(&format!("image {}", path.display()))
     }
 
     /// Serves a RAM file system.
-    pub(crate) fn of_ram() -> Self {
+    pub fn of_ram() -> Self {
         Self::start("ram")
     }
 
     /// Serves a RAM file system with no more than `descriptors` for everything.
-    pub(crate) fn of_few_descriptors(descriptors: u64) -> Self {
+    pub fn of_few_descriptors(descriptors: u64) -> Self {
         Self::start(&format!("few {descriptors}"))
     }
 
     /// Serves a RAM file system in which writes wait for [`Process::release`].
-    pub(crate) fn of_stalled_writes() -> Self {
+    pub fn of_stalled_writes() -> Self {
         Self::start("stalled")
     }
 
     fn start(role: &str) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut child = Command::new(program)
-            .args(["--exact", "process::serve_as_told", "--nocapture"])
+            .args(["--exact", "serve_as_told", "--nocapture"])
             .env(ROLE, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -80,34 +80,34 @@ impl Process {
     }
 
     /// A client that is root, and the root of the export.
-    pub(crate) fn client(&self) -> (Client, FileHandle) {
+    pub fn client(&self) -> (Client, FileHandle) {
         let mut client = Client::connect(self.address, User::root());
         let root = client.mount(b"/").expect("mounted");
         (client, root)
     }
 
     /// Lets the writes go on.
-    pub(crate) fn release(&mut self) {
+    pub fn release(&mut self) {
         self.child.stdin.as_mut().unwrap().write_all(b".").unwrap();
     }
 
     /// Ends the process at once, as a crash would.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         self.end();
     }
 
     /// What it takes.
-    pub(crate) fn watched(&self) -> Watched {
+    pub fn watched(&self) -> Watched {
         Watched(self.child.id())
     }
 
     /// Memory that the process holds, in bytes.
-    pub(crate) fn resident_bytes(&self) -> u64 {
+    pub fn resident_bytes(&self) -> u64 {
         self.watched().resident_bytes()
     }
 
     /// Descriptors that the process has open.
-    pub(crate) fn descriptors(&self) -> usize {
+    pub fn descriptors(&self) -> usize {
         self.watched().descriptors()
     }
 
@@ -120,12 +120,12 @@ impl Process {
 
 impl Watched {
     /// The process of the test.
-    pub(crate) fn myself() -> Self {
+    pub fn myself() -> Self {
         Self(std::process::id())
     }
 
     /// [`Process::resident_bytes`].
-    pub(crate) fn resident_bytes(self) -> u64 {
+    pub fn resident_bytes(self) -> u64 {
         let path = format!("/proc/{}/status", self.0);
         let status = std::fs::read_to_string(path).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -134,7 +134,7 @@ impl Watched {
     }
 
     /// [`Process::descriptors`].
-    pub(crate) fn descriptors(self) -> usize {
+    pub fn descriptors(self) -> usize {
         let open = std::fs::read_dir(format!("/proc/{}/fd", self.0));
         open.unwrap().count()
     }
@@ -146,9 +146,9 @@ impl Drop for Process {
     }
 }
 
-/// Not a test: the other half of [`Process::start`].
-#[test]
-fn serve_as_told() {
+/// The other half of [`Process::start`]: serves what the environment says, and nothing when this
+/// process is a test like others.
+pub fn serve_as_told() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };
@@ -170,7 +170,7 @@ fn serve_as_told() {
             fixture::ram()
         }
         Some(("trails", path)) => Arc::new(fixture::directory(Path::new(path), Kind::Trails)),
-        Some(("image", path)) => Arc::new(images::open(Path::new(path))),
+        Some(("image", path)) => Arc::new(fixture::image(Path::new(path))),
         Some((_, path)) => Arc::new(fixture::directory(Path::new(path), Kind::Directory)),
     };
     let server = fixture::serve(vec![fixture::export("/", filesystem)]);

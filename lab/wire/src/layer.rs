@@ -11,23 +11,23 @@ use pagewell_fs::{
 };
 
 /// A call on its way to the file system.
-pub(crate) struct Event<'a> {
+pub struct Event<'a> {
     /// The method's name.
-    pub(crate) operation: &'static str,
+    pub operation: &'static str,
     /// The first object named.
-    pub(crate) id: FileId,
-    pub(crate) may_block: bool,
+    pub id: FileId,
+    pub may_block: bool,
     /// The user it is made for.
-    pub(crate) uid: u32,
-    pub(crate) offset: u64,
-    pub(crate) count: usize,
-    pub(crate) name: &'a [u8],
+    pub uid: u32,
+    pub offset: u64,
+    pub count: usize,
+    pub name: &'a [u8],
     /// A write that is to be durable when it is answered.
-    pub(crate) is_stable: bool,
+    pub is_stable: bool,
 }
 
 /// What is done before each call. It may wait when the event says so, and an error is the call's.
-pub(crate) trait Hook: Send + Sync {
+pub trait Hook: Send + Sync {
     fn before(&self, event: &Event<'_>) -> Result<()>;
 
     /// The verifier that clients see instead of the inner one.
@@ -55,13 +55,13 @@ pub(crate) trait Hook: Send + Sync {
 }
 
 /// A file system behind a hook.
-pub(crate) struct Layer<H> {
-    pub(crate) inner: Arc<dyn FileSystem>,
-    pub(crate) hook: Arc<H>,
+pub struct Layer<H> {
+    pub inner: Arc<dyn FileSystem>,
+    pub hook: Arc<H>,
 }
 
 impl<H: Hook> Layer<H> {
-    pub(crate) fn new(inner: Arc<dyn FileSystem>, hook: H) -> (Arc<Self>, Arc<H>) {
+    pub fn new(inner: Arc<dyn FileSystem>, hook: H) -> (Arc<Self>, Arc<H>) {
         let hook = Arc::new(hook);
         let layer = Self {
             inner,
@@ -316,7 +316,7 @@ impl<H: Hook> FileSystem for Layer<H> {
 }
 
 /// A call of root for files that a test makes behind the server's back.
-pub(crate) fn make_file(filesystem: &dyn FileSystem, name: &[u8], content: &[u8]) -> FileId {
+pub fn make_file(filesystem: &dyn FileSystem, name: &[u8], content: &[u8]) -> FileId {
     let credentials = Credentials::root();
     let call = Call {
         credentials: &credentials,
@@ -333,14 +333,14 @@ pub(crate) fn make_file(filesystem: &dyn FileSystem, name: &[u8], content: &[u8]
 
 /// A door that calls wait at until it is opened.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub struct Gate {
     state: Mutex<(bool, usize)>,
     changed: Condvar,
 }
 
 impl Gate {
     /// Waits until it is open. A test that fails must not leave threads behind for ever.
-    pub(crate) fn pass(&self) {
+    pub fn pass(&self) {
         let mut state = self.state.lock().unwrap();
         state.1 += 1;
         self.changed.notify_all();
@@ -350,14 +350,14 @@ impl Gate {
             .unwrap();
     }
 
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         // Also when a test has failed meanwhile: the threads that wait must end.
         self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
         self.changed.notify_all();
     }
 
     /// Waits until `count` calls have come to it.
-    pub(crate) fn wait_for(&self, count: usize) {
+    pub fn wait_for(&self, count: usize) {
         let state = self.state.lock().unwrap();
         let waited = self
             .changed
@@ -369,23 +369,23 @@ impl Gate {
     }
 
     /// Calls that have come to it.
-    pub(crate) fn arrived(&self) -> usize {
+    pub fn arrived(&self) -> usize {
         self.state.lock().unwrap().1
     }
 }
 
 /// Everything may wait, and some operations on some objects stay at a gate.
 #[derive(Default)]
-pub(crate) struct Stalls {
-    pub(crate) gate: Gate,
+pub struct Stalls {
+    pub gate: Gate,
     /// Method names.
-    pub(crate) operations: Vec<&'static str>,
+    pub operations: Vec<&'static str>,
     /// Empty: all objects.
-    pub(crate) objects: Mutex<HashSet<FileId>>,
+    pub objects: Mutex<HashSet<FileId>>,
 }
 
 impl Stalls {
-    pub(crate) fn at(operations: &[&'static str]) -> Self {
+    pub fn at(operations: &[&'static str]) -> Self {
         Self {
             operations: operations.to_vec(),
             ..Self::default()
