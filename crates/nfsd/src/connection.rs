@@ -1,5 +1,8 @@
 //! What all threads share of one client connection.
 
+pub mod latest;
+pub mod slots;
+
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use crate::admission::places::Place;
+use crate::connection::slots::Place;
 use crate::duplicate::Asker;
-use crate::output::{Output, Piece, Sent, unacknowledged_bytes};
-use crate::reader::Waker;
-use crate::unsent::Unsent;
+use crate::receive::reader::Waker;
+use crate::reply::send_queue::{Output, Piece, Sent, unacknowledged_bytes};
+use crate::reply::unsent::Unsent;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;

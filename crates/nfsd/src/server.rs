@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::admission::descriptors;
-use crate::admission::door::Door;
-use crate::admission::places::{Place, Places};
-use crate::admission::share::Address;
-use crate::arrivals::Arrivals;
+use crate::accept::acceptor::Door;
+use crate::accept::descriptors;
 use crate::config::Config;
+use crate::connection::latest::Arrivals;
+use crate::connection::slots::{Place, Places};
 use crate::connection::{Connection, Totals};
-use crate::memory::{Buffer, Memory, REQUEST_BYTES_MAX};
-use crate::parking::Parking;
-use crate::pool::{Line, Pool};
-use crate::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
+use crate::held::parking::Parking;
+use crate::receive::reader::{FIRST_TOKEN, Mailbox, Reader, Waker};
+use crate::request_memory::budget::{Buffer, Memory, REQUEST_BYTES_MAX};
 pub use crate::service::Loss;
 use crate::service::{Service, WaitingCall};
+use crate::share::Address;
+use crate::workers::pool::{Line, Pool};
 
 /// How long a stopping server lets clients fetch the replies to what was begun.
 const DRAIN_FOR: Duration = Duration::from_secs(10);
@@ -322,7 +322,7 @@ impl Server {
         let socket = UdpSocket::bind(self.address)?;
         let shared = self.shared.clone();
         let builder = std::thread::Builder::new().name("pagewell-datagrams".into());
-        let serve = move || crate::locks::datagrams::serve(&shared, socket);
+        let serve = move || crate::datagrams::serve(&shared, socket);
         self.datagrams = Some(builder.spawn(serve)?);
         Ok(())
     }

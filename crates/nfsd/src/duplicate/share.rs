@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::{Asker, Identity, KEPT_FOR, Key, WAITERS_MAX};
+use crate::duplicate::{Asker, Identity, KEPT_FOR, Key, WAITERS_MAX};
 
 /// What a remembered call takes beside its reply: its places in the table and the queue.
 const ENTRY_BYTES: usize = 256;

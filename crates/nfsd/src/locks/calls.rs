@@ -23,12 +23,12 @@ use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::rpc::Credential;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
-use super::file::Kind;
-use super::records::Listed;
-use super::table::{Answer, Offer};
-use super::{Context, Locks, lock};
-use crate::admission::share::Address;
-use crate::pool::{Line, Pool};
+use crate::locks::file::Kind;
+use crate::locks::records::Listed;
+use crate::locks::table::{Answer, Offer};
+use crate::locks::{Context, Locks, lock};
+use crate::share::Address;
+use crate::workers::pool::{Line, Pool};
 
 /// Threads that call.
 const THREADS_MAX: usize = 4;

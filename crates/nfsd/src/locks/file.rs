@@ -10,8 +10,8 @@
 
 use std::collections::HashMap;
 
-use super::owner::Owner;
-use super::range::Range;
+use crate::locks::owner::Owner;
+use crate::locks::range::Range;
 
 /// To read with others, or to write alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

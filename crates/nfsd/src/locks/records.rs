@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::owner::Client;
-use super::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
+use crate::locks::owner::Client;
+use crate::locks::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
 
 /// How long a client without locks is listed.
 const LISTED_FOR: Duration = Duration::from_secs(300);

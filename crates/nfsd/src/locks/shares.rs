@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 
-use super::owner::{Client, Owner};
-use super::table::FileKey;
+use crate::locks::owner::{Client, Owner};
+use crate::locks::table::FileKey;
 
 /// Open files with share modes in all.
 const SHARES_MAX: usize = 8192;

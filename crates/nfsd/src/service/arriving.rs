@@ -7,8 +7,8 @@ use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Refusal};
 use pagewell_sunrpc::xdr::Encoder;
 
-use super::{Service, push_jukebox, refuse};
-use crate::reply::Batch;
+use crate::reply::batch::Batch;
+use crate::service::{Service, push_jukebox, refuse};
 
 impl Service {
     /// The export whose object a call is for, if its beginning tells and `peer` may use it.

@@ -7,9 +7,9 @@ use pagewell_sunrpc::nfs3::{
     MkdirArguments, MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
-use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, Target};
-use crate::convert;
+use crate::service::Service;
+use crate::service::convert;
+use crate::service::procedure::{Caller, Done, Out, Stop, Target};
 
 impl Service {
     pub(super) fn create(

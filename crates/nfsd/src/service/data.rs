@@ -19,11 +19,11 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
-use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, Target};
-use crate::convert;
-use crate::output::Piece;
-use crate::resident;
+use crate::reply::resident;
+use crate::reply::send_queue::Piece;
+use crate::service::Service;
+use crate::service::convert;
+use crate::service::procedure::{Caller, Done, Out, Stop, Target};
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
@@ -311,7 +311,7 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reply::Batch;
+    use crate::reply::batch::Batch;
     use std::io::Write;
 
     fn copied(promised: u32) -> (Option<Done>, Vec<u8>) {

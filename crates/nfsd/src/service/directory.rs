@@ -14,9 +14,9 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
-use super::Service;
-use super::procedure::{Caller, Done, Out, Stop, Target};
-use crate::unsent::Unsent;
+use crate::reply::unsent::Unsent;
+use crate::service::Service;
+use crate::service::procedure::{Caller, Done, Out, Stop, Target};
 
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Service;
 use crate::config::Export;
+use crate::service::Service;
 
 /// What was written to an export, and is not on its device at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]

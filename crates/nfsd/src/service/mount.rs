@@ -12,10 +12,10 @@ use pagewell_sunrpc::xdr::{
     Decode, Decoder, Encode, Encoder, List, Words, encode_item, encode_list_end,
 };
 
-use super::procedure::{Caller, Stop};
-use super::{Answer, Request, ServedExport, Service, WaitingCall, refuse};
-use crate::handle::WireHandle;
-use crate::reply::Batch;
+use crate::reply::batch::Batch;
+use crate::service::handle::WireHandle;
+use crate::service::procedure::{Caller, Stop};
+use crate::service::{Answer, Request, ServedExport, Service, WaitingCall, refuse};
 use crate::statistics;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.

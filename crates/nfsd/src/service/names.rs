@@ -6,8 +6,8 @@ use pagewell_sunrpc::nfs3::{
     RemoveReply, RenameArguments, RenameFailure, RenameOk, RenameReply, RmdirArguments,
 };
 
-use super::Service;
-use super::procedure::{Caller, Stop, Target};
+use crate::service::Service;
+use crate::service::procedure::{Caller, Stop, Target};
 
 impl Service {
     pub(super) fn remove(

@@ -8,9 +8,9 @@ use pagewell_sunrpc::nfs3::{
     SetattrReply, Status,
 };
 
-use super::Service;
-use super::procedure::{Caller, Done, Out, Stop};
-use crate::convert;
+use crate::service::Service;
+use crate::service::convert;
+use crate::service::procedure::{Caller, Done, Out, Stop};
 
 impl Service {
     pub(super) fn getattr(

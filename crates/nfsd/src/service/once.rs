@@ -20,11 +20,11 @@ use pagewell_sunrpc::nfs3::Procedure;
 use pagewell_sunrpc::rpc::Call;
 use pagewell_sunrpc::xdr::Decoder;
 
-use super::{Answer, Request, Service, WaitingCall, procedure};
 use crate::connection::Connection;
 use crate::duplicate::{Key, Verdict};
-use crate::reply::Batch;
-use crate::slow::Kind;
+use crate::held::slow::Kind;
+use crate::reply::batch::Batch;
+use crate::service::{Answer, Request, Service, WaitingCall, procedure};
 
 impl Service {
     /// On the receiving thread: what need not wait is answered, and changes are known from here on.

@@ -8,14 +8,14 @@ use pagewell_sunrpc::nfs3::{self, Failure, Handle, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
 
-use super::{ServedExport, Service, WaitingCall, identity};
-use crate::admission::refusals::{self, Reason};
 use crate::connection::Connection;
-use crate::convert;
-use crate::handle::{Refused, WireHandle};
-use crate::reply::{Batch, Mark};
-use crate::slow::Kind;
-use crate::trouble;
+use crate::held::slow::Kind;
+use crate::refusals::{self, Reason};
+use crate::reply::batch::{Batch, Mark};
+use crate::report;
+use crate::service::convert;
+use crate::service::handle::{Refused, WireHandle};
+use crate::service::{ServedExport, Service, WaitingCall, identity};
 
 /// Who makes a call, and whether this thread may wait for its result.
 pub(super) struct Caller {
@@ -123,7 +123,7 @@ impl Target<'_> {
     /// Tells the operator what went wrong with this object.
     pub(super) fn tell(&self, text: &str) {
         let place = self.filesystem().place(&self.id);
-        trouble::report(&self.export.config.name, place.as_deref(), text);
+        report::report(&self.export.config.name, place.as_deref(), text);
     }
 
     /// What is to be said of an object after a change of it has failed. When it was refused before

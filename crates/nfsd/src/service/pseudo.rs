@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use pagewell_fs::{self as fs, Signposts, Timestamp};
 
-use super::mount::components;
-use super::procedure::{Caller, Target};
-use super::{ServedExport, Service};
 use crate::config::Export;
-use crate::handle::HandleKey;
+use crate::service::handle::HandleKey;
+use crate::service::mount::components;
+use crate::service::procedure::{Caller, Target};
+use crate::service::{ServedExport, Service};
 
 /// What is above the exports of a server.
 pub(super) struct PseudoRoot {

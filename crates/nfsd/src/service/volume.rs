@@ -6,9 +6,9 @@ use pagewell_sunrpc::nfs3::{
     PathconfArguments, PathconfOk, PathconfReply, Time, VolumeFailure,
 };
 
-use super::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
-use super::procedure::{Caller, Stop};
-use super::{STABLE_FOR, Service};
+use crate::service::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
+use crate::service::procedure::{Caller, Stop};
+use crate::service::{STABLE_FOR, Service};
 
 /// The size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_nfsd::admission::descriptors;
+use pagewell_nfsd::accept::descriptors;
 
 use crate::{Neighbour, alone, watch_memory};
 use pagewell_wire::client::{Client, User, stream_from};

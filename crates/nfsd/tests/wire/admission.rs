@@ -4,7 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use pagewell_nfsd::admission::refusals;
+use pagewell_nfsd::refusals;
 use pagewell_nfsd::{Export, Server};
 use pagewell_sunrpc::mount3::Status;
 use pagewell_sunrpc::nfs3::{Procedure, StableHow, WriteArguments};

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use pagewell_counters::{Counts, Quantiles, names};
-use pagewell_nfsd::admission::refusals;
+use pagewell_nfsd::refusals;
 use pagewell_nfsd::statistics::{
     MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts, ProcedureStatistics,
 };

@@ -6,13 +6,13 @@ use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{self, Handle};
 use pagewell_sunrpc::nlm4::{self, Status};
 
-use super::super::Service;
-use super::super::procedure::{Caller, Stop, Target};
-use super::{Halt, Origin};
 use crate::locks::file::Kind;
 use crate::locks::owner::Owner;
 use crate::locks::range::Range;
 use crate::locks::table::{FileKey, Wish};
+use crate::service::Service;
+use crate::service::locks::{Halt, Origin};
+use crate::service::procedure::{Caller, Stop, Target};
 
 impl Service {
     /// What a lock is meant to be, of a file that may be gone.

@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use pagewell_counters::names;
 
-use crate::admission::share::Address;
-use crate::pool::{Line, Pool};
 use crate::server::Shared;
 use crate::service::{DatagramAnswer, Origin};
+use crate::share::Address;
+use crate::workers::pool::{Line, Pool};
 
 /// The longest call: names and handles of the longest kind, with room to spare.
 const CALL_BYTES_MAX: usize = 8192;

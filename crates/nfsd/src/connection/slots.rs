@@ -1,7 +1,7 @@
 //! Places for connections.
 //!
 //! Problem: there can only be so many connections, and a client that has one may keep it for ever
-//! without a word. Rule: each address has its [share](super::share) of the places, so that a new
+//! without a word. Rule: each address has its [share](crate::share) of the places, so that a new
 //! client finds one. When an address has no place left in its share, the connection that has been
 //! without a call for longest is asked to leave, first of all one of the address with the most
 //! connections, and never one of an address that has fewer than the newcomer. One with a call
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use super::share::{Address, Shares};
 use crate::connection::Connection;
+use crate::share::{Address, Shares};
 
 /// A connection with so recent a call is in the middle of something.
 const IDLE_MIN: Duration = Duration::from_secs(5);

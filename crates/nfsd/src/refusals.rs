@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::trouble::{Period, line};
+use crate::report::{Period, line};
 
 /// Addresses whose counts are kept.
 const ADDRESSES_MAX: usize = 128;

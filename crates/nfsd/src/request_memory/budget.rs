@@ -6,7 +6,7 @@
 //!
 //! Rules: one budget for the whole server. A record gets memory in steps, each as large as what
 //! has arrived, so that nobody holds much more than it has sent (`growth`). Each address has its
-//! [share](crate::admission::share). Records that wait for the storage of one export have at most
+//! [share](crate::share). Records that wait for the storage of one export have at most
 //! as much as is left, so that there is something for the others. A connection that wants more
 //! than that stops being read (TCP then slows the client) and stands in a queue, the oldest record
 //! first; a thread that returns memory calls as many as there is room for. One that wants more than
@@ -26,17 +26,15 @@
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
 //! faults. A record that gets one is charged for all of it.
 
-mod careless;
-
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
 
-use crate::admission::share::{Address, Shares};
-use crate::reader::Waker;
-use crate::receive::RECORD_BYTES_MAX;
-use careless::Careless;
+use crate::receive::reader::Waker;
+use crate::receive::receiver::RECORD_BYTES_MAX;
+use crate::request_memory::careless::Careless;
+use crate::share::{Address, Shares};
 
 /// Bytes of requests in memory at once, all connections together.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use crate::admission::share::Address;
+use crate::share::Address;
 
 /// How long an address is careless after it has lost a record.
 const CARELESS_FOR: Duration = Duration::from_secs(60);

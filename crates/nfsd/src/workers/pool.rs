@@ -22,13 +22,11 @@
 //! three times as many: a dead file must not take its export with it. How many can be held beyond
 //! that is bounded where calls are begun (see `slow`).
 
-mod turns;
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::admission::share::Address;
-use turns::Turns;
+use crate::share::Address;
+use crate::workers::turns::Turns;
 
 /// Threads and the jobs that wait for one.
 pub struct Pool<J> {

@@ -14,7 +14,6 @@
 //! first, then [`Table`]; most of the time one is held alone.
 
 pub mod calls;
-pub mod datagrams;
 pub mod file;
 pub mod owner;
 pub mod range;
@@ -170,7 +169,7 @@ impl Locks {
         match lock(&self.records).add(listed, Instant::now()) {
             Ok(added) => added,
             Err(error) => {
-                crate::trouble::report_own("the list of clients with locks", &error.to_string());
+                crate::report::report_own("the list of clients with locks", &error.to_string());
                 false
             }
         }
@@ -343,7 +342,7 @@ impl Locks {
         let holds = |client: &Arc<Client>| lock(&self.table).holds(client);
         let cleaned = lock(&self.records).clean(Instant::now(), holds);
         if let Err(error) = cleaned {
-            crate::trouble::report_own("the list of clients with locks", &error.to_string());
+            crate::report::report_own("the list of clients with locks", &error.to_string());
         }
     }
 

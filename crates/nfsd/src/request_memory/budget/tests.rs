@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::reader::Mailbox;
+use crate::receive::reader::Mailbox;
 
 const MIB: usize = 1 << 20;
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::slow::{Kind, Place};
+use crate::held::slow::{Kind, Place};
 
 /// Calls that wait.
 pub struct Parking<J> {

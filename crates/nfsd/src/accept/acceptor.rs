@@ -14,9 +14,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::refusals::{self, Reason};
-use super::share::Address;
+use crate::refusals::{self, Reason};
 use crate::server::Shared;
+use crate::share::Address;
 
 /// How long a newcomer waits for a connection that was asked to leave.
 const LEAVE_WITHIN: Duration = Duration::from_millis(50);
@@ -143,7 +143,7 @@ impl Door {
     }
 
     /// Asks an idle connection to leave and waits for its place.
-    fn make_place(&self, address: Address, token: u64) -> Option<super::places::Place> {
+    fn make_place(&self, address: Address, token: u64) -> Option<crate::connection::slots::Place> {
         let begun = Instant::now();
         let idle = self.shared.places.idlest(Some(address), begun)?;
         idle.ask_to_leave();

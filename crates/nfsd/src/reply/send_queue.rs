@@ -26,8 +26,8 @@ use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use crate::pipe::FilledPipe;
-use crate::unsent::Unsent;
+use crate::reply::pipe::FilledPipe;
+use crate::reply::unsent::Unsent;
 
 /// The most slices of one sendmsg; more only make the kernel copy the list.
 const SLICES_MAX: usize = 64;

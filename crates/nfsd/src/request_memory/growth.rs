@@ -25,9 +25,11 @@ use std::time::{Duration, Instant};
 
 use pagewell_sunrpc::record::Assembly;
 
-use crate::admission::share::Address;
 use crate::connection::Connection;
-use crate::memory::{Buffer, COUNTED_FROM_BYTES, GRANULE_BYTES, Given, Lease, Memory};
+use crate::request_memory::budget::{
+    Buffer, COUNTED_FROM_BYTES, GRANULE_BYTES, Given, Lease, Memory,
+};
+use crate::share::Address;
 
 /// A call's head and the handle of its object fit in less.
 pub const BEGINNING_BYTES: usize = 2 << 10;

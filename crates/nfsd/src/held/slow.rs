@@ -6,7 +6,7 @@
 //! fashion, the client should wait and try again): a watcher looks at the running calls. A call
 //! that only reads and is *held* is answered JUKEBOX; its thread is let go when storage answers,
 //! the result is dropped. Calls for an object with such a call wait without a thread (see
-//! [`crate::parking`]) and are then answered JUKEBOX. Calls that change something are never
+//! [`crate::held::parking`]) and are then answered JUKEBOX. Calls that change something are never
 //! answered early, because they may still happen.
 //!
 //! **Held** is a call that has run for longer than the limit while its export's storage did not

@@ -6,12 +6,16 @@
 //! [`Service::answer_waiting`] does it to the end.
 
 mod arriving;
+pub mod convert;
+pub mod cookies;
 mod creation;
 mod data;
 mod directory;
 mod ending;
+pub mod handle;
 mod locks;
 mod mount;
+pub mod mounts;
 mod names;
 mod object;
 mod once;
@@ -37,19 +41,19 @@ use siphasher::sip::SipHasher13;
 
 use crate::config::{Config, Export};
 use crate::connection::Connection;
-use crate::convert::Identity;
-use crate::cookies::NarrowCookies;
 use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key};
-use crate::handle::HandleKey;
+use crate::held::slow::{Kind, Place, SlowCalls};
 use crate::locks::Locks;
-use crate::memory::Memory;
-use crate::mounts::Mounts;
-use crate::pipe::PipePool;
-use crate::reply::Batch;
+use crate::reply::batch::Batch;
+use crate::reply::pipe::PipePool;
+use crate::reply::unsent::Unsent;
+use crate::request_memory::budget::Memory;
 use crate::server::{Error, Job};
-use crate::slow::{Kind, Place, SlowCalls};
+use crate::service::convert::Identity;
+use crate::service::cookies::NarrowCookies;
+use crate::service::handle::HandleKey;
+use crate::service::mounts::Mounts;
 use crate::statistics;
-use crate::unsent::Unsent;
 
 pub use ending::Loss;
 use procedure::{Caller, Stop};

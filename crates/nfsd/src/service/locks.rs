@@ -18,14 +18,14 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
-use super::procedure::{Caller, Stop, decode};
-use super::{Answer, Request, Service, WaitingCall, refuse};
 use crate::locks::file::Kind;
 use crate::locks::owner::Client;
 use crate::locks::records::Listed;
 use crate::locks::table::Outcome;
 use crate::locks::{Context, shares};
-use crate::reply::Batch;
+use crate::reply::batch::Batch;
+use crate::service::procedure::{Caller, Stop, decode};
+use crate::service::{Answer, Request, Service, WaitingCall, refuse};
 
 /// Where a call comes from.
 pub struct Origin {

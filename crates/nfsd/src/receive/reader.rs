@@ -33,7 +33,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
 use crate::connection::Connection;
-use crate::receive::{Receiver, Turn};
+use crate::receive::receiver::{Receiver, Turn};
 use crate::server::Shared;
 
 /// A connection whose record or whose replies make no progress for this long is closed.

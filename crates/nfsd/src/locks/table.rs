@@ -43,9 +43,9 @@ use std::time::{Duration, Instant};
 
 use pagewell_fs::FileId;
 
-use super::file::{FileLocks, Kind, Piece};
-use super::owner::{Client, Owner};
-use super::range::Range;
+use crate::locks::file::{FileLocks, Kind, Piece};
+use crate::locks::owner::{Client, Owner};
+use crate::locks::range::Range;
 
 /// Locks of all clients. With owners as Linux names them (a process each at the most) 30 MB.
 pub const LOCKS_MAX: usize = 65_536;

@@ -1,0 +1,4 @@
+//! Which connections are accepted.
+
+pub mod acceptor;
+pub mod descriptors;

@@ -1,0 +1,4 @@
+//! Calls that storage holds.
+
+pub mod parking;
+pub mod slow;

@@ -1,0 +1,392 @@
+//! One connection as its reader sees it: from bytes to calls.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
+use pagewell_sunrpc::record::{self, Assembly, Progress};
+use rustix::io::Errno;
+
+use crate::connection::Connection;
+use crate::receive::reader::{SCRATCH_BYTES, receive_into};
+use crate::reply::batch::Batch;
+use crate::request_memory::budget::Memory;
+use crate::request_memory::growth::Growth;
+use crate::server::{Job, Shared};
+use crate::service::{Answer, Request};
+
+/// The longest record that is taken: a WRITE of 1 MiB with the largest header there can be.
+pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
+
+/// Larger records are received into memory of their own, which a call that must wait takes along.
+const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
+
+/// While large records come, this much is received behind the end of each: the next one's head.
+const HEAD_BYTES: usize = 4 << 10;
+
+/// Receives per turn.
+const RECEIVES_PER_TURN: usize = 4;
+
+/// A block of replies this long is sent before more calls are answered.
+const BLOCK_BYTES_MAX: usize = 128 << 10;
+
+/// Fewer bytes of a record than this are no progress: a client that announces a large record and
+/// sends it byte by byte must not hold the memory for it.
+const PROGRESS_BYTES_MIN: u64 = 16 << 10;
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Nothing more to do until an event.
+    Idle,
+    /// More may be there: another turn, after the others.
+    Again,
+    /// The connection has ended.
+    Closed,
+}
+
+/// The receiving side of one connection; only its reader touches it.
+pub struct Receiver {
+    connection: Arc<Connection>,
+    assembly: Assembly,
+    /// Received but not taken, because a limit was reached.
+    stash: Vec<u8>,
+    batch: Batch,
+    large_records: bool,
+    ready: bool,
+    /// The client sends nothing more: read to the end, then finish what was begun.
+    peer_closed: bool,
+    ended: bool,
+    growth: Growth,
+    /// The record that is being skipped is one to be asked for again.
+    put_off: bool,
+    progress: (Instant, usize),
+    received_bytes: u64,
+    received_bytes_seen: u64,
+    /// When the socket was last known to be empty.
+    empty_at: Instant,
+    /// Calls that have come, and those that others have been told of.
+    calls: (u64, u64),
+}
+
+enum Consumed {
+    All,
+    /// A limit was reached after this many bytes.
+    Paused(usize),
+    Broken,
+}
+
+impl Receiver {
+    /// For a new connection.
+    #[must_use]
+    pub fn new(connection: Arc<Connection>, memory: &Arc<Memory>) -> Self {
+        Self {
+            growth: Growth::new(memory, &connection),
+            connection,
+            assembly: Assembly::new(RECORD_BYTES_MAX),
+            stash: Vec::new(),
+            batch: Batch::default(),
+            large_records: false,
+            ready: false,
+            peer_closed: false,
+            ended: false,
+            put_off: false,
+            progress: (Instant::now(), 0),
+            received_bytes: 0,
+            received_bytes_seen: 0,
+            empty_at: Instant::now(),
+            calls: (0, 0),
+        }
+    }
+
+    /// Calls that have come.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.0
+    }
+
+    /// Tells others that calls have come since the last time, if any have.
+    pub fn tell_calls(&mut self, now: Instant) {
+        if self.calls.0 != self.calls.1 {
+            self.calls.1 = self.calls.0;
+            self.connection.called(now);
+        }
+    }
+
+    /// What other threads share of it.
+    #[must_use]
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    /// Marks it as standing in the reader's list; returns whether it stood there already.
+    pub fn set_ready(&mut self, ready: bool) -> bool {
+        std::mem::replace(&mut self.ready, ready)
+    }
+
+    /// Notes that epoll has seen the client's end of the stream: no event will come for it again.
+    pub fn set_peer_closed(&mut self) {
+        self.peer_closed = true;
+        self.connection.set_ended();
+    }
+
+    /// Receives and answers for one turn.
+    pub fn turn(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Turn {
+        for _ in 0..RECEIVES_PER_TURN {
+            if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
+                return Turn::Closed;
+            }
+            if self.ended {
+                return Turn::Idle;
+            }
+            if !self.connection.may_read() && self.connection.pause() {
+                self.growth.stop_waiting(&self.connection);
+                return Turn::Idle;
+            }
+            if !self.stash.is_empty() {
+                let stash = std::mem::take(&mut self.stash);
+                match self.consume(shared, &stash) {
+                    Consumed::All => {}
+                    Consumed::Paused(taken) => return self.put_aside(&stash[taken..]),
+                    Consumed::Broken => return Turn::Closed,
+                }
+                continue;
+            }
+            match self.receive(shared, scratch) {
+                Ok(Some(turn)) => return turn,
+                Ok(None) => {}
+                Err(Errno::AGAIN) => return Turn::Idle,
+                Err(_) => return Turn::Closed,
+            }
+        }
+        Turn::Again
+    }
+
+    fn receive(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Result<Option<Turn>, Errno> {
+        if let Some(bytes) = self.assembly.wanted() {
+            // If there is no memory now, what comes next waits for it.
+            self.make_room(shared, bytes, false, &[]);
+        }
+        let target = self.assembly.target();
+        let wanted = target.len();
+        let extra = if wanted > 0 || self.large_records {
+            HEAD_BYTES
+        } else {
+            SCRATCH_BYTES
+        };
+        let scratch = &mut scratch[..extra];
+        let count = receive_into(&self.connection, target, scratch)?;
+        if count == 0 {
+            self.ended = true;
+            self.connection.set_ended();
+            self.connection.wake_when_done();
+            return Ok(None);
+        }
+        self.connection.heard(self.empty_at, shared.next_token());
+        // Fewer bytes than there was room for: the next event will tell of more.
+        let is_empty = count < wanted + extra;
+        if is_empty {
+            self.empty_at = Instant::now();
+        }
+        self.received_bytes += count as u64;
+        let direct = count.min(wanted);
+        if wanted > 0 && self.assembly.received(direct) == Progress::Whole {
+            self.assembled(shared);
+        }
+        let result = match self.consume(shared, &scratch[..count - direct]) {
+            Consumed::All => None,
+            Consumed::Paused(taken) => Some(self.put_aside(&scratch[taken..count - direct])),
+            Consumed::Broken => Some(Turn::Closed),
+        };
+        let is_idle = is_empty && !self.peer_closed;
+        Ok(result.or(is_idle.then_some(Turn::Idle)))
+    }
+
+    /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
+    fn put_aside(&mut self, rest: &[u8]) -> Turn {
+        if rest.is_empty() && self.growth.waits() {
+            // The next bytes of the record will ask again; until they come others may have it.
+            self.growth.stop_waiting(&self.connection);
+            return Turn::Again;
+        }
+        self.stash = rest.to_vec();
+        // Asking again whether the connection may be read would be wrong: a call may have ended
+        // since it was found that it may not, and then nobody would wake this reader.
+        if self.growth.waits() || self.connection.pause() {
+            Turn::Idle
+        } else {
+            Turn::Again
+        }
+    }
+
+    fn consume(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
+        let result = self.consume_records(shared, input);
+        self.flush();
+        result
+    }
+
+    fn consume_records(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
+        let mut rest = input;
+        while !rest.is_empty() {
+            if self.connection.is_closed() {
+                return Consumed::Broken;
+            }
+            if self.assembly.is_empty()
+                && let Some((record, taken)) = record::whole(rest)
+                && record.len() <= SMALL_RECORD_BYTES_MAX
+            {
+                self.large_records = false;
+                self.small(shared, record);
+                rest = &rest[taken..];
+            } else {
+                let (taken, progress) = self.assembly.take(rest);
+                rest = &rest[taken..];
+                match progress {
+                    Progress::Partial => {}
+                    Progress::Whole => self.assembled(shared),
+                    Progress::Broken => {
+                        names::RECORDS_BROKEN.add(1);
+                        return Consumed::Broken;
+                    }
+                    Progress::NeedsBuffer(bytes) => {
+                        if !self.make_room(shared, bytes, true, rest) && !self.put_off(shared) {
+                            return Consumed::Paused(input.len() - rest.len());
+                        }
+                        continue;
+                    }
+                }
+            }
+            if self.batch.length() >= BLOCK_BYTES_MAX {
+                self.flush();
+            }
+            if !rest.is_empty() && !self.connection.may_read() {
+                return Consumed::Paused(input.len() - rest.len());
+            }
+        }
+        Consumed::All
+    }
+
+    /// A whole record in the receive buffer.
+    fn small(&mut self, shared: &Arc<Shared>, record: &[u8]) {
+        self.calls.0 += 1;
+        let request = Request::new(record, &self.connection, Instant::now());
+        match shared.service.answer(&request, false, &mut self.batch) {
+            Answer::Done => names::CALLS_INLINE.add(1),
+            Answer::Wait(state) => {
+                let length = record.len();
+                let job = |buffer| Job {
+                    connection: self.connection.clone(),
+                    record: buffer,
+                    length,
+                    received_at: request.received_at,
+                    state,
+                };
+                // Small buffers are never refused.
+                if let Some(mut buffer) = shared.memory.take(length) {
+                    buffer[..length].copy_from_slice(record);
+                    shared.queue(job(buffer));
+                }
+            }
+        }
+    }
+
+    /// A record that was put together in memory of its own.
+    fn assembled(&mut self, shared: &Arc<Shared>) {
+        self.calls.0 += 1;
+        let record = self.assembly.finish();
+        let buffer = self.growth.whole(record.buffer);
+        if record.oversized {
+            let beginning = &buffer[..record.length];
+            if std::mem::take(&mut self.put_off) {
+                shared.service.put_off(beginning, &mut self.batch);
+            } else {
+                names::RECORDS_OVERSIZED.add(1);
+                shared.service.refuse_oversized(beginning, &mut self.batch);
+            }
+            return;
+        }
+        self.large_records = record.length > SMALL_RECORD_BYTES_MAX;
+        // A record that came whole is progress, however small.
+        self.received_bytes += PROGRESS_BYTES_MIN;
+        let bytes = &buffer[..record.length];
+        let request = Request::new(bytes, &self.connection, Instant::now());
+        match shared.service.answer(&request, false, &mut self.batch) {
+            Answer::Done => names::CALLS_INLINE.add(1),
+            Answer::Wait(state) => {
+                let received_at = request.received_at;
+                shared.queue(Job {
+                    connection: self.connection.clone(),
+                    length: record.length,
+                    record: buffer,
+                    received_at,
+                    state,
+                });
+            }
+        }
+    }
+
+    /// Memory for more of the record; false when there is none.
+    fn make_room(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
+        let connection = &*self.connection;
+        let export_of = |beginning: &[u8]| {
+            let service = &shared.service;
+            service.export_of_record(beginning, connection.peer())
+        };
+        let how = (connection, must_wait);
+        let assembly = &mut self.assembly;
+        self.growth.make_room(assembly, bytes, how, export_of, next)
+    }
+
+    /// Skips the record if it waits for an export whose storage holds all that it may have: the
+    /// client is told to ask again, and calls behind it are not held up.
+    pub fn put_off(&mut self, shared: &Shared) -> bool {
+        let full = self.growth.full_export();
+        let is_held = full.is_some_and(|export| shared.service.storage_holds(export));
+        if self.growth.waits() && is_held {
+            self.put_off = true;
+            let bytes = self.assembly.skip();
+            self.growth.give_up(bytes, &self.connection);
+            return true;
+        }
+        false
+    }
+
+    /// Whether this client takes too long to fill memory, if others wait for it.
+    #[must_use]
+    pub fn is_overdue(&mut self, now: Instant) -> bool {
+        self.growth.is_overdue(now, self.connection.is_held_up())
+    }
+
+    /// Closes the connection, as its record is overdue and others wait for the memory.
+    pub fn drop_overdue(&self) {
+        names::RECORDS_OVERDUE.add(1);
+        self.growth.blame();
+        self.connection.close();
+    }
+
+    fn flush(&mut self) {
+        self.batch.send(&self.connection);
+    }
+
+    /// Whether a record or the replies have made no progress for `limit`.
+    pub fn stalled(&mut self, now: Instant, limit: Duration) -> bool {
+        let unsent = self.connection.unsent_bytes();
+        // A connection that the server itself does not read is not stalled.
+        let waits =
+            !self.assembly.is_empty() && self.stash.is_empty() && self.connection.may_read();
+        let received = self.received_bytes - self.received_bytes_seen;
+        let moved = received >= PROGRESS_BYTES_MIN || unsent != self.progress.1;
+        if moved || (unsent == 0 && !waits) {
+            self.progress = (now, unsent);
+            self.received_bytes_seen = self.received_bytes;
+        }
+        now.duration_since(self.progress.0) > limit
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        let bytes = self.assembly.finish().buffer;
+        self.growth.give_up(bytes, &self.connection);
+    }
+}

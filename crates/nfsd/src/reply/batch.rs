@@ -1,0 +1,132 @@
+//! Replies being built: one block of bytes for many small ones, pieces where file data is sent
+//! from where it is.
+
+use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
+
+use crate::connection::Connection;
+use crate::reply::send_queue::Piece;
+
+/// Replies that leave together.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// What goes before `bytes`.
+    pieces: Vec<Piece>,
+    pieces_bytes: usize,
+}
+
+/// Where a reply begins, to take it back.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(usize);
+
+impl Batch {
+    /// Begins a reply: room for the record marker. The reply is then written to
+    /// [`Batch::bytes`] and ended with [`Batch::end`] or [`Batch::end_with`].
+    pub fn begin(&mut self) -> Mark {
+        let mark = Mark(self.bytes.len());
+        self.bytes.extend_from_slice(&[0; MARKER_BYTES]);
+        mark
+    }
+
+    /// The block, to be appended to.
+    pub fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Takes back what was written since `mark`.
+    pub fn roll_back(&mut self, mark: Mark) {
+        self.bytes.truncate(mark.0);
+    }
+
+    /// Ends a reply that is all in the block; returns its length with the marker.
+    pub fn end(&mut self, mark: Mark) -> usize {
+        let length = self.bytes.len() - mark.0;
+        self.set_marker(mark, length - MARKER_BYTES);
+        length
+    }
+
+    /// Ends a reply whose last `payload_bytes` bytes are in `payload`, and pads them to a
+    /// multiple of four; returns its length with the marker.
+    pub fn end_with(
+        &mut self,
+        mark: Mark,
+        payload: impl IntoIterator<Item = Piece>,
+        payload_bytes: usize,
+    ) -> usize {
+        let padding = payload_bytes.wrapping_neg() % 4;
+        let length = self.bytes.len() - mark.0 + payload_bytes + padding;
+        self.set_marker(mark, length - MARKER_BYTES);
+        self.pieces_bytes += self.bytes.len() + payload_bytes;
+        self.pieces
+            .push(Piece::Bytes(std::mem::take(&mut self.bytes)));
+        self.pieces.extend(payload);
+        self.bytes.extend_from_slice(&[0; 3][..padding]);
+        length
+    }
+
+    /// The bytes of a reply that [`Batch::end`] ended, without its marker.
+    #[must_use]
+    pub fn body(&self, mark: Mark) -> &[u8] {
+        self.bytes.get(mark.0 + MARKER_BYTES..).unwrap_or_default()
+    }
+
+    /// Appends a reply that is ready, without its marker.
+    pub fn push(&mut self, body: &[u8]) {
+        let mark = self.begin();
+        self.bytes.extend_from_slice(body);
+        self.end(mark);
+    }
+
+    /// Bytes in it.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.bytes.len() + self.pieces_bytes
+    }
+
+    /// Sends everything; it is empty afterwards.
+    pub fn send(&mut self, connection: &Connection) {
+        if self.pieces.is_empty() {
+            if !self.bytes.is_empty() {
+                connection.send_bytes(&mut self.bytes);
+            }
+            return;
+        }
+        let rest = std::mem::take(&mut self.bytes);
+        let last = (!rest.is_empty()).then_some(Piece::Bytes(rest));
+        connection.send(self.pieces.drain(..).chain(last));
+        self.pieces_bytes = 0;
+    }
+
+    fn set_marker(&mut self, mark: Mark, length: usize) {
+        // Replies are bounded by the largest READ, far below 2^31.
+        #[allow(clippy::cast_possible_truncation)]
+        let marker = (length as u32 | LAST_FRAGMENT).to_be_bytes();
+        self.bytes[mark.0..mark.0 + MARKER_BYTES].copy_from_slice(&marker);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_count_payload_and_padding() {
+        let mut batch = Batch::default();
+        batch.push(b"abcd");
+        let mark = batch.begin();
+        batch.bytes().extend_from_slice(b"head");
+        let length = batch.end_with(mark, [Piece::Bytes(vec![1, 2, 3])], 3);
+        assert_eq!(length, 12);
+        batch.push(b"tail");
+        assert_eq!(batch.length(), 8 + 8 + 3 + 1 + 8);
+        let Piece::Bytes(first) = &batch.pieces[0] else {
+            panic!()
+        };
+        assert_eq!(
+            &first[8..12],
+            [0x80, 0, 0, 8],
+            "head, three bytes and one of padding"
+        );
+        assert_eq!(&batch.bytes[..], b"\0\x80\0\0\x04tail");
+    }
+}

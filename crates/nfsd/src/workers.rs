@@ -1,0 +1,4 @@
+//! Threads that may wait.
+
+pub mod pool;
+mod turns;
