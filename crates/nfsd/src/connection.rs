@@ -1,5 +1,6 @@
 //! What all threads share of one client connection.
 
+pub mod inbox;
 pub mod latest;
 pub mod slots;
 
@@ -11,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use crate::connection::slots::Place;
+use crate::connection::inbox::Waker;
+use crate::connection::slots::Slot;
 use crate::duplicate::Asker;
-use crate::receive::reader::Waker;
-use crate::reply::send_queue::{Output, Piece, Sent, unacknowledged_bytes};
+use crate::reply::batch::Batch;
+use crate::reply::send_queue::{SendQueue, Sent, unacknowledged_bytes};
 use crate::reply::unsent::Unsent;
 
 /// Bytes of calls that wait or run in the pool; above this the connection is not read.
@@ -38,7 +40,7 @@ pub struct Connection {
     peer: IpAddr,
     peer_port: u16,
     waker: Waker,
-    output: Output,
+    queue: SendQueue,
     in_flight_bytes: AtomicUsize,
     /// Memory that replies to calls in the pool may take.
     reply_bytes: AtomicUsize,
@@ -60,7 +62,7 @@ pub struct Connection {
     since: Instant,
     /// Of the last call, in milliseconds after `since`.
     called_at: AtomicU64,
-    _place: Place,
+    _slot: Slot,
 }
 
 /// What all connections of a server have together.
@@ -70,10 +72,36 @@ pub struct Totals {
     pub in_flight_bytes: AtomicUsize,
     /// Memory of replies that have not left.
     pub unsent: Arc<Unsent>,
+    /// How many connections there have been.
+    connections: AtomicU64,
+}
+
+/// Connections are numbered from here.
+const FIRST_TOKEN: u64 = 16;
+
+impl Totals {
+    /// Nothing yet, replies charged to `unsent`.
+    #[must_use]
+    pub fn new(unsent: Arc<Unsent>) -> Self {
+        Self {
+            unsent,
+            ..Self::default()
+        }
+    }
+
+    /// The number of the next connection.
+    pub fn new_token(&self) -> u64 {
+        FIRST_TOKEN + self.connections.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The number that the next connection will have.
+    fn next_token(&self) -> u64 {
+        FIRST_TOKEN + self.connections.load(Ordering::Relaxed)
+    }
 }
 
 impl Connection {
-    /// A connection whose reader is called with `waker`; it has its place until it is dropped.
+    /// A connection whose reader is called with `waker`; it has its slot until it is dropped.
     /// `latest` is the number of the latest connection of its address.
     #[must_use]
     pub fn new(
@@ -82,7 +110,7 @@ impl Connection {
         waker: Waker,
         totals: Arc<Totals>,
         latest: Arc<AtomicU64>,
-        place: Place,
+        slot: Slot,
     ) -> Self {
         names::CONNECTIONS.add(1);
         latest.fetch_max(waker.token(), Ordering::Relaxed);
@@ -90,7 +118,7 @@ impl Connection {
             socket,
             peer: peer.0,
             peer_port: peer.1,
-            output: Output::new(totals.unsent.clone()),
+            queue: SendQueue::new(totals.unsent.clone()),
             in_flight_bytes: AtomicUsize::new(0),
             reply_bytes: AtomicUsize::new(0),
             paused: AtomicBool::new(false),
@@ -106,7 +134,7 @@ impl Connection {
             since: Instant::now(),
             called_at: AtomicU64::new(0),
             totals,
-            _place: place,
+            _slot: slot,
         }
     }
 
@@ -134,32 +162,23 @@ impl Connection {
         &self.waker
     }
 
-    /// Sends replies made on a thread of the pool.
-    pub fn send(&self, pieces: impl IntoIterator<Item = Piece>) {
+    /// Sends replies; what cannot leave is queued, and the batch is empty afterwards.
+    pub fn send(&self, batch: &mut Batch) {
+        if batch.is_empty() {
+            return;
+        }
         self.sent_at
             .store(time_of(Instant::now()), Ordering::Relaxed);
-        if self.output.send(&self.socket, pieces) == Sent::Dead {
+        if self.queue.send(&self.socket, batch) == Sent::Dead {
             self.close();
         }
-        // A thread that finds the queue free sends for all; their room is the reader's business
-        // too.
+        // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();
     }
 
-    /// Sends a block of replies; what could not leave is queued and `bytes` is empty.
-    pub fn send_bytes(&self, bytes: &mut Vec<u8>) {
-        self.sent_at
-            .store(time_of(Instant::now()), Ordering::Relaxed);
-        if self.output.send_bytes(&self.socket, bytes) == Sent::Dead {
-            bytes.clear();
-            self.close();
-        }
-        self.resume();
-    }
-
-    /// Goes on sending when the socket has room.
-    pub fn room(&self) {
-        if self.output.room(&self.socket) == Sent::Dead {
+    /// Goes on sending when the socket takes more.
+    pub fn send_more(&self) {
+        if self.queue.send_more(&self.socket) == Sent::Dead {
             self.close();
         }
     }
@@ -167,7 +186,7 @@ impl Connection {
     /// Replies that wait for the client to read.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
-        self.output.unsent_bytes()
+        self.queue.unsent_bytes()
     }
 
     /// Counts a call of `bytes` that was handed to the pool, and the memory that its reply may
@@ -285,15 +304,15 @@ impl Connection {
         }
     }
 
-    /// Something was received that arrived after `arrived_after`; connections from now on have
-    /// numbers from `next_token` on.
-    pub fn heard(&self, arrived_after: Instant, next_token: u64) {
+    /// Something was received that arrived after `arrived_after`.
+    pub fn heard(&self, arrived_after: Instant) {
+        let next_token = self.totals.next_token();
         self.heard_before.store(next_token, Ordering::Relaxed);
         let time = time_of(arrived_after);
         self.arrived_after.store(time, Ordering::Relaxed);
     }
 
-    /// What was given to [`Connection::heard`] last.
+    /// Connections that came after something was last received have numbers from here.
     #[must_use]
     pub fn heard_before(&self) -> u64 {
         self.heard_before.load(Ordering::Relaxed)

@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use pagewell_counters::names;
 
-use crate::server::Shared;
-use crate::service::{DatagramAnswer, Origin};
+use crate::dispatch::Dispatcher;
+use crate::service::locks::DatagramAnswer;
+use crate::service::locks::wish::Origin;
 use crate::share::Address;
-use crate::workers::pool::{Line, Pool};
+use crate::workers::pool::{Flow, Pool};
 
 /// The longest call: names and handles of the longest kind, with room to spare.
 const CALL_BYTES_MAX: usize = 8192;
@@ -32,12 +33,12 @@ struct Datagram {
 }
 
 /// Answers until the server stops.
-pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
+pub fn serve(dispatcher: &Arc<Dispatcher>, socket: UdpSocket) {
     let local = socket.local_addr().map(|address| address.ip());
     let local = local.ok().filter(|address| !address.is_unspecified());
     let socket = Arc::new(socket);
     let waiting = Arc::new(AtomicUsize::new(0));
-    let (answers, ended, service) = (socket.clone(), waiting.clone(), shared.clone());
+    let (answers, ended, service) = (socket.clone(), waiting.clone(), dispatcher.clone());
     let pool = Pool::new(THREADS_MAX, move |datagram: Datagram| {
         let origin = Origin::new((datagram.from.ip(), datagram.from.port()), local);
         answer(&service, &answers, &datagram, &origin, true);
@@ -45,7 +46,7 @@ pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
     });
     let _ = socket.set_read_timeout(Some(TICK));
     let mut buffer = vec![0; CALL_BYTES_MAX];
-    while !shared.stopping.load(Ordering::Acquire) {
+    while !dispatcher.is_stopping() {
         let (length, from) = match socket.recv_from(&mut buffer) {
             Ok(received) => received,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -58,7 +59,7 @@ pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
             }
         };
         // What fills the buffer may have been longer.
-        if length == buffer.len() || !shared.service.allows(from.ip()) {
+        if length == buffer.len() || !dispatcher.service().served().allows(from.ip()) {
             names::LOCK_DATAGRAMS_DROPPED.add(1);
             continue;
         }
@@ -67,7 +68,7 @@ pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
             from,
         };
         let origin = Origin::new((from.ip(), from.port()), local);
-        if answer(shared, &socket, &datagram, &origin, false) {
+        if answer(dispatcher, &socket, &datagram, &origin, false) {
             continue;
         }
         if waiting.load(Ordering::Acquire) >= WAITING_MAX {
@@ -75,25 +76,25 @@ pub fn serve(shared: &Arc<Shared>, socket: UdpSocket) {
             continue;
         }
         waiting.fetch_add(1, Ordering::AcqRel);
-        let line = Line {
+        let flow = Flow {
             export: 0,
             address: Address::of(from.ip()),
             token: u64::from(from.port()),
         };
-        pool.queue(&line, datagram);
+        pool.queue(&flow, datagram);
     }
     pool.stop();
 }
 
 /// False when the call would wait.
 fn answer(
-    shared: &Shared,
+    dispatcher: &Dispatcher,
     socket: &UdpSocket,
     datagram: &Datagram,
     origin: &Origin,
     may_block: bool,
 ) -> bool {
-    let service = &shared.service;
+    let service = dispatcher.service();
     match service.answer_datagram(&datagram.record, origin, may_block) {
         DatagramAnswer::Reply(reply) => {
             // An answer that gets lost is asked for again.

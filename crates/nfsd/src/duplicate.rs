@@ -30,8 +30,8 @@
 //! [`KEPT_FOR`] is given the old reply; an address that has made so many changes since that a
 //! reply was pushed out has its repetition done again. All is forgotten when the server ends.
 
+mod calls;
 mod identity;
-mod share;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -40,9 +40,10 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use identity::Digester;
-pub use identity::Identity;
-use share::{Run, Share, Slot};
+pub use crate::duplicate::calls::{Asker, KEPT_FOR, Key};
+use crate::duplicate::calls::{Call, Calls, InProgress};
+use crate::duplicate::identity::Digester;
+pub use crate::duplicate::identity::Identity;
 
 /// Bytes of the replies kept, with what it takes to find them: some twenty-eight thousand.
 pub const KEPT_BYTES_MAX: usize = 10 << 20;
@@ -50,51 +51,18 @@ pub const KEPT_BYTES_MAX: usize = 10 << 20;
 /// The longest reply kept; CREATE's, the longest of them, has 300 bytes.
 pub const REPLY_BYTES_MAX: usize = 1024;
 
-/// How long a reply is kept at most: several client timeouts (Linux: 60 s), but short enough that
-/// an identifier that comes around again is not mistaken.
-pub const KEPT_FOR: Duration = Duration::from_secs(300);
-
-/// How many connections may wait for the answer to one call.
-const WAITERS_MAX: usize = 16;
-
 /// How often old replies of all addresses are looked for.
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 
-/// The connection that a call came on.
-pub trait Asker {
-    /// Its number: later connections have larger ones.
-    fn token(&self) -> u64;
-    /// The client's port.
-    fn port(&self) -> u16;
-    /// Whether nobody can be answered on it any more.
-    fn is_gone(&self) -> bool;
-    /// Whether it lives, and the other side has acknowledged everything that was sent to it.
-    fn has_delivered_all(&self) -> bool;
-    /// Whether something was sent on it after `then`, and what was received last had not arrived
-    /// by then.
-    fn has_talked_since(&self, then: Instant) -> bool;
-}
-
-/// Names a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// Of the address.
-    share: IpAddr,
-    identity: Identity,
-    is_write: bool,
-    /// A later connection has this number or a larger one.
-    connections_then: u64,
-}
-
-/// What is known of a call.
+/// Whether a call has been seen before.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Seen {
     /// Never seen: do it, then [`Duplicates::finish`] or [`Duplicates::abandon`].
     New,
     /// Waits or is being done: say nothing, the answer will come.
-    Running,
+    InProgress,
     /// Done: send this reply.
-    Done(Vec<u8>),
+    Answered(Vec<u8>),
 }
 
 /// The cache.
@@ -105,7 +73,7 @@ pub struct Duplicates<A> {
 }
 
 struct State<A> {
-    shares: HashMap<IpAddr, Share<A>>,
+    shares: HashMap<IpAddr, Calls<A>>,
     /// Of all shares.
     bytes: usize,
     swept_at: Option<Instant>,
@@ -121,17 +89,17 @@ impl<A: Asker> State<A> {
         self.swept_at = Some(now);
         self.shares.retain(|_, share| {
             share.forget_old(now);
-            !share.slots.is_empty()
+            !share.calls.is_empty()
         });
-        self.bytes = self.shares.values().map(Share::bytes).sum();
+        self.bytes = self.shares.values().map(Calls::bytes).sum();
     }
 
     /// Brings the bytes below the bound. `latest` is the address that was added to: it loses its
     /// own unless others have more than their share.
-    fn make_room(&mut self, latest: IpAddr, bytes_max: usize) {
+    fn push_out(&mut self, latest: IpAddr, bytes_max: usize) {
         while self.bytes > bytes_max {
             let fair = bytes_max / self.shares.len().max(1);
-            let has_more = |share: &&mut Share<A>| share.bytes() > fair;
+            let has_more = |share: &&mut Calls<A>| share.bytes() > fair;
             let victim = match self.shares.get_mut(&latest).filter(has_more) {
                 Some(_) => self.shares.get_mut(&latest),
                 None => self.shares.values_mut().max_by_key(|share| share.bytes()),
@@ -183,23 +151,23 @@ impl<A: Asker> Duplicates<A> {
 
     /// Looks a call up and, when it is new, marks it as running. When it is running already,
     /// `asker` is remembered.
-    pub fn begin(&self, key: &Key, asker: &Arc<A>, now: Instant) -> Verdict {
+    pub fn begin(&self, key: &Key, asker: &Arc<A>, now: Instant) -> Seen {
         let mut state = self.lock();
         state.sweep(now);
         let share = state.shares.entry(key.share).or_default();
-        match share.slots.get_mut(&key.identity) {
-            Some(Slot::Running(run)) => {
-                run.wait(asker);
-                return Verdict::Running;
+        match share.calls.get_mut(&key.identity) {
+            Some(Call::InProgress(call)) => {
+                call.wait(asker);
+                return Seen::InProgress;
             }
-            Some(Slot::Done(answered)) if !answered.is_of_another(asker) => {
-                return Verdict::Done(answered.again(asker));
+            Some(Call::Answered(answered)) if !answered.is_of_another(asker) => {
+                return Seen::Answered(answered.again(asker));
             }
             _ => {}
         }
-        let run = Slot::Running(Run::new(asker.clone(), key.connections_then));
-        share.slots.insert(key.identity, run);
-        Verdict::New
+        let call = Call::InProgress(InProgress::new(asker.clone(), key.connections_then));
+        share.calls.insert(key.identity, call);
+        Seen::New
     }
 
     /// Ends a running call; its reply is kept if it is to be. Returns what else waits for it.
@@ -213,7 +181,7 @@ impl<A: Asker> Duplicates<A> {
         let waiters = share.finish(key, reply, now);
         let added = share.bytes() - before;
         state.bytes += added;
-        state.make_room(key.share, self.bytes_max);
+        state.push_out(key.share, self.bytes_max);
         waiters
     }
 
@@ -224,11 +192,11 @@ impl<A: Asker> Duplicates<A> {
         let Some(share) = state.shares.get_mut(&key.share) else {
             return true;
         };
-        let slot = share.slots.get(&key.identity);
-        if matches!(slot, Some(Slot::Running(run)) if run.is_waited_for()) {
+        let call = share.calls.get(&key.identity);
+        if matches!(call, Some(Call::InProgress(call)) if call.is_waited_for()) {
             return false;
         }
-        share.slots.remove(&key.identity);
+        share.calls.remove(&key.identity);
         true
     }
 

@@ -9,7 +9,9 @@ pub mod accept;
 pub mod config;
 pub mod connection;
 pub mod datagrams;
+pub mod dispatch;
 pub mod duplicate;
+pub mod error;
 pub mod held;
 pub mod locks;
 pub mod receive;
@@ -24,5 +26,7 @@ pub mod statistics;
 pub mod workers;
 
 pub use config::{Config, Export, Network, Squash};
+pub use error::Error;
 pub use locks::LockOptions;
-pub use server::{Error, Loss, Server};
+pub use server::Server;
+pub use service::ending::Loss;

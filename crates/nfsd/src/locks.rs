@@ -20,25 +20,27 @@ pub mod range;
 pub mod records;
 pub mod shares;
 pub mod table;
+#[cfg(test)]
+mod testing;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use calls::{Calls, Job};
-use owner::Client;
-use records::{Listed, Records};
-use shares::Shares;
-use table::{Answer, FileKey, Offer, Outcome, Table, Wish};
+use crate::locks::calls::{Calls, Context, Job, Peer, lock};
+use crate::locks::owner::Client;
+use crate::locks::records::{Listed, Records};
+use crate::locks::shares::Shares;
+use crate::locks::table::{Answer, FileKey, Offer, Outcome, Table, Wish};
 
-/// How often a client is told of the restart, with a pause that doubles from [`TELL_AGAIN_AFTER`]:
-/// some ten minutes in all.
-const TELLS_MAX: u32 = 8;
-const TELL_AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// How often a client is notified of the restart, with a pause that doubles from
+/// [`NOTIFY_AGAIN_AFTER`]: some ten minutes in all.
+const NOTICES_MAX: u32 = 8;
+const NOTIFY_AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Names of which the last restart is remembered.
 const RESTARTS_MAX: usize = 1024;
 
@@ -68,19 +70,10 @@ impl Default for LockOptions {
     }
 }
 
-/// What is needed to call back a client that waits for a lock.
-#[derive(Clone, Debug)]
-pub struct Context {
-    /// The address of ours that the client knows.
-    pub local: Option<IpAddr>,
-    /// The handle as the client has it.
-    pub handle: Arc<[u8]>,
-}
-
 /// A client that has not heard of the restart.
-struct Untold {
+struct Unnotified {
     listed: Listed,
-    tells: u32,
+    notices: u32,
     next_at: Instant,
 }
 
@@ -92,7 +85,7 @@ pub struct Locks {
     /// The file under which an inode number of an export is known, for file systems that have
     /// several names for one file.
     numbers: Mutex<HashMap<(u32, u64), FileKey>>,
-    untold: Mutex<Vec<Untold>>,
+    unnotified: Mutex<Vec<Unnotified>>,
     /// Which restart of a client was acted upon last.
     restarts: Mutex<HashMap<Arc<Client>, i32>>,
     calls: Arc<Calls>,
@@ -103,21 +96,29 @@ impl Locks {
     pub fn open(options: &LockOptions, now: Instant) -> std::io::Result<Arc<Self>> {
         let (records, before) = Records::open(options.records.clone(), now)?;
         let grace = (!before.is_empty()).then(|| now + options.grace);
-        let untold = before.into_iter().map(|listed| Untold {
+        let unnotified = before.into_iter().map(|listed| Unnotified {
             listed,
-            tells: 0,
+            notices: 0,
             next_at: now,
         });
         let state = records.state();
         let port_mapper = options.port_mapper;
+        let make = move |locks: &Weak<Self>, job| {
+            if let Some(locks) = locks.upgrade() {
+                locks.make_call(job, port_mapper, state);
+            }
+        };
         Ok(Arc::new_cyclic(|locks| Self {
             table: Mutex::new(Table::new(grace)),
             shares: Mutex::default(),
             records: Mutex::new(records),
             numbers: Mutex::default(),
-            untold: Mutex::new(untold.collect()),
+            unnotified: Mutex::new(unnotified.collect()),
             restarts: Mutex::default(),
-            calls: Calls::new(locks.clone(), port_mapper, state),
+            calls: {
+                let locks = locks.clone();
+                Calls::new(move |job| make(&locks, job))
+            },
         }))
     }
 
@@ -272,6 +273,45 @@ impl Locks {
         });
     }
 
+    /// Makes a call to a client, which may wait.
+    fn make_call(&self, job: Job, port_mapper: u16, state: i32) {
+        let peer = |address, local| Peer {
+            address,
+            local,
+            port_mapper,
+        };
+        let count = |reached: bool| {
+            names::LOCK_CALLS.add(1);
+            names::LOCK_CALL_FAILURES.add(u64::from(!reached));
+        };
+        match job {
+            Job::Granted(offer) => {
+                let client = peer(offer.wish.owner.client.address, offer.context.local);
+                // The client has asked again, or cancelled, in the meantime.
+                let answer = if self.is_open(offer.number) {
+                    client.grant(&offer)
+                } else {
+                    Answer::Unreachable
+                };
+                count(answer == Answer::Taken);
+                self.answered(offer.number, answer);
+            }
+            Job::Result {
+                to: (address, local),
+                procedure,
+                body,
+            } => count(peer(address, local).send_result(procedure, &body)),
+            Job::Restarted(listed) => {
+                let client = peer(listed.client.address, listed.local);
+                let heard = client.notify_restart(state);
+                count(heard);
+                names::LOCK_CLIENTS_TOLD.add(u64::from(heard));
+                self.notified(&listed.client, heard);
+            }
+            Job::Clean => self.clean(),
+        }
+    }
+
     /// What came of a call back.
     fn answered(&self, number: u64, answer: Answer) {
         let offers = lock(&self.table).answered(number, answer, Instant::now());
@@ -283,15 +323,18 @@ impl Locks {
         lock(&self.table).is_open(number)
     }
 
-    /// What came of telling a client of the restart.
-    fn told(&self, client: &Client, heard: bool) {
-        let mut untold = lock(&self.untold);
-        let Some(at) = untold.iter().position(|one| *one.listed.client == *client) else {
+    /// What came of notifying a client of the restart.
+    fn notified(&self, client: &Client, heard: bool) {
+        let mut unnotified = lock(&self.unnotified);
+        let Some(at) = unnotified
+            .iter()
+            .position(|one| *one.listed.client == *client)
+        else {
             return;
         };
-        if heard || untold[at].tells >= TELLS_MAX {
-            untold.swap_remove(at);
-            drop(untold);
+        if heard || unnotified[at].notices >= NOTICES_MAX {
+            unnotified.swap_remove(at);
+            drop(unnotified);
             lock(&self.records).heard(client);
         }
     }
@@ -310,17 +353,18 @@ impl Locks {
         let offers = lock(&self.table).tick(now);
         self.call_back(offers);
         let mut due = Vec::new();
-        for untold in lock(&self.untold).iter_mut() {
-            if now >= untold.next_at {
-                untold.next_at = now + TELL_AGAIN_AFTER * 2u32.pow(untold.tells.min(TELLS_MAX));
-                untold.tells += 1;
-                due.push(untold.listed.clone());
+        for unnotified in lock(&self.unnotified).iter_mut() {
+            if now >= unnotified.next_at {
+                unnotified.next_at =
+                    now + NOTIFY_AGAIN_AFTER * 2u32.pow(unnotified.notices.min(NOTICES_MAX));
+                unnotified.notices += 1;
+                due.push(unnotified.listed.clone());
             }
         }
         for listed in due {
             let client = listed.client.clone();
             if !self.calls.queue(Job::Restarted(listed)) {
-                self.told(&client, false);
+                self.notified(&client, false);
             }
         }
         {
@@ -350,10 +394,6 @@ impl Locks {
     pub fn stop(&self) {
         self.calls.stop();
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Whether two names are of one machine: the same but for case, or one has a domain and the other

@@ -1,4 +1,6 @@
 //! From bytes on a socket to calls.
 
 pub mod reader;
+pub mod readers;
+pub mod ready;
 pub mod receiver;

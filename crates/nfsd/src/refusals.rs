@@ -23,7 +23,7 @@ pub enum Reason {
     /// The export that it asked for does not allow the address.
     ExportNotAllowed,
     /// There are too many connections, or too many of this address.
-    NoPlace,
+    NoSlot,
 }
 
 impl fmt::Display for Reason {
@@ -31,7 +31,7 @@ impl fmt::Display for Reason {
         formatter.write_str(match self {
             Self::NotAllowed => "no export allows this address (see --allow)",
             Self::ExportNotAllowed => "the export does not allow this address (see --allow)",
-            Self::NoPlace => "too many connections",
+            Self::NoSlot => "too many connections",
         })
     }
 }
@@ -43,8 +43,8 @@ pub struct Refused {
     pub address: IpAddr,
     /// Because it is not allowed: connections, mounts and calls.
     pub not_allowed: u64,
-    /// Because there was no place.
-    pub no_place: u64,
+    /// Because there was no slot.
+    pub no_slot: u64,
 }
 
 struct State {
@@ -88,11 +88,11 @@ impl State {
         let mut refused = known.unwrap_or(Refused {
             address,
             not_allowed: 0,
-            no_place: 0,
+            no_slot: 0,
         });
         match reason {
             Reason::NotAllowed | Reason::ExportNotAllowed => refused.not_allowed += 1,
-            Reason::NoPlace => refused.no_place += 1,
+            Reason::NoSlot => refused.no_slot += 1,
         }
         if self.refused.len() >= ADDRESSES_MAX {
             self.refused.pop_front();
@@ -114,11 +114,11 @@ mod tests {
         let address = |number: u32| IpAddr::from(number.to_be_bytes());
         for number in 0..1000 {
             state.count(address(number), Reason::NotAllowed);
-            state.count(address(7), Reason::NoPlace);
+            state.count(address(7), Reason::NoSlot);
         }
         assert_eq!(state.refused.len(), ADDRESSES_MAX);
         let seven = state.refused.back().unwrap();
-        assert_eq!((seven.not_allowed, seven.no_place), (1, 1000));
+        assert_eq!((seven.not_allowed, seven.no_slot), (1, 1000));
         assert_eq!(state.refused[0].address, address(1000 - 127));
     }
 }

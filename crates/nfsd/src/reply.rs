@@ -1,7 +1,6 @@
 //! Replies, from being built to having left.
 
 pub mod batch;
-pub mod pipe;
-pub mod resident;
+pub mod file_range;
 pub mod send_queue;
 pub mod unsent;

@@ -2,4 +2,4 @@
 
 pub mod budget;
 mod careless;
-pub mod growth;
+pub mod record;

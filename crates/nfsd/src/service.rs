@@ -1,143 +1,67 @@
 //! What is done for a call: from record to reply.
 //!
 //! [`Service::answer`] reads the head of a call, checks program, version and procedure, and has
-//! the procedure's handler write the reply. On a receiving thread it may find that the call would
-//! wait; nothing has happened then, and the call goes to the pool, where
-//! [`Service::answer_waiting`] does it to the end.
+//! the program write the reply. On a receiving thread it may find that the call would wait;
+//! nothing has happened then, and the call goes to the pool, where [`Service::answer_waiting`]
+//! does it to the end.
+//!
+//! # Calls that change something
+//!
+//! Each is begun at most once, and not when its client has gone on.
+//!
+//! What could go back is guarded so:
+//!
+//! | a change that | guard |
+//! |---|---|
+//! | waits or runs and is sent again elsewhere | it is not begun again, both are answered |
+//! | was done and is sent again | the kept reply, however many changes came since |
+//! | is read after it was sent again and done | the same |
+//! | waits or is unread when its client is gone | dropped (`Connection::is_given_up`) |
+//!
+//! A change that has begun cannot be taken back: its repetition, and so everything that a client
+//! sends after it was answered, comes after its end.
 
-mod arriving;
 pub mod convert;
 pub mod cookies;
 mod creation;
 mod data;
 mod directory;
-mod ending;
+pub mod ending;
+pub mod exports;
 pub mod handle;
-mod locks;
-mod mount;
-pub mod mounts;
+pub mod locks;
+pub mod mount;
 mod names;
+mod nfs;
 mod object;
-mod once;
 mod procedure;
-mod pseudo;
+pub mod request;
 mod volume;
 
 use std::collections::HashMap;
-use std::hash::Hasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use pagewell_counters::names as counters;
-use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
-use pagewell_fs::{Credentials, FileId};
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
-use pagewell_sunrpc::rpc::{self, Call, Credential, Refusal};
+use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encoder};
 use pagewell_sunrpc::{nlm4, nsm};
-use siphasher::sip::SipHasher13;
 
-use crate::config::{Config, Export};
+use crate::config::Config;
 use crate::connection::Connection;
-use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key};
+use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key, Seen};
+use crate::error::Error;
 use crate::held::slow::{Kind, Place, SlowCalls};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
-use crate::reply::pipe::PipePool;
-use crate::reply::unsent::Unsent;
-use crate::request_memory::budget::Memory;
-use crate::server::{Error, Job};
-use crate::service::convert::Identity;
-use crate::service::cookies::NarrowCookies;
-use crate::service::handle::HandleKey;
-use crate::service::mounts::Mounts;
-use crate::statistics;
-
-pub use ending::Loss;
-use procedure::{Caller, Stop};
-use pseudo::PseudoRoot;
-
-pub use locks::{DatagramAnswer, Origin};
-
-/// A call as it arrived.
-pub struct Request<'a> {
-    /// The record.
-    pub record: &'a [u8],
-    /// From where.
-    pub connection: &'a Arc<Connection>,
-    /// When its last byte arrived.
-    pub received_at: Instant,
-}
-
-impl<'a> Request<'a> {
-    /// A call in `record`.
-    #[must_use]
-    pub fn new(record: &'a [u8], connection: &'a Arc<Connection>, received_at: Instant) -> Self {
-        Self {
-            record,
-            connection,
-            received_at,
-        }
-    }
-}
-
-/// What became of a call on a receiving thread.
-pub enum Answer {
-    /// The reply is in the batch, or none is due.
-    Done,
-    /// The call may wait: hand it to the pool.
-    Wait(WaitingCall),
-}
-
-/// What is remembered of a call between its first look and the pool.
-#[derive(Clone, Copy, Default)]
-pub struct WaitingCall {
-    duplicate: Option<Key>,
-    /// Bytes that the reply may take.
-    pub reply_bytes_max: usize,
-    /// The same of a listing, which is memory of its own until it has left.
-    pub listing_bytes_max: usize,
-    /// What it is for; nothing for MOUNT.
-    pub place: Place,
-    /// What it does.
-    pub kind: Kind,
-    /// Since when it waits without a thread for storage to let go of its object.
-    pub waits_since: Option<Instant>,
-}
-
-/// Memory for replies that are copied because they cannot be spliced.
-const REPLY_BYTES_MAX: usize = 8 << 20;
-
-/// An export with what belongs to it while it is served.
-pub struct ServedExport {
-    config: Export,
-    number: AtomicU32,
-    identity: Identity,
-    narrow_cookies: NarrowCookies,
-}
-
-impl ServedExport {
-    fn new(key: &HandleKey, config: Export) -> Self {
-        // clients keep it for as long as a mount lasts: the same whatever is served
-        let filesystem_id = u64::from(key.export_number(&config.name, b"")).max(1);
-        Self {
-            number: AtomicU32::new(number_of(key, &config)),
-            identity: Identity {
-                filesystem_id,
-                narrow: config.cookies_32bit,
-            },
-            narrow_cookies: NarrowCookies::default(),
-            config,
-        }
-    }
-
-    /// The number in the handles of this export.
-    fn number(&self) -> u32 {
-        self.number.load(Ordering::Relaxed)
-    }
-}
+use crate::service::exports::Served;
+use crate::service::locks::wish::Origin;
+use crate::service::locks::{DatagramAnswer, LockProgram};
+use crate::service::mount::MountProgram;
+use crate::service::nfs::push_jukebox;
+use crate::service::request::{Answer, Job, Request, WaitingCall, refuse};
 
 /// What is needed to answer a held call.
 pub struct HeldCall {
@@ -148,86 +72,35 @@ pub struct HeldCall {
 
 /// Answers calls.
 pub struct Service {
-    exports: Vec<ServedExport>,
-    /// What is above the exports; nothing when one of them is `/`.
-    pseudo: Option<PseudoRoot>,
-    handle_key: HandleKey,
-    object_secret: [u8; 16],
+    served: Served,
+    mount: MountProgram,
+    locks: LockProgram,
     duplicates: Duplicates<Connection>,
     slow: SlowCalls<HeldCall>,
-    mounts: Mounts,
-    locks: Arc<Locks>,
-    pipes: Arc<PipePool>,
-    /// For file data that has to be copied: apart from the requests', which replies that nobody
-    /// reads must not use up.
-    reply_memory: Arc<Memory>,
-    unsent: Arc<Unsent>,
-}
-
-/// The number that stands for an export, as it is now, in its handles.
-fn number_of(key: &HandleKey, export: &Export) -> u32 {
-    key.export_number(&export.name, &export.filesystem.tree_id())
 }
 
 impl Service {
     /// A service for the exports of `config`.
     pub fn new(config: Config) -> Result<Self, Error> {
-        let handle_key = HandleKey::new(config.handle_key);
-        let mut exports: Vec<ServedExport> = Vec::new();
-        for export in config.exports {
-            if !export.name.starts_with('/') {
-                return Err(Error::Config(format!(
-                    "export '{}': no leading /",
-                    export.name
-                )));
-            }
-            let root = export.filesystem.root();
-            let export = ServedExport::new(&handle_key, export);
-            let name = &export.config.name;
-            let is_same = |other: &ServedExport| {
-                other.number() == export.number() || other.config.name == *name
-            };
-            if exports.iter().any(is_same) {
-                return Err(Error::Config(format!("export '{name}' is there twice")));
-            }
-            let id_bytes = root.as_bytes().len();
-            if id_bytes > SERVED_ID_BYTES_MAX {
-                return Err(Error::Config(format!(
-                    "export '{name}': its server's handles have {id_bytes} bytes, and only those \
-                     of up to {SERVED_ID_BYTES_MAX} can be served again"
-                )));
-            }
-            exports.push(export);
-        }
-        if exports.is_empty() {
-            return Err(Error::Config("nothing to serve".to_owned()));
-        }
-        let locks = Locks::open(&config.locks, Instant::now())
-            .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
+        let served = Served::new(config.exports, config.handle_key, secret)?;
+        let locks = Locks::open(&config.locks, Instant::now())
+            .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         Ok(Self {
-            pseudo: PseudoRoot::above(&handle_key, &exports),
-            exports,
-            handle_key,
-            object_secret: secret,
+            served,
+            mount: MountProgram::default(),
+            locks: LockProgram::new(locks),
             duplicates: Duplicates::new(secret, KEPT_BYTES_MAX),
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
-            mounts: Mounts::default(),
-            locks,
-            pipes: PipePool::new(),
-            reply_memory: Memory::new(REPLY_BYTES_MAX),
-            unsent: Unsent::new(),
         })
     }
 
-    /// The root of an export, which may have been made anew since it was last asked for.
-    fn root_of(&self, export: &ServedExport) -> FileId {
-        let root = export.config.filesystem.root();
-        let number = number_of(&self.handle_key, &export.config);
-        export.number.store(number, Ordering::Relaxed);
-        root
+    /// The exports.
+    #[must_use]
+    pub fn served(&self) -> &Served {
+        &self.served
     }
 
     /// Looks at a call and answers it, unless it would have to wait and may not.
@@ -252,13 +125,16 @@ impl Service {
                 if !may_block {
                     return self.first_look(request, &call, procedure, arguments, batch);
                 }
-                self.nfs(request, &call, procedure, arguments, true, batch)
+                self.served
+                    .nfs(request, &call, procedure, arguments, true, batch)
             }
             (mount3::PROGRAM, mount3::VERSION) => {
-                self.mount(request, &call, arguments, may_block, batch)
+                self.mount
+                    .answer(&self.served, request, &call, arguments, may_block, batch)
             }
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
-                self.locks_call(request, &call, arguments, may_block, batch)
+                self.locks
+                    .answer(&self.served, request, &call, arguments, may_block, batch)
             }
             (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
                 batch,
@@ -269,47 +145,133 @@ impl Service {
         }
     }
 
-    fn nfs(
+    /// On the receiving thread: what need not wait is answered, and changes are known from here on.
+    fn first_look(
         &self,
         request: &Request<'_>,
         call: &Call<'_>,
         procedure: Procedure,
         arguments: Decoder<'_>,
-        may_block: bool,
         batch: &mut Batch,
     ) -> Answer {
-        let caller = Caller::new(call, request.connection, may_block);
-        let mark = batch.begin();
-        rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
-        let result = self.run_nfs(procedure, arguments, &caller, mark, batch);
-        let (failed, sent) = match result {
-            Ok(done) => (
-                done.failed,
-                done.sent_bytes.unwrap_or_else(|| batch.end(mark)),
-            ),
-            Err(Stop::WouldBlock) => {
-                batch.roll_back(mark);
-                return Answer::Wait(WaitingCall::default());
-            }
-            Err(Stop::Garbage) => {
-                batch.roll_back(mark);
-                return refuse(batch, call.xid, Refusal::GarbageArguments);
-            }
-            Err(Stop::Status(status)) => {
-                batch.roll_back(mark);
-                let mark = batch.begin();
-                procedure::encode_bare_failure(batch.bytes(), call.xid, procedure, status);
-                (true, batch.end(mark))
-            }
-        };
-        let statistics = &statistics::NFS[procedure.number() as usize];
-        statistics.record(
-            failed,
-            request.record.len(),
-            sent,
-            request.received_at.elapsed(),
+        if procedure::must_not_repeat(procedure) {
+            return self.begin_change(request, call, procedure, arguments, batch);
+        }
+        match self
+            .served
+            .nfs(request, call, procedure, arguments, false, batch)
+        {
+            Answer::Done => Answer::Done,
+            Answer::Wait(_) => Answer::Wait(WaitingCall {
+                place: self.served.place(arguments),
+                kind: procedure::kind(procedure),
+                ..WaitingCall::reading(procedure, arguments)
+            }),
+        }
+    }
+
+    fn begin_change(
+        &self,
+        request: &Request<'_>,
+        call: &Call<'_>,
+        procedure: Procedure,
+        arguments: Decoder<'_>,
+        batch: &mut Batch,
+    ) -> Answer {
+        let connection = request.connection;
+        if connection.is_given_up() {
+            counters::CALLS_ABANDONED.add(1);
+            connection.close();
+            return Answer::Done;
+        }
+        let is_write = procedure == Procedure::Write;
+        let key = self.duplicates.key(
+            connection.peer(),
+            (call.xid, request.record),
+            is_write,
+            connection.heard_before(),
         );
-        Answer::Done
+        match self.duplicates.begin(&key, connection, request.received_at) {
+            Seen::New => {}
+            Seen::InProgress => {
+                counters::DUPLICATES_IN_PROGRESS.add(1);
+                return Answer::Done;
+            }
+            Seen::Answered(reply) => {
+                counters::DUPLICATES_REPLAYED.add(1);
+                batch.push(&reply);
+                return Answer::Done;
+            }
+        }
+        let wait = || {
+            Answer::Wait(WaitingCall {
+                duplicate: Some(key),
+                place: self.served.place(arguments),
+                kind: Kind::Change,
+                ..WaitingCall::default()
+            })
+        };
+        if !is_write {
+            return wait();
+        }
+        let begun = Begun {
+            service: self,
+            key: Some(key),
+        };
+        let mark = batch.begin();
+        batch.roll_back(mark);
+        let answer = self
+            .served
+            .nfs(request, call, procedure, arguments, false, batch);
+        begun.end();
+        match answer {
+            Answer::Done => {
+                self.finish_change(&key, batch.body(mark), true);
+                Answer::Done
+            }
+            Answer::Wait(_) => wait(),
+        }
+    }
+
+    /// Whether a call that waited for a thread is not to be begun, because nobody waits for it.
+    fn is_abandoned(&self, connection: &Arc<Connection>, change: Option<&Key>) -> bool {
+        let is_gone = match change {
+            // What only looks is answered for as long as a client may be there to read it.
+            None => connection.is_closed(),
+            Some(_) => connection.is_given_up(),
+        };
+        if !is_gone || change.is_some_and(|key| !self.duplicates.abandon(key)) {
+            return false;
+        }
+        counters::CALLS_ABANDONED.add(1);
+        // A client that is there after all learns that no answer will come.
+        connection.close();
+        true
+    }
+
+    /// A change was answered with `reply`, or with nothing: everybody else that asked for it gets
+    /// the same.
+    fn finish_change(&self, key: &Key, reply: &[u8], keep: bool) {
+        let reply = Some(reply).filter(|reply| !reply.is_empty());
+        let kept = reply.filter(|_| keep);
+        for waiter in self.duplicates.finish(key, kept, Instant::now()) {
+            match reply {
+                Some(reply) => {
+                    let mut again = Batch::default();
+                    again.push(reply);
+                    waiter.send(&mut again);
+                }
+                // It will not be answered: the client asks again on another connection.
+                None => waiter.close(),
+            }
+        }
+    }
+
+    /// Forgets a call whose thread has panicked: it can be asked again.
+    pub fn give_up(&self, state: &WaitingCall) {
+        if let Some(key) = &state.duplicate {
+            self.finish_change(key, &[], false);
+        }
     }
 
     /// Does a call of the pool to its end. If storage holds its object and the call may wait it is
@@ -331,7 +293,7 @@ impl Service {
         if let Some(key) = &state.duplicate {
             self.finish_change(key, batch.body(mark), was_done);
         }
-        batch.send(connection);
+        connection.send(&mut batch);
         None
     }
 
@@ -374,16 +336,34 @@ impl Service {
                 let call = &running.context;
                 let mut batch = Batch::default();
                 push_jukebox(&mut batch, call.xid, call.procedure);
-                batch.send(&call.connection);
+                call.connection.send(&mut batch);
             }
         }
         found.long
     }
 
+    /// Answers a datagram.
+    #[must_use]
+    pub fn answer_datagram(
+        &self,
+        record: &[u8],
+        origin: &Origin,
+        may_block: bool,
+    ) -> DatagramAnswer {
+        self.locks
+            .answer_datagram(&self.served, record, origin, may_block)
+    }
+
+    /// Whether storage holds calls of an export for too long.
+    #[must_use]
+    pub fn storage_holds(&self, export: u32) -> bool {
+        self.slow.holds(export)
+    }
+
     /// The locks of the server.
     #[must_use]
     pub fn locks(&self) -> &Locks {
-        &self.locks
+        self.locks.locks()
     }
 
     /// The calls that run in the pool.
@@ -398,39 +378,55 @@ impl Service {
         self.slow.is_idle()
     }
 
-    /// What an NFS call is for.
-    fn place(&self, mut arguments: Decoder<'_>) -> Place {
-        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
-        let mut hasher = SipHasher13::new_with_key(&self.object_secret);
-        hasher.write(handle);
-        let decoded = self.handle_key.decode(handle);
-        Place {
-            object: hasher.finish(),
-            export: decoded.map_or(0, |(number, _)| number),
+    /// Brings everything to the devices.
+    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
+        self.served.sync()
+    }
+}
+
+/// A change that a receiving thread does; dropped without an end when the thread has panicked.
+struct Begun<'s> {
+    service: &'s Service,
+    key: Option<Key>,
+}
+
+impl Begun<'_> {
+    fn end(mut self) {
+        self.key = None;
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = &self.key {
+            self.service.finish_change(key, &[], false);
         }
     }
 }
 
-fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
-    let mark = batch.begin();
-    procedure::encode_bare_failure(batch.bytes(), xid, procedure, nfs3::Status::Jukebox);
-    batch.end(mark);
-}
-
-fn refuse(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer {
-    let mark = batch.begin();
-    rpc::encode_refusal(&mut Encoder::new(batch.bytes()), xid, refusal);
-    batch.end(mark);
-    Answer::Done
-}
-
-/// The AUTH_SYS identity of a call; `None` for AUTH_NONE.
-fn identity(credential: &Credential<'_>) -> Option<Credentials> {
-    match credential {
-        Credential::None => None,
-        Credential::System(system) => Some(Credentials::new(system.uid, system.gid, system.gids())),
+/// Refuses a record of which only the beginning was kept, because it is too long.
+pub fn refuse_oversized(beginning: &[u8], batch: &mut Batch) {
+    match rpc::parse_call(beginning) {
+        Ok((call, _)) => {
+            refuse(batch, call.xid, Refusal::GarbageArguments);
+        }
+        Err(error) => {
+            let mark = batch.begin();
+            if error.encode_reply(&mut Encoder::new(batch.bytes())) {
+                batch.end(mark);
+            } else {
+                batch.roll_back(mark);
+            }
+        }
     }
 }
 
-/// How long a client may trust FSSTAT's numbers: not at all, others write too.
-const STABLE_FOR: Duration = Duration::ZERO;
+/// Has the client ask again later, because storage holds as much of its export as may be.
+pub fn put_off(beginning: &[u8], batch: &mut Batch) {
+    let parsed = rpc::parse_call(beginning);
+    let named = parsed.map(|(call, _)| (call.xid, Procedure::from_number(call.procedure)));
+    if let Ok((xid, Some(procedure))) = named {
+        counters::RECORDS_PUT_OFF.add(1);
+        push_jukebox(batch, xid, procedure);
+    }
+}

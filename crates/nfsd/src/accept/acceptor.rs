@@ -1,12 +1,20 @@
 //! The thread that accepts connections.
 //!
-//! It serves nobody, so it may wait: for a place, and for descriptors when the process has none.
+//! It serves no client, so it may wait: for a slot, and for descriptors when the process has none.
+//!
+//! Problem: there can only be so many connections, and a client that has one may keep it for ever
+//! without a word. Rule: each address has its share of the [slots](crate::connection::slots). When
+//! an address has no slot left in its share, the connection that has been without a call for
+//! longest is asked to leave, first of all one of the address with the most connections, and never
+//! one of an address that has fewer than the newcomer. One with a call under way, or a reply that
+//! has not left, stays. A client that is asked to leave connects anew when it has something to
+//! ask; NFS clients do so without telling anybody.
 
+use std::cmp::Reverse;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
@@ -14,14 +22,22 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
+use crate::connection::inbox::Waker;
+use crate::connection::latest::LatestConnections;
+use crate::connection::slots::{Slot, Slots};
+use crate::connection::{Connection, Totals};
+use crate::dispatch::Dispatcher;
+use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
-use crate::server::Shared;
 use crate::share::Address;
+
+/// A connection with so recent a call is in the middle of something.
+const IDLE_MIN: Duration = Duration::from_secs(5);
 
 /// How long a newcomer waits for a connection that was asked to leave.
 const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 
-/// How often it looks whether the place is free.
+/// How often it looks whether the slot is free.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// Pause after the system refused: there may be descriptors again.
@@ -40,11 +56,24 @@ const ASK_EVERY: Duration = Duration::from_secs(60);
 /// After so many questions the connection is closed (TCP_KEEPCNT).
 const ASK_TIMES: u32 = 5;
 
-/// What a server accepts through.
-pub struct Door {
-    listener: TcpListener,
-    bell: Arc<OwnedFd>,
-    shared: Arc<Shared>,
+/// What a server accepts connections with.
+pub struct Acceptor {
+    /// Where it listens; it does not block.
+    pub listener: TcpListener,
+    /// Becomes readable when the server is to stop.
+    pub stop_event: Arc<OwnedFd>,
+    /// Knows who may connect, and whether the server stops.
+    pub dispatcher: Arc<Dispatcher>,
+    /// Connections at once.
+    pub slots: Arc<Slots>,
+    /// What all connections have together.
+    pub totals: Arc<Totals>,
+    /// Get the connections.
+    pub readers: Arc<Readers>,
+    /// Of each address.
+    pub latest: LatestConnections,
+    /// Those that have been accepted, some of them gone.
+    pub accepted: Vec<(Address, Weak<Connection>)>,
 }
 
 /// Has the system close the connection of a client that is gone: after ten minutes, also when
@@ -59,23 +88,13 @@ fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_socket_keepalive(socket, true)
 }
 
-impl Door {
-    /// Accepts for `shared` until that is stopping; writing to `bell` (an eventfd) makes it look.
-    #[must_use]
-    pub fn new(listener: TcpListener, bell: Arc<OwnedFd>, shared: Arc<Shared>) -> Self {
-        Self {
-            listener,
-            bell,
-            shared,
-        }
-    }
-
+impl Acceptor {
     /// Accepts until the server stops.
-    pub fn run(self) {
+    pub fn run(mut self) {
         while !self.is_stopping() {
             let mut ready = [
                 PollFd::new(&self.listener, PollFlags::IN),
-                PollFd::new(&*self.bell, PollFlags::IN),
+                PollFd::new(&*self.stop_event, PollFlags::IN),
             ];
             if poll(&mut ready, None).is_err() {
                 self.pause();
@@ -85,17 +104,17 @@ impl Door {
     }
 
     fn is_stopping(&self) -> bool {
-        self.shared.stopping.load(Ordering::Acquire)
+        self.dispatcher.is_stopping()
     }
 
     /// Waits a moment, less if the server stops.
     fn pause(&self) {
-        let mut bell = [PollFd::new(&*self.bell, PollFlags::IN)];
+        let mut stop_event = [PollFd::new(&*self.stop_event, PollFlags::IN)];
         // Interrupted, it only waits less.
-        let _ = poll(&mut bell, Some(&REFUSED_PAUSE));
+        let _ = poll(&mut stop_event, Some(&REFUSED_PAUSE));
     }
 
-    fn accept(&self) {
+    fn accept(&mut self) {
         while !self.is_stopping() {
             match self.listener.accept() {
                 Ok((socket, peer)) => self.admit(socket, peer),
@@ -108,7 +127,7 @@ impl Door {
                 Err(_) => {
                     // Out of descriptors or memory.
                     names::ACCEPTS_FAILED.add(1);
-                    if let Some(idle) = self.shared.places.idlest(None, Instant::now()) {
+                    if let Some(idle) = self.idlest(None, Instant::now()) {
                         idle.ask_to_leave();
                     }
                     self.pause();
@@ -118,18 +137,17 @@ impl Door {
         }
     }
 
-    fn admit(&self, socket: TcpStream, peer: SocketAddr) {
-        if !self.shared.service.allows(peer.ip()) {
+    fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
+        if !self.dispatcher.service().served().allows(peer.ip()) {
             names::CONNECTIONS_NOT_ALLOWED.add(1);
             refusals::note(peer.ip(), Reason::NotAllowed);
             return;
         }
-        let token = self.shared.new_token();
         let address = Address::of(peer.ip());
-        let place = self.shared.places.take(address, token);
-        let Some(place) = place.or_else(|| self.make_place(address, token)) else {
+        let slot = self.slots.take(address).or_else(|| self.free_slot(address));
+        let Some(slot) = slot else {
             names::CONNECTIONS_REFUSED.add(1);
-            refusals::note(peer.ip(), Reason::NoPlace);
+            refusals::note(peer.ip(), Reason::NoSlot);
             return;
         };
         if socket.set_nonblocking(true).is_err() || socket.set_nodelay(true).is_err() {
@@ -139,21 +157,51 @@ impl Door {
         // Without it a client that is gone is only found out later.
         let _ = keep_alive(&socket);
         names::CONNECTIONS_ACCEPTED.add(1);
-        self.shared.assign(socket, (peer.ip(), peer.port()), place);
+        self.assign(socket, peer, slot);
     }
 
-    /// Asks an idle connection to leave and waits for its place.
-    fn make_place(&self, address: Address, token: u64) -> Option<crate::connection::slots::Place> {
+    /// Gives a new connection to the reader that has least to do.
+    fn assign(&mut self, socket: OwnedFd, peer: SocketAddr, slot: Slot) {
+        let reader = self.readers.choose();
+        let waker = Waker::new(reader.inbox.clone(), self.totals.new_token());
+        let latest = self.latest.of(peer.ip());
+        let totals = self.totals.clone();
+        let peer = (peer.ip(), peer.port());
+        let connection = Arc::new(Connection::new(socket, peer, waker, totals, latest, slot));
+        if self.accepted.len() == self.accepted.capacity() {
+            self.accepted
+                .retain(|(_, connection)| connection.strong_count() > 0);
+        }
+        let address = Address::of(peer.0);
+        self.accepted.push((address, Arc::downgrade(&connection)));
+        reader.hand_over(connection);
+    }
+
+    /// Asks an idle connection to leave and waits for its slot.
+    fn free_slot(&self, address: Address) -> Option<Slot> {
         let begun = Instant::now();
-        let idle = self.shared.places.idlest(Some(address), begun)?;
-        idle.ask_to_leave();
-        drop(idle);
+        self.idlest(Some(address), begun)?.ask_to_leave();
         while begun.elapsed() < LEAVE_WITHIN {
             std::thread::sleep(LOOK_EVERY);
-            if let Some(place) = self.shared.places.take(address, token) {
-                return Some(place);
+            if let Some(slot) = self.slots.take(address) {
+                return Some(slot);
             }
         }
         None
+    }
+
+    /// The connection that should leave so that one of `newcomer` can have a slot; without a
+    /// newcomer any.
+    fn idlest(&self, newcomer: Option<Address>, now: Instant) -> Option<Arc<Connection>> {
+        let fewest = newcomer.map_or(1, |address| self.slots.of(address));
+        let candidates = self.accepted.iter().filter_map(|(address, connection)| {
+            let count = self.slots.of(*address);
+            let connection = connection.upgrade().filter(|_| count >= fewest)?;
+            let is_idle = !connection.is_busy() && connection.idle_for(now) >= IDLE_MIN;
+            is_idle.then_some((count, connection))
+        });
+        let (_, idlest) = candidates
+            .min_by_key(|(count, connection)| Reverse((*count, connection.idle_for(now))))?;
+        Some(idlest)
     }
 }

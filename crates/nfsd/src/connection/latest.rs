@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 /// The numbers of the latest connections, by address. Connections hold the number of theirs; what
 /// nobody holds is forgotten.
 #[derive(Default)]
-pub struct Arrivals {
+pub struct LatestConnections {
     addresses: Mutex<Addresses>,
 }
 
@@ -23,7 +23,7 @@ struct Addresses {
     full_at: usize,
 }
 
-impl Arrivals {
+impl LatestConnections {
     /// The number that the connections of an address share.
     #[must_use]
     pub fn of(&self, peer: IpAddr) -> Arc<AtomicU64> {
@@ -53,17 +53,17 @@ mod tests {
 
     #[test]
     fn connections_of_an_address_share_and_the_dead_are_forgotten() {
-        let arrivals = Arrivals::default();
-        let first = arrivals.of("10.0.0.1".parse().unwrap());
-        let same = arrivals.of("::ffff:10.0.0.1".parse().unwrap());
+        let connections = LatestConnections::default();
+        let first = connections.of("10.0.0.1".parse().unwrap());
+        let same = connections.of("::ffff:10.0.0.1".parse().unwrap());
         assert!(Arc::ptr_eq(&first, &same));
         for host in 0..100_000u32 {
-            drop(arrivals.of(IpAddr::V4(host.into())));
+            drop(connections.of(IpAddr::V4(host.into())));
         }
-        assert!(arrivals.addresses.lock().unwrap().latest.len() < 1000);
+        assert!(connections.addresses.lock().unwrap().latest.len() < 1000);
         assert!(Arc::ptr_eq(
             &first,
-            &arrivals.of("10.0.0.1".parse().unwrap())
+            &connections.of("10.0.0.1".parse().unwrap())
         ));
     }
 }

@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::duplicate::calls::WAITERS_MAX;
 
 /// A connection of these tests.
 struct Line {
@@ -54,7 +55,7 @@ fn tokens(waiters: &[Arc<Line>]) -> Vec<u64> {
 
 /// Does a call that was not seen before.
 fn done(cache: &Duplicates<Line>, key: &Key, on: &Arc<Line>, now: Instant) {
-    assert_eq!(cache.begin(key, on, now), Verdict::New);
+    assert_eq!(cache.begin(key, on, now), Seen::New);
     cache.finish(key, Some(b"ok"), now);
 }
 
@@ -62,39 +63,39 @@ fn done(cache: &Duplicates<Line>, key: &Key, on: &Arc<Line>, now: Instant) {
 fn a_done_call_is_replayed_and_a_running_one_is_not_begun_again() {
     let (cache, now) = cache_of(KEPT_BYTES_MAX);
     let call = key_of(&cache, 1, 5, b"remove a");
-    assert_eq!(cache.begin(&call, &line(1), now), Verdict::New);
-    assert_eq!(cache.begin(&call, &line(2), now), Verdict::Running);
+    assert_eq!(cache.begin(&call, &line(1), now), Seen::New);
+    assert_eq!(cache.begin(&call, &line(2), now), Seen::InProgress);
     let waiters = cache.finish(&call, Some(b"ok"), now);
     assert_eq!(tokens(&waiters), [2]);
     let again = cache.begin(&call, &line(3), now);
-    assert_eq!(again, Verdict::Done(b"ok".to_vec()));
+    assert_eq!(again, Seen::Answered(b"ok".to_vec()));
     for (host, xid, record) in [
         (1, 6, &b"remove a"[..]),
         (1, 5, b"remove b"),
         (2, 5, b"remove a"),
     ] {
         let other = key_of(&cache, host, xid, record);
-        assert_eq!(cache.begin(&other, &line(1), now), Verdict::New);
+        assert_eq!(cache.begin(&other, &line(1), now), Seen::New);
     }
     let late = cache.begin(&call, &line(1), now + KEPT_FOR);
-    assert_eq!(late, Verdict::New, "too old");
+    assert_eq!(late, Seen::New, "too old");
 }
 
 #[test]
 fn abandoned_calls_are_forgotten_unless_somebody_alive_waits() {
     let (cache, now) = cache_of(KEPT_BYTES_MAX);
     let call = key_of(&cache, 1, 5, b"x");
-    assert_eq!(cache.begin(&call, &line(1), now), Verdict::New);
+    assert_eq!(cache.begin(&call, &line(1), now), Seen::New);
     assert!(cache.abandon(&call));
-    assert_eq!(cache.begin(&call, &line(1), now), Verdict::New);
+    assert_eq!(cache.begin(&call, &line(1), now), Seen::New);
     let second = line(2);
-    assert_eq!(cache.begin(&call, &second, now), Verdict::Running);
+    assert_eq!(cache.begin(&call, &second, now), Seen::InProgress);
     assert!(!cache.abandon(&call));
     second.gone.store(true, Ordering::Relaxed);
     assert!(cache.abandon(&call), "the one that waited is gone too");
-    assert_eq!(cache.begin(&call, &line(3), now), Verdict::New);
+    assert_eq!(cache.begin(&call, &line(3), now), Seen::New);
     cache.finish(&call, None, now);
-    assert_eq!(cache.begin(&call, &line(1), now), Verdict::New, "not kept");
+    assert_eq!(cache.begin(&call, &line(1), now), Seen::New, "not kept");
 }
 
 /// Two connections are dead, and what the second one sent is read after the third has asked.
@@ -103,18 +104,18 @@ fn everybody_alive_that_asked_again_is_answered_in_whatever_order_they_came() {
     let (cache, now) = cache_of(KEPT_BYTES_MAX);
     let call = key_of(&cache, 1, 5, b"x");
     let lines: Vec<_> = (1..=3).map(line).collect();
-    assert_eq!(cache.begin(&call, &lines[0], now), Verdict::New);
+    assert_eq!(cache.begin(&call, &lines[0], now), Seen::New);
     for index in [2, 1, 1, 0] {
-        assert_eq!(cache.begin(&call, &lines[index], now), Verdict::Running);
+        assert_eq!(cache.begin(&call, &lines[index], now), Seen::InProgress);
     }
     lines[0].gone.store(true, Ordering::Relaxed);
     lines[1].gone.store(true, Ordering::Relaxed);
     assert!(!cache.abandon(&call));
     assert_eq!(tokens(&cache.finish(&call, Some(b"ok"), now)), [3, 2]);
     let other = key_of(&cache, 1, 6, b"x");
-    assert_eq!(cache.begin(&other, &line(1), now), Verdict::New);
+    assert_eq!(cache.begin(&other, &line(1), now), Seen::New);
     for token in 2..1000 {
-        assert_eq!(cache.begin(&other, &line(token), now), Verdict::Running);
+        assert_eq!(cache.begin(&other, &line(token), now), Seen::InProgress);
     }
     let waiters = tokens(&cache.finish(&other, None, now));
     assert_eq!(waiters.len(), WAITERS_MAX);
@@ -128,24 +129,24 @@ fn two_programs_behind_one_address_are_told_apart_by_the_port() {
     // What is known of the first connection and the one that asks, and whether it is told apart.
     let verdict = |first_is: (bool, bool), token: u64, asker_is: (bool, bool)| {
         let (first, asker) = (line(1), line(token));
-        assert_eq!(cache.begin(&call, &first, now), Verdict::New);
+        assert_eq!(cache.begin(&call, &first, now), Seen::New);
         cache.finish(&call, Some(b"first"), now);
         first.delivered.store(first_is.0, Ordering::Relaxed);
         first.gone.store(first_is.1, Ordering::Relaxed);
         asker.delivered.store(asker_is.0, Ordering::Relaxed);
         asker.talked.store(asker_is.1, Ordering::Relaxed);
         let verdict = cache.begin(&call, &asker, now);
-        if verdict != Verdict::New {
+        if verdict != Seen::New {
             // It has asked again once, and is not taken for another now.
             first.delivered.store(true, Ordering::Relaxed);
             asker.talked.store(true, Ordering::Relaxed);
             assert_eq!(
                 cache.begin(&call, &asker, now),
-                Verdict::Done(b"first".to_vec())
+                Seen::Answered(b"first".to_vec())
             );
         }
         cache.lock().shares.clear();
-        verdict == Verdict::New
+        verdict == Seen::New
     };
     assert!(verdict((true, false), 2, (true, true)), "another program");
     assert!(
@@ -188,7 +189,7 @@ fn a_million_calls_of_one_address_leave_the_share_of_the_others() {
         assert!(cache.lock().bytes <= bytes_max);
     }
     for call in quiet.iter().chain([&own]) {
-        assert_eq!(cache.begin(call, &on, now), Verdict::Done(b"ok".to_vec()));
+        assert_eq!(cache.begin(call, &on, now), Seen::Answered(b"ok".to_vec()));
     }
     for host in 3..40 {
         for xid in 0..200 {
@@ -197,7 +198,7 @@ fn a_million_calls_of_one_address_leave_the_share_of_the_others() {
     }
     let state = cache.lock();
     assert!(state.bytes <= bytes_max);
-    let sum: usize = state.shares.values().map(Share::bytes).sum();
+    let sum: usize = state.shares.values().map(Calls::bytes).sum();
     assert_eq!(state.bytes, sum);
     for share in state.shares.values() {
         assert!(share.bytes() >= bytes_max / 80, "a share of its own");
@@ -214,7 +215,7 @@ fn hosts_of_one_ipv6_network_share_but_are_told_apart() {
     assert_eq!(cache.lock().shares.len(), 2);
     let mapped = key("::ffff:10.0.0.1");
     done(&cache, &mapped, &line(1), now);
-    assert_ne!(cache.begin(&key("10.0.0.1"), &line(1), now), Verdict::New);
+    assert_ne!(cache.begin(&key("10.0.0.1"), &line(1), now), Seen::New);
 }
 
 #[test]
@@ -224,7 +225,7 @@ fn addresses_that_are_gone_are_forgotten() {
         done(&cache, &key_of(&cache, host, 1, b"call"), &line(1), now);
     }
     let call = key_of(&cache, 200, 1, b"call");
-    assert_eq!(cache.begin(&call, &line(1), now + KEPT_FOR), Verdict::New);
+    assert_eq!(cache.begin(&call, &line(1), now + KEPT_FOR), Seen::New);
     let state = cache.lock();
     assert_eq!((state.shares.len(), state.bytes), (1, 0));
 }

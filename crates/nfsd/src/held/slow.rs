@@ -252,6 +252,12 @@ impl<C> SlowCalls<C> {
         found
     }
 
+    /// How long a call may take.
+    #[must_use]
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// Whether nothing runs.
     #[must_use]
     pub fn is_idle(&self) -> bool {

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pagewell_counters::names;
@@ -26,9 +26,8 @@ use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 use crate::locks::file::Kind;
 use crate::locks::records::Listed;
 use crate::locks::table::{Answer, Offer};
-use crate::locks::{Context, Locks, lock};
 use crate::share::Address;
-use crate::workers::pool::{Line, Pool};
+use crate::workers::pool::{Flow, Pool};
 
 /// Threads that call.
 const THREADS_MAX: usize = 4;
@@ -38,6 +37,15 @@ const QUEUED_MAX: usize = 1024;
 const QUEUED_PER_ADDRESS_MAX: usize = 64;
 /// The longest wait for a connection, and for an answer. There are two of each in a call.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is needed to call back a client that waits for a lock.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// The address of ours that the client knows.
+    pub local: Option<IpAddr>,
+    /// The handle as the client has it.
+    pub handle: Arc<[u8]>,
+}
 
 /// What is to be done.
 pub enum Job {
@@ -82,16 +90,14 @@ struct Queued {
 }
 
 impl Calls {
-    /// For `locks`, which are told what came of each call.
+    /// Each is made by `run`, on a thread that may wait.
     #[must_use]
-    pub fn new(locks: Weak<Locks>, port_mapper: u16, state: i32) -> Arc<Self> {
+    pub fn new(run: impl Fn(Job) + Send + Sync + 'static) -> Arc<Self> {
         let queued = Arc::new(Mutex::new(Queued::default()));
         let counts = queued.clone();
         let pool = Pool::new(THREADS_MAX, move |job: Job| {
             let address = job.address();
-            if let Some(locks) = locks.upgrade() {
-                run(&locks, job, port_mapper, state);
-            }
+            run(job);
             lock(&counts).end(address);
         });
         Arc::new(Self { pool, queued })
@@ -104,12 +110,12 @@ impl Calls {
             names::LOCK_CALLS_DROPPED.add(1);
             return false;
         }
-        let line = Line {
+        let flow = Flow {
             export: 0,
             address: address.map_or(Address::NOBODY, Address::of),
             token: 0,
         };
-        self.pool.queue(&line, job);
+        self.pool.queue(&flow, job);
         true
     }
 
@@ -141,60 +147,9 @@ impl Queued {
     }
 }
 
-fn run(locks: &Locks, job: Job, port_mapper: u16, state: i32) {
-    let count = |reached: bool| {
-        names::LOCK_CALLS.add(1);
-        names::LOCK_CALL_FAILURES.add(u64::from(!reached));
-    };
-    match job {
-        Job::Granted(offer) => {
-            let peer = Peer {
-                address: offer.wish.owner.client.address,
-                local: offer.context.local,
-                port_mapper,
-            };
-            // The client has asked again, or cancelled, in the meantime.
-            let answer = if locks.is_open(offer.number) {
-                peer.grant(&offer)
-            } else {
-                Answer::Unreachable
-            };
-            count(answer == Answer::Taken);
-            locks.answered(offer.number, answer);
-        }
-        Job::Result {
-            to: (address, local),
-            procedure,
-            body,
-        } => {
-            let peer = Peer {
-                address,
-                local,
-                port_mapper,
-            };
-            let connected = peer.connect(nlm4::PROGRAM, nlm4::VERSION);
-            let sent = connected.is_some_and(|mut caller| {
-                let target = manager(procedure);
-                // Nobody looks at the answer to a result.
-                caller
-                    .call(target, Credential::None, &Wire(&body), |_| Ok(()))
-                    .is_ok()
-            });
-            count(sent);
-        }
-        Job::Restarted(listed) => {
-            let peer = Peer {
-                address: listed.client.address,
-                local: listed.local,
-                port_mapper,
-            };
-            let heard = peer.tell_restart(state);
-            count(heard);
-            names::LOCK_CLIENTS_TOLD.add(u64::from(heard));
-            locks.told(&listed.client, heard);
-        }
-        Job::Clean => locks.clean(),
-    }
+/// [`Mutex::lock`], whatever a thread that panicked has left.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that are encoded already.
@@ -218,10 +173,14 @@ fn manager(procedure: u32) -> Target {
     }
 }
 
-struct Peer {
-    address: IpAddr,
-    local: Option<IpAddr>,
-    port_mapper: u16,
+/// A client's machine.
+pub struct Peer {
+    /// Where it is.
+    pub address: IpAddr,
+    /// The address of ours that it knows.
+    pub local: Option<IpAddr>,
+    /// The port of its port mapper.
+    pub port_mapper: u16,
 }
 
 impl Peer {
@@ -234,7 +193,9 @@ impl Peer {
         Caller::connect(&address, self.local, PATIENCE).ok()
     }
 
-    fn grant(&self, offer: &Offer<Context>) -> Answer {
+    /// Says that a lock which was waited for can be had.
+    #[must_use]
+    pub fn grant(&self, offer: &Offer<Context>) -> Answer {
         let Some(mut caller) = self.connect(nlm4::PROGRAM, nlm4::VERSION) else {
             return Answer::Unreachable;
         };
@@ -263,8 +224,23 @@ impl Peer {
         }
     }
 
-    /// Tells under both names that the client may know us by: the address it calls, and our name.
-    fn tell_restart(&self, state: i32) -> bool {
+    /// Sends the result of a one-way call; says whether it arrived.
+    #[must_use]
+    pub fn send_result(&self, procedure: u32, body: &[u8]) -> bool {
+        let connected = self.connect(nlm4::PROGRAM, nlm4::VERSION);
+        connected.is_some_and(|mut caller| {
+            let target = manager(procedure);
+            // Nothing is done with the answer to a result.
+            caller
+                .call(target, Credential::None, &Wire(body), |_| Ok(()))
+                .is_ok()
+        })
+    }
+
+    /// Notifies under both names that the client may know us by: the address that it calls, and our
+    /// name. Says whether it heard of both.
+    #[must_use]
+    pub fn notify_restart(&self, state: i32) -> bool {
         let Some(mut caller) = self.connect(nsm::PROGRAM, nsm::VERSION) else {
             return false;
         };

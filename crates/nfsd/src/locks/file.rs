@@ -6,7 +6,7 @@
 //! are never in its own way; of two owners a write lock is in the way of everything.
 //!
 //! A file has few locks; all are looked at one by one. How many there may be is bounded by
-//! [`super::table`].
+//! [`crate::locks::table`].
 
 use std::collections::HashMap;
 
@@ -127,7 +127,7 @@ impl FileLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::owner::tests::owner;
+    use crate::locks::testing::owner;
     use proptest::prelude::*;
 
     const BYTES: u64 = 24;

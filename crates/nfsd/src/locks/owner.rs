@@ -31,25 +31,3 @@ impl Owner {
         1 + self.handle.len() / 64
     }
 }
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// Programs on one client.
-    pub(in crate::locks) fn owner(process: i32) -> Owner {
-        owner_on(1, process)
-    }
-
-    /// A program on one of several clients.
-    pub(in crate::locks) fn owner_on(client: u8, process: i32) -> Owner {
-        Owner {
-            client: Arc::new(Client {
-                address: IpAddr::from([10, 0, 0, client]),
-                name: format!("client{client}").into_bytes(),
-            }),
-            process,
-            handle: Arc::from(&b"handle"[..]),
-        }
-    }
-}

@@ -230,8 +230,8 @@ fn next_state(before: Option<i32>) -> i32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::owner::tests::owner_on;
     use super::*;
+    use crate::locks::testing::owner_on;
 
     fn listed(number: u8) -> Listed {
         Listed {

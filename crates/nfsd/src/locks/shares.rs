@@ -113,8 +113,8 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
-    use super::super::owner::tests::owner_on;
     use super::*;
+    use crate::locks::testing::owner_on;
     use pagewell_fs::FileId;
 
     fn file(number: u64) -> FileKey {

@@ -2,7 +2,7 @@
 //!
 //! Each reader has its own epoll and its own connections. It receives what is there, finds the
 //! records in it, answers every call that need not wait (a hit) into one block of replies, and
-//! sends the block with one system call. A call that may wait goes to the pool with a copy of
+//! sends the block with one system call. A call that would wait goes to the pool with a copy of
 //! its bytes, or with the buffer they were received into when they are many.
 //!
 //! ```text
@@ -11,30 +11,31 @@
 //!                        Assembly            whole records, in place
 //!                            \_________  _______/
 //!                                      \/
-//!                          Service::answer(may_block: no)
+//!                          Service::answer(may_block: false)
 //!                           answered /        \ would wait
 //!                         block of replies     Pool
 //! ```
 //!
-//! Fairness: a connection has a turn of a few receives, then the next one; the pool has its own.
-//! Events are edge-triggered, so that the hot path makes no epoll_ctl call; a connection that is
-//! not read dry keeps its place in the list of the ready.
+//! Fairness: a connection has a turn of a few receives, then it is that of another address
+//! ([`crate::receive::ready`]); the pool has its own rule. Events are edge-triggered, so that the
+//! hot path makes no epoll_ctl call; a connection that is not read dry stays ready.
 
-use std::collections::{HashMap, VecDeque};
-use std::io::IoSliceMut;
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
-use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::connection::Connection;
-use crate::receive::receiver::{Receiver, Turn};
-use crate::server::Shared;
+use crate::receive::readers::ReaderHandle;
+use crate::receive::ready::Ready;
+use crate::receive::receiver::{Receiver, SCRATCH_BYTES, Shared, Turn};
+use crate::share::Address;
 
 /// A connection whose record or whose replies make no progress for this long is closed.
 pub const STALLED_AFTER: Duration = Duration::from_secs(60);
@@ -45,139 +46,58 @@ const UNREAD_AFTER: Duration = Duration::from_secs(10);
 /// How often stalled connections are looked for.
 const TICK: Duration = Duration::from_secs(1);
 
-const MAILBOX: u64 = 1;
+/// The number of the inbox among those of connections.
+const INBOX: u64 = 1;
 /// Connections are numbered from here.
 pub const FIRST_TOKEN: u64 = 16;
-
-/// What other threads put for a reader.
-pub struct Mailbox {
-    event: OwnedFd,
-    state: Mutex<Letters>,
-}
-
-#[derive(Default)]
-struct Letters {
-    wake: Vec<u64>,
-    adopt: Vec<Arc<Connection>>,
-}
-
-/// Calls a reader to look at one connection again.
-#[derive(Clone)]
-pub struct Waker {
-    mailbox: Arc<Mailbox>,
-    token: u64,
-}
-
-impl Waker {
-    /// A waker for the connection `token` of the reader behind `mailbox`.
-    #[must_use]
-    pub fn new(mailbox: Arc<Mailbox>, token: u64) -> Self {
-        Self { mailbox, token }
-    }
-
-    /// The connection's number.
-    #[must_use]
-    pub fn token(&self) -> u64 {
-        self.token
-    }
-
-    /// Calls the reader.
-    pub fn wake(&self) {
-        self.mailbox.post(|letters| letters.wake.push(self.token));
-    }
-}
-
-impl Mailbox {
-    /// An empty one.
-    pub fn new() -> Result<Arc<Self>, Errno> {
-        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Arc::new(Self {
-            event,
-            state: Mutex::default(),
-        }))
-    }
-
-    /// Hands a new connection to the reader.
-    pub fn adopt(&self, connection: Arc<Connection>) {
-        self.post(|letters| letters.adopt.push(connection));
-    }
-
-    /// Interrupts the reader's wait.
-    pub fn ring(&self) {
-        // It can only fail when the count is full, and then the reader is being called already.
-        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
-    }
-
-    /// The connections that were called since the last time.
-    #[cfg(test)]
-    pub(crate) fn called(&self) -> Vec<u64> {
-        self.collect().wake
-    }
-
-    fn post(&self, put: impl FnOnce(&mut Letters)) {
-        let mut letters = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = letters.wake.is_empty() && letters.adopt.is_empty();
-        put(&mut letters);
-        drop(letters);
-        if first {
-            self.ring();
-        }
-    }
-
-    fn collect(&self) -> Letters {
-        let mut count = [0; 8];
-        let _ = rustix::io::read(&self.event, &mut count);
-        std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 /// One receiving thread.
 pub struct Reader {
     epoll: OwnedFd,
-    mailbox: Arc<Mailbox>,
+    handle: Arc<ReaderHandle>,
     shared: Arc<Shared>,
     receivers: HashMap<u64, Receiver>,
-    ready: VecDeque<u64>,
+    ready: Ready,
     scratch: Vec<u8>,
     last_tick: Instant,
+    /// What this thread had of a processor then.
+    processor_time: Duration,
 }
 
-/// Bytes received at once when no large record is under way: some two hundred small calls.
-pub const SCRATCH_BYTES: usize = 32 << 10;
-
 impl Reader {
-    /// A reader of the connections that are put into `mailbox`.
-    pub fn new(shared: Arc<Shared>, mailbox: Arc<Mailbox>) -> Result<Self, Errno> {
+    /// A reader of the connections that are handed over to `handle`.
+    pub fn new(shared: Arc<Shared>, handle: Arc<ReaderHandle>) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let input = epoll::EventFlags::IN;
         epoll::add(
             &epoll,
-            &mailbox.event,
-            epoll::EventData::new_u64(MAILBOX),
+            &*handle.inbox,
+            epoll::EventData::new_u64(INBOX),
             input,
         )?;
         Ok(Self {
             epoll,
-            mailbox,
+            handle,
             shared,
             receivers: HashMap::new(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             scratch: vec![0; SCRATCH_BYTES],
             last_tick: Instant::now(),
+            processor_time: Duration::ZERO,
         })
     }
 
     /// Serves until the server stops.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
-        while !self.shared.stopping.load(Ordering::Acquire) {
+        while !self.shared.dispatcher.is_stopping() {
             self.wait(&mut events);
             for event in &events {
                 let event: &epoll::Event = event;
                 self.dispatch(event.data.u64(), event.flags);
             }
-            for _ in 0..self.ready.len() {
-                if let Some(token) = self.ready.pop_front() {
+            for _ in 0..self.ready.round() {
+                if let Some(token) = self.ready.pop() {
                     self.turn(token);
                 }
             }
@@ -210,12 +130,12 @@ impl Reader {
 
     fn dispatch(&mut self, token: u64, flags: epoll::EventFlags) {
         match token {
-            MAILBOX => {
-                let letters = self.mailbox.collect();
-                for connection in letters.adopt {
+            INBOX => {
+                let woken = self.handle.inbox.collect();
+                for connection in self.handle.newcomers() {
                     self.adopt(connection);
                 }
-                for token in letters.wake {
+                for token in woken {
                     self.make_ready(token);
                 }
             }
@@ -223,10 +143,10 @@ impl Reader {
                 let reset = epoll::EventFlags::HUP | epoll::EventFlags::ERR;
                 if let Some(receiver) = self.receivers.get_mut(&token) {
                     if flags.contains(epoll::EventFlags::OUT) {
-                        receiver.connection().room();
+                        receiver.connection().send_more();
                     }
                     if flags.intersects(reset) {
-                        // Nobody can be answered: what was not begun is not to be begun.
+                        // No reply can arrive: what was not begun is not to be begun.
                         receiver.connection().close();
                     } else if flags.contains(epoll::EventFlags::RDHUP) {
                         receiver.set_peer_closed();
@@ -241,7 +161,7 @@ impl Reader {
         if let Some(receiver) = self.receivers.get_mut(&token)
             && !receiver.set_ready(true)
         {
-            self.ready.push_back(token);
+            self.ready.push(receiver.line(), token);
         }
     }
 
@@ -273,6 +193,9 @@ impl Reader {
     fn close(&mut self, token: u64) {
         if let Some(receiver) = self.receivers.remove(&token) {
             receiver.connection().close();
+            let address = Address::of(receiver.connection().peer());
+            self.ready.leave(address, receiver.line());
+            self.handle.lose();
         }
     }
 
@@ -284,15 +207,31 @@ impl Reader {
             | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(token);
         if epoll::add(&self.epoll, connection.as_fd(), data, flags).is_ok() {
-            let receiver = Receiver::new(connection, &self.shared.memory);
+            let line = self.ready.join(Address::of(connection.peer()));
+            let receiver = Receiver::new(connection, &self.shared.budget, line);
             self.receivers.insert(token, receiver);
             self.make_ready(token);
+        } else {
+            self.handle.lose();
         }
     }
 
+    /// Says how much of a processor this thread has had since the last tick.
+    fn tell_load(&mut self, now: Instant) {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        let time = Duration::try_from(time).unwrap_or_default();
+        let used = time.saturating_sub(self.processor_time).as_secs_f64();
+        let passed = now.duration_since(self.last_tick).max(TICK).as_secs_f64();
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a million at most
+        self.handle.set_busy((used / passed * 1e6) as u64);
+        self.processor_time = time;
+    }
+
     fn tick(&mut self) {
-        self.last_tick = Instant::now();
-        let is_wanted = self.shared.memory.is_wanted();
+        let now = Instant::now();
+        self.tell_load(now);
+        self.last_tick = now;
+        let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
         let is_over = self.shared.totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
@@ -326,7 +265,7 @@ impl Reader {
                 .any(|receiver| receiver.connection().is_busy())
         {
             for receiver in self.receivers.values() {
-                receiver.connection().room();
+                receiver.connection().send_more();
             }
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -334,21 +273,4 @@ impl Reader {
             receiver.connection().close();
         }
     }
-}
-
-/// Receives into two places with one call.
-pub fn receive_into(
-    socket: impl AsFd,
-    first: &mut [u8],
-    second: &mut [u8],
-) -> Result<usize, Errno> {
-    names::RECEIVE_CALLS.add(1);
-    rustix::io::retry_on_intr(|| {
-        if first.is_empty() {
-            rustix::io::read(&socket, &mut *second)
-        } else {
-            let slices = &mut [IoSliceMut::new(first), IoSliceMut::new(second)];
-            rustix::io::readv(&socket, slices)
-        }
-    })
 }

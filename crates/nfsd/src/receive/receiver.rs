@@ -1,5 +1,7 @@
 //! One connection as its reader sees it: from bytes to calls.
 
+use std::io::IoSliceMut;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,16 +9,15 @@ use pagewell_counters::names;
 use pagewell_sunrpc::record::{self, Assembly, Progress};
 use rustix::io::Errno;
 
-use crate::connection::Connection;
-use crate::receive::reader::{SCRATCH_BYTES, receive_into};
+use crate::connection::{Connection, Totals};
+use crate::dispatch::Dispatcher;
+use crate::receive::ready::Line;
 use crate::reply::batch::Batch;
-use crate::request_memory::budget::Memory;
-use crate::request_memory::growth::Growth;
-use crate::server::{Job, Shared};
-use crate::service::{Answer, Request};
-
-/// The longest record that is taken: a WRITE of 1 MiB with the largest header there can be.
-pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
+use crate::request_memory::budget::{RECORD_BYTES_MAX, RequestBudget};
+use crate::request_memory::record::RecordMemory;
+use crate::service::request::{Answer, Job, Request};
+use crate::service::{put_off, refuse_oversized};
+use crate::share::Address;
 
 /// Larger records are received into memory of their own, which a call that must wait takes along.
 const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
@@ -34,6 +35,21 @@ const BLOCK_BYTES_MAX: usize = 128 << 10;
 /// sends it byte by byte must not hold the memory for it.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
 
+/// Bytes received at once when no large record is under way: some two hundred small calls.
+pub const SCRATCH_BYTES: usize = 32 << 10;
+
+/// What all receivers of a server share.
+pub struct Shared {
+    /// Does calls that may wait, and has what answers the others.
+    pub dispatcher: Arc<Dispatcher>,
+    /// Memory for requests.
+    pub budget: Arc<RequestBudget>,
+    /// What all connections have together.
+    pub totals: Arc<Totals>,
+    /// How long stopping may take.
+    pub drain_for: Duration,
+}
+
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
@@ -48,16 +64,17 @@ pub enum Turn {
 /// The receiving side of one connection; only its reader touches it.
 pub struct Receiver {
     connection: Arc<Connection>,
+    line: Line,
     assembly: Assembly,
     /// Received but not taken, because a limit was reached.
-    stash: Vec<u8>,
+    leftover: Vec<u8>,
     batch: Batch,
     large_records: bool,
     ready: bool,
     /// The client sends nothing more: read to the end, then finish what was begun.
     peer_closed: bool,
     ended: bool,
-    growth: Growth,
+    memory: RecordMemory,
     /// The record that is being skipped is one to be asked for again.
     put_off: bool,
     progress: (Instant, usize),
@@ -77,14 +94,16 @@ enum Consumed {
 }
 
 impl Receiver {
-    /// For a new connection.
+    /// For a new connection, in this line of the reader.
     #[must_use]
-    pub fn new(connection: Arc<Connection>, memory: &Arc<Memory>) -> Self {
+    pub fn new(connection: Arc<Connection>, budget: &Arc<RequestBudget>, line: Line) -> Self {
+        let waker = connection.waker().clone();
         Self {
-            growth: Growth::new(memory, &connection),
+            memory: RecordMemory::new(budget, Address::of(connection.peer()), waker),
+            line,
             connection,
             assembly: Assembly::new(RECORD_BYTES_MAX),
-            stash: Vec::new(),
+            leftover: Vec::new(),
             batch: Batch::default(),
             large_records: false,
             ready: false,
@@ -119,7 +138,13 @@ impl Receiver {
         &self.connection
     }
 
-    /// Marks it as standing in the reader's list; returns whether it stood there already.
+    /// Its line at the reader.
+    #[must_use]
+    pub fn line(&self) -> Line {
+        self.line
+    }
+
+    /// Marks it as ready or not; returns whether it was ready.
     pub fn set_ready(&mut self, ready: bool) -> bool {
         std::mem::replace(&mut self.ready, ready)
     }
@@ -131,7 +156,7 @@ impl Receiver {
     }
 
     /// Receives and answers for one turn.
-    pub fn turn(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Turn {
+    pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
         for _ in 0..RECEIVES_PER_TURN {
             if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
                 return Turn::Closed;
@@ -140,14 +165,14 @@ impl Receiver {
                 return Turn::Idle;
             }
             if !self.connection.may_read() && self.connection.pause() {
-                self.growth.stop_waiting(&self.connection);
+                self.memory.stop_waiting();
                 return Turn::Idle;
             }
-            if !self.stash.is_empty() {
-                let stash = std::mem::take(&mut self.stash);
-                match self.consume(shared, &stash) {
+            if !self.leftover.is_empty() {
+                let leftover = std::mem::take(&mut self.leftover);
+                match self.consume(shared, &leftover) {
                     Consumed::All => {}
-                    Consumed::Paused(taken) => return self.put_aside(&stash[taken..]),
+                    Consumed::Paused(taken) => return self.put_aside(&leftover[taken..]),
                     Consumed::Broken => return Turn::Closed,
                 }
                 continue;
@@ -162,10 +187,10 @@ impl Receiver {
         Turn::Again
     }
 
-    fn receive(&mut self, shared: &Arc<Shared>, scratch: &mut [u8]) -> Result<Option<Turn>, Errno> {
+    fn receive(&mut self, shared: &Shared, scratch: &mut [u8]) -> Result<Option<Turn>, Errno> {
         if let Some(bytes) = self.assembly.wanted() {
             // If there is no memory now, what comes next waits for it.
-            self.make_room(shared, bytes, false, &[]);
+            self.get_memory(shared, bytes, false, &[]);
         }
         let target = self.assembly.target();
         let wanted = target.len();
@@ -182,7 +207,7 @@ impl Receiver {
             self.connection.wake_when_done();
             return Ok(None);
         }
-        self.connection.heard(self.empty_at, shared.next_token());
+        self.connection.heard(self.empty_at);
         // Fewer bytes than there was room for: the next event will tell of more.
         let is_empty = count < wanted + extra;
         if is_empty {
@@ -204,28 +229,28 @@ impl Receiver {
 
     /// Keeps what was received but cannot be taken now; a waker or a free limit resumes it.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
-        if rest.is_empty() && self.growth.waits() {
+        if rest.is_empty() && self.memory.waits() {
             // The next bytes of the record will ask again; until they come others may have it.
-            self.growth.stop_waiting(&self.connection);
+            self.memory.stop_waiting();
             return Turn::Again;
         }
-        self.stash = rest.to_vec();
+        self.leftover = rest.to_vec();
         // Asking again whether the connection may be read would be wrong: a call may have ended
-        // since it was found that it may not, and then nobody would wake this reader.
-        if self.growth.waits() || self.connection.pause() {
+        // since it was found that it may not, and then nothing would wake this reader.
+        if self.memory.waits() || self.connection.pause() {
             Turn::Idle
         } else {
             Turn::Again
         }
     }
 
-    fn consume(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
+    fn consume(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
         let result = self.consume_records(shared, input);
         self.flush();
         result
     }
 
-    fn consume_records(&mut self, shared: &Arc<Shared>, input: &[u8]) -> Consumed {
+    fn consume_records(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
         let mut rest = input;
         while !rest.is_empty() {
             if self.connection.is_closed() {
@@ -249,7 +274,7 @@ impl Receiver {
                         return Consumed::Broken;
                     }
                     Progress::NeedsBuffer(bytes) => {
-                        if !self.make_room(shared, bytes, true, rest) && !self.put_off(shared) {
+                        if !self.get_memory(shared, bytes, true, rest) && !self.put_off(shared) {
                             return Consumed::Paused(input.len() - rest.len());
                         }
                         continue;
@@ -267,10 +292,14 @@ impl Receiver {
     }
 
     /// A whole record in the receive buffer.
-    fn small(&mut self, shared: &Arc<Shared>, record: &[u8]) {
+    fn small(&mut self, shared: &Shared, record: &[u8]) {
         self.calls.0 += 1;
         let request = Request::new(record, &self.connection, Instant::now());
-        match shared.service.answer(&request, false, &mut self.batch) {
+        match shared
+            .dispatcher
+            .service()
+            .answer(&request, false, &mut self.batch)
+        {
             Answer::Done => names::CALLS_INLINE.add(1),
             Answer::Wait(state) => {
                 let length = record.len();
@@ -282,26 +311,26 @@ impl Receiver {
                     state,
                 };
                 // Small buffers are never refused.
-                if let Some(mut buffer) = shared.memory.take(length) {
+                if let Some(mut buffer) = shared.budget.take(length) {
                     buffer[..length].copy_from_slice(record);
-                    shared.queue(job(buffer));
+                    shared.dispatcher.queue(job(buffer));
                 }
             }
         }
     }
 
     /// A record that was put together in memory of its own.
-    fn assembled(&mut self, shared: &Arc<Shared>) {
+    fn assembled(&mut self, shared: &Shared) {
         self.calls.0 += 1;
         let record = self.assembly.finish();
-        let buffer = self.growth.whole(record.buffer);
+        let buffer = self.memory.whole(record.buffer);
         if record.oversized {
             let beginning = &buffer[..record.length];
             if std::mem::take(&mut self.put_off) {
-                shared.service.put_off(beginning, &mut self.batch);
+                put_off(beginning, &mut self.batch);
             } else {
                 names::RECORDS_OVERSIZED.add(1);
-                shared.service.refuse_oversized(beginning, &mut self.batch);
+                refuse_oversized(beginning, &mut self.batch);
             }
             return;
         }
@@ -310,11 +339,15 @@ impl Receiver {
         self.received_bytes += PROGRESS_BYTES_MIN;
         let bytes = &buffer[..record.length];
         let request = Request::new(bytes, &self.connection, Instant::now());
-        match shared.service.answer(&request, false, &mut self.batch) {
+        match shared
+            .dispatcher
+            .service()
+            .answer(&request, false, &mut self.batch)
+        {
             Answer::Done => names::CALLS_INLINE.add(1),
             Answer::Wait(state) => {
                 let received_at = request.received_at;
-                shared.queue(Job {
+                shared.dispatcher.queue(Job {
                     connection: self.connection.clone(),
                     length: record.length,
                     record: buffer,
@@ -326,26 +359,26 @@ impl Receiver {
     }
 
     /// Memory for more of the record; false when there is none.
-    fn make_room(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
+    fn get_memory(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
         let connection = &*self.connection;
         let export_of = |beginning: &[u8]| {
-            let service = &shared.service;
-            service.export_of_record(beginning, connection.peer())
+            let served = shared.dispatcher.service().served();
+            served.export_of_record(beginning, connection.peer())
         };
-        let how = (connection, must_wait);
         let assembly = &mut self.assembly;
-        self.growth.make_room(assembly, bytes, how, export_of, next)
+        self.memory
+            .give(assembly, bytes, must_wait, export_of, next)
     }
 
     /// Skips the record if it waits for an export whose storage holds all that it may have: the
     /// client is told to ask again, and calls behind it are not held up.
     pub fn put_off(&mut self, shared: &Shared) -> bool {
-        let full = self.growth.full_export();
-        let is_held = full.is_some_and(|export| shared.service.storage_holds(export));
-        if self.growth.waits() && is_held {
+        let full = self.memory.full_export();
+        let is_held = full.is_some_and(|export| shared.dispatcher.service().storage_holds(export));
+        if self.memory.waits() && is_held {
             self.put_off = true;
             let bytes = self.assembly.skip();
-            self.growth.give_up(bytes, &self.connection);
+            self.memory.give_up(bytes);
             return true;
         }
         false
@@ -354,18 +387,18 @@ impl Receiver {
     /// Whether this client takes too long to fill memory, if others wait for it.
     #[must_use]
     pub fn is_overdue(&mut self, now: Instant) -> bool {
-        self.growth.is_overdue(now, self.connection.is_held_up())
+        self.memory.is_overdue(now, self.connection.is_held_up())
     }
 
     /// Closes the connection, as its record is overdue and others wait for the memory.
     pub fn drop_overdue(&self) {
         names::RECORDS_OVERDUE.add(1);
-        self.growth.blame();
+        self.memory.blame();
         self.connection.close();
     }
 
     fn flush(&mut self) {
-        self.batch.send(&self.connection);
+        self.connection.send(&mut self.batch);
     }
 
     /// Whether a record or the replies have made no progress for `limit`.
@@ -373,7 +406,7 @@ impl Receiver {
         let unsent = self.connection.unsent_bytes();
         // A connection that the server itself does not read is not stalled.
         let waits =
-            !self.assembly.is_empty() && self.stash.is_empty() && self.connection.may_read();
+            !self.assembly.is_empty() && self.leftover.is_empty() && self.connection.may_read();
         let received = self.received_bytes - self.received_bytes_seen;
         let moved = received >= PROGRESS_BYTES_MIN || unsent != self.progress.1;
         if moved || (unsent == 0 && !waits) {
@@ -387,6 +420,19 @@ impl Receiver {
 impl Drop for Receiver {
     fn drop(&mut self) {
         let bytes = self.assembly.finish().buffer;
-        self.growth.give_up(bytes, &self.connection);
+        self.memory.give_up(bytes);
     }
+}
+
+/// Receives into two buffers with one call.
+fn receive_into(socket: impl AsFd, first: &mut [u8], second: &mut [u8]) -> Result<usize, Errno> {
+    names::RECEIVE_CALLS.add(1);
+    rustix::io::retry_on_intr(|| {
+        if first.is_empty() {
+            rustix::io::read(&socket, &mut *second)
+        } else {
+            let slices = &mut [IoSliceMut::new(first), IoSliceMut::new(second)];
+            rustix::io::readv(&socket, slices)
+        }
+    })
 }

@@ -1,10 +1,41 @@
 //! Replies being built: one block of bytes for many small ones, pieces where file data is sent
 //! from where it is.
 
+use pagewell_fs::PageSlice;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 
-use crate::connection::Connection;
-use crate::reply::send_queue::Piece;
+use crate::reply::file_range::FilledPipe;
+
+/// Consecutive bytes of the stream.
+pub enum Piece {
+    /// In memory of their own.
+    Bytes(Vec<u8>),
+    /// In pages that others may read too.
+    Page(PageSlice),
+    /// In a pipe, as references to pages of the kernel's cache.
+    Pipe(FilledPipe),
+}
+
+impl Piece {
+    /// Bytes of the stream.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Page(page) => page.len(),
+            Self::Pipe(pipe) => pipe.length(),
+        }
+    }
+
+    /// Memory that is the reply's alone; pages and pipes have bounds of their own.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.capacity(),
+            Self::Page(_) | Self::Pipe(_) => 0,
+        }
+    }
+}
 
 /// Replies that leave together.
 #[derive(Default)]
@@ -83,18 +114,23 @@ impl Batch {
         self.bytes.len() + self.pieces_bytes
     }
 
-    /// Sends everything; it is empty afterwards.
-    pub fn send(&mut self, connection: &Connection) {
-        if self.pieces.is_empty() {
-            if !self.bytes.is_empty() {
-                connection.send_bytes(&mut self.bytes);
-            }
-            return;
-        }
+    /// Whether no reply is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.pieces.is_empty()
+    }
+
+    /// The block, if that is all there is.
+    pub fn block(&mut self) -> Option<&mut Vec<u8>> {
+        self.pieces.is_empty().then_some(&mut self.bytes)
+    }
+
+    /// Takes everything out, in order.
+    pub fn take(&mut self) -> impl Iterator<Item = Piece> {
+        self.pieces_bytes = 0;
         let rest = std::mem::take(&mut self.bytes);
         let last = (!rest.is_empty()).then_some(Piece::Bytes(rest));
-        connection.send(self.pieces.drain(..).chain(last));
-        self.pieces_bytes = 0;
+        self.pieces.drain(..).chain(last)
     }
 
     fn set_marker(&mut self, mark: Mark, length: usize) {

@@ -6,8 +6,8 @@
 //!
 //! Rule: a queue of pieces per connection and a flag that says a thread is sending. One that finds
 //! the flag clear sends everything that is queued, without holding the lock, until the queue is
-//! empty or the socket is full; everybody else only appends. A full socket is continued by the
-//! reader when epoll says that there is room.
+//! empty or the socket is full; all others only append. The reader goes on with a full socket when
+//! epoll says that it takes more.
 //!
 //! ```text
 //!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg / splice ──> socket
@@ -21,44 +21,15 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
-use pagewell_fs::PageSlice;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use crate::reply::pipe::FilledPipe;
+use crate::reply::batch::{Batch, Piece};
 use crate::reply::unsent::Unsent;
 
 /// The most slices of one sendmsg; more only make the kernel copy the list.
 const SLICES_MAX: usize = 64;
-
-/// Consecutive bytes of the stream.
-pub enum Piece {
-    /// In memory of their own.
-    Bytes(Vec<u8>),
-    /// In pages that others may read too.
-    Page(PageSlice),
-    /// In a pipe, as references to pages of the kernel's cache.
-    Pipe(FilledPipe),
-}
-
-impl Piece {
-    fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len(),
-            Self::Page(page) => page.len(),
-            Self::Pipe(pipe) => pipe.length(),
-        }
-    }
-
-    /// Memory that is the reply's alone; pages and pipes have bounds of their own.
-    fn memory_bytes(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.capacity(),
-            Self::Page(_) | Self::Pipe(_) => 0,
-        }
-    }
-}
 
 fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
     pieces.iter().map(Piece::memory_bytes).sum()
@@ -69,7 +40,7 @@ fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
 pub enum Sent {
     /// Everything left, or another thread is at it.
     Done,
-    /// The socket is full; the reader goes on when there is room.
+    /// The socket is full; the reader goes on when it takes more.
     Blocked,
     /// The connection is dead.
     Dead,
@@ -84,18 +55,18 @@ struct State {
     /// Memory that all connections together are charged for.
     charged_bytes: usize,
     sending: bool,
-    room_again: bool,
+    writable_again: bool,
     dead: bool,
 }
 
 /// The queue of one connection.
 #[derive(Default)]
-pub struct Output {
+pub struct SendQueue {
     state: Mutex<State>,
     unsent: Arc<Unsent>,
 }
 
-impl Output {
+impl SendQueue {
     /// An empty queue, what is in it charged to `unsent`.
     #[must_use]
     pub fn new(unsent: Arc<Unsent>) -> Self {
@@ -105,21 +76,33 @@ impl Output {
         }
     }
 
+    /// Sends replies; what cannot leave is queued. The batch is empty afterwards.
+    pub fn send(&self, socket: impl AsFd, batch: &mut Batch) -> Sent {
+        match batch.block() {
+            Some(bytes) => {
+                let sent = self.send_bytes(socket, bytes);
+                bytes.clear();
+                sent
+            }
+            None => self.send_pieces(socket, batch.take()),
+        }
+    }
+
     /// Queues pieces that belong together and sends what can be sent.
-    pub fn send(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> Sent {
+    fn send_pieces(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> Sent {
         let mut state = self.lock();
         if state.dead {
             return Sent::Dead;
         }
         for piece in pieces {
-            state.unsent_bytes += piece.len();
+            state.unsent_bytes += piece.length();
             state.pieces.push_back(piece);
         }
         self.drain(state, &socket)
     }
 
     /// Sends one block of replies, straight from the caller's memory when nothing is queued.
-    pub fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> Sent {
+    fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> Sent {
         let mut state = self.lock();
         if state.dead {
             return Sent::Dead;
@@ -155,13 +138,13 @@ impl Output {
     }
 
     /// Goes on after the socket was full.
-    pub fn room(&self, socket: impl AsFd) -> Sent {
+    pub fn send_more(&self, socket: impl AsFd) -> Sent {
         let mut state = self.lock();
         if state.dead {
             return Sent::Dead;
         }
         if state.sending {
-            state.room_again = true;
+            state.writable_again = true;
             return Sent::Done;
         }
         self.drain(state, &socket)
@@ -181,11 +164,11 @@ impl Output {
         loop {
             let mut pieces = std::mem::take(&mut state.pieces);
             let mut offset = state.offset;
-            state.room_again = false;
+            state.writable_again = false;
             drop(state);
-            let before: usize = pieces.iter().map(Piece::len).sum::<usize>() - offset;
+            let before: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
             let result = send_all(socket, &mut pieces, &mut offset);
-            let left: usize = pieces.iter().map(Piece::len).sum::<usize>() - offset;
+            let left: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
             state = self.lock();
             state.unsent_bytes -= before - left;
             if let Err(errno) = result {
@@ -197,7 +180,7 @@ impl Output {
                 pieces.append(&mut state.pieces);
                 state.pieces = pieces;
                 state.offset = offset;
-                if !state.room_again {
+                if !state.writable_again {
                     state.sending = false;
                     self.settle(&mut state);
                     return Sent::Blocked;
@@ -237,7 +220,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for SendQueue {
     fn drop(&mut self) {
         let mut state = self.lock();
         state.pieces.clear();
@@ -284,10 +267,10 @@ fn send_all(
         };
         *offset += sent;
         while let Some(first) = pieces.front() {
-            if matches!(first, Piece::Pipe(_)) || *offset < first.len() {
+            if matches!(first, Piece::Pipe(_)) || *offset < first.length() {
                 break;
             }
-            *offset -= first.len();
+            *offset -= first.length();
             pieces.pop_front();
         }
     }
@@ -335,27 +318,27 @@ mod tests {
     fn a_full_socket_is_continued_and_nothing_is_lost() {
         let (here, mut there) = UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
-        let output = Output::default();
+        let queue = SendQueue::default();
         let expected: Vec<u8> = (0..3_000_000u32).map(|index| (index % 251) as u8).collect();
         let mut blocked = false;
         for chunk in expected.chunks(70_000) {
             let (left, right) = chunk.split_at(1000);
             let pieces = [Piece::Bytes(left.to_vec()), Piece::Bytes(right.to_vec())];
-            blocked |= output.send(&here, pieces) == Sent::Blocked;
+            blocked |= queue.send_pieces(&here, pieces) == Sent::Blocked;
         }
-        assert!(blocked && output.unsent_bytes() > 0);
+        assert!(blocked && queue.unsent_bytes() > 0);
         let mut received = Vec::new();
         let mut part = vec![0; 50_000];
         while received.len() < expected.len() {
             let count = there.read(&mut part).unwrap();
             received.extend_from_slice(&part[..count]);
-            output.room(&here);
+            queue.send_more(&here);
         }
         assert!(received == expected);
-        assert_eq!(output.unsent_bytes(), 0);
-        assert_eq!(output.lock().charged_bytes, 0);
+        assert_eq!(queue.unsent_bytes(), 0);
+        assert_eq!(queue.lock().charged_bytes, 0);
         drop(there);
-        assert_eq!(output.send_bytes(&here, &mut vec![1]), Sent::Dead);
+        assert_eq!(queue.send_bytes(&here, &mut vec![1]), Sent::Dead);
     }
 
     #[test]
@@ -365,20 +348,20 @@ mod tests {
         let nothing = charged();
         let (here, there) = UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
-        let output = Output::new(unsent.clone());
+        let queue = SendQueue::new(unsent.clone());
         for _ in 0..4 {
-            output.send_bytes(&here, &mut vec![7; 1 << 20]);
+            queue.send_bytes(&here, &mut vec![7; 1 << 20]);
         }
-        assert!(charged() < nothing && output.lock().charged_bytes >= 3 << 20);
+        assert!(charged() < nothing && queue.lock().charged_bytes >= 3 << 20);
         drop(there);
-        assert_eq!(output.room(&here), Sent::Dead);
+        assert_eq!(queue.send_more(&here), Sent::Dead);
         assert_eq!(charged(), nothing);
         let (here, _there) = UnixStream::pair().unwrap();
         here.set_nonblocking(true).unwrap();
-        let output = Output::new(unsent.clone());
-        output.send(&here, [Piece::Bytes(vec![7; 4 << 20])]);
+        let queue = SendQueue::new(unsent.clone());
+        queue.send_pieces(&here, [Piece::Bytes(vec![7; 4 << 20])]);
         assert!(charged() < nothing);
-        drop(output);
+        drop(queue);
         assert_eq!(charged(), nothing);
     }
 }

@@ -5,12 +5,12 @@
 //! was given for ever.
 //!
 //! Rules: one budget for the whole server. A record gets memory in steps, each as large as what
-//! has arrived, so that nobody holds much more than it has sent (`growth`). Each address has its
-//! [share](crate::share). Records that wait for the storage of one export have at most
-//! as much as is left, so that there is something for the others. A connection that wants more
-//! than that stops being read (TCP then slows the client) and stands in a queue, the oldest record
-//! first; a thread that returns memory calls as many as there is room for. One that wants more than
-//! its share holds up none behind it that want less. A connection that is called and does not come
+//! has arrived, so that no client holds much more than it has sent
+//! ([`crate::request_memory::record`]). Each address has its [share](crate::share). Records that
+//! wait for the storage of one export have at most as much as is left, so that there is something
+//! for the others. A connection that wants more than that stops being read (TCP then slows the
+//! client) and stands in a queue, the oldest record first; a thread that returns memory calls as
+//! many as fit. One that wants more than its share holds up none behind it that want less. A connection that is called and does not come
 //! (it is gone, or may not go on for another reason) passes the offer on, or those behind would
 //! wait for ever.
 //!
@@ -21,7 +21,7 @@
 //!
 //! Records that arrive could all wait for each other, none of them whole. So one of them, the
 //! *first*, may go on although there is no room, until it is whole. Those that are never whole are
-//! got rid of by `growth`, and those that begin them over and over are told by [`careless`].
+//! got rid of by `record`, and those that begin them over and over are told by [`careless`].
 //!
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
 //! faults. A record that gets one is charged for all of it.
@@ -31,10 +31,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
 
-use crate::receive::reader::Waker;
-use crate::receive::receiver::RECORD_BYTES_MAX;
+use crate::connection::inbox::Waker;
 use crate::request_memory::careless::Careless;
 use crate::share::{Address, Shares};
+
+/// The longest record that is taken: a WRITE of 1 MiB with the largest header there can be.
+pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
 
 /// Bytes of requests in memory at once, all connections together.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;
@@ -49,7 +51,7 @@ pub const COUNTED_FROM_BYTES: usize = 32 << 10;
 pub const GRANULE_BYTES: usize = 16 << 10;
 
 /// The budget.
-pub struct Memory {
+pub struct RequestBudget {
     limit: usize,
     state: Mutex<State>,
 }
@@ -196,7 +198,7 @@ impl State {
 
 /// What one record is charged for.
 pub struct Lease {
-    memory: Arc<Memory>,
+    memory: Arc<RequestBudget>,
     address: Address,
     /// Whose share it counts for.
     payer: Address,
@@ -222,7 +224,7 @@ pub enum Given {
 impl Lease {
     /// Of nothing yet.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, address: Address, token: u64) -> Self {
+    pub fn new(memory: &Arc<RequestBudget>, address: Address, token: u64) -> Self {
         Self {
             memory: memory.clone(),
             address,
@@ -256,7 +258,7 @@ impl Lease {
 
     /// Asks for `step` bytes in all of the `size` that the record will have. When refused, `waker`
     /// is called once there is room. What was refused must either come again when called or
-    /// [`Memory::pass_on`].
+    /// [`RequestBudget::pass_on`].
     pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
         let memory = self.memory.clone();
         let mut state = memory.lock();
@@ -350,7 +352,7 @@ pub struct Buffer {
     lease: Lease,
 }
 
-impl Memory {
+impl RequestBudget {
     /// A budget of `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Arc<Self> {

@@ -2,7 +2,7 @@
 //!
 //! Problem: a client that begins records and does not end them loses them, and begins others at
 //! once.
-//! Rule: an address that has lost a record because others waited for its memory (`growth`) is
+//! Rule: an address that has lost a record because others waited for its memory (`record`) is
 //! *careless* for [`CARELESS_FOR`]. All careless addresses together have the share of one, and
 //! none of them is the first while others could be: however often such records are begun, they
 //! hold up others once for each address.

@@ -7,11 +7,11 @@ use pagewell_sunrpc::nfs3::{
     MkdirArguments, MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
-use crate::service::Service;
 use crate::service::convert;
-use crate::service::procedure::{Caller, Done, Out, Stop, Target};
+use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::procedure::{Done, Out};
 
-impl Service {
+impl Served {
     pub(super) fn create(
         &self,
         caller: &Caller,

@@ -19,11 +19,11 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
-use crate::reply::resident;
-use crate::reply::send_queue::Piece;
-use crate::service::Service;
+use crate::reply::batch::Piece;
+use crate::reply::file_range;
 use crate::service::convert;
-use crate::service::procedure::{Caller, Done, Out, Stop, Target};
+use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::procedure::{Done, Out};
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
@@ -40,7 +40,7 @@ struct Head {
     end_of_file: bool,
 }
 
-impl Service {
+impl Served {
     pub(super) fn read(
         &self,
         caller: &Caller,
@@ -113,7 +113,7 @@ impl Service {
         may_block: bool,
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
-        if !may_block && !resident::is_resident(file.as_fd(), offset, length) {
+        if !may_block && !file_range::is_resident(file.as_fd(), offset, length) {
             return Err(fs::Error::WouldBlock);
         }
         if let Some(filled) = self.pipes.fill(file, offset, length)? {

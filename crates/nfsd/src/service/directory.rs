@@ -5,8 +5,6 @@
 //! the directory changes, and servers that refuse a listing because the directory changed break
 //! clients that cannot start over.
 
-use std::sync::Arc;
-
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
     Handle, ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
@@ -14,9 +12,8 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
-use crate::reply::unsent::Unsent;
-use crate::service::Service;
-use crate::service::procedure::{Caller, Done, Out, Stop, Target};
+use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::procedure::{Done, Out};
 
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
@@ -61,7 +58,7 @@ impl<F> WriteEntry for F where
 {
 }
 
-impl Service {
+impl Served {
     pub(super) fn readdir(
         &self,
         caller: &Caller,
@@ -153,12 +150,6 @@ impl Service {
                 out.put(reply)
             }
         }
-    }
-
-    /// Memory of replies that have not left.
-    #[must_use]
-    pub fn unsent(&self) -> &Arc<Unsent> {
-        &self.unsent
     }
 
     /// How long a page may be that a client gives `count` bytes: the less memory there is for

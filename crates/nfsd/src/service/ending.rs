@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::Export;
-use crate::service::Service;
+use crate::service::exports::Served;
 
 /// What was written to an export, and is not on its device at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,11 +14,11 @@ pub struct Loss {
     pub result: Result<u64, pagewell_fs::Error>,
 }
 
-impl Service {
+impl Served {
     /// Brings everything to the devices.
     pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
         let results: Vec<_> = self
-            .exports
+            .exports()
             .iter()
             .map(|export| export.config.filesystem.sync())
             .collect();
@@ -29,7 +29,7 @@ impl Service {
     /// answer takes nothing from the others' time.
     pub fn finish(&self, patience: Duration) -> Vec<Loss> {
         let finish = |export: &Export| export.filesystem.finish(patience);
-        let exports = self.exports.iter().map(|export| &export.config);
+        let exports = self.exports().iter().map(|export| &export.config);
         let finished: Vec<_> = std::thread::scope(|scope| {
             let all: Vec<_> = exports
                 .map(|export| (export, scope.spawn(move || finish(export))))
@@ -53,7 +53,7 @@ impl Service {
 
     /// Ends every call of every export.
     pub fn abandon(&self) {
-        for export in &self.exports {
+        for export in self.exports() {
             export.config.filesystem.abandon();
         }
     }

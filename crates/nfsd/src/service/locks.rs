@@ -4,9 +4,8 @@
 //! one, to write for an exclusive one. Letting go takes none. Files of exports that nobody may
 //! write to can only be locked to be read.
 
-mod wish;
+pub mod wish;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -18,22 +17,16 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
+use crate::locks::calls::Context;
 use crate::locks::file::Kind;
-use crate::locks::owner::Client;
 use crate::locks::records::Listed;
 use crate::locks::table::Outcome;
-use crate::locks::{Context, shares};
+use crate::locks::{Locks, shares};
 use crate::reply::batch::Batch;
-use crate::service::procedure::{Caller, Stop, decode};
-use crate::service::{Answer, Request, Service, WaitingCall, refuse};
-
-/// Where a call comes from.
-pub struct Origin {
-    peer: IpAddr,
-    port: u16,
-    /// The address of ours that was called, when it is known.
-    local: Option<IpAddr>,
-}
+use crate::service::exports::{Caller, Served};
+use crate::service::locks::wish::{Halt, Origin, wish, wish_if_permitted};
+use crate::service::procedure::decode;
+use crate::service::request::{Answer, Request, WaitingCall, refuse};
 
 /// What is to be done with a datagram.
 pub enum DatagramAnswer {
@@ -45,44 +38,26 @@ pub enum DatagramAnswer {
     Nothing,
 }
 
-/// Why a call has no results yet, or never.
-enum Halt {
-    Wait,
-    Refuse(Refusal),
+/// The programs, with all locks.
+pub struct LockProgram {
+    locks: Arc<Locks>,
 }
 
-impl From<Stop> for Halt {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::WouldBlock => Self::Wait,
-            Stop::Garbage | Stop::Status(_) => Self::Refuse(Refusal::GarbageArguments),
-        }
-    }
-}
-
-impl Origin {
-    /// A call from `peer` to `local`.
-    #[must_use]
-    pub fn new((peer, port): (IpAddr, u16), local: Option<IpAddr>) -> Self {
-        Self {
-            peer: peer.to_canonical(),
-            port,
-            local: local.map(|local| local.to_canonical()),
-        }
+impl LockProgram {
+    /// Answers about these locks.
+    pub(super) fn new(locks: Arc<Locks>) -> Self {
+        Self { locks }
     }
 
-    fn client(&self, name: &[u8]) -> Arc<Client> {
-        Arc::new(Client {
-            address: self.peer,
-            name: name.to_owned(),
-        })
+    /// All locks.
+    pub(super) fn locks(&self) -> &Locks {
+        &self.locks
     }
-}
 
-impl Service {
     /// Answers a call of NLM or NSM on a connection.
-    pub(super) fn locks_call(
+    pub(super) fn answer(
         &self,
+        served: &Served,
         request: &Request<'_>,
         call: &Call<'_>,
         arguments: Decoder<'_>,
@@ -96,7 +71,7 @@ impl Service {
             (request.connection.peer(), request.connection.peer_port()),
             local,
         );
-        match self.locks_results(&origin, call, arguments, may_block) {
+        match self.results(served, &origin, call, arguments, may_block) {
             Ok(results) => {
                 let mark = batch.begin();
                 rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
@@ -110,9 +85,9 @@ impl Service {
     }
 
     /// Answers a datagram.
-    #[must_use]
-    pub fn answer_datagram(
+    pub(super) fn answer_datagram(
         &self,
+        served: &Served,
         record: &[u8],
         origin: &Origin,
         may_block: bool,
@@ -126,7 +101,7 @@ impl Service {
                 }
             }
             Ok((call, arguments)) => {
-                match self.locks_results(origin, &call, arguments, may_block) {
+                match self.results(served, origin, &call, arguments, may_block) {
                     Ok(results) => {
                         rpc::encode_success(encoder, call.xid);
                         encoder.raw(&results);
@@ -140,8 +115,9 @@ impl Service {
     }
 
     /// The results of a call, encoded.
-    fn locks_results(
+    fn results(
         &self,
+        served: &Served,
         origin: &Origin,
         call: &Call<'_>,
         arguments: Decoder<'_>,
@@ -150,7 +126,7 @@ impl Service {
         let caller = Caller::at(call, (origin.peer, origin.port), may_block);
         match (call.program, call.version) {
             (nlm4::PROGRAM, nlm4::VERSION) => {
-                self.manage_locks(origin, &caller, call.procedure, arguments)
+                self.manage_locks(served, origin, &caller, call.procedure, arguments)
             }
             (nsm::PROGRAM, nsm::VERSION) => self.monitor_status(origin, call.procedure, arguments),
             (nlm4::PROGRAM, _) => Err(mismatch(nlm4::VERSION)),
@@ -179,6 +155,7 @@ impl Service {
 
     fn manage_locks(
         &self,
+        served: &Served,
         origin: &Origin,
         caller: &Caller,
         number: u32,
@@ -191,7 +168,7 @@ impl Service {
             Some((procedure, result)) => (procedure, Some(result)),
             None => (procedure, None),
         };
-        let results = self.lock_results(origin, caller, procedure, arguments)?;
+        let results = self.lock_results(served, origin, caller, procedure, arguments)?;
         let Some(result) = result else {
             return Ok(results);
         };
@@ -202,6 +179,7 @@ impl Service {
 
     fn lock_results(
         &self,
+        served: &Served,
         origin: &Origin,
         caller: &Caller,
         procedure: Procedure,
@@ -211,12 +189,12 @@ impl Service {
         match procedure {
             Procedure::Test => {
                 let arguments: TestArguments<'_> = decode(arguments)?;
-                self.test_lock(origin, caller, &arguments)
+                self.test_lock(served, origin, caller, &arguments)
             }
             Procedure::Lock | Procedure::UnmonitoredLock => {
                 let arguments: LockArguments<'_> = decode(arguments)?;
                 let monitored = procedure == Procedure::Lock;
-                let status = self.take_lock(origin, caller, &arguments, monitored)?;
+                let status = self.take_lock(served, origin, caller, &arguments, monitored)?;
                 reply(arguments.cookie, status)
             }
             Procedure::Cancel => {
@@ -226,13 +204,19 @@ impl Service {
                     lock,
                     ..
                 } = decode(arguments)?;
-                let wish = self.wish(origin, caller, &lock, kind(exclusive));
+                let wish = wish(
+                    (served, &self.locks),
+                    origin,
+                    caller,
+                    &lock,
+                    kind(exclusive),
+                );
                 let cancelled = wish.map(|wish| self.locks.cancel(&wish));
                 reply(cookie, cancelled.map_or_else(|status| status, granted))
             }
             Procedure::Unlock => {
                 let UnlockArguments { cookie, lock } = decode(arguments)?;
-                let wish = self.wish(origin, caller, &lock, Kind::Read);
+                let wish = wish((served, &self.locks), origin, caller, &lock, Kind::Read);
                 let unlocked = wish.map(|wish| match self.locks.unlock(&wish) {
                     true => Status::Granted,
                     false => Status::NoLocks,
@@ -247,7 +231,7 @@ impl Service {
             Procedure::Share | Procedure::Unshare => {
                 let arguments: ShareArguments<'_> = decode(arguments)?;
                 let opens = procedure == Procedure::Share;
-                let status = self.share(origin, caller, &arguments, opens)?;
+                let status = self.share(served, origin, caller, &arguments, opens)?;
                 Ok(encoded(&ShareReply {
                     cookie: arguments.cookie,
                     status,
@@ -266,6 +250,7 @@ impl Service {
 
     fn test_lock(
         &self,
+        served: &Served,
         origin: &Origin,
         caller: &Caller,
         arguments: &TestArguments<'_>,
@@ -284,7 +269,13 @@ impl Service {
         if self.locks.in_grace(Instant::now()) {
             return status(Status::GracePeriod);
         }
-        let wish = match self.wish_if_permitted(origin, caller, lock, kind(*exclusive))? {
+        let wish = match wish_if_permitted(
+            (served, &self.locks),
+            origin,
+            caller,
+            lock,
+            kind(*exclusive),
+        )? {
             Ok(wish) => wish,
             // Only an owner that holds it can deny a test.
             Err(Status::Denied) => return status(Status::Failed),
@@ -308,13 +299,20 @@ impl Service {
 
     fn take_lock(
         &self,
+        served: &Served,
         origin: &Origin,
         caller: &Caller,
         arguments: &LockArguments<'_>,
         monitored: bool,
     ) -> Result<Status, Halt> {
         let kind = kind(arguments.exclusive);
-        let wish = match self.wish_if_permitted(origin, caller, &arguments.lock, kind)? {
+        let wish = match wish_if_permitted(
+            (served, &self.locks),
+            origin,
+            caller,
+            &arguments.lock,
+            kind,
+        )? {
             Ok(wish) => wish,
             Err(status) => return Ok(status),
         };
@@ -349,6 +347,7 @@ impl Service {
 
     fn share(
         &self,
+        served: &Served,
         origin: &Origin,
         caller: &Caller,
         arguments: &ShareArguments<'_>,
@@ -370,13 +369,15 @@ impl Service {
             length: 0,
         };
         if !opens {
-            return Ok(match self.wish(origin, caller, &lock, Kind::Read) {
-                Ok(wish) => {
-                    self.locks.shares().close(&wish.file, &wish.owner);
-                    Status::Granted
-                }
-                Err(status) => status,
-            });
+            return Ok(
+                match wish((served, &self.locks), origin, caller, &lock, Kind::Read) {
+                    Ok(wish) => {
+                        self.locks.shares().close(&wish.file, &wish.owner);
+                        Status::Granted
+                    }
+                    Err(status) => status,
+                },
+            );
         }
         if arguments.reclaim != self.locks.in_grace(Instant::now()) {
             return Ok(Status::GracePeriod);
@@ -385,20 +386,22 @@ impl Service {
             ShareAccess::None | ShareAccess::Read => Kind::Read,
             ShareAccess::Write | ShareAccess::Both => Kind::Write,
         };
-        Ok(match self.wish_if_permitted(origin, caller, &lock, kind)? {
-            Ok(wish) => {
-                let opened = self
-                    .locks
-                    .shares()
-                    .open(wish.file, &wish.owner, mode, access);
-                match opened {
-                    shares::Outcome::Granted => Status::Granted,
-                    shares::Outcome::Denied => Status::Denied,
-                    shares::Outcome::Full => Status::NoLocks,
+        Ok(
+            match wish_if_permitted((served, &self.locks), origin, caller, &lock, kind)? {
+                Ok(wish) => {
+                    let opened = self
+                        .locks
+                        .shares()
+                        .open(wish.file, &wish.owner, mode, access);
+                    match opened {
+                        shares::Outcome::Granted => Status::Granted,
+                        shares::Outcome::Denied => Status::Denied,
+                        shares::Outcome::Full => Status::NoLocks,
+                    }
                 }
-            }
-            Err(status) => status,
-        })
+                Err(status) => status,
+            },
+        )
     }
 }
 

@@ -1,6 +1,8 @@
 //! MOUNT version 3 (RFC 1813 appendix I): all six procedures, on the same port as NFS.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::mount3::{
@@ -13,20 +15,30 @@ use pagewell_sunrpc::xdr::{
 };
 
 use crate::reply::batch::Batch;
+use crate::service::exports::{Caller, PATH_DEPTH_MAX, Served, Stop, components};
 use crate::service::handle::WireHandle;
-use crate::service::procedure::{Caller, Stop};
-use crate::service::{Answer, Request, ServedExport, Service, WaitingCall, refuse};
+use crate::service::request::{Answer, Request, WaitingCall, refuse};
 use crate::statistics;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
 const FLAVORS: [u32; 2] = [1, 0];
 
-/// Directories below an export that a mount may name, one after the other.
-const PATH_DEPTH_MAX: usize = 128;
+/// Mounts that are remembered.
+const MOUNTS_MAX: usize = 1024;
 
-impl Service {
-    pub(super) fn mount(
+/// The program, with what it remembers: who has mounted what (MOUNTPROC3_DUMP). That is for people
+/// to look at only. Clients that crash never unmount, so the list is bounded and the oldest goes
+/// first.
+#[derive(Default)]
+pub struct MountProgram {
+    mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
+}
+
+impl MountProgram {
+    /// Answers a call, unless it would have to wait and may not.
+    pub(super) fn answer(
         &self,
+        served: &Served,
         request: &Request<'_>,
         call: &Call<'_>,
         arguments: Decoder<'_>,
@@ -39,7 +51,7 @@ impl Service {
         let caller = Caller::new(call, request.connection, may_block);
         let mark = batch.begin();
         rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
-        match self.run_mount(procedure, arguments, &caller, batch.bytes()) {
+        match self.run(served, procedure, arguments, &caller, batch.bytes()) {
             Ok(failed) => {
                 let sent = batch.end(mark);
                 let statistics = &statistics::MOUNT[procedure.number() as usize];
@@ -58,8 +70,9 @@ impl Service {
     }
 
     /// Appends the result; returns whether its status is not OK.
-    fn run_mount(
+    fn run(
         &self,
+        served: &Served,
         procedure: Procedure,
         mut arguments: Decoder<'_>,
         caller: &Caller,
@@ -74,7 +87,7 @@ impl Service {
         match procedure {
             Procedure::Null => {}
             Procedure::Mnt => {
-                let handle = self.mounted(caller, path()?)?;
+                let handle = self.mounted(served, caller, path()?)?;
                 let reply: MountReply<'_> = match &handle {
                     Ok(handle) => Handle::new(handle.as_bytes())
                         .ok_or(Status::ServerFault)
@@ -88,8 +101,8 @@ impl Service {
                 return Ok(reply.is_err());
             }
             Procedure::Dump => {
-                for (peer, path) in self.mounts.list() {
-                    if !self.shows(caller, &path) {
+                for (peer, path) in self.list() {
+                    if !shows(served, caller, &path) {
                         continue;
                     }
                     let host = peer.to_string();
@@ -103,63 +116,29 @@ impl Service {
             }
             Procedure::Umnt => {
                 let path = normal_path(&components(path()?));
-                self.mounts.remove(caller.peer, Some(&path));
+                self.remove(caller.peer, Some(&path));
             }
-            Procedure::UmntAll => self.mounts.remove(caller.peer, None),
-            Procedure::Export => self.encode_exports(caller, encoder),
+            Procedure::UmntAll => self.remove(caller.peer, None),
+            Procedure::Export => encode_exports(served, caller, encoder),
         }
         Ok(false)
     }
 
-    /// Whether any export allows a client at `address`.
-    #[must_use]
-    pub fn allows(&self, address: IpAddr) -> bool {
-        let mut exports = self.exports.iter();
-        exports.any(|export| export.config.allows(address))
-    }
-
-    /// Whether a client is told of mounts of `path`: those of exports that it may use itself.
-    fn shows(&self, caller: &Caller, path: &[u8]) -> bool {
-        self.export_of(path).is_some_and(|(export, names)| {
-            export.config.allows(caller.peer)
-                && self
-                    .signposts(export, caller.peer)
-                    .is_none_or(|seen| seen.contains(&fs::Signposts::id_of(&names)))
-        })
-    }
-
-    /// The exports that the client may use.
-    fn encode_exports(&self, caller: &Caller, encoder: &mut Encoder<'_>) {
-        let all = self.exports.iter();
-        for export in all.filter(|export| export.config.allows(caller.peer)) {
-            let mut names = Vec::new();
-            for network in export.config.networks() {
-                let name = network.to_string();
-                let name = name.as_bytes();
-                encode_item(&mut Encoder::new(&mut names), &Group { name });
-            }
-            let groups = List::from_items(&names).unwrap_or(List::empty());
-            encode_item(
-                encoder,
-                &ExportEntry {
-                    path: export.config.name.as_bytes(),
-                    groups,
-                },
-            );
-        }
-        encode_list_end(encoder);
-    }
-
     /// The handle of a path: an export, or a directory below one or above one.
-    fn mounted(&self, caller: &Caller, path: &[u8]) -> Result<Result<WireHandle, Status>, Stop> {
-        let Some((export, rest)) = self.export_of(path) else {
+    fn mounted(
+        &self,
+        served: &Served,
+        caller: &Caller,
+        path: &[u8],
+    ) -> Result<Result<WireHandle, Status>, Stop> {
+        let Some((export, rest)) = served.export_of(path) else {
             return Ok(Err(Status::NotFound));
         };
-        let Some(mut target) = self.target_in(caller, export, self.root_of(export)) else {
+        let Some(mut target) = served.target_in(caller, export, served.root_of(export)) else {
             return Ok(Err(Status::AccessDenied));
         };
         for name in rest.iter().take(PATH_DEPTH_MAX) {
-            let (export, entry) = match self.find(caller, &target, name) {
+            let (export, entry) = match served.find(caller, &target, name) {
                 Ok(found) => found,
                 Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
                 Err(error) => return Ok(Err(mount_status(&error))),
@@ -167,35 +146,75 @@ impl Service {
             if !entry.attributes.file_type.is_directory() {
                 return Ok(Err(Status::NotDirectory));
             }
-            match self.target_in(caller, export, entry.id) {
+            match served.target_in(caller, export, entry.id) {
                 Some(found) => target = found,
                 None => return Ok(Err(Status::AccessDenied)),
             }
         }
-        self.mounts
-            .add(caller.peer, &normal_path(&components(path)));
-        Ok(Ok(self.handle(target.export, &target.id)))
+        self.add(caller.peer, &normal_path(&components(path)));
+        Ok(Ok(served.handle(target.export, &target.id)))
     }
 
-    /// The export with the longest name that `path` begins with, and the names after it.
-    fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
-        let wanted = components(path);
-        let begins = |export: &&ServedExport| {
-            let name = components(export.config.name.as_bytes());
-            wanted.starts_with(&name)
-        };
-        let length = |export: &&ServedExport| components(export.config.name.as_bytes()).len();
-        let export = self.served().filter(begins).max_by_key(length)?;
-        let below = wanted.get(length(&export)..)?.to_vec();
-        (below.len() <= PATH_DEPTH_MAX).then_some((export, below))
+    /// Notes a mount.
+    fn add(&self, peer: IpAddr, path: &[u8]) {
+        let mut entries = self.lock();
+        if entries
+            .iter()
+            .any(|(address, name)| *address == peer && name == path)
+        {
+            return;
+        }
+        if entries.len() == MOUNTS_MAX {
+            entries.pop_front();
+        }
+        entries.push_back((peer, path.to_owned()));
+    }
+
+    /// Forgets one mount of `peer`, or all of them.
+    fn remove(&self, peer: IpAddr, path: Option<&[u8]>) {
+        self.lock()
+            .retain(|(address, name)| *address != peer || path.is_some_and(|path| path != name));
+    }
+
+    /// All of them.
+    fn list(&self) -> Vec<(IpAddr, Vec<u8>)> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(IpAddr, Vec<u8>)>> {
+        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The names in a path; empty ones and `.` mean nothing.
-pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
-    path.split(|byte| *byte == b'/')
-        .filter(|name| !matches!(*name, b"" | b"."))
-        .collect()
+/// Whether a client is told of mounts of `path`: those of exports that it may use itself.
+fn shows(served: &Served, caller: &Caller, path: &[u8]) -> bool {
+    served.export_of(path).is_some_and(|(export, names)| {
+        export.config.allows(caller.peer)
+            && served
+                .signposts(export, caller.peer)
+                .is_none_or(|seen| seen.contains(&fs::Signposts::id_of(&names)))
+    })
+}
+
+/// The exports that the client may use.
+fn encode_exports(served: &Served, caller: &Caller, encoder: &mut Encoder<'_>) {
+    for export in served.allowed(caller.peer) {
+        let mut names = Vec::new();
+        for network in export.config.networks() {
+            let name = network.to_string();
+            let name = name.as_bytes();
+            encode_item(&mut Encoder::new(&mut names), &Group { name });
+        }
+        let groups = List::from_items(&names).unwrap_or(List::empty());
+        encode_item(
+            encoder,
+            &ExportEntry {
+                path: export.config.name.as_bytes(),
+                groups,
+            },
+        );
+    }
+    encode_list_end(encoder);
 }
 
 /// A path written in one way, for the list of mounts.
@@ -217,5 +236,26 @@ fn mount_status(error: &fs::Error) -> Status {
         fs::Error::Invalid => Status::Invalid,
         fs::Error::NameTooLong => Status::NameTooLong,
         _ => Status::ServerFault,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_bounded_and_entries_go() {
+        let mounts = MountProgram::default();
+        let peer = |number: u32| IpAddr::from(number.to_be_bytes());
+        for number in 0..2000 {
+            mounts.add(peer(number), b"/a");
+        }
+        assert_eq!(mounts.list().len(), MOUNTS_MAX);
+        mounts.add(peer(1999), b"/a");
+        mounts.add(peer(1999), b"/b");
+        mounts.remove(peer(1999), Some(b"/a"));
+        assert_eq!(mounts.list().last(), Some(&(peer(1999), b"/b".to_vec())));
+        mounts.remove(peer(1999), None);
+        assert_eq!(mounts.list().len(), MOUNTS_MAX - 2);
     }
 }

@@ -6,10 +6,9 @@ use pagewell_sunrpc::nfs3::{
     RemoveReply, RenameArguments, RenameFailure, RenameOk, RenameReply, RmdirArguments,
 };
 
-use crate::service::Service;
-use crate::service::procedure::{Caller, Stop, Target};
+use crate::service::exports::{Caller, Served, Stop, Target};
 
-impl Service {
+impl Served {
     pub(super) fn remove(
         &self,
         caller: &Caller,

@@ -8,11 +8,11 @@ use pagewell_sunrpc::nfs3::{
     SetattrReply, Status,
 };
 
-use crate::service::Service;
 use crate::service::convert;
-use crate::service::procedure::{Caller, Done, Out, Stop};
+use crate::service::exports::{Caller, Served, Stop};
+use crate::service::procedure::{Done, Out};
 
-impl Service {
+impl Served {
     pub(super) fn getattr(
         &self,
         caller: &Caller,

@@ -7,8 +7,7 @@ use pagewell_sunrpc::nfs3::{
 };
 
 use crate::service::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
-use crate::service::procedure::{Caller, Stop};
-use crate::service::{STABLE_FOR, Service};
+use crate::service::exports::{Caller, Served, Stop};
 
 /// The size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
@@ -16,7 +15,7 @@ const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 /// Sizes above this are negative numbers to clients that count in signed 64 bits.
 const SIZE_MAX: u64 = i64::MAX as u64;
 
-impl Service {
+impl Served {
     pub(super) fn fsstat(
         &self,
         caller: &Caller,
@@ -33,8 +32,8 @@ impl Service {
                 files_total: statistics.files_total.min(SIZE_MAX),
                 files_free: statistics.files_free.min(SIZE_MAX),
                 files_available: statistics.files_available.min(SIZE_MAX),
-                #[allow(clippy::cast_possible_truncation)] // zero
-                stable_seconds: STABLE_FOR.as_secs() as u32,
+                // Not at all: others write too.
+                stable_seconds: 0,
             })),
             Err(error) => target.failed(&error, || VolumeFailure { object_attributes }),
         }

@@ -50,14 +50,14 @@ struct State<J> {
 
 /// The jobs of one export.
 struct Lane<J> {
-    turns: Turns<(Line, J)>,
+    turns: Turns<(Flow, J)>,
     /// Threads on top, because storage holds calls.
     extra: usize,
 }
 
-/// The line that a job stands in.
+/// The jobs among which one is queued: those of one connection at one export.
 #[derive(Clone, Copy)]
-pub struct Line {
+pub struct Flow {
     /// The export's number.
     pub export: u32,
     /// Of the client.
@@ -66,8 +66,8 @@ pub struct Line {
     pub token: u64,
 }
 
-impl Line {
-    /// In a lane.
+impl Flow {
+    /// Where it is in a lane.
     fn path(&self) -> [u128; 2] {
         [self.address.bits(), self.token.into()]
     }
@@ -104,9 +104,9 @@ impl<J: Send + 'static> Pool<J> {
     }
 
     /// Queues one job.
-    pub fn queue(self: &Arc<Self>, line: &Line, job: J) {
+    pub fn queue(self: &Arc<Self>, flow: &Flow, job: J) {
         let mut state = self.lock();
-        state.put(line, job);
+        state.put(flow, job);
         self.call_thread(state);
     }
 
@@ -169,12 +169,12 @@ impl<J: Send + 'static> Pool<J> {
         let mut state = self.lock();
         state.starting -= 1;
         loop {
-            if let Some((line, job)) = state.next() {
+            if let Some((flow, job)) = state.next() {
                 // What this one leaves, another must find.
                 self.call_thread(state);
                 (self.run)(job);
                 state = self.lock();
-                state.end(&line);
+                state.end(&flow);
             } else if state.stopping || state.free >= state.lane_threads_max {
                 break;
             } else {
@@ -216,11 +216,11 @@ impl<J> Lane<J> {
 }
 
 impl<J> State<J> {
-    fn put(&mut self, line: &Line, job: J) {
-        let lane = self.lanes.entry(line.export).or_insert_with(Lane::new);
+    fn put(&mut self, flow: &Flow, job: J) {
+        let lane = self.lanes.entry(flow.export).or_insert_with(Lane::new);
         let limits = lane.limits(self.lane_threads_max);
-        lane.turns.put(&line.path(), &limits, (*line, job));
-        self.call(line.export);
+        lane.turns.put(&flow.path(), &limits, (*flow, job));
+        self.call(flow.export);
     }
 
     /// Puts a lane with jobs to be begun into the ring.
@@ -243,7 +243,7 @@ impl<J> State<J> {
         self.ready() > self.free + self.starting
     }
 
-    fn next(&mut self) -> Option<(Line, J)> {
+    fn next(&mut self) -> Option<(Flow, J)> {
         let threads_max = self.lane_threads_max;
         for _ in 0..self.ring.len() {
             let number = self.ring.pop_front()?;
@@ -259,15 +259,15 @@ impl<J> State<J> {
         None
     }
 
-    fn end(&mut self, line: &Line) {
-        if let Some(lane) = self.lanes.get_mut(&line.export) {
+    fn end(&mut self, flow: &Flow) {
+        if let Some(lane) = self.lanes.get_mut(&flow.export) {
             let limits = lane.limits(self.lane_threads_max);
-            lane.turns.end(&line.path(), &limits);
+            lane.turns.end(&flow.path(), &limits);
             if lane.turns.is_empty() {
-                self.lanes.remove(&line.export);
+                self.lanes.remove(&flow.export);
             }
         }
-        self.call(line.export);
+        self.call(flow.export);
     }
 
     fn set_held(&mut self, held: &HashMap<u32, usize>) {
@@ -312,12 +312,12 @@ mod tests {
         job: J,
     ) {
         let address = Address::of(IpAddr::V4(Ipv4Addr::from_bits(host)));
-        let line = Line {
+        let flow = Flow {
             export,
             address,
             token,
         };
-        pool.queue(&line, job);
+        pool.queue(&flow, job);
     }
 
     #[test]

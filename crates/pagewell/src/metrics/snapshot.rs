@@ -191,7 +191,7 @@ fn refused_clients() -> Vec<RefusedClient> {
     let told = told.map(|refused| RefusedClient {
         address: refused.address.to_string(),
         not_allowed: refused.not_allowed,
-        no_place: refused.no_place,
+        no_place: refused.no_slot,
     });
     told.collect()
 }

@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 use pagewell_fs::FileId;
 use proptest::prelude::*;
 
-use super::super::file::Kind;
-use super::super::owner::tests::{owner, owner_on};
-use super::super::range::Range;
 use super::{
     Answer, FileKey, LOCKS_PER_ADDRESS_MAX, OFFERED_FOR, Offer, Outcome, Owner, Table, WAITED_FOR,
     WAITERS_PER_ADDRESS_MAX, Wish,
 };
+use crate::locks::file::Kind;
+use crate::locks::range::Range;
+use crate::locks::testing::{owner, owner_on};
 
 struct Test {
     table: Table<()>,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::*;
-use crate::receive::reader::Mailbox;
+use crate::connection::inbox::Inbox;
 
 const MIB: usize = 1 << 20;
 
@@ -18,7 +18,7 @@ fn grown(lease: &mut Lease, bytes: usize) -> bool {
 
 #[test]
 fn the_budget_holds_and_comes_back() {
-    let memory = Memory::new(256 << 10);
+    let memory = RequestBudget::new(256 << 10);
     let first = memory.take(100 << 10).unwrap();
     assert_eq!(first.len(), 112 << 10, "not rounded up by much");
     let second = memory.take(128 << 10).unwrap();
@@ -36,9 +36,9 @@ fn the_budget_holds_and_comes_back() {
 
 #[test]
 fn whoever_waits_is_called_once_and_offers_are_passed_on() {
-    let memory = Memory::new(160 << 10);
-    let mailbox = Mailbox::new().unwrap();
-    let waker = |token| Waker::new(mailbox.clone(), token);
+    let memory = RequestBudget::new(160 << 10);
+    let inbox = Inbox::new().unwrap();
+    let waker = |token| Waker::new(inbox.clone(), token);
     let lease = |token: u8| Lease::new(&memory, address(token), u64::from(token));
     let held = memory.take(160 << 10).unwrap();
     let mut waiting: Vec<Lease> = (1..=4).map(lease).collect();
@@ -52,11 +52,11 @@ fn whoever_waits_is_called_once_and_offers_are_passed_on() {
     }
     assert!(memory.is_wanted());
     drop(held);
-    assert_eq!(mailbox.called(), [1], "more do not fit");
+    assert_eq!(inbox.collect(), [1], "more do not fit");
     memory.pass_on(1);
-    assert_eq!(mailbox.called(), [2, 3]);
+    assert_eq!(inbox.collect(), [2, 3]);
     memory.pass_on(2);
-    assert_eq!(mailbox.called(), [4]);
+    assert_eq!(inbox.collect(), [4]);
     assert!(grown(&mut waiting[2], 64 << 10) && grown(&mut waiting[3], 64 << 10));
     let mut fifth = lease(5);
     let step = 64 << 10;
@@ -65,13 +65,13 @@ fn whoever_waits_is_called_once_and_offers_are_passed_on() {
     for lease in waiting {
         drop(Buffer::cut_short(Vec::new(), lease));
     }
-    assert!(mailbox.called().is_empty(), "it no longer waits");
+    assert!(inbox.collect().is_empty(), "it no longer waits");
     assert!(!memory.is_wanted());
 }
 
 #[test]
 fn an_address_has_its_share_and_no_more() {
-    let memory = Memory::new(24 * MIB);
+    let memory = RequestBudget::new(24 * MIB);
     let mut greedy: Vec<Lease> = (0..100)
         .map(|token| Lease::new(&memory, address(1), token))
         .collect();
@@ -85,9 +85,9 @@ fn an_address_has_its_share_and_no_more() {
 /// Records that have all begun and none of which can go on: one may, then the next.
 #[test]
 fn one_record_goes_on_when_all_wait_for_each_other() {
-    let memory = Memory::new(4 * MIB);
-    let mailbox = Mailbox::new().unwrap();
-    let waker = |token| Waker::new(mailbox.clone(), token);
+    let memory = RequestBudget::new(4 * MIB);
+    let inbox = Inbox::new().unwrap();
+    let waker = |token| Waker::new(inbox.clone(), token);
     let mut records: Vec<Lease> = (0..16u8)
         .map(|number| Lease::new(&memory, address(number), u64::from(number)))
         .collect();
@@ -135,7 +135,7 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
 /// holds up nobody else.
 #[test]
 fn careless_addresses_hold_up_others_once() {
-    let memory = Memory::new(24 * MIB);
+    let memory = RequestBudget::new(24 * MIB);
     let half_records = |hosts: std::ops::Range<u8>| -> Vec<Lease> {
         let mut leases: Vec<Lease> = hosts
             .map(|host| Lease::new(&memory, address(host), u64::from(host)))
@@ -148,18 +148,18 @@ fn careless_addresses_hold_up_others_once() {
         leases
     };
     let held = |leases: &[Lease]| -> usize { leases.iter().map(Lease::bytes).sum() };
-    let mailbox = Mailbox::new().unwrap();
+    let inbox = Inbox::new().unwrap();
     let lost = half_records(0..60);
     assert!(held(&lost) > 20 * MIB);
     let mut other = Lease::new(&memory, address(100), 100);
-    let waker = Waker::new(mailbox.clone(), 100);
+    let waker = Waker::new(inbox.clone(), 100);
     assert!(!grown(&mut other, MIB), "the first time there is no room");
     assert!(other.grow(MIB, MIB, Some(&waker)).is_none());
     for lease in lost {
         memory.blame(lease.address());
         drop(Buffer::cut_short(Vec::new(), lease));
     }
-    assert_eq!(mailbox.called(), [100]);
+    assert_eq!(inbox.collect(), [100]);
     assert!(other.grow(MIB, MIB, Some(&waker)).is_some());
     drop(Buffer::whole(vec![0; MIB], other));
     let again = half_records(0..60);
@@ -174,8 +174,8 @@ fn careless_addresses_hold_up_others_once() {
 /// The first is one that may have memory for the first time, however old the careless ones are.
 #[test]
 fn a_careless_one_is_not_the_first_while_another_could_be() {
-    let memory = Memory::new(MIB);
-    let mailbox = Mailbox::new().unwrap();
+    let memory = RequestBudget::new(MIB);
+    let inbox = Inbox::new().unwrap();
     let begun = |host: u8| {
         let mut lease = Lease::new(&memory, address(host), u64::from(host));
         assert!(grown(&mut lease, 64 << 10));
@@ -189,19 +189,19 @@ fn a_careless_one_is_not_the_first_while_another_could_be() {
         "beyond the limit"
     );
     let wait = |lease: &mut Lease, token| {
-        let waker = Waker::new(mailbox.clone(), token);
+        let waker = Waker::new(inbox.clone(), token);
         assert!(lease.grow(128 << 10, MIB, Some(&waker)).is_none());
     };
     wait(&mut careless, 1);
     wait(&mut other, 2);
     first.whole();
-    assert_eq!(mailbox.called(), [2]);
+    assert_eq!(inbox.collect(), [2]);
 }
 
 /// What waits for the storage of one export leaves room for those of another.
 #[test]
 fn an_export_whose_storage_hangs_leaves_room_for_others() {
-    let memory = Memory::new(24 * MIB);
+    let memory = RequestBudget::new(24 * MIB);
     let mut held = Vec::new();
     for number in 0..100u8 {
         let mut lease = Lease::new(&memory, address(number), u64::from(number));

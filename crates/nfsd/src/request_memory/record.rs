@@ -25,9 +25,9 @@ use std::time::{Duration, Instant};
 
 use pagewell_sunrpc::record::Assembly;
 
-use crate::connection::Connection;
+use crate::connection::inbox::Waker;
 use crate::request_memory::budget::{
-    Buffer, COUNTED_FROM_BYTES, GRANULE_BYTES, Given, Lease, Memory,
+    Buffer, COUNTED_FROM_BYTES, GRANULE_BYTES, Given, Lease, RequestBudget,
 };
 use crate::share::Address;
 
@@ -44,23 +44,24 @@ const STEP_BYTES: usize = 32 << 10;
 const WHOLE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Memory of the record that a connection is receiving.
-pub struct Growth {
-    memory: Arc<Memory>,
+pub struct RecordMemory {
+    budget: Arc<RequestBudget>,
     lease: Lease,
+    waker: Waker,
     /// Stands in the queue for memory, or has been called and not taken it yet.
     waits: bool,
     /// When it began.
     since: Instant,
 }
 
-impl Growth {
-    /// For a new connection.
+impl RecordMemory {
+    /// For a new connection of an address, whose reader is called with `waker`.
     #[must_use]
-    pub fn new(memory: &Arc<Memory>, connection: &Connection) -> Self {
-        let address = Address::of(connection.peer());
+    pub fn new(budget: &Arc<RequestBudget>, address: Address, waker: Waker) -> Self {
         Self {
-            memory: memory.clone(),
-            lease: Lease::new(memory, address, connection.token()),
+            budget: budget.clone(),
+            lease: Lease::new(budget, address, waker.token()),
+            waker,
             waits: false,
             since: Instant::now(),
         }
@@ -72,13 +73,13 @@ impl Growth {
         self.waits
     }
 
-    /// Makes room for more of a record of `bytes` in all, of which `next` comes next. False: it
+    /// Gives memory for more of a record of `bytes` in all, of which `next` comes next. False: it
     /// waits, and the connection is called when there is memory; without `must_wait` it does not.
-    pub fn make_room(
+    pub fn give(
         &mut self,
         assembly: &mut Assembly,
         bytes: usize,
-        (connection, must_wait): (&Connection, bool),
+        must_wait: bool,
         export_of: impl FnOnce(&[u8]) -> Option<u32>,
         next: &[u8],
     ) -> bool {
@@ -105,7 +106,7 @@ impl Growth {
         let step = STEP_BYTES
             .max(self.lease.bytes().saturating_mul(2))
             .min(size);
-        let waker = must_wait.then(|| connection.waker());
+        let waker = must_wait.then_some(&self.waker);
         let given = self.lease.grow(step, size, waker);
         self.waits = must_wait && given.is_none();
         match given {
@@ -122,13 +123,13 @@ impl Growth {
     }
 
     /// Memory that was or will be offered cannot be taken now.
-    pub fn stop_waiting(&mut self, connection: &Connection) {
+    pub fn stop_waiting(&mut self) {
         if std::mem::take(&mut self.waits) {
-            self.memory.pass_on(connection.token());
+            self.budget.pass_on(self.waker.token());
         }
     }
 
-    /// The export of the record, if that holds so much that there is no room for more of it.
+    /// The export of the record, if that holds so much that no more of it fits.
     #[must_use]
     pub fn full_export(&self) -> Option<u32> {
         self.lease.export.filter(|_| self.lease.export_is_full())
@@ -140,8 +141,8 @@ impl Growth {
     }
 
     /// The record in `bytes` will not be whole; its memory goes back.
-    pub fn give_up(&mut self, bytes: Vec<u8>, connection: &Connection) {
-        self.stop_waiting(connection);
+    pub fn give_up(&mut self, bytes: Vec<u8>) {
+        self.stop_waiting();
         drop(Buffer::cut_short(bytes, self.take_lease()));
     }
 
@@ -161,6 +162,6 @@ impl Growth {
 
     /// Has the client's address count as careless: its record was lost because it was overdue.
     pub fn blame(&self) {
-        self.memory.blame(self.lease.address());
+        self.budget.blame(self.lease.address());
     }
 }

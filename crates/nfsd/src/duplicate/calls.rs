@@ -1,22 +1,56 @@
 //! What is remembered of the calls of one address.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::duplicate::{Asker, Identity, KEPT_FOR, Key, WAITERS_MAX};
+use crate::duplicate::identity::Identity;
 
-/// What a remembered call takes beside its reply: its places in the table and the queue.
+/// How long a reply is kept at most: several client timeouts (Linux: 60 s), but short enough that
+/// an identifier that comes around again is not mistaken.
+pub const KEPT_FOR: Duration = Duration::from_secs(300);
+
+/// How many connections may wait for the answer to one call.
+pub(super) const WAITERS_MAX: usize = 16;
+
+/// The connection that a call came on.
+pub trait Asker {
+    /// Its number: later connections have larger ones.
+    fn token(&self) -> u64;
+    /// The client's port.
+    fn port(&self) -> u16;
+    /// Whether nobody can be answered on it any more.
+    fn is_gone(&self) -> bool;
+    /// Whether it lives, and the other side has acknowledged everything that was sent to it.
+    fn has_delivered_all(&self) -> bool;
+    /// Whether something was sent on it after `then`, and what was received last had not arrived
+    /// by then.
+    fn has_talked_since(&self, then: Instant) -> bool;
+}
+
+/// Names a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Of the address.
+    pub(super) share: IpAddr,
+    pub(super) identity: Identity,
+    pub(super) is_write: bool,
+    /// A later connection has this number or a larger one.
+    pub(super) connections_then: u64,
+}
+
+/// What a remembered call takes beside its reply: its entries in the table and the queue.
 const ENTRY_BYTES: usize = 256;
 
 /// What is known of one call.
-pub(super) enum Slot<A> {
-    Running(Run<A>),
-    Done(Answered<A>),
+pub(super) enum Call<A> {
+    InProgress(InProgress<A>),
+    Answered(Answered<A>),
 }
 
 /// A call that waits to be done or is being done.
-pub(super) struct Run<A> {
+pub(super) struct InProgress<A> {
     pub(super) first: Arc<A>,
     /// Those that asked again, the latest one last.
     waiters: Vec<Arc<A>>,
@@ -39,7 +73,7 @@ pub(super) struct Answered<A> {
 }
 
 /// In a queue of what was done, oldest first.
-struct Place {
+struct Entry {
     identity: Identity,
     number: u64,
     done_at: Instant,
@@ -48,23 +82,23 @@ struct Place {
 
 #[derive(Default)]
 struct Queue {
-    places: VecDeque<Place>,
+    entries: VecDeque<Entry>,
     bytes: usize,
 }
 
 /// The calls of one address.
-pub(super) struct Share<A> {
-    pub(super) slots: HashMap<Identity, Slot<A>>,
+pub(super) struct Calls<A> {
+    pub(super) calls: HashMap<Identity, Call<A>>,
     /// Apart, so that a stream of writes does not push out the replies to the others.
     writes: Queue,
     others: Queue,
     next_number: u64,
 }
 
-impl<A> Default for Share<A> {
+impl<A> Default for Calls<A> {
     fn default() -> Self {
         Self {
-            slots: HashMap::new(),
+            calls: HashMap::new(),
             writes: Queue::default(),
             others: Queue::default(),
             next_number: 0,
@@ -72,7 +106,7 @@ impl<A> Default for Share<A> {
     }
 }
 
-impl<A: Asker> Run<A> {
+impl<A: Asker> InProgress<A> {
     pub(super) fn new(first: Arc<A>, asked_from: u64) -> Self {
         Self {
             first,
@@ -123,7 +157,7 @@ impl<A: Asker> Answered<A> {
     }
 }
 
-impl<A: Asker> Share<A> {
+impl<A: Asker> Calls<A> {
     /// Bytes of what was done.
     pub(super) fn bytes(&self) -> usize {
         self.writes.bytes + self.others.bytes
@@ -131,7 +165,7 @@ impl<A: Asker> Share<A> {
 
     /// Ends a running call and keeps its reply, if it is to be kept. Returns what else waits.
     pub(super) fn finish(&mut self, key: &Key, reply: Option<&[u8]>, now: Instant) -> Vec<Arc<A>> {
-        let Some(Slot::Running(run)) = self.slots.remove(&key.identity) else {
+        let Some(Call::InProgress(call)) = self.calls.remove(&key.identity) else {
             return Vec::new();
         };
         if let Some(reply) = reply {
@@ -139,13 +173,13 @@ impl<A: Asker> Share<A> {
             self.next_number += 1;
             let answered = Answered {
                 reply: reply.into(),
-                first: Arc::downgrade(&run.first),
-                port: run.first.port(),
-                asked_from: run.asked_from,
+                first: Arc::downgrade(&call.first),
+                port: call.first.port(),
+                asked_from: call.asked_from,
                 done_at: now,
                 number,
             };
-            self.slots.insert(key.identity, Slot::Done(answered));
+            self.calls.insert(key.identity, Call::Answered(answered));
             let bytes = reply.len() + ENTRY_BYTES;
             let queue = if key.is_write {
                 &mut self.writes
@@ -153,21 +187,21 @@ impl<A: Asker> Share<A> {
                 &mut self.others
             };
             queue.bytes += bytes;
-            queue.places.push_back(Place {
+            queue.entries.push_back(Entry {
                 identity: key.identity,
                 number,
                 done_at: now,
                 bytes,
             });
         }
-        run.waiters
+        call.waiters
     }
 
     /// Forgets what is too old to be asked for.
     pub(super) fn forget_old(&mut self, now: Instant) {
         let is_old = |queue: &Queue| {
-            let first = queue.places.front();
-            first.is_some_and(|place| now.saturating_duration_since(place.done_at) >= KEPT_FOR)
+            let first = queue.entries.front();
+            first.is_some_and(|entry| now.saturating_duration_since(entry.done_at) >= KEPT_FOR)
         };
         while is_old(&self.writes) {
             self.forget_oldest(true);
@@ -188,13 +222,13 @@ impl<A: Asker> Share<A> {
         } else {
             &mut self.others
         };
-        let Some(place) = queue.places.pop_front() else {
+        let Some(entry) = queue.entries.pop_front() else {
             return;
         };
-        queue.bytes -= place.bytes;
-        let slot = self.slots.get(&place.identity);
-        if matches!(slot, Some(Slot::Done(answered)) if answered.number == place.number) {
-            self.slots.remove(&place.identity);
+        queue.bytes -= entry.bytes;
+        let call = self.calls.get(&entry.identity);
+        if matches!(call, Some(Call::Answered(answered)) if answered.number == entry.number) {
+            self.calls.remove(&entry.identity);
         }
     }
 }

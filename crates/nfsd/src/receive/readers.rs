@@ -1,0 +1,170 @@
+//! The readers of a server as other threads see them, and which of them gets a connection.
+//!
+//! A reader never waits but for its sockets, so one for each processor keeps all of them busy, and
+//! more would only take turns. A connection stays with its reader: what one reader has much of to
+//! do, its connections wait for. So a new connection goes to the reader that has least to do.
+//!
+//! What a reader has to do is the time that it has had a processor lately. A connection that has
+//! just come has used none yet; it is expected to use as much as connections do on average, and a
+//! little where all are idle, so that of readers which do nothing the one with the fewest
+//! connections is chosen.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+use crate::connection::Connection;
+use crate::connection::inbox::Inbox;
+
+/// A reader as other threads see it.
+pub struct ReaderHandle {
+    /// What calls it.
+    pub inbox: Arc<Inbox>,
+    newcomers: Mutex<Vec<Arc<Connection>>>,
+    connections: AtomicUsize,
+    /// Of a second, lately.
+    busy_microseconds: AtomicU64,
+}
+
+impl ReaderHandle {
+    fn new() -> Result<Arc<Self>, Errno> {
+        Ok(Arc::new(Self {
+            inbox: Inbox::new()?,
+            newcomers: Mutex::default(),
+            connections: AtomicUsize::new(0),
+            busy_microseconds: AtomicU64::new(0),
+        }))
+    }
+
+    /// Hands a new connection to the reader.
+    pub fn hand_over(&self, connection: Arc<Connection>) {
+        let newcomers = self.newcomers.lock();
+        let mut newcomers = newcomers.unwrap_or_else(PoisonError::into_inner);
+        newcomers.push(connection);
+        drop(newcomers);
+        self.inbox.ring();
+    }
+
+    /// The connections that were handed over since the last time.
+    pub fn newcomers(&self) -> Vec<Arc<Connection>> {
+        let newcomers = self.newcomers.lock();
+        std::mem::take(&mut *newcomers.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The reader has let go of a connection.
+    pub fn lose(&self) {
+        let before = self.connections.fetch_sub(1, Ordering::Relaxed);
+        assert!(
+            before > 0,
+            "a reader has lost a connection that it was not given"
+        );
+    }
+
+    /// The reader has had a processor for so much of the last second. Half of what it was before
+    /// counts, too: a pause of a second is not the end of a client's work.
+    pub fn set_busy(&self, microseconds: u64) {
+        let before = self.busy_microseconds.load(Ordering::Relaxed);
+        let busy = microseconds.midpoint(before);
+        self.busy_microseconds.store(busy, Ordering::Relaxed);
+    }
+}
+
+/// The readers of a server.
+pub struct Readers(Vec<Arc<ReaderHandle>>);
+
+impl Readers {
+    /// For so many readers, at least one.
+    pub fn new(count: usize) -> Result<Self, Errno> {
+        let all: Result<_, _> = (0..count.max(1)).map(|_| ReaderHandle::new()).collect();
+        Ok(Self(all?))
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Arc<ReaderHandle>] {
+        &self.0
+    }
+
+    /// The reader for a new connection, which is counted as one of its own from now on.
+    #[must_use]
+    pub fn choose(&self) -> &Arc<ReaderHandle> {
+        let loads = || {
+            self.0.iter().map(|reader| {
+                let connections = reader.connections.load(Ordering::Relaxed) as u64;
+                (
+                    connections,
+                    reader.busy_microseconds.load(Ordering::Relaxed),
+                )
+            })
+        };
+        let (connections, busy) = loads().fold((0, 0), |all, of| (all.0 + of.0, all.1 + of.1));
+        let mean = 1 + busy / connections.max(1);
+        let load = |(connections, busy): (u64, u64)| busy + connections * mean;
+        let least = loads().map(load).enumerate().min_by_key(|(_, load)| *load);
+        let chosen = &self.0[least.map_or(0, |(index, _)| index)];
+        chosen.connections.fetch_add(1, Ordering::Relaxed);
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(readers: &Readers) -> Vec<usize> {
+        let counts = readers.0.iter();
+        counts
+            .map(|reader| reader.connections.load(Ordering::Relaxed))
+            .collect()
+    }
+
+    #[test]
+    fn idle_connections_are_spread_evenly_and_fill_gaps() {
+        let readers = Readers::new(4).unwrap();
+        for _ in 0..20 {
+            let _ = readers.choose();
+        }
+        assert_eq!(counts(&readers), [5; 4]);
+        for _ in 0..3 {
+            readers.0[2].lose();
+        }
+        for _ in 0..3 {
+            assert!(Arc::ptr_eq(readers.choose(), &readers.0[2]));
+        }
+        assert_eq!(counts(&readers), [5; 4]);
+    }
+
+    #[test]
+    fn a_busy_reader_gets_no_connection_while_another_is_idle() {
+        let readers = Readers::new(2).unwrap();
+        for _ in 0..2 {
+            let _ = readers.choose();
+        }
+        for _ in 0..10 {
+            readers.0[0].set_busy(900_000);
+        }
+        for _ in 0..50 {
+            assert!(Arc::ptr_eq(readers.choose(), &readers.0[1]));
+        }
+        for _ in 0..30 {
+            readers.0[0].set_busy(0);
+        }
+        assert!(Arc::ptr_eq(readers.choose(), &readers.0[0]), "idle again");
+    }
+
+    #[test]
+    fn newcomers_of_busy_readers_are_spread_before_they_have_done_anything() {
+        let readers = Readers::new(2).unwrap();
+        for _ in 0..8 {
+            let _ = readers.choose();
+        }
+        for reader in readers.all() {
+            reader.set_busy(500_000);
+        }
+        for _ in 0..10 {
+            let _ = readers.choose();
+        }
+        assert_eq!(counts(&readers), [9, 9]);
+    }
+}

@@ -1,0 +1,484 @@
+//! What is served: the exports, and what a handle means to a caller.
+//!
+//! # The pseudo root
+//!
+//! MOUNT gives a handle for the path of an export (RFC 1813 appendix I), and NFS version 3 has no
+//! root of its own, so a client that wants all exports has to know and to mount each. Rule: `/`,
+//! and each directory on the way to an export, can be mounted when no export has that name. They
+//! are directories that nobody can change; the name of an export in them leads to the root of
+//! that export, whose number of the file system tells clients that another one begins there.
+//!
+//! Only those exports that the caller's address is allowed are listed and found, as MOUNT lists
+//! them: the directories are made anew for each call.
+
+use std::hash::Hasher;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pagewell_counters::names as counters;
+use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
+use pagewell_fs::{self as fs, Signposts, Timestamp};
+use pagewell_sunrpc::nfs3::{self, Failure, Handle, Status};
+use pagewell_sunrpc::rpc::{self, Call, Credential};
+use pagewell_sunrpc::xdr::Decoder;
+use siphasher::sip::SipHasher13;
+
+use crate::config::Export;
+use crate::connection::Connection;
+use crate::error::Error;
+use crate::held::slow::Place;
+use crate::refusals::{self, Reason};
+use crate::reply::file_range::PipePool;
+use crate::reply::unsent::Unsent;
+use crate::report;
+use crate::request_memory::budget::RequestBudget;
+use crate::service::convert::{self, Identity};
+use crate::service::cookies::NarrowCookies;
+use crate::service::handle::{HandleKey, Refused, WireHandle};
+
+/// Memory for replies that are copied because they cannot be spliced.
+const REPLY_BYTES_MAX: usize = 8 << 20;
+
+/// Directories below an export that a mount may name, one after the other.
+pub(super) const PATH_DEPTH_MAX: usize = 128;
+
+/// An export with what belongs to it while it is served.
+pub struct ServedExport {
+    pub(super) config: Export,
+    number: AtomicU32,
+    pub(super) identity: Identity,
+    pub(super) narrow_cookies: NarrowCookies,
+}
+
+impl ServedExport {
+    fn new(key: &HandleKey, config: Export) -> Self {
+        // clients keep it for as long as a mount lasts: the same whatever is served
+        let filesystem_id = u64::from(key.export_number(&config.name, b"")).max(1);
+        Self {
+            number: AtomicU32::new(number_of(key, &config)),
+            identity: Identity {
+                filesystem_id,
+                narrow: config.cookies_32bit,
+            },
+            narrow_cookies: NarrowCookies::default(),
+            config,
+        }
+    }
+
+    /// The number in the handles of this export.
+    pub(super) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+}
+
+/// What is above the exports of a server.
+struct PseudoRoot {
+    /// An export `/` for everybody that may use one of the others.
+    served: ServedExport,
+    made: Timestamp,
+}
+
+impl PseudoRoot {
+    /// The one above these exports; none when `/` is one of them.
+    fn above(key: &HandleKey, exports: &[ServedExport]) -> Option<Self> {
+        if exports.iter().any(|export| names_of(export).is_empty()) {
+            return None;
+        }
+        let made = Timestamp::now();
+        let all = || exports.iter().map(|export| &export.config);
+        let export = Export {
+            read_only: true,
+            allow: all()
+                .flat_map(|export| export.networks())
+                .copied()
+                .collect(),
+            secure: all().all(|export| export.secure),
+            cookies_32bit: all().any(|export| export.cookies_32bit),
+            // what a caller sees of it is made for each call
+            ..Export::new("/", Arc::new(Signposts::new([], made)))
+        };
+        let served = ServedExport::new(key, export);
+        Some(Self { served, made })
+    }
+}
+
+/// The names on the path of an export.
+fn names_of(export: &ServedExport) -> Vec<&[u8]> {
+    components(export.config.name.as_bytes())
+}
+
+/// The number that stands for an export, as it is now, in its handles.
+fn number_of(key: &HandleKey, export: &Export) -> u32 {
+    key.export_number(&export.name, &export.filesystem.tree_id())
+}
+
+/// Who makes a call, and whether this thread may wait for its result.
+pub(super) struct Caller {
+    identity: Option<fs::Credentials>,
+    pub(super) peer: IpAddr,
+    port: u16,
+    pub(super) may_block: bool,
+}
+
+impl Caller {
+    pub(super) fn new(call: &Call<'_>, connection: &Connection, may_block: bool) -> Self {
+        Self::at(call, (connection.peer(), connection.peer_port()), may_block)
+    }
+
+    /// Who calls from an address and a port.
+    pub(super) fn at(call: &Call<'_>, (peer, port): (IpAddr, u16), may_block: bool) -> Self {
+        Self {
+            identity: identity(&call.credential),
+            peer,
+            port,
+            may_block,
+        }
+    }
+
+    /// Whether it may use an export.
+    pub(super) fn may_use(&self, export: &ServedExport) -> bool {
+        export.config.admits((self.peer, self.port))
+    }
+
+    /// The credentials this caller has on an export.
+    pub(super) fn credentials(&self, export: &ServedExport) -> fs::Credentials {
+        export.config.squashed(self.identity.as_ref())
+    }
+}
+
+/// The AUTH_SYS identity of a call; `None` for AUTH_NONE.
+fn identity(credential: &Credential<'_>) -> Option<fs::Credentials> {
+    match credential {
+        Credential::None => None,
+        Credential::System(system) => {
+            Some(fs::Credentials::new(system.uid, system.gid, system.gids()))
+        }
+    }
+}
+
+/// Why a procedure has no reply of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The call would wait and may not.
+    WouldBlock,
+    /// The arguments cannot be decoded.
+    Garbage,
+    /// Failed before anything is known of an object: a reply without attributes.
+    Status(Status),
+}
+
+/// The object of a call, and on whose behalf it is used.
+pub(super) struct Target<'s> {
+    pub(super) export: &'s ServedExport,
+    pub(super) id: fs::FileId,
+    pub(super) credentials: fs::Credentials,
+    /// What the caller sees of the pseudo root, if that is the export.
+    pub(super) signposts: Option<fs::Signposts>,
+    may_block: bool,
+}
+
+impl Target<'_> {
+    pub(super) fn filesystem(&self) -> &dyn fs::FileSystem {
+        match &self.signposts {
+            Some(signposts) => signposts,
+            None => &*self.export.config.filesystem,
+        }
+    }
+
+    pub(super) fn call(&self) -> fs::Call<'_> {
+        fs::Call {
+            credentials: &self.credentials,
+            may_block: self.may_block,
+        }
+    }
+
+    /// The object's attributes now, as a reply carries them; absent when they cannot be had.
+    pub(super) fn attributes_now(&self) -> Option<nfs3::FileAttributes> {
+        let attributes = self.filesystem().attributes(&self.call(), &self.id).ok()?;
+        Some(self.export.identity.attributes(&attributes))
+    }
+
+    /// The failure of a file-system call; [`Stop::WouldBlock`] when the call is to be made again.
+    pub(super) fn failed<T, F>(
+        &self,
+        error: &fs::Error,
+        body: impl FnOnce() -> F,
+    ) -> Result<nfs3::Reply<T, F>, Stop> {
+        if *error == fs::Error::WouldBlock {
+            return Err(Stop::WouldBlock);
+        }
+        if let Some(text) = error.trouble() {
+            self.tell(text);
+        }
+        Ok(Err(Failure {
+            status: convert::status(error),
+            body: body(),
+        }))
+    }
+
+    /// Tells the operator what went wrong with this object.
+    pub(super) fn tell(&self, text: &str) {
+        let place = self.filesystem().place(&self.id);
+        report::report(&self.export.config.name, place.as_deref(), text);
+    }
+
+    /// What is to be said of an object after a change of it has failed. When it was refused before
+    /// anything was done, the object was before what it is now; when storage failed, a part may
+    /// have been done (RFC 1813 section 2.6).
+    pub(super) fn wcc_after_failure(&self, error: &fs::Error) -> nfs3::WccData {
+        let after = self.filesystem().attributes(&self.call(), &self.id).ok();
+        let unchanged = after.filter(|_| convert::is_refusal(error));
+        self.export.identity.change(&fs::Change {
+            before: unchanged.map(|attributes| attributes.wcc()),
+            after,
+        })
+    }
+}
+
+/// All that is served, and what replies about it are made with.
+pub struct Served {
+    exports: Vec<ServedExport>,
+    /// What is above the exports; nothing when one of them is `/`.
+    pseudo: Option<PseudoRoot>,
+    handle_key: HandleKey,
+    object_secret: [u8; 16],
+    pub(super) pipes: Arc<PipePool>,
+    /// For file data that has to be copied: apart from the requests', which replies that nobody
+    /// reads must not use up.
+    pub(super) reply_memory: Arc<RequestBudget>,
+    pub(super) unsent: Arc<Unsent>,
+}
+
+impl Served {
+    /// Serves `exports`, whose handles are signed with `key`. `secret` keys the names of objects
+    /// within this server.
+    pub(super) fn new(
+        configured: Vec<Export>,
+        key: [u8; 16],
+        secret: [u8; 16],
+    ) -> Result<Self, Error> {
+        let handle_key = HandleKey::new(key);
+        let mut exports: Vec<ServedExport> = Vec::new();
+        for export in configured {
+            if !export.name.starts_with('/') {
+                return Err(Error::Config(format!(
+                    "export '{}': no leading /",
+                    export.name
+                )));
+            }
+            let root = export.filesystem.root();
+            let export = ServedExport::new(&handle_key, export);
+            let name = &export.config.name;
+            let is_same = |other: &ServedExport| {
+                other.number() == export.number() || other.config.name == *name
+            };
+            if exports.iter().any(is_same) {
+                return Err(Error::Config(format!("export '{name}' is there twice")));
+            }
+            let id_bytes = root.as_bytes().len();
+            if id_bytes > SERVED_ID_BYTES_MAX {
+                return Err(Error::Config(format!(
+                    "export '{name}': its server's handles have {id_bytes} bytes, and only those \
+                     of up to {SERVED_ID_BYTES_MAX} can be served again"
+                )));
+            }
+            exports.push(export);
+        }
+        if exports.is_empty() {
+            return Err(Error::Config("nothing to serve".to_owned()));
+        }
+        Ok(Self {
+            pseudo: PseudoRoot::above(&handle_key, &exports),
+            exports,
+            handle_key,
+            object_secret: secret,
+            pipes: PipePool::new(),
+            reply_memory: RequestBudget::new(REPLY_BYTES_MAX),
+            unsent: Unsent::new(),
+        })
+    }
+
+    /// Memory of replies that have not left.
+    #[must_use]
+    pub fn unsent(&self) -> &Arc<Unsent> {
+        &self.unsent
+    }
+
+    /// The exports, without what is above them.
+    pub(super) fn exports(&self) -> &[ServedExport] {
+        &self.exports
+    }
+
+    /// The root of an export, which may have been made anew since it was last asked for.
+    pub(super) fn root_of(&self, export: &ServedExport) -> fs::FileId {
+        let root = export.config.filesystem.root();
+        let number = number_of(&self.handle_key, &export.config);
+        export.number.store(number, Ordering::Relaxed);
+        root
+    }
+
+    /// Whether any export allows a client at `address`.
+    #[must_use]
+    pub fn allows(&self, address: IpAddr) -> bool {
+        let mut exports = self.exports.iter();
+        exports.any(|export| export.config.allows(address))
+    }
+
+    /// Finds the object of a handle and checks that this client may use its export.
+    pub(super) fn target(&self, caller: &Caller, handle: Handle<'_>) -> Result<Target<'_>, Stop> {
+        let (number, id) = self
+            .handle_key
+            .decode(handle.as_bytes())
+            .map_err(|refused| {
+                counters::BAD_HANDLES.add(1);
+                Stop::Status(match refused {
+                    Refused::Malformed => Status::BadHandle,
+                    Refused::Stale => Status::Stale,
+                })
+            })?;
+        let export = self
+            .all()
+            .find(|export| export.number() == number)
+            .ok_or(Stop::Status(Status::Stale))?;
+        let target = self.target_in(caller, export, id);
+        target.ok_or(Stop::Status(Status::AccessDenied))
+    }
+
+    /// An object of an export, if this client may use that.
+    pub(super) fn target_in<'s>(
+        &self,
+        caller: &Caller,
+        export: &'s ServedExport,
+        id: fs::FileId,
+    ) -> Option<Target<'s>> {
+        if !caller.may_use(export) {
+            refusals::note(caller.peer, Reason::ExportNotAllowed);
+            return None;
+        }
+        Some(Target {
+            export,
+            id,
+            credentials: caller.credentials(export),
+            signposts: self.signposts(export, caller.peer),
+            may_block: caller.may_block,
+        })
+    }
+
+    /// [`Service::target`] of a call that changes something.
+    pub(super) fn target_to_change(
+        &self,
+        caller: &Caller,
+        handle: Handle<'_>,
+    ) -> Result<Target<'_>, Stop> {
+        let target = self.target(caller, handle)?;
+        if target.export.config.read_only {
+            return Err(Stop::Status(Status::ReadOnly));
+        }
+        Ok(target)
+    }
+
+    /// The handle of an object of an export.
+    pub(super) fn handle(&self, export: &ServedExport, id: &fs::FileId) -> WireHandle {
+        self.handle_key.encode(export.number(), id)
+    }
+
+    /// The export whose object a call is for, if its beginning tells and `peer` may use it.
+    #[must_use]
+    pub fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32> {
+        let (call, mut arguments) = rpc::parse_call(beginning).ok()?;
+        if call.program != nfs3::PROGRAM {
+            return None;
+        }
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok()?;
+        let (number, _) = self.handle_key.decode(handle).ok()?;
+        let mut exports = self.exports.iter();
+        let export = exports.find(|export| export.number() == number)?;
+        export.config.allows(peer).then_some(number)
+    }
+
+    /// What an NFS call is for.
+    pub(super) fn place(&self, mut arguments: Decoder<'_>) -> Place {
+        let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
+        let mut hasher = SipHasher13::new_with_key(&self.object_secret);
+        hasher.write(handle);
+        let decoded = self.handle_key.decode(handle);
+        Place {
+            object: hasher.finish(),
+            export: decoded.map_or(0, |(number, _)| number),
+        }
+    }
+
+    /// Everything that a handle can be of.
+    fn all(&self) -> impl Iterator<Item = &ServedExport> {
+        let pseudo = self.pseudo.iter().map(|pseudo| &pseudo.served);
+        self.exports.iter().chain(pseudo)
+    }
+
+    /// The directories that a client at `address` sees in the pseudo root, if `export` is that.
+    pub(super) fn signposts(&self, export: &ServedExport, address: IpAddr) -> Option<Signposts> {
+        let pseudo = self.pseudo.as_ref()?;
+        let paths = self.allowed(address).map(names_of);
+        std::ptr::eq(&pseudo.served, export).then(|| Signposts::new(paths, pseudo.made))
+    }
+
+    pub(super) fn allowed(&self, address: IpAddr) -> impl Iterator<Item = &ServedExport> {
+        let all = self.exports.iter();
+        all.filter(move |export| export.config.allows(address))
+    }
+
+    /// Finds a name in a directory: what it means, and the export that this is in, which is another
+    /// one where the pseudo root leads to it.
+    pub(super) fn find<'s>(
+        &'s self,
+        caller: &Caller,
+        directory: &Target<'s>,
+        name: &[u8],
+    ) -> fs::Result<(&'s ServedExport, fs::Entry)> {
+        let filesystem = directory.filesystem();
+        let entry = filesystem.lookup(&directory.call(), &directory.id, name)?;
+        let is_found = |export: &&ServedExport| Signposts::id_of(&names_of(export)) == entry.id;
+        let mut exports = self.allowed(caller.peer);
+        let Some(export) = directory
+            .signposts
+            .as_ref()
+            .and_then(|_| exports.find(is_found))
+        else {
+            return Ok((directory.export, entry));
+        };
+        let root = self.target_in(caller, export, self.root_of(export));
+        let root = root.ok_or(fs::Error::AccessDenied)?;
+        match root.filesystem().attributes(&root.call(), &root.id) {
+            Ok(attributes) => Ok((
+                export,
+                fs::Entry {
+                    id: root.id,
+                    attributes,
+                },
+            )),
+            // its directory is gone; the one with the name is not
+            Err(fs::Error::Stale) => Err(fs::Error::NotFound),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The export with the longest name that `path` begins with, and the names after it.
+    pub(super) fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
+        let wanted = components(path);
+        let begins = |export: &&ServedExport| {
+            let name = components(export.config.name.as_bytes());
+            wanted.starts_with(&name)
+        };
+        let length = |export: &&ServedExport| components(export.config.name.as_bytes()).len();
+        let export = self.all().filter(begins).max_by_key(length)?;
+        let below = wanted.get(length(&export)..)?.to_vec();
+        (below.len() <= PATH_DEPTH_MAX).then_some((export, below))
+    }
+}
+
+/// The names in a path; empty ones and `.` mean nothing.
+pub(super) fn components(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|byte| *byte == b'/')
+        .filter(|name| !matches!(*name, b"" | b"."))
+        .collect()
+}
