@@ -10,9 +10,9 @@
 //! wait for the storage of one export have at most as much as is left, so that there is something
 //! for the others. A connection that wants more than that stops being read (TCP then slows the
 //! client) and stands in a queue, the oldest record first; a thread that returns memory calls as
-//! many as fit. One that wants more than its share holds up none behind it that want less. A connection that is called and does not come
-//! (it is gone, or may not go on for another reason) passes the offer on, or those behind would
-//! wait for ever.
+//! many as fit. One that wants more than its share holds up none behind it that want less. A
+//! connection that is called and does not come (it is gone, or may not go on for another reason)
+//! passes the offer on, or those behind would wait for ever.
 //!
 //! ```text
 //!   [whole, of export A | whole, of B | records that arrive, of each address |   left   ] [first]
