@@ -34,11 +34,19 @@ pub struct Client {
 /// Stops the client when dropped.
 struct Handle {
     shared: Arc<Shared>,
+    slots: Arc<[Slot]>,
+}
+
+impl Handle {
+    fn stop(&self) {
+        self.shared.stop();
+        self.slots.iter().for_each(Slot::stop);
+    }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.stop();
     }
 }
 
@@ -64,10 +72,10 @@ impl Client {
         options.delay = options.delay.map(|delay| delay.min(WAIT_MAX));
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
-        let shared = Arc::new(Shared::new(program, version, options, slots));
+        let shared = Arc::new(Shared::new(program, version, options));
         // From here on a failure stops the threads that have begun.
         let client = Self {
-            handle: Arc::new(Handle { shared }),
+            handle: Arc::new(Handle { shared, slots }),
         };
         client.start(first).map_err(ConnectError::Thread)?;
         Ok(client)
@@ -75,18 +83,18 @@ impl Client {
 
     fn start(&self, first: TcpStream) -> std::io::Result<()> {
         let mut first = Some(first);
-        for index in 0..self.handle.shared.slots.len() {
+        for index in 0..self.handle.slots.len() {
             let stream = first.take();
-            self.spawn("rpc-receive", move |shared| {
-                shared.slots[index].run(shared, stream);
+            self.spawn("rpc-receive", move |shared, slots| {
+                slots[index].run(shared, slots, stream);
             })?;
-            self.spawn("rpc-send", move |shared| {
-                shared.slots[index].run_sender(shared);
+            self.spawn("rpc-send", move |shared, slots| {
+                slots[index].run_sender(shared);
             })?;
         }
         self.spawn("rpc-watch", watcher::run)?;
         if self.handle.shared.delay_line.is_some() {
-            self.spawn("rpc-delay", |shared| {
+            self.spawn("rpc-delay", |shared, _| {
                 shared.delay_line.iter().for_each(|line| line.run());
             })?;
         }
@@ -96,11 +104,11 @@ impl Client {
     fn spawn(
         &self,
         name: &str,
-        work: impl FnOnce(&Arc<Shared>) + Send + 'static,
+        work: impl FnOnce(&Arc<Shared>, &[Slot]) + Send + 'static,
     ) -> std::io::Result<()> {
-        let shared = self.handle.shared.clone();
+        let (shared, slots) = (self.handle.shared.clone(), self.handle.slots.clone());
         let builder = std::thread::Builder::new().name(name.to_owned());
-        builder.spawn(move || work(&shared)).map(drop)
+        builder.spawn(move || work(&shared, &slots)).map(drop)
     }
 
     /// Sends a call and returns; `completion` is called exactly once with what comes of it, on a
@@ -116,7 +124,7 @@ impl Client {
             return refuse(completion, CallError::TooLong { bytes });
         }
         // One that stands if there is one; of these the one with the least to do.
-        let slots = shared.slots.iter();
+        let slots = self.handle.slots.iter();
         let Some(slot) = slots.min_by_key(|slot| slot.reluctance(shared)) else {
             return refuse(completion, CallError::Stopped);
         };
@@ -150,7 +158,7 @@ impl Client {
         }
         slot.send(shared, state);
         if is_large {
-            shared.slots.iter().for_each(|slot| slot.want(shared));
+            self.handle.slots.iter().for_each(|slot| slot.want(shared));
         }
     }
 
@@ -196,7 +204,7 @@ impl Client {
     /// Fails every call in flight and to come with [`CallError::Stopped`] and lets the threads
     /// end. Does not wait for that: completions may run for a moment after it returns.
     pub fn stop(&self) {
-        self.handle.shared.stop();
+        self.handle.stop();
     }
 
     /// Grows each time a lost connection was made again: a server may have been started anew.

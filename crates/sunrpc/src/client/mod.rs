@@ -9,7 +9,7 @@
 //! Each connection has a table of the calls that have no reply (`table.rs`), one thread that
 //! receives (`receiver.rs`) and one that sends when the caller would have to wait (`sender.rs`).
 //! Replies are matched by xid. The receiving thread also makes the connection, again and again
-//! (`slot.rs`); all calls without a reply are then sent again with the xid they had, so that a
+//! (`life.rs`); all calls without a reply are then sent again with the xid they had, so that a
 //! server which remembers calls answers without carrying them out twice. Callers learn that a
 //! call was sent more than once.
 //!
@@ -28,6 +28,7 @@ mod connection;
 mod delay;
 mod dial;
 mod error;
+mod life;
 mod memory;
 mod mount;
 mod options;

@@ -10,7 +10,7 @@
 use super::lock;
 use super::reply::{Delivery, Finished, Origin};
 use super::shared::Shared;
-use super::slot::{Slot, State};
+use super::slot::{Slot, State, Task};
 use super::table::Batch;
 use pagewell_counters::names;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,12 +23,6 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 const SLICES_MAX: usize = 512;
 /// System calls that a thread makes for others before it hands over.
 const ROUNDS_MAX: usize = 16;
-
-/// What a writer has in hand.
-pub(super) struct Task {
-    batch: Batch,
-    stream: Arc<TcpStream>,
-}
 
 /// What a send came to.
 enum Sent {

@@ -3,7 +3,6 @@
 use super::delay::DelayLine;
 use super::lock;
 use super::options::Options;
-use super::slot::Slot;
 use super::statistics::{Counted, Statistics};
 use pagewell_counters::names;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -17,7 +16,6 @@ pub(super) struct Shared {
     pub(super) options: Options,
     pub(super) program: u32,
     pub(super) version: u32,
-    pub(super) slots: Vec<Slot>,
     pub(super) counted: Counted,
     pub(super) delay_line: Option<DelayLine>,
     pub(super) started: Instant,
@@ -35,13 +33,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(program: u32, version: u32, options: Options, slots: Vec<Slot>) -> Self {
+    pub(super) fn new(program: u32, version: u32, options: Options) -> Self {
         #[allow(clippy::cast_possible_truncation)] // any 32 bits will do
         let first_xid = super::dial::scatter() as u32;
         Self {
             program,
             version,
-            slots,
             counted: Counted::new(program),
             delay_line: options.delay.map(DelayLine::new),
             started: Instant::now(),
@@ -91,9 +88,6 @@ impl Shared {
         self.stopped.store(true, Ordering::Release);
         *lock(&self.watch) = true;
         self.stopping.notify_all();
-        for slot in &self.slots {
-            slot.stop();
-        }
         if let Some(line) = &self.delay_line {
             line.stop();
         }

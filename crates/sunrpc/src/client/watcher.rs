@@ -31,7 +31,7 @@ const BUSY_FACTOR: u32 = 4;
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
 /// The watching thread of a client.
-pub(super) fn run(shared: &Arc<Shared>) {
+pub(super) fn run(shared: &Arc<Shared>, slots: &[Slot]) {
     let options = &shared.options;
     let shortest = match options.patience {
         Patience::Hard => options.timeout,
@@ -39,13 +39,13 @@ pub(super) fn run(shared: &Arc<Shared>) {
     };
     let every = (shortest / 8).clamp(LOOK_EVERY.0, LOOK_EVERY.1);
     while !shared.sleep(every) {
-        for slot in &shared.slots {
-            look(shared, slot);
+        for slot in slots {
+            look(shared, slots, slot);
         }
     }
 }
 
-fn look(shared: &Arc<Shared>, slot: &Slot) {
+fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
     let now = Instant::now();
     let mut state = lock(&slot.state);
     if state.table.is_empty() {
@@ -55,7 +55,7 @@ fn look(shared: &Arc<Shared>, slot: &Slot) {
     // A server that answers on another connection is there.
     let silence_min = SILENCE.min(shared.options.timeout);
     let is_silent = silence.is_some_and(|silence| silence >= silence_min)
-        && shared.slots.iter().all(|slot| {
+        && slots.iter().all(|slot| {
             let heard = slot.heard(shared);
             now.saturating_duration_since(heard) >= silence_min
         });

@@ -17,14 +17,14 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let stream = Arc::new(listener.accept().unwrap().0);
     let options = Options::new("here", Vec::new());
-    let shared = Arc::new(Shared::new(1, 1, options, vec![Slot::default()]));
+    let shared = Arc::new(Shared::new(1, 1, options));
     let credential = EncodedCredential::none();
     let mut outgoing = Outgoing::new(1, &credential, &0u32);
     if let Some(sink) = sink {
         outgoing = outgoing.with_sink(sink);
     }
     let call = Arc::new(Call { xid: XID, outgoing });
-    let slot = &shared.slots[0];
+    let slot = &Slot::default();
     {
         let mut state = lock(&slot.state);
         state.table.insert(call, Box::new(|_| ()));
