@@ -7,7 +7,11 @@ use crate::repository::{Source, sources};
 use crate::scanner::words;
 
 /// Where no more than [`CIRCLE_FILES_MAX`] files import each other in a circle.
-const UNTIED: [&str; 1] = ["crates/cache/src/"];
+const UNTIED: [&str; 3] = [
+    "crates/cache/src/",
+    "crates/nfsd/src/",
+    "crates/sunrpc/src/",
+];
 const CIRCLE_FILES_MAX: usize = 3;
 
 /// The paths behind the first word of a tree of imports: of `::{a, b::c}`, `a` and `b::c`.
@@ -41,53 +45,116 @@ fn paths(rest: &mut &str, prefix: &str, found: &mut Vec<String>) {
     found.push(path.trim_start_matches("::").to_owned());
 }
 
-/// What a file imports of its crate, without that of its tests.
-fn imports(source: &Source) -> Vec<String> {
-    let code = source.code.split("\nmod tests {").next().unwrap_or("");
-    let mut found = Vec::new();
-    for start in words(code, "crate") {
-        paths(&mut &code[start + "crate".len()..], "", &mut found);
+/// The module of a file of a crate: `a::b` of `a/b.rs` and of `a/b/mod.rs`, nothing of `lib.rs`.
+fn module(file: &str) -> String {
+    let name = file.strip_suffix(".rs").unwrap_or(file);
+    let name = name.strip_suffix("/mod").unwrap_or(name);
+    if name == "lib" {
+        return String::new();
     }
-    found
+    name.replace('/', "::")
 }
 
-/// The files that each file of a folder imports, by name without `.rs`.
-fn arrows(folder: &str, sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
-    let name = |source: &Source| {
-        let path = source.path.to_str()?.strip_prefix(folder)?;
-        Some(path.strip_suffix(".rs")?.replace('/', "::"))
+/// A path as it is from the top of the crate, if it is one of this crate.
+fn absolute(path: &str, module: &str, is_module: impl Fn(&str) -> bool) -> Option<String> {
+    let joined = |module: &str, rest: &str| [module, rest].join("::");
+    let (first, rest) = path.split_once("::")?;
+    let path = match first {
+        "crate" => rest.to_owned(),
+        "self" => joined(module, rest),
+        "super" => {
+            let (mut module, mut rest) = (module, rest);
+            loop {
+                module = module.rsplit_once("::").map_or("", |(parent, _)| parent);
+                match rest.strip_prefix("super::") {
+                    Some(inner) => rest = inner,
+                    None => break joined(module, rest),
+                }
+            }
+        }
+        child if is_module(joined(module, child).trim_start_matches("::")) => joined(module, path),
+        _ => return None,
     };
-    let files: BTreeMap<String, &Source> = sources
+    Some(path.trim_start_matches("::").to_owned())
+}
+
+/// What a file imports of its crate, without that of its tests, and what it only shows.
+fn imports(
+    source: &Source,
+    module: &str,
+    is_module: impl Fn(&str) -> bool,
+) -> (Vec<String>, Vec<String>) {
+    let code = source.code.split("\nmod tests {").next().unwrap_or("");
+    let (mut used, mut shown) = (Vec::new(), Vec::new());
+    let mut rest = code.to_owned();
+    for start in words(code, "use") {
+        let end = start + code[start..].find(';').unwrap_or(0);
+        let line = code[..start].rsplit('\n').next().unwrap_or("");
+        let found = if line.trim_start().starts_with("pub") {
+            &mut shown
+        } else {
+            &mut used
+        };
+        paths(&mut code[start + "use".len()..end].trim_start(), "", found);
+        rest.replace_range(start..end, &" ".repeat(end - start));
+    }
+    for start in ["crate", "super"]
         .iter()
-        .filter_map(|source| Some((name(source)?, source)))
-        .collect();
-    // A name that the crate shows is imported from where it is.
-    let mut shown = BTreeMap::new();
-    if let Some(root) = files.get("lib") {
-        for start in words(&root.code, "pub") {
-            let Some(tree) = root.code[start..].strip_prefix("pub use ") else {
-                continue;
-            };
-            let mut found = Vec::new();
-            paths(&mut &*tree, "", &mut found);
-            let names = found.into_iter().filter_map(|path| {
-                let (module, name) = path.rsplit_once("::")?;
-                Some((name.to_owned(), module.to_owned()))
-            });
-            shown.extend(names);
+        .flat_map(|word| words(&rest, word))
+    {
+        let is_first = !rest[..start].ends_with(['(', ':']) && !rest[..start].ends_with("pub(in ");
+        if is_first {
+            paths(&mut &rest[start..], "", &mut used);
         }
     }
-    let file_of = |path: &String| {
-        let mut path = shown.get(path).unwrap_or(path).as_str();
-        while !files.contains_key(path) {
-            path = path.rsplit_once("::")?.0;
-        }
-        Some(path.to_owned())
+    let all = |found: Vec<String>| {
+        let found = found.iter();
+        found
+            .filter_map(|path| absolute(path, module, &is_module))
+            .collect()
     };
-    let known = |source: &Source| imports(source).iter().filter_map(file_of).collect();
-    files
+    (all(used), all(shown))
+}
+
+/// The modules that each module of a folder imports: those in which what it imports is defined,
+/// wherever it is shown.
+fn arrows(folder: &str, sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
+    let files: BTreeMap<String, &Source> = sources
         .iter()
-        .map(|(name, source)| (name.clone(), known(source)))
+        .filter_map(|source| {
+            let file = source.path.to_str()?.strip_prefix(folder)?;
+            Some((module(file), source))
+        })
+        .collect();
+    let is_module = |path: &str| files.contains_key(path);
+    let mut used = BTreeMap::new();
+    let mut defined = BTreeMap::new();
+    for (module, source) in &files {
+        let (imported, shown) = imports(source, module, is_module);
+        used.insert(module, imported);
+        for path in shown {
+            let name = path.rsplit("::").next().unwrap_or("");
+            let name = [module.as_str(), name].join("::");
+            defined.insert(name.trim_start_matches("::").to_owned(), path);
+        }
+    }
+    let module_of = |path: &String| {
+        let mut path = path;
+        // As often as a name may be shown again.
+        for _ in 0..8 {
+            path = defined.get(path).unwrap_or(path);
+        }
+        let mut path = path.as_str();
+        while !is_module(path) {
+            path = path.rsplit_once("::").map_or("", |(parent, _)| parent);
+        }
+        path.to_owned()
+    };
+    used.into_iter()
+        .map(|(module, paths)| {
+            let others = paths.iter().map(module_of).filter(|other| other != module);
+            (module.clone(), others.collect())
+        })
         .collect()
 }
 
@@ -140,4 +207,18 @@ fn trees_of_imports_are_understood() {
     );
     assert_eq!(read("::a::{\n    B,\n};\nuse c::D;"), ["a::B"]);
     assert_eq!(read("::a::{"), Vec::<String>::new());
+}
+
+#[test]
+fn paths_are_found_from_the_top_of_the_crate() {
+    let is_module = |path: &str| ["", "a", "a::b", "c"].contains(&path);
+    let from = |module, path| absolute(path, module, is_module);
+    assert_eq!(from("a::b", "crate::c::X"), Some("c::X".to_owned()));
+    assert_eq!(from("a::b", "super::X"), Some("a::X".to_owned()));
+    assert_eq!(from("a::b", "super::super::c::X"), Some("c::X".to_owned()));
+    assert_eq!(from("a", "b::X"), Some("a::b::X".to_owned()));
+    assert_eq!(from("", "a::X"), Some("a::X".to_owned()));
+    assert_eq!(from("a::b", "std::fmt::Debug"), None);
+    let files = ["lib.rs", "a.rs", "a/mod.rs", "a/b.rs"];
+    assert_eq!(files.map(module), ["", "a", "a", "a::b"]);
 }
