@@ -1,4 +1,4 @@
-//! What to serve, to whom, and how.
+//! What to serve, to which clients, and how.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,15 +10,15 @@ use pagewell_fs::{Credentials, FileSystem};
 
 use crate::locks::LockOptions;
 
-/// Whose calls are made as the anonymous user.
+/// Which calls are made as the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
-    /// Nobody's.
+    /// None.
     None,
     /// Those of uid 0 (and gid 0, also among the groups).
     #[default]
     Root,
-    /// Everybody's.
+    /// All.
     All,
 }
 
@@ -126,11 +126,11 @@ pub struct Export {
     pub filesystem: Arc<dyn FileSystem>,
     /// Refuse every change with NFS3ERR_ROFS.
     pub read_only: bool,
-    /// Whose calls are made as `anonymous`.
+    /// Which calls are made as `anonymous`.
     pub squash: Squash,
     /// Uid and gid of squashed and AUTH_NONE callers.
     pub anonymous: (u32, u32),
-    /// Who may mount and use it; empty means loopback only.
+    /// The addresses that may mount and use it; empty means loopback only.
     pub allow: Vec<Network>,
     /// Only from ports below [`RESERVED_PORTS_END`], which on most systems only root can use.
     pub secure: bool,
@@ -167,7 +167,7 @@ impl Export {
         networks.any(|network| network.contains(address))
     }
 
-    /// Who may mount and use it.
+    /// The addresses that may mount and use it.
     #[must_use]
     pub fn networks(&self) -> &[Network] {
         if self.allow.is_empty() {

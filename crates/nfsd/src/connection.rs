@@ -203,7 +203,7 @@ impl Connection {
     /// The call is answered: the reader may go on if it was paused for it.
     pub fn end_call(&self, bytes: usize, reply_bytes: usize) {
         self.totals.unsent.subtract(reply_bytes);
-        self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
+        let replies = self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
         let bytes = bytes.max(CALL_BYTES_MIN);
         let all = &self.totals.in_flight_bytes;
         all.fetch_sub(bytes, Ordering::SeqCst);

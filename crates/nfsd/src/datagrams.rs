@@ -2,7 +2,7 @@
 //!
 //! One thread receives and answers what need not wait; what may wait goes to a few others. Calls
 //! of addresses that no export allows are not answered at all, and neither are other programs:
-//! a sender with a false address learns nothing and reaches nobody.
+//! a sender with a false address learns nothing and reaches no machine.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};

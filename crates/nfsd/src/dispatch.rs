@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use pagewell_counters::names;
 
-use crate::held::parking::Parking;
+use crate::held::deferred::Deferred;
 use crate::service::Service;
 use crate::service::request::Job;
 use crate::share::Address;
@@ -33,7 +33,7 @@ pub struct Dispatcher {
     pool: Arc<Pool<Job>>,
     /// For listings, see [`LISTING_NICENESS`].
     listings: Arc<Pool<Job>>,
-    parking: Parking<Job>,
+    deferred: Deferred<Job>,
     stopping: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl Dispatcher {
             };
             let listing_threads = threads.div_ceil(LISTING_THREADS_PART);
             Self {
-                parking: Parking::new(service.slow_calls().limit() / 2),
+                deferred: Deferred::new(service.slow_calls().limit() / 2),
                 listings: Pool::polite(listing_threads, LISTING_NICENESS, run.clone()),
                 pool: Pool::new(threads, run),
                 stopping: AtomicBool::new(false),
@@ -95,7 +95,7 @@ impl Dispatcher {
         let lists = job.state.listing_bytes_max > 0;
         let pool = if lists { &self.listings } else { &self.pool };
         let flow = Flow {
-            export: job.state.place.export,
+            export: job.state.subject.export,
             address: Address::of(job.connection.peer()),
             token: job.connection.token(),
         };
@@ -107,7 +107,7 @@ impl Dispatcher {
         let (connection, state) = (job.connection.clone(), job.state);
         let (bytes, reply_bytes) = job.charged_bytes();
         let may_wait =
-            !self.is_stopping() && !self.parking.is_over(state.waits_since, Instant::now());
+            !self.is_stopping() && !self.deferred.is_over(state.waits_since, Instant::now());
         // Nothing panics by intention. If something does, it costs its client the connection and
         // no other client anything.
         let work = AssertUnwindSafe(|| self.service.answer_waiting(job, may_wait));
@@ -120,25 +120,25 @@ impl Dispatcher {
         names::CALLS_RUNNING.add(-1);
         match left {
             None => connection.end_call(bytes, reply_bytes),
-            Some(job) => self.park(job),
+            Some(job) => self.defer(job),
         }
     }
 
     /// Has a call wait without a thread, because storage holds others for its object.
-    fn park(&self, mut job: Job) {
+    fn defer(&self, mut job: Job) {
         let since = *job.state.waits_since.get_or_insert_with(|| {
             names::CALLS_PARKED.add(1);
             Instant::now()
         });
-        let (place, kind) = (job.state.place, job.state.kind);
-        self.parking.park(job, (place, kind), since);
+        let (subject, kind) = (job.state.subject, job.state.kind);
+        self.deferred.defer(job, (subject, kind), since);
         if self.is_stopping() {
-            self.unpark_all();
+            self.resume_all();
         }
     }
 
-    fn unpark_all(&self) {
-        for job in self.parking.all() {
+    fn resume_all(&self) {
+        for job in self.deferred.all() {
             self.enqueue(job);
         }
     }
@@ -154,11 +154,11 @@ impl Dispatcher {
             let held = self.service.answer_held(now);
             self.pool.set_held(&held);
             self.listings.set_held(&held);
-            let is_held = |place, kind| slow.is_held(place, kind);
-            for job in self.parking.due(now, is_held) {
+            let is_held = |subject, kind| slow.is_held(subject, kind);
+            for job in self.deferred.due(now, is_held) {
                 self.enqueue(job);
             }
         }
-        self.unpark_all();
+        self.resume_all();
     }
 }

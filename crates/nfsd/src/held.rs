@@ -1,4 +1,4 @@
 //! Calls that storage holds.
 
-pub mod parking;
+pub mod deferred;
 pub mod slow;

@@ -3,13 +3,13 @@
 //! ```text
 //!   service/locks.rs   what a call asks for, and may
 //!          |
-//!   [`Locks`]  ── [`table`]    who holds what and who waits: rules alone, no clock, no sockets
+//!   [`Locks`]  ── [`table`]    what is held and waited for: rules alone, no clock, no sockets
 //!          |   ── [`shares`]   DOS share modes
 //!          |   ── [`records`]  clients that hold locks, on disk, for the next life of the server
 //!          └──── [`calls`]     calls to clients: a lock is granted, we have restarted
 //! ```
 //!
-//! A client is an address and a name: nobody can let go of the locks of another address, or be
+//! A client is an address and a name: no client can let go of the locks of another address, or be
 //! called at another address than the one that asked. Of two locks in order, [`Records`] comes
 //! first, then [`Table`]; most of the time one is held alone.
 
@@ -48,7 +48,7 @@ const RESTARTS_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct LockOptions {
     /// Where the clients that hold locks are listed for the next life of the server; without it
-    /// nobody is told of a restart.
+    /// no client is notified of a restart.
     pub records: Option<PathBuf>,
     /// How long after a restart only locks of before are taken.
     pub grace: Duration,

@@ -1,6 +1,6 @@
-//! Who was turned away: one line on standard error for each (not too many), counts by address.
+//! Clients that were turned away: one line on standard error for each (not too many), counts by address.
 //!
-//! Anybody can be turned away as often as they like, so both are bounded: lines in number and
+//! A client can be turned away as often as it likes, so both are bounded: lines in number and
 //! time, addresses in number. Of more addresses the one that came last longest ago is forgotten.
 
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ impl fmt::Display for Reason {
 /// How often an address was turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// Whose.
+    /// The client.
     pub address: IpAddr,
     /// Because it is not allowed: connections, mounts and calls.
     pub not_allowed: u64,

@@ -26,7 +26,7 @@ use crate::service::ending::Loss;
 /// How long a stopping server lets clients fetch the replies to what was begun.
 const DRAIN_FOR: Duration = Duration::from_secs(10);
 
-/// A running server; stops when told to, or when dropped.
+/// A running server; stops when asked to, or when dropped.
 pub struct Server {
     address: SocketAddr,
     service: Arc<Service>,

@@ -53,7 +53,7 @@ use crate::config::Config;
 use crate::connection::Connection;
 use crate::duplicate::{Duplicates, KEPT_BYTES_MAX, Key, Seen};
 use crate::error::Error;
-use crate::held::slow::{Kind, Place, SlowCalls};
+use crate::held::slow::{Kind, SlowCalls, Subject};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
 use crate::service::exports::Served;
@@ -163,7 +163,7 @@ impl Service {
         {
             Answer::Done => Answer::Done,
             Answer::Wait(_) => Answer::Wait(WaitingCall {
-                place: self.served.place(arguments),
+                subject: self.served.subject(arguments),
                 kind: procedure::kind(procedure),
                 ..WaitingCall::reading(procedure, arguments)
             }),
@@ -206,7 +206,7 @@ impl Service {
         let wait = || {
             Answer::Wait(WaitingCall {
                 duplicate: Some(key),
-                place: self.served.place(arguments),
+                subject: self.served.subject(arguments),
                 kind: Kind::Change,
                 ..WaitingCall::default()
             })
@@ -233,7 +233,7 @@ impl Service {
         }
     }
 
-    /// Whether a call that waited for a thread is not to be begun, because nobody waits for it.
+    /// Whether a call that waited for a thread is not to be begun, because no client waits for it.
     fn is_abandoned(&self, connection: &Arc<Connection>, change: Option<&Key>) -> bool {
         let is_gone = match change {
             // What only looks is answered for as long as a client may be there to read it.
@@ -249,7 +249,7 @@ impl Service {
         true
     }
 
-    /// A change was answered with `reply`, or with nothing: everybody else that asked for it gets
+    /// A change was answered with `reply`, or with nothing: all others that asked for it get
     /// the same.
     fn finish_change(&self, key: &Key, reply: &[u8], keep: bool) {
         let reply = Some(reply).filter(|reply| !reply.is_empty());
@@ -281,7 +281,9 @@ impl Service {
         if self.is_abandoned(connection, state.duplicate.as_ref()) {
             return None;
         }
-        if may_wait && state.place != Place::default() && self.slow.is_held(state.place, state.kind)
+        if may_wait
+            && state.subject != Subject::default()
+            && self.slow.is_held(state.subject, state.kind)
         {
             return Some(job);
         }
@@ -307,8 +309,8 @@ impl Service {
         let procedure = Procedure::from_number(call.procedure).filter(nfs);
         // MOUNT: nothing is answered in its stead, but a thread that it holds is replaced.
         let procedure = procedure.unwrap_or(Procedure::Null);
-        let (place, kind) = (state.place, state.kind);
-        if place != Place::default() && self.slow.is_held(place, kind) {
+        let (subject, kind) = (state.subject, state.kind);
+        if subject != Subject::default() && self.slow.is_held(subject, kind) {
             counters::JUKEBOX_REPLIES.add(1);
             push_jukebox(batch, call.xid, procedure);
             return false;
@@ -318,7 +320,7 @@ impl Service {
             xid: call.xid,
             procedure,
         };
-        let watched = self.slow.begin(place, kind, held, Instant::now());
+        let watched = self.slow.begin(subject, kind, held, Instant::now());
         self.answer(request, true, batch);
         if !watched.claim() {
             *batch = Batch::default();

@@ -1,4 +1,4 @@
-//! Shares of something that all clients use, such as places for connections or memory.
+//! Shares of something that all clients use, such as connection slots or memory.
 //!
 //! Problem: one client may be the only one, and should then have nearly everything; but when
 //! another comes there must be something left for it at once, without taking from the first.
@@ -22,14 +22,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// A lone client is to have most of it, the next one enough to work with.
 const TIMES_WHAT_IS_LEFT: usize = 4;
 
-/// Whose share it is: an IPv4 address, or the 64 bits of an IPv6 address that its owner was given
+/// What has a share: an IPv4 address, or the 64 bits of an IPv6 address that its owner was given
 /// (the other 64 are the owner's to choose).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address(IpAddr);
 
 impl Address {
-    /// That of nobody in particular.
-    pub const NOBODY: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    /// That of no client in particular.
+    pub const NONE: Self = Self(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
 
     /// That of a peer.
     #[must_use]
@@ -62,7 +62,7 @@ pub struct Shares<K> {
 }
 
 impl<K: Copy + Eq + Hash> Shares<K> {
-    /// Nobody has anything of `limit`.
+    /// No client has anything of `limit`.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         share.is_some_and(|share| self.of(key).saturating_add(more) <= share)
     }
 
-    /// What nobody has.
+    /// What no client has.
     #[must_use]
     pub fn left(&self) -> usize {
         self.limit.saturating_sub(self.used)

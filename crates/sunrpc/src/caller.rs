@@ -1,6 +1,6 @@
 //! A small blocking caller: one call at a time on a stream, each with a deadline.
 //!
-//! For calls that are made now and then to programs that may be anybody's: the port mapper, the
+//! For calls that are made now and then to programs that are not trusted: the port mapper, the
 //! lock manager and the status monitor of a client. [`crate::client`] is the one for many calls.
 
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};

@@ -141,7 +141,7 @@ xdr_structure! {
 pub type DumpReply<'a> = List<'a, MountEntry<'a>>;
 
 xdr_structure! {
-    /// Who may mount an export (`groupnode`, without the link to the next).
+    /// Hosts that may mount an export (`groupnode`, without the link to the next).
     pub struct Group<'a> {
         /// A host, network or group of them; at most [`NAME_BYTES_MAX`] bytes.
         pub name: &'a [u8] = NAME_BYTES_MAX,
@@ -153,7 +153,7 @@ xdr_structure! {
     pub struct ExportEntry<'a> {
         /// Its path; at most [`PATH_BYTES_MAX`] bytes.
         pub path: &'a [u8] = PATH_BYTES_MAX,
-        /// Who may mount it; empty: everybody.
+        /// The hosts that may mount it; empty: all.
         pub groups: List<'a, Group<'a>>,
     }
 }

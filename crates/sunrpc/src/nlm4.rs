@@ -55,7 +55,7 @@ xdr_enumeration! {
         Share = 20,
         /// Close such a file.
         Unshare = 21,
-        /// [`Procedure::Lock`] of a caller that cannot be told of a restart.
+        /// [`Procedure::Lock`] of a caller that cannot be notified of a restart.
         UnmonitoredLock = 22,
         /// The caller has restarted and holds nothing.
         FreeAll = 23,
@@ -269,7 +269,7 @@ xdr_structure! {
 pub struct TestReply<'a> {
     /// Of the call.
     pub cookie: &'a [u8],
-    /// The owner in the way; or [`Status::Granted`] when nobody is; or why it is not known.
+    /// The owner in the way; or [`Status::Granted`] when there is none; or why it is not known.
     pub answer: std::result::Result<Status, Holder<'a>>,
 }
 

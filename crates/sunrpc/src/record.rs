@@ -4,7 +4,7 @@
 //! bits, and in the highest bit whether it is the last. The stream is foreign, so the sum of all
 //! fragments has a cap and the number of fragments has one too (empty fragments cost nothing to
 //! send). A record over the cap is skipped byte by byte without ever being held; its beginning is
-//! kept, so that the caller can still be told that its call was refused.
+//! kept, so that the caller can still get a refusal.
 //!
 //! ```text
 //!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
@@ -179,7 +179,10 @@ impl Assembly {
                 if let Some(wanted) = self.buffer_wanted() {
                     break Progress::NeedsBuffer(wanted);
                 }
-                let taken = rest.len().min(self.fragment_remaining).min(self.room());
+                let taken = rest
+                    .len()
+                    .min(self.fragment_remaining)
+                    .min(self.buffer_left());
                 self.keep(&rest[..taken]);
                 rest = &rest[taken..];
                 self.fragment_remaining -= taken;
@@ -210,20 +213,20 @@ impl Assembly {
     }
 
     /// Where the next bytes of the stream belong, to be received there without a copy: the rest
-    /// of the fragment, or as much of it as there is room for. Empty when a marker or a buffer is
+    /// of the fragment, or as much of it as fits. Empty when a marker or a buffer is
     /// due, or the record is being skipped.
     /// Follow up with [`Assembly::received`].
     pub fn target(&mut self) -> &mut [u8] {
         if !self.in_fragment || self.oversized || self.buffer_wanted().is_some() {
             return &mut [];
         }
-        let count = self.fragment_remaining.min(self.room());
+        let count = self.fragment_remaining.min(self.buffer_left());
         &mut self.buffer[self.filled..self.filled + count]
     }
 
     /// Says that `count` bytes were put into [`Assembly::target`].
     pub fn received(&mut self, count: usize) -> Progress {
-        let count = count.min(self.fragment_remaining).min(self.room());
+        let count = count.min(self.fragment_remaining).min(self.buffer_left());
         self.filled += count;
         self.fragment_remaining -= count;
         if self.fragment_remaining > 0 {
@@ -262,14 +265,14 @@ impl Assembly {
     }
 
     /// Bytes of the stream that may be taken before there must be more memory.
-    fn room(&self) -> usize {
+    fn buffer_left(&self) -> usize {
         if self.oversized {
             return usize::MAX;
         }
         self.buffer.len() - self.filled
     }
 
-    /// A record whose end is not known asks for all it may need as soon as it is not small. Whoever
+    /// A record whose end is not known asks for all it may need as soon as it is not small. What
     /// gives it that step by step has to see to it that records do not wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
         let known = self.filled.saturating_add(self.fragment_remaining);
@@ -280,7 +283,7 @@ impl Assembly {
         } else {
             self.record_bytes_max
         };
-        let is_full = self.buffer.len() < wanted && (self.oversized || self.room() == 0);
+        let is_full = self.buffer.len() < wanted && (self.oversized || self.buffer_left() == 0);
         is_full.then_some(wanted)
     }
 

@@ -8,7 +8,7 @@
 //! longest is asked to leave, first of all one of the address with the most connections, and never
 //! one of an address that has fewer than the newcomer. One with a call under way, or a reply that
 //! has not left, stays. A client that is asked to leave connects anew when it has something to
-//! ask; NFS clients do so without telling anybody.
+//! ask; NFS clients do so unseen by their users.
 
 use std::cmp::Reverse;
 use std::io::ErrorKind;
@@ -62,7 +62,7 @@ pub struct Acceptor {
     pub listener: TcpListener,
     /// Becomes readable when the server is to stop.
     pub stop_event: Arc<OwnedFd>,
-    /// Knows who may connect, and whether the server stops.
+    /// Knows which addresses may connect, and whether the server stops.
     pub dispatcher: Arc<Dispatcher>,
     /// Connections at once.
     pub slots: Arc<Slots>,

@@ -20,7 +20,7 @@ pub trait Asker {
     fn token(&self) -> u64;
     /// The client's port.
     fn port(&self) -> u16;
-    /// Whether nobody can be answered on it any more.
+    /// Whether no reply can be sent on it any more.
     fn is_gone(&self) -> bool;
     /// Whether it lives, and the other side has acknowledged everything that was sent to it.
     fn has_delivered_all(&self) -> bool;
@@ -129,7 +129,7 @@ impl<A: Asker> InProgress<A> {
         self.waiters.push(asker.clone());
     }
 
-    /// Whether anybody but the first waits for the answer.
+    /// Whether another connection than the first waits for the answer.
     pub(super) fn is_waited_for(&self) -> bool {
         self.waiters.iter().any(|waiter| !waiter.is_gone())
     }

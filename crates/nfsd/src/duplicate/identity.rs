@@ -4,7 +4,7 @@
 //! sum of products (NH of UMAC, RFC 4418 section 5.2), whose sums the SipHash takes in. Data must
 //! count too: two runs of one program may send equal identifiers and handles with other data, and
 //! a WRITE that is taken for another is lost. NH costs a fraction of what receiving the bytes did.
-//! Both are keyed, so that nobody can make two calls look alike.
+//! Both are keyed, so that no client can make two calls look alike.
 //!
 //! The stamp of AUTH_SYS is left out (RFC 5531 appendix A: "an arbitrary ID which the caller
 //! machine may generate"): some clients make a new one for each transmission.

@@ -6,7 +6,7 @@
 //! fashion, the client should wait and try again): a watcher looks at the running calls. A call
 //! that only reads and is *held* is answered JUKEBOX; its thread is let go when storage answers,
 //! the result is dropped. Calls for an object with such a call wait without a thread (see
-//! [`crate::held::parking`]) and are then answered JUKEBOX. Calls that change something are never
+//! [`crate::held::deferred`]) and are then answered JUKEBOX. Calls that change something are never
 //! answered early, because they may still happen.
 //!
 //! **Held** is a call that has run for longer than the limit while its export's storage did not
@@ -38,7 +38,7 @@ const WAITED_PART: u32 = 4;
 
 /// What a call is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct Subject {
     /// Names the object.
     pub object: u64,
     /// The export's number.
@@ -49,7 +49,7 @@ pub struct Place {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// It only reads: a client may be told to ask again while it runs.
-    Look,
+    Read,
     /// It changes something.
     #[default]
     Change,
@@ -61,7 +61,7 @@ pub enum Kind {
 pub struct Running<C> {
     /// What is needed to answer it.
     pub context: C,
-    place: Place,
+    subject: Subject,
     kind: Kind,
     since: Instant,
     answered: AtomicBool,
@@ -94,7 +94,7 @@ impl<C> Watched<'_, C> {
         state.running.remove(&self.number);
         let took = now.saturating_duration_since(self.running.since);
         if took >= self.calls.limit / WAITED_PART {
-            state.moved_at.insert(self.running.place.export, now);
+            state.moved_at.insert(self.running.subject.export, now);
         }
     }
 }
@@ -141,13 +141,13 @@ fn count<K: Hash + Eq>(counts: &mut HashMap<K, usize>, key: K) {
 }
 
 impl Held {
-    fn of_export(&self, place: Place) -> usize {
-        self.exports.get(&place.export).copied().unwrap_or(0)
+    fn of_export(&self, subject: Subject) -> usize {
+        self.exports.get(&subject.export).copied().unwrap_or(0)
     }
 
-    fn add(&mut self, place: Place) {
-        count(&mut self.objects, place.object);
-        count(&mut self.exports, place.export);
+    fn add(&mut self, subject: Subject) {
+        count(&mut self.objects, subject.object);
+        count(&mut self.exports, subject.export);
     }
 }
 
@@ -180,14 +180,14 @@ impl<C> SlowCalls<C> {
 
     /// Whether calls for this object are held at the moment, or too many of its export.
     #[must_use]
-    pub fn is_held(&self, place: Place, kind: Kind) -> bool {
+    pub fn is_held(&self, subject: Subject, kind: Kind) -> bool {
         let state = self.lock();
         let (held, commits) = (&state.held, &state.held_commits);
         let also_commits = usize::from(kind == Kind::Commit);
-        let of_export = held.of_export(place) + also_commits * commits.of_export(place);
+        let of_export = held.of_export(subject) + also_commits * commits.of_export(subject);
         of_export >= self.held_per_export_max
-            || held.objects.contains_key(&place.object)
-            || (kind == Kind::Commit && commits.objects.contains_key(&place.object))
+            || held.objects.contains_key(&subject.object)
+            || (kind == Kind::Commit && commits.objects.contains_key(&subject.object))
     }
 
     /// Whether any call of an export is held.
@@ -197,11 +197,11 @@ impl<C> SlowCalls<C> {
     }
 
     /// Notes a call as running, until what is returned is dropped.
-    pub fn begin(&self, place: Place, kind: Kind, context: C, now: Instant) -> Watched<'_, C> {
+    pub fn begin(&self, subject: Subject, kind: Kind, context: C, now: Instant) -> Watched<'_, C> {
         let answered = AtomicBool::new(false);
         let running = Arc::new(Running {
             context,
-            place,
+            subject,
             kind,
             since: now,
             answered,
@@ -232,16 +232,16 @@ impl<C> SlowCalls<C> {
             if took <= self.limit {
                 continue;
             }
-            let (place, kind) = (running.place, running.kind);
-            count(&mut found.long, place.export);
-            if took <= self.limit * PATIENCE && state.moves(place.export, now, self.limit) {
+            let (subject, kind) = (running.subject, running.kind);
+            count(&mut found.long, subject.export);
+            if took <= self.limit * PATIENCE && state.moves(subject.export, now, self.limit) {
                 continue;
             }
             match kind {
-                Kind::Commit => state.held_commits.add(place),
-                Kind::Look | Kind::Change => state.held.add(place),
+                Kind::Commit => state.held_commits.add(subject),
+                Kind::Read | Kind::Change => state.held.add(subject),
             }
-            if kind == Kind::Look {
+            if kind == Kind::Read {
                 found.due.push(running);
             }
         }
@@ -281,8 +281,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(5);
 
-    fn place(object: u64, export: u32) -> Place {
-        Place { object, export }
+    fn subject(object: u64, export: u32) -> Subject {
+        Subject { object, export }
     }
 
     /// Ends a call at a time of the test.
@@ -295,10 +295,10 @@ mod tests {
     fn held_calls_are_found_and_answered_once() {
         let slow = SlowCalls::new(LIMIT, 4);
         let start = Instant::now();
-        let read = slow.begin(place(1, 0), Kind::Look, "read", start);
-        let _write = slow.begin(place(2, 0), Kind::Change, "write", start);
+        let read = slow.begin(subject(1, 0), Kind::Read, "read", start);
+        let _write = slow.begin(subject(2, 0), Kind::Change, "write", start);
         let fresh_at = start + Duration::from_secs(4);
-        let fresh = slow.begin(place(1, 0), Kind::Look, "fresh", fresh_at);
+        let fresh = slow.begin(subject(1, 0), Kind::Read, "fresh", fresh_at);
         assert_eq!(slow.watch(start + LIMIT).due.len(), 0);
         let late = start + Duration::from_secs(6);
         let found = slow.watch(late);
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(found.due.len(), 1);
         assert_eq!(found.due[0].context, "read");
         assert!(found.due[0].claim() && !found.due[0].claim());
-        let is_held = |object| slow.is_held(place(object, 0), Kind::Look);
+        let is_held = |object| slow.is_held(subject(object, 0), Kind::Read);
         assert!(is_held(1) && is_held(2) && !is_held(3));
         assert!(fresh.claim());
         end(read, fresh_at);
@@ -322,11 +322,11 @@ mod tests {
         let slow = SlowCalls::new(LIMIT, 2);
         let start = Instant::now();
         let late = start + Duration::from_secs(6);
-        let is_held = |export| slow.is_held(place(3, export), Kind::Change);
-        let _first = slow.begin(place(1, 7), Kind::Look, (), start);
+        let is_held = |export| slow.is_held(subject(3, export), Kind::Change);
+        let _first = slow.begin(subject(1, 7), Kind::Read, (), start);
         slow.watch(late);
         assert!(!is_held(7));
-        let second = slow.begin(place(2, 7), Kind::Change, (), start);
+        let second = slow.begin(subject(2, 7), Kind::Change, (), start);
         slow.watch(late);
         assert!(is_held(7) && !is_held(8));
         end(second, start);
@@ -339,39 +339,39 @@ mod tests {
         let slow = SlowCalls::new(LIMIT, 2);
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let _waits = slow.begin(place(1, 7), Kind::Look, (), start);
-        let _elsewhere = slow.begin(place(1, 8), Kind::Look, (), start);
+        let _waits = slow.begin(subject(1, 7), Kind::Read, (), start);
+        let _elsewhere = slow.begin(subject(1, 8), Kind::Read, (), start);
         for seconds in 0..30 {
             // One after the other ends, each after two seconds.
             end(
-                slow.begin(place(2, 7), Kind::Look, (), at(seconds)),
+                slow.begin(subject(2, 7), Kind::Read, (), at(seconds)),
                 at(seconds + 2),
             );
             let due = slow.watch(at(seconds + 2)).due;
-            let of_this = due.iter().filter(|call| call.place.export == 7).count();
+            let of_this = due.iter().filter(|call| call.subject.export == 7).count();
             assert_eq!(of_this, usize::from(seconds + 2 > 30), "at {seconds}");
             let of_other = due.len() - of_this;
             assert_eq!(of_other, usize::from(seconds + 2 > 5), "at {seconds}");
         }
-        let _stuck = slow.begin(place(1, 9), Kind::Look, (), start);
+        let _stuck = slow.begin(subject(1, 9), Kind::Read, (), start);
         // What ends at once shows nothing: it was a hit.
-        end(slow.begin(place(2, 9), Kind::Look, (), at(5)), at(6));
+        end(slow.begin(subject(2, 9), Kind::Read, (), at(5)), at(6));
         let due = slow.watch(at(6)).due;
-        assert!(due.iter().any(|call| call.place.export == 9));
+        assert!(due.iter().any(|call| call.subject.export == 9));
     }
 
     #[test]
     fn a_commit_that_takes_long_holds_up_commits_only() {
         let slow = SlowCalls::new(LIMIT, 2);
         let start = Instant::now();
-        let _first = slow.begin(place(1, 7), Kind::Commit, (), start);
-        let _second = slow.begin(place(2, 7), Kind::Commit, (), start);
+        let _first = slow.begin(subject(1, 7), Kind::Commit, (), start);
+        let _second = slow.begin(subject(2, 7), Kind::Commit, (), start);
         let found = slow.watch(start + LIMIT * 2);
         assert_eq!((found.due.len(), found.long[&7]), (0, 2));
-        for kind in [Kind::Look, Kind::Change] {
-            assert!(!slow.is_held(place(1, 7), kind));
+        for kind in [Kind::Read, Kind::Change] {
+            assert!(!slow.is_held(subject(1, 7), kind));
         }
-        assert!(slow.is_held(place(1, 7), Kind::Commit));
-        assert!(slow.is_held(place(3, 7), Kind::Commit), "enough of them");
+        assert!(slow.is_held(subject(1, 7), Kind::Commit));
+        assert!(slow.is_held(subject(3, 7), Kind::Commit), "enough of them");
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Problem: a client that is called may be slow, or wait on purpose. Rule: a few threads of their
 //! own, turn and turn about between addresses; each call has a deadline; each address may have
-//! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that finds no room
+//! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that would be one more
 //! is not made: clients ask again, and notices are repeated.
 //!
 //! Only the address that asked is ever called, from the address that it had called: clients know
@@ -112,7 +112,7 @@ impl Calls {
         }
         let flow = Flow {
             export: 0,
-            address: address.map_or(Address::NOBODY, Address::of),
+            address: address.map_or(Address::NONE, Address::of),
             token: 0,
         };
         self.pool.queue(&flow, job);
@@ -218,7 +218,7 @@ impl Peer {
         });
         match answer {
             Ok(Status::Granted) => Answer::Taken,
-            // Also when no such procedure is there: nobody has done anything.
+            // Also when no such procedure is there: then nothing was done.
             Ok(_) | Err(caller::Error::Reply(_)) => Answer::Refused,
             Err(_) => Answer::Unknown,
         }

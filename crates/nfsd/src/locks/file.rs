@@ -1,7 +1,7 @@
 //! The locks of one file, by the rules of POSIX (fcntl(2), "Advisory record locking").
 //!
 //! Each owner has a list of pieces that do not overlap, in the order of the file. A new lock of
-//! the owner takes the place of what it had there, whatever that was: a read lock becomes a write
+//! the owner replaces what it had there, whatever that was: a read lock becomes a write
 //! lock, a piece is split in two, pieces of one kind that touch become one. Locks of one owner
 //! are never in its own way; of two owners a write lock is in the way of everything.
 //!
@@ -40,7 +40,7 @@ pub struct FileLocks {
 }
 
 impl FileLocks {
-    /// Whether nobody holds anything.
+    /// Whether no owner holds anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
@@ -84,13 +84,13 @@ impl FileLocks {
         self.owners.get(owner).map_or(&[], Vec::as_slice)
     }
 
-    /// Everybody with what they hold.
+    /// All owners with what they hold.
     pub fn owners(&self) -> impl Iterator<Item = (&Owner, &[Piece])> {
         let owners = self.owners.iter();
         owners.map(|(owner, pieces)| (owner, pieces.as_slice()))
     }
 
-    /// What the owner would hold with `added` in the place of all it has in `range`.
+    /// What the owner would hold with `added` instead of all it has in `range`.
     #[must_use]
     pub fn changed(&self, owner: &Owner, range: Range, added: &[Piece]) -> Vec<Piece> {
         let left = self.of(owner).iter().flat_map(|piece| {
@@ -114,7 +114,7 @@ impl FileLocks {
         pieces
     }
 
-    /// Gives the owner these pieces, as [`FileLocks::changed`] told them, and takes its others.
+    /// Gives the owner these pieces, as [`FileLocks::changed`] gave them, and takes its others.
     pub fn set(&mut self, owner: &Owner, pieces: Vec<Piece>) {
         if pieces.is_empty() {
             self.owners.remove(owner);
@@ -202,7 +202,7 @@ mod tests {
             let mut model = vec![vec![None; BYTES as usize + 1]; 3];
             for (who, offset, length, what) in steps {
                 let kind = [None, Some(Kind::Read), Some(Kind::Write)][usize::from(what)];
-                // The last place of the map stands for all bytes that come after the others.
+                // The last byte of the map stands for all bytes that come after the others.
                 let length = length.min(BYTES - offset);
                 let end = if length == 0 { BYTES + 1 } else { offset + length };
                 let wanted = offset as usize..end as usize;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A client machine: nobody can speak for it from another address, and of several behind one
+/// A client machine: no other address can speak for it, and of several behind one
 /// address each has its name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {

@@ -1,4 +1,4 @@
-//! Which clients hold locks, on stable storage: after a restart they have to be told.
+//! Which clients hold locks, on stable storage: after a restart they have to be notified.
 //!
 //! ```text
 //!   pagewell locks 1

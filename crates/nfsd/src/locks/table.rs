@@ -1,7 +1,7 @@
 //! Which owner holds which lock of all files, which waits, and what happens when one is let go of.
 //!
 //! Problem: the clients of a lock are machines that may not answer, and a lock that was given to
-//! one that is not there any more keeps everybody else out. Rules:
+//! one that is not there any more keeps all others out. Rules:
 //!
 //! ```text
 //!   LOCK ── free ──────────────────────────────> held
@@ -25,7 +25,7 @@
 //! is bounded; a longer chain is not found.
 //!
 //! After a restart it is not known which client held what. For a while only locks are taken that
-//! clients had before (*grace*), so that nobody gets between.
+//! clients had before (*grace*), so that no other client gets between.
 //!
 //! Everything is bounded, for each address and in all: see the constants. Nothing here has a clock
 //! or does input and output.
@@ -258,7 +258,7 @@ impl<C: Clone> Table<C> {
     ///
     /// A client cannot tell for which of its requests it is called back. So while a call for the
     /// same lock is under way that the client did not wait for (it has asked again, and let go, and
-    /// wants it once more), it cannot wait anew: it is told to come back, as after a restart.
+    /// wants it once more), it cannot wait anew: it is asked to come back, as after a restart.
     pub fn lock(
         &mut self,
         wish: &Wish,
@@ -270,7 +270,7 @@ impl<C: Clone> Table<C> {
             return (Outcome::Grace, Vec::new());
         }
         let outcome = self.ask(wish, state, wait, now);
-        // A weaker lock in the place of a stronger one lets others in.
+        // A weaker lock instead of a stronger one lets others in.
         (outcome, self.offer(&wish.file, now))
     }
 

@@ -217,7 +217,7 @@ impl Reader {
     }
 
     /// Says how much of a processor this thread has had since the last tick.
-    fn tell_load(&mut self, now: Instant) {
+    fn publish_load(&mut self, now: Instant) {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let time = Duration::try_from(time).unwrap_or_default();
         let used = time.saturating_sub(self.processor_time).as_secs_f64();
@@ -229,13 +229,13 @@ impl Reader {
 
     fn tick(&mut self) {
         let now = Instant::now();
-        self.tell_load(now);
+        self.publish_load(now);
         self.last_tick = now;
         let is_wanted = self.shared.budget.is_wanted();
         let mut put_off = Vec::new();
         let is_over = self.shared.totals.unsent.is_over();
         for receiver in self.receivers.values_mut() {
-            receiver.tell_calls(self.last_tick);
+            receiver.note_calls(self.last_tick);
             let is_overdue = receiver.is_overdue(self.last_tick);
             let is_unread = is_over && receiver.connection().unsent_bytes() > 0;
             let limit = if is_unread {

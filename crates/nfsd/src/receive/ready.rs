@@ -1,4 +1,4 @@
-//! Whose turn it is at a reader: addresses take turns, and at an address its connections.
+//! Turns at a reader: addresses take turns, and at an address its connections.
 //!
 //! A client with a hundred connections is to have no more of a reader than another with one. So
 //! each address has a line of the connections that are ready, and a round takes one from each.

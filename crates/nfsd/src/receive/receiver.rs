@@ -82,7 +82,7 @@ pub struct Receiver {
     received_bytes_seen: u64,
     /// When the socket was last known to be empty.
     empty_at: Instant,
-    /// Calls that have come, and those that others have been told of.
+    /// Calls that have come, and those of which the connection knows.
     calls: (u64, u64),
 }
 
@@ -124,8 +124,8 @@ impl Receiver {
         self.calls.0
     }
 
-    /// Tells others that calls have come since the last time, if any have.
-    pub fn tell_calls(&mut self, now: Instant) {
+    /// Lets the connection know that calls have come since the last time, if any have.
+    pub fn note_calls(&mut self, now: Instant) {
         if self.calls.0 != self.calls.1 {
             self.calls.1 = self.calls.0;
             self.connection.called(now);
@@ -208,7 +208,7 @@ impl Receiver {
             return Ok(None);
         }
         self.connection.heard(self.empty_at);
-        // Fewer bytes than there was room for: the next event will tell of more.
+        // Fewer bytes than would have fitted: there will be an event for the next ones.
         let is_empty = count < wanted + extra;
         if is_empty {
             self.empty_at = Instant::now();

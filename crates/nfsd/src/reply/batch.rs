@@ -51,7 +51,7 @@ pub struct Batch {
 pub struct Mark(usize);
 
 impl Batch {
-    /// Begins a reply: room for the record marker. The reply is then written to
+    /// Begins a reply with space for the record marker. The reply is then written to
     /// [`Batch::bytes`] and ended with [`Batch::end`] or [`Batch::end_with`].
     pub fn begin(&mut self) -> Mark {
         let mark = Mark(self.bytes.len());

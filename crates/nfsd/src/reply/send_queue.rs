@@ -197,7 +197,7 @@ impl SendQueue {
     }
 
     /// Charges for what is left in the queue. What leaves at once is never charged for: that
-    /// would have all threads write to one place in memory for each reply.
+    /// would have all threads write to one cache line for each reply.
     fn settle(&self, state: &mut State) {
         let bytes = memory_bytes(&state.pieces);
         let before = std::mem::replace(&mut state.charged_bytes, bytes);
@@ -237,7 +237,7 @@ fn kept(bytes: &mut Vec<u8>) -> Piece {
 
 /// Bytes that were sent and that the other side's machine has not acknowledged.
 pub fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
-    // SAFETY: TIOCOUTQ writes one int, which is what the getter makes room for.
+    // SAFETY: TIOCOUTQ writes one int, which is what the getter has space for.
     unsafe {
         let get = Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new();
         ioctl(socket, get)

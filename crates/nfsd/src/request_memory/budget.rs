@@ -20,8 +20,8 @@
 //! ```
 //!
 //! Records that arrive could all wait for each other, none of them whole. So one of them, the
-//! *first*, may go on although there is no room, until it is whole. Those that are never whole are
-//! got rid of by `record`, and those that begin them over and over are told by [`careless`].
+//! *first*, may go on although nothing is left, until it is whole. Those that are never whole are
+//! got rid of by `record`, and [`careless`] finds those that begin them over and over.
 //!
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
 //! faults. A record that gets one is charged for all of it.
@@ -67,7 +67,7 @@ struct State {
     next_order: u64,
     /// The connection whose record may go over the limit.
     first: Option<u64>,
-    /// What it has there: nobody else has less for it.
+    /// What it has there: no other record has less for it.
     first_bytes: usize,
     careless: Careless,
 }
@@ -90,9 +90,9 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// Its place in the order of those that want to be the first.
+    /// Its position in the order of those that want to be the first.
     fn turn(&self, order: u64) -> (bool, u64) {
-        (self.address == Address::NOBODY, order)
+        (self.address == Address::NONE, order)
     }
 }
 
@@ -116,13 +116,13 @@ impl State {
             && self.has_room_for(wanted.export, left)
     }
 
-    /// Whether an older record is to have the room there is.
+    /// Whether an older record is to have what is left.
     fn is_behind(&self, order: u64) -> bool {
         let mut older = self.waiting.range(..order);
         older.any(|(_, waiting)| self.fits(&waiting.wanted))
     }
 
-    /// The place in the order of those that want to be the first of the one that is next.
+    /// The position of the one that is to be the first next.
     fn next_first(&self, limit: usize) -> Option<(bool, u64)> {
         let waiting = self.waiting.iter();
         let able = waiting.filter(|(_, Waiting { wanted, waker, .. })| {
@@ -155,17 +155,17 @@ impl State {
 
     /// Finds those that can be offered the memory they want.
     fn due(&mut self, limit: usize) -> Vec<Waker> {
-        let mut room = self.by_address.left();
+        let mut left = self.by_address.left();
         let mut due = Vec::new();
         let next_first = self.next_first(limit).filter(|_| self.first.is_none());
         let mut all = std::mem::take(&mut self.waiting);
         for (order, waiting) in &mut all {
             let wanted = &waiting.wanted;
-            let fits = self.fits(wanted) && wanted.bytes <= room;
+            let fits = self.fits(wanted) && wanted.bytes <= left;
             if waiting.is_called {
-                room = room.saturating_sub(wanted.bytes);
+                left = left.saturating_sub(wanted.bytes);
             } else if fits || next_first == Some(wanted.turn(*order)) {
-                room = room.saturating_sub(if fits { wanted.bytes } else { 0 });
+                left = left.saturating_sub(if fits { wanted.bytes } else { 0 });
                 waiting.is_called = true;
                 due.push(waiting.waker.clone());
             }
@@ -200,7 +200,7 @@ impl State {
 pub struct Lease {
     memory: Arc<RequestBudget>,
     address: Address,
-    /// Whose share it counts for.
+    /// The address for whose share it counts.
     payer: Address,
     token: u64,
     /// The export that it is for, when that is known.
@@ -257,7 +257,7 @@ impl Lease {
     }
 
     /// Asks for `step` bytes in all of the `size` that the record will have. When refused, `waker`
-    /// is called once there is room. What was refused must either come again when called or
+    /// is called once there is enough. What was refused must either come again when called or
     /// [`RequestBudget::pass_on`].
     pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
         let memory = self.memory.clone();
@@ -311,7 +311,7 @@ impl Lease {
         step
     }
 
-    /// Whether the record's export holds so much that there is no room for more of it.
+    /// Whether the record's export holds so much that no more of it fits.
     #[must_use]
     pub fn export_is_full(&self) -> bool {
         let state = self.memory.lock();
@@ -372,10 +372,10 @@ impl RequestBudget {
         })
     }
 
-    /// At least `wanted` bytes (contents undefined but initialised) in nobody's name, or `None`
+    /// At least `wanted` bytes (contents undefined but initialised) that count for no address, or `None`
     /// when the budget is used up.
     pub fn take(self: &Arc<Self>, wanted: usize) -> Option<Buffer> {
-        let mut lease = Lease::new(self, Address::NOBODY, 0);
+        let mut lease = Lease::new(self, Address::NONE, 0);
         if wanted < COUNTED_FROM_BYTES {
             let bytes = vec![0; wanted];
             return Some(Buffer { bytes, lease });
@@ -386,7 +386,7 @@ impl RequestBudget {
             names::REQUEST_MEMORY_REFUSED.add(1);
             return None;
         }
-        state.charge(Address::NOBODY, size, false);
+        state.charge(Address::NONE, size, false);
         let reused = state.reuse(size);
         drop(state);
         lease.bytes = size;
@@ -401,7 +401,7 @@ impl RequestBudget {
         self.call(state);
     }
 
-    /// Calls those that there is room for.
+    /// Calls those whose memory there is.
     fn call(&self, mut state: MutexGuard<'_, State>) {
         if state.waiting.is_empty() {
             return;

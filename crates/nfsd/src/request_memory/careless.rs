@@ -22,12 +22,12 @@ const CARELESS_FOR: Duration = Duration::from_secs(60);
 pub(super) struct Careless(HashMap<Address, Instant>);
 
 impl Careless {
-    /// Whose share a record of `address` counts for.
+    /// The address for whose share a record of `address` counts.
     pub(super) fn payer(&self, address: Address) -> Address {
         let lost_at = self.0.get(&address);
         if lost_at.is_some_and(|at| at.elapsed() < CARELESS_FOR) {
             names::REQUEST_MEMORY_CARELESS.add(1);
-            Address::NOBODY
+            Address::NONE
         } else {
             address
         }

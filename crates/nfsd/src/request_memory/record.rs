@@ -6,7 +6,7 @@
 //!
 //! Rule: until [`BEGINNING_BYTES`] are there a record has a small buffer that is not counted. Then
 //! it gets address space for all of it and the right to its first [`STEP_BYTES`], and whenever
-//! these are full, to twice as much. Memory that nobody has touched is none, so a record holds at
+//! these are full, to twice as much. Memory that was never touched is none, so a record holds at
 //! most twice what has arrived of it, and nothing is copied but its beginning.
 //!
 //! ```text

@@ -22,7 +22,7 @@ pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
 const TAIL_BYTES: usize = 8;
 
 /// What is left of the client's limits.
-struct Room {
+struct Remaining {
     /// Whether attributes and handles are wanted.
     with_attributes: bool,
     /// Whether an entry was taken.
@@ -33,8 +33,8 @@ struct Room {
     directory_bytes: usize,
 }
 
-impl Room {
-    /// Takes the room of an entry, if there is enough. The limit on directory bytes is a hint
+impl Remaining {
+    /// Takes what an entry needs, if there is enough. The limit on directory bytes is a hint
     /// (RFC 1813 section 3.3.17): one entry may always exceed it.
     fn take(&mut self, bytes: usize, directory_bytes: usize) -> bool {
         if bytes > self.bytes || (self.begun && directory_bytes > self.directory_bytes) {
@@ -47,14 +47,14 @@ impl Room {
     }
 }
 
-/// Writes one entry, with its object if asked for, when there is room; says whether it did.
+/// Writes one entry, with its object if asked for, when it fits; says whether it did.
 trait WriteEntry:
-    FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool
+    FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Remaining, &mut Vec<u8>) -> bool
 {
 }
 
 impl<F> WriteEntry for F where
-    F: FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Room, &mut Vec<u8>) -> bool
+    F: FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Remaining, &mut Vec<u8>) -> bool
 {
 }
 
@@ -67,7 +67,7 @@ impl Served {
     ) -> Result<Done, Stop> {
         let target = self.target(caller, arguments.directory)?;
         let bytes = self.page_bytes(arguments.count);
-        let room = Room {
+        let remaining = Remaining {
             with_attributes: false,
             begun: false,
             bytes,
@@ -76,15 +76,15 @@ impl Served {
         let listed = self.list(
             &target,
             arguments.cookie,
-            room,
+            remaining,
             out,
-            |_, entry, room, bytes| {
+            |_, entry, remaining, bytes| {
                 let item = ReaddirEntry {
                     file_id: target.export.identity.file_id(entry.file_id),
                     name: entry.name,
                     cookie: entry.cookie,
                 };
-                let taken = room.take(item.item_size(), 0);
+                let taken = remaining.take(item.item_size(), 0);
                 if taken {
                     item.encode_item(&mut Encoder::new(bytes));
                 }
@@ -112,7 +112,7 @@ impl Served {
         let target = self.target(caller, arguments.directory)?;
         let bytes = self.page_bytes(arguments.count_max);
         let directory_bytes = arguments.directory_count as usize;
-        let room = Room {
+        let remaining = Remaining {
             with_attributes: true,
             begun: false,
             bytes,
@@ -121,9 +121,9 @@ impl Served {
         let listed = self.list(
             &target,
             arguments.cookie,
-            room,
+            remaining,
             out,
-            |plus, entry, room, bytes| {
+            |plus, entry, remaining, bytes| {
                 let identity = &target.export.identity;
                 let wire = plus.map(|object| self.handle(target.export, &object.id));
                 let item = ReaddirPlusEntry {
@@ -133,7 +133,7 @@ impl Served {
                     attributes: plus.map(|object| identity.attributes(&object.attributes)),
                     handle: wire.as_ref().and_then(|wire| Handle::new(wire.as_bytes())),
                 };
-                let taken = room.take(item.item_size(), item.directory_size());
+                let taken = remaining.take(item.item_size(), item.directory_size());
                 if taken {
                     item.encode_item(&mut Encoder::new(bytes));
                 }
@@ -159,19 +159,19 @@ impl Served {
         self.unsent.page_bytes(wanted)
     }
 
-    /// Lists into the reply; `write` writes one entry if there is room. The two results differ
+    /// Lists into the reply; `write` writes one entry if it fits. The two results differ
     /// only in their entries.
     fn list(
         &self,
         target: &Target<'_>,
         cookie: u64,
-        room: Room,
+        remaining: Remaining,
         out: &mut Out<'_>,
         write: impl WriteEntry,
     ) -> Result<Done, ListError> {
         let bytes = out.batch.bytes();
         let start = bytes.len();
-        let result = list_into(target, cookie, room, bytes, write);
+        let result = list_into(target, cookie, remaining, bytes, write);
         if result.is_err() {
             bytes.truncate(start);
         }
@@ -185,16 +185,16 @@ impl Served {
 fn list_into(
     target: &Target<'_>,
     cookie: u64,
-    mut room: Room,
+    mut remaining: Remaining,
     bytes: &mut Vec<u8>,
     mut write: impl WriteEntry,
 ) -> Result<(), ListError> {
-    let plus = room.with_attributes;
+    let plus = remaining.with_attributes;
     Status::Ok.encode(&mut Encoder::new(bytes));
-    // The attributes are known after the listing; their place is kept.
+    // The attributes are known after the listing; their bytes are kept free.
     let attributes_at = bytes.len();
     bytes.resize(attributes_at + HEAD_BYTES, 0);
-    room.bytes = room
+    remaining.bytes = remaining
         .bytes
         .checked_sub(HEAD_BYTES + TAIL_BYTES)
         .ok_or(ListError::TooSmall)?;
@@ -224,16 +224,16 @@ fn list_into(
             cookie: shown,
             ..*entry
         };
-        let fits = write(entry.entry.as_ref(), &entry, &mut room, bytes);
+        let fits = write(entry.entry.as_ref(), &entry, &mut remaining, bytes);
         refused |= !fits;
         fits
     };
     let filesystem = target.filesystem();
     let page = filesystem.read_directory(&target.call(), &target.id, cookie, plus, &mut visit)?;
-    if !room.begun && refused {
+    if !remaining.begun && refused {
         return Err(ListError::TooSmall);
     }
-    if let Some(reason) = too_many.filter(|_| !room.begun) {
+    if let Some(reason) = too_many.filter(|_| !remaining.begun) {
         return Err(ListError::Failed(fs::Error::Io(reason.to_string())));
     }
     ReaddirPlusOk::encode_tail(&mut Encoder::new(bytes), page.end);

@@ -5,7 +5,7 @@
 //! MOUNT gives a handle for the path of an export (RFC 1813 appendix I), and NFS version 3 has no
 //! root of its own, so a client that wants all exports has to know and to mount each. Rule: `/`,
 //! and each directory on the way to an export, can be mounted when no export has that name. They
-//! are directories that nobody can change; the name of an export in them leads to the root of
+//! are directories that no client can change; the name of an export in them leads to the root of
 //! that export, whose number of the file system tells clients that another one begins there.
 //!
 //! Only those exports that the caller's address is allowed are listed and found, as MOUNT lists
@@ -27,7 +27,7 @@ use siphasher::sip::SipHasher13;
 use crate::config::Export;
 use crate::connection::Connection;
 use crate::error::Error;
-use crate::held::slow::Place;
+use crate::held::slow::Subject;
 use crate::refusals::{self, Reason};
 use crate::reply::file_range::PipePool;
 use crate::reply::unsent::Unsent;
@@ -74,7 +74,7 @@ impl ServedExport {
 
 /// What is above the exports of a server.
 struct PseudoRoot {
-    /// An export `/` for everybody that may use one of the others.
+    /// An export `/` for every client that may use one of the others.
     served: ServedExport,
     made: Timestamp,
 }
@@ -113,7 +113,7 @@ fn number_of(key: &HandleKey, export: &Export) -> u32 {
     key.export_number(&export.name, &export.filesystem.tree_id())
 }
 
-/// Who makes a call, and whether this thread may wait for its result.
+/// What makes a call, and whether this thread may wait for its result.
 pub(super) struct Caller {
     identity: Option<fs::Credentials>,
     pub(super) peer: IpAddr,
@@ -126,7 +126,7 @@ impl Caller {
         Self::at(call, (connection.peer(), connection.peer_port()), may_block)
     }
 
-    /// Who calls from an address and a port.
+    /// A caller at an address and a port.
     pub(super) fn at(call: &Call<'_>, (peer, port): (IpAddr, u16), may_block: bool) -> Self {
         Self {
             identity: identity(&call.credential),
@@ -244,8 +244,8 @@ pub struct Served {
     handle_key: HandleKey,
     object_secret: [u8; 16],
     pub(super) pipes: Arc<PipePool>,
-    /// For file data that has to be copied: apart from the requests', which replies that nobody
-    /// reads must not use up.
+    /// For file data that has to be copied: apart from the requests', which replies that
+    /// are never read must not use up.
     pub(super) reply_memory: Arc<RequestBudget>,
     pub(super) unsent: Arc<Unsent>,
 }
@@ -398,12 +398,12 @@ impl Served {
     }
 
     /// What an NFS call is for.
-    pub(super) fn place(&self, mut arguments: Decoder<'_>) -> Place {
+    pub(super) fn subject(&self, mut arguments: Decoder<'_>) -> Subject {
         let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).unwrap_or(&[]);
         let mut hasher = SipHasher13::new_with_key(&self.object_secret);
         hasher.write(handle);
         let decoded = self.handle_key.decode(handle);
-        Place {
+        Subject {
             object: hasher.finish(),
             export: decoded.map_or(0, |(number, _)| number),
         }

@@ -1,8 +1,8 @@
 //! NLM version 4 (RFC 1813 appendix II) and NSM: what a call asks of the locks, and whether it may.
 //!
 //! A lock takes the permission that a program needs to open the file for it: to read for a shared
-//! one, to write for an exclusive one. Letting go takes none. Files of exports that nobody may
-//! write to can only be locked to be read.
+//! one, to write for an exclusive one. Letting go takes none. Files of exports that cannot be
+//! written to can only be locked to be read.
 
 pub mod wish;
 
@@ -316,7 +316,7 @@ impl LockProgram {
             Ok(wish) => wish,
             Err(status) => return Ok(status),
         };
-        // A client that is not on the list is not told of a restart, and could believe it has its
+        // A client that is not on the list is not notified of a restart, and could believe it has its
         // locks.
         if monitored && !self.locks.is_listed(&wish.owner.client, caller.may_block) {
             if !caller.may_block {

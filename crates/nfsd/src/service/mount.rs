@@ -26,7 +26,7 @@ const FLAVORS: [u32; 2] = [1, 0];
 /// Mounts that are remembered.
 const MOUNTS_MAX: usize = 1024;
 
-/// The program, with what it remembers: who has mounted what (MOUNTPROC3_DUMP). That is for people
+/// The program, with what it remembers: which client has mounted what (MOUNTPROC3_DUMP). That is for people
 /// to look at only. Clients that crash never unmount, so the list is bounded and the oldest goes
 /// first.
 #[derive(Default)]
@@ -186,7 +186,7 @@ impl MountProgram {
     }
 }
 
-/// Whether a client is told of mounts of `path`: those of exports that it may use itself.
+/// Whether a client is shown mounts of `path`: those of exports that it may use itself.
 fn shows(served: &Served, caller: &Caller, path: &[u8]) -> bool {
     served.export_of(path).is_some_and(|(export, names)| {
         export.config.allows(caller.peer)

@@ -40,7 +40,7 @@ pub(super) fn kind(procedure: Procedure) -> Kind {
     match procedure {
         Procedure::Commit => Kind::Commit,
         _ if must_not_repeat(procedure) => Kind::Change,
-        _ => Kind::Look,
+        _ => Kind::Read,
     }
 }
 

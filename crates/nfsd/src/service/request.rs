@@ -8,7 +8,7 @@ use pagewell_sunrpc::xdr::Encoder;
 
 use crate::connection::Connection;
 use crate::duplicate::Key;
-use crate::held::slow::{Kind, Place};
+use crate::held::slow::{Kind, Subject};
 use crate::reply::batch::Batch;
 use crate::request_memory::budget::Buffer;
 
@@ -52,7 +52,7 @@ pub struct WaitingCall {
     /// The same of a listing, which is memory of its own until it has left.
     pub listing_bytes_max: usize,
     /// What it is for; nothing for MOUNT.
-    pub place: Place,
+    pub subject: Subject,
     /// What it does.
     pub kind: Kind,
     /// Since when it waits without a thread for storage to let go of its object.

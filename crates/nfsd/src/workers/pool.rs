@@ -275,13 +275,13 @@ impl<J> State<J> {
         let lanes: Vec<u32> = self.lanes.keys().copied().collect();
         for number in lanes {
             let held = held.get(&number).copied().unwrap_or(0);
-            // Those that only say "ask again later" need threads too.
-            let spare = if held >= 2 * threads_max {
+            // Calls that are only answered "ask again later" need threads too.
+            let more = if held >= 2 * threads_max {
                 threads_max
             } else {
                 0
             };
-            let extra = held.min(2 * threads_max) + spare;
+            let extra = held.min(2 * threads_max) + more;
             if let Some(lane) = self.lanes.get_mut(&number)
                 && lane.extra != extra
             {

@@ -1,4 +1,4 @@
-//! Whose turn it is: lines of jobs behind forks whose branches take turns.
+//! Turns at the threads of a pool: lines of jobs behind forks whose branches take turns.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -116,7 +116,7 @@ impl Attempt<'_> {
         }
         let stream = TcpStream::from(socket);
         if stream.local_addr()? == stream.peer_addr()? {
-            // Nobody listens, and the system gave us the very port that we call.
+            // No server listens, and the system gave us the very port that we call.
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         stream.set_nonblocking(false)?;
@@ -222,15 +222,15 @@ mod tests {
     fn the_first_address_that_answers_is_taken() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let closed = TcpListener::bind("127.0.0.1:0").unwrap();
-        let nobody = closed.local_addr().unwrap();
+        let unused = closed.local_addr().unwrap();
         drop(closed);
         let mut options = options(&listener, SourcePort::Any);
-        options.addresses.insert(0, nobody);
+        options.addresses.insert(0, unused);
         let stream = dial(&options, None, || true).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), listener.local_addr().unwrap());
         options.addresses.truncate(1);
         let error = dial(&options, None, || true).unwrap_err();
-        let expected = format!("cannot connect to here ({nobody}): ");
+        let expected = format!("cannot connect to here ({unused}): ");
         assert!(error.to_string().starts_with(&expected), "{error}");
         options.addresses.clear();
         let error = dial(&options, None, || true).unwrap_err();

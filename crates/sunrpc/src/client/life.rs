@@ -3,7 +3,7 @@
 //! Its thread connects, sends again what has no reply, receives until the connection is lost, and
 //! begins anew. Since the same thread does all of this, no two connections of a slot are ever
 //! received from at the same time: memory lent for replies has one writer. Before anything is sent
-//! again the thread also waits until nobody sends on the lost connection, which is soon, because
+//! again the thread also waits until no thread sends on the lost connection, which is soon, because
 //! it has been shut down.
 //!
 //! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply has
@@ -76,7 +76,7 @@ impl Slot {
                 backoff = BACKOFF_MIN;
                 useless = 0;
             } else if since.elapsed() < BACKOFF_MAX || !lock(&self.state).table.is_empty() {
-                // Not one that was closed because nobody had used it for long.
+                // Not one that was closed because it had not been used for long.
                 self.make_way((shared, all), &mut useless, Some(since));
             }
             self.pause(&mut backoff);
@@ -91,7 +91,7 @@ impl Slot {
             let wait = self.work.wait(state);
             state = wait.unwrap_or_else(PoisonError::into_inner);
         }
-        // Once: a connection that nobody needs is not made again when it fails or is lost.
+        // Once: a connection that is not needed is not made again when it fails or is lost.
         state.wanted = false;
         !state.stopped && !shared.is_stopped()
     }
@@ -243,7 +243,7 @@ impl Slot {
     /// The client was stopped.
     fn end(&self, shared: &Shared) {
         let mut state = self.wait_until_quiet(lock(&self.state));
-        // Nobody adds a call behind the last that is taken out.
+        // No thread adds a call behind the last that is taken out.
         state.stopped = true;
         let deliveries = state.table.take_all();
         state.ended = true;

@@ -1,4 +1,4 @@
-//! Memory that a caller lends to a call: the data of a WRITE, and the place for that of a READ.
+//! Memory that a caller lends to a call: the data of a WRITE, and where that of a READ goes.
 //!
 //! Data travels between the socket and its memory without a copy in between, so the memory is
 //! not the client's. Code that makes a [`DataSegments`] or a [`Sink`] promises that it stays and is
@@ -64,7 +64,7 @@ impl DataSegments {
     ///
     /// # Safety
     /// Until the completion of the call has been called, every slice must be valid for reads and
-    /// nobody may write to it.
+    /// nothing may write to it.
     #[must_use]
     pub unsafe fn new(slices: Vec<LentSlice>) -> Self {
         let length = total_bytes(&slices);
@@ -121,7 +121,7 @@ impl Sink {
     ///
     /// # Safety
     /// Until the completion of the call has been called, every slice must be initialised, valid
-    /// for reads and writes, and nobody else may touch it.
+    /// for reads and writes, and nothing else may touch it.
     #[must_use]
     pub unsafe fn new(slices: Vec<LentSlice>, locate: fn(&[u8]) -> Locate) -> Self {
         let length = total_bytes(&slices);
@@ -148,7 +148,7 @@ impl Sink {
         (self.locate)(results)
     }
 
-    /// Copies `bytes` to the place behind the first `skip` bytes; what does not fit is left out.
+    /// Copies `bytes` behind the first `skip` bytes; what does not fit is left out.
     ///
     /// # Safety
     /// The caller is the receiving thread of the call's connection, and the completion has not
@@ -156,9 +156,9 @@ impl Sink {
     pub(super) unsafe fn put(&self, skip: usize, mut bytes: &[u8]) {
         for (start, length) in behind(&self.slices, skip) {
             let (now, rest) = bytes.split_at(length.min(bytes.len()));
-            // SAFETY: valid for writes and touched by nobody else, by the promise of `new`, until
+            // SAFETY: valid for writes and touched by nothing else, by the promise of `new`, until
             // the completion has been called, which it is not, by the promise of our caller.
-            // `bytes` is not in it, since nobody else may have a reference to it.
+            // `bytes` is not in it, since nothing else may have a reference to it.
             unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), start, now.len()) };
             bytes = rest;
             if bytes.is_empty() {
@@ -179,13 +179,13 @@ impl Sink {
         target: &mut Vec<IoSliceMut<'a>>,
         slices_max: usize,
     ) {
-        for (start, room) in behind(&self.slices, skip) {
-            let now = room.min(length);
+        for (start, space) in behind(&self.slices, skip) {
+            let now = space.min(length);
             if now == 0 || target.len() == slices_max {
                 break;
             }
             length -= now;
-            // SAFETY: initialised, valid for reads and writes, and touched by nobody else, by the
+            // SAFETY: initialised, valid for reads and writes, and touched by nothing else, by the
             // promise of `new`, until the completion has been called, which it is not, by the
             // promise of our caller.
             target.push(IoSliceMut::new(unsafe {

@@ -16,7 +16,7 @@
 //! Data of READ goes from the socket straight to the memory of the caller, that of WRITE straight
 //! from there (`memory.rs`).
 //!
-//! A server is not trusted: records are bounded before memory is taken, replies nobody asked for
+//! A server is not trusted: records are bounded before memory is taken, replies to no call
 //! are counted and then cost the connection, and results that cannot be decoded do so at once.
 //!
 //! What it does not do: UDP, callbacks from the server, authentication other than AUTH_NONE and

@@ -1,7 +1,7 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
 //! A server may speak MOUNT on the port of NFS (Pagewell does) or on one that its port mapper
-//! tells. A caller that names a port means the server that is there: nobody but it is asked, as the
+//! tells. A caller that names a port means the server that is there: no other is asked, as the
 //! port mapper of the machine may know another one, with other files under the same names. Without
 //! a port, the one of NFS is tried first; "program unavailable" leads on.
 
@@ -20,7 +20,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-/// The port of NFS when nobody says otherwise.
+/// The port of NFS when the caller names none.
 const NFS_PORT: u16 = 2049;
 /// Flavors that we can speak: AUTH_NONE and AUTH_SYS.
 const FLAVORS: [u32; 2] = [0, 1];
@@ -118,7 +118,7 @@ pub enum MountError {
         export: String,
     },
     /// The server has no such export.
-    #[error("{host} has no export {export}{}", told(.exports))]
+    #[error("{host} has no export {export}{}", listed(.exports))]
     NoSuchExport {
         /// Name of the server.
         host: String,
@@ -160,7 +160,7 @@ pub enum MountError {
     },
 }
 
-fn told(exports: &[String]) -> String {
+fn listed(exports: &[String]) -> String {
     match exports {
         [] => String::new(),
         exports => format!("; it has {}", exports.join(", ")),
@@ -374,8 +374,8 @@ fn exports(client: &Client, options: &MountOptions) -> Vec<String> {
 }
 
 impl Mounted {
-    /// Tells the server that the export is used no more. A server that cannot be told does not
-    /// matter: nobody relies on it.
+    /// Tells the server that the export is used no more. A server that cannot be reached does not
+    /// matter: nothing relies on it.
     pub fn unmount(&self) {
         if let Ok(client) = connect(&self.options, &self.mount_addresses) {
             let path = PathArguments {

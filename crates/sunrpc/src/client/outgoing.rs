@@ -31,7 +31,7 @@ impl EncodedCredential {
         Self(bytes.into())
     }
 
-    /// AUTH_NONE: nobody in particular.
+    /// AUTH_NONE: no user in particular.
     #[must_use]
     pub fn none() -> Self {
         Self::new(&Credential::None)

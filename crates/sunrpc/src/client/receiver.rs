@@ -9,7 +9,7 @@
 //! When many replies are expected and none with data, reads are as large as the buffer, so that
 //! many replies come with one system call. Else reads are small: a read may begin before the call
 //! is made whose reply it brings, and what of its data gets into the buffer must be copied. The
-//! rest goes to its place with one vectored read, behind which the head of the next record may
+//! rest goes where it belongs with one vectored read, behind which the head of the next record may
 //! follow into the buffer.
 //!
 //! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
@@ -188,7 +188,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Takes the call out of the table, unless it is still being sent; and lets others have its
-    /// place on the way to the server.
+    /// turn on the way to the server.
     fn take(&self, call: &Call, finished: impl FnOnce() -> Finished) -> Option<Delivery> {
         let shared = &self.origin.shared;
         shared.heard();
@@ -199,7 +199,7 @@ impl<'a> Receiver<'a> {
         delivery
     }
 
-    /// Lets the data of a reply go to its place.
+    /// Lets the data of a reply go where it belongs.
     fn receive_to_sink(&mut self, call: &Call, sink: &Sink, length: usize) -> Result<(), End> {
         let mut seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
         let (head, located) = loop {
@@ -363,7 +363,7 @@ impl<'a> Receiver<'a> {
 }
 
 /// Where the data of a record is; positions count from the start of the record.
-struct DataPlace {
+struct DataRange {
     results: usize,
     start: usize,
     length: usize,
@@ -372,7 +372,7 @@ struct DataPlace {
 enum Located {
     More,
     Absent,
-    Data(DataPlace),
+    Data(DataRange),
     Malformed(String),
 }
 
@@ -391,7 +391,7 @@ fn locate(sink: &Sink, record: &[u8]) -> Located {
     match sink.locate(results) {
         Locate::More => Located::More,
         Locate::Absent => Located::Absent,
-        Locate::Data { start, length } if start <= results.len() => Located::Data(DataPlace {
+        Locate::Data { start, length } if start <= results.len() => Located::Data(DataRange {
             results: before,
             start: before + start,
             length,

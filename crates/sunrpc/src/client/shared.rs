@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-/// A server that answers garbage all the time is not told of more often than this.
-const GARBAGE_TOLD_EVERY: Duration = Duration::from_secs(60);
+/// A server that answers garbage all the time is reported no more often than this.
+const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Shared {
     pub(super) options: Options,
@@ -24,9 +24,9 @@ pub(super) struct Shared {
     next_xid: AtomicU32,
     in_flight: AtomicI64,
     stopped: AtomicBool,
-    /// People were told that the server does not respond.
+    /// A message has said that the server does not respond.
     silent: AtomicBool,
-    garbage_told: Mutex<Option<Instant>>,
+    garbage_reported: Mutex<Option<Instant>>,
     /// True when stopped; for the watcher, which sleeps on it.
     watch: Mutex<bool>,
     stopping: Condvar,
@@ -49,7 +49,7 @@ impl Shared {
             in_flight: AtomicI64::new(0),
             stopped: AtomicBool::new(false),
             silent: AtomicBool::new(false),
-            garbage_told: Mutex::new(None),
+            garbage_reported: Mutex::new(None),
             watch: Mutex::new(false),
             stopping: Condvar::new(),
             options,
@@ -122,12 +122,12 @@ impl Shared {
 
     pub(super) fn tell_garbage(&self, reason: &str) {
         self.counted.invalid_replies.add(1);
-        let mut told = lock(&self.garbage_told);
-        if told.is_some_and(|told| told.elapsed() < GARBAGE_TOLD_EVERY) {
+        let mut reported = lock(&self.garbage_reported);
+        if reported.is_some_and(|reported| reported.elapsed() < GARBAGE_REPORTED_EVERY) {
             return;
         }
-        *told = Some(Instant::now());
-        drop(told);
+        *reported = Some(Instant::now());
+        drop(reported);
         let server = &self.options.server;
         let text = format!("server {server} answers garbage ({reason}); connection given up");
         self.options.tell.tell(&text);

@@ -19,7 +19,7 @@ pub(super) struct Slot {
     pub(super) work: Condvar,
     /// There may be something to do for the sending thread.
     pub(super) handed_over: Condvar,
-    /// Nobody sends any more.
+    /// No thread sends any more.
     pub(super) quiet: Condvar,
     /// There is a connection, as far as that is known without the lock.
     pub(super) stands: AtomicBool,

@@ -44,7 +44,7 @@ pub(super) struct Entry {
     pub(super) call: Arc<Call>,
     pub(super) completion: Completion,
     pub(super) submitted: Instant,
-    /// Its place in the order of submission.
+    /// Its position in the order of submission.
     pub(super) sequence: u64,
     /// When it was sent on the connection there is now.
     pub(super) sent: Option<Instant>,
@@ -159,7 +159,7 @@ impl Table {
     }
 
     /// Takes calls out, in order: those that were never sent, or also those that were on lost
-    /// connections. There is no connection, and nobody writes or receives.
+    /// connections. There is no connection, and no thread writes or receives.
     pub(super) fn take(&mut self, sent_too: bool) -> Vec<Entry> {
         let goes = |entry: &Entry| {
             let was_sent = entry.sent_last.is_some();
@@ -272,7 +272,7 @@ impl Table {
             self.late.insert(xid);
         }
         let delivery = self.remove(xid).map(|entry| entry.into_delivery().0);
-        // Of those that were never sent, while nobody sends.
+        // Of those that were never sent, while no thread sends.
         if self.outbox.len() > 2 * self.entries.len() + OUTBOX_SLACK {
             let entries = &self.entries;
             self.outbox.retain(|xid| entries.contains_key(xid));
@@ -297,7 +297,7 @@ impl Table {
         self.entries.values().map(|entry| entry.submitted).min()
     }
 
-    /// The connection is lost, and nobody writes or receives any more. Everything is to be sent
+    /// The connection is lost, and no thread writes or receives any more. Everything is to be sent
     /// again but what has ended; that is returned.
     pub(super) fn reset(&mut self) -> Vec<(Delivery, Finished)> {
         self.late.clear();
@@ -323,7 +323,7 @@ impl Table {
             .collect()
     }
 
-    /// Takes everything out. Nobody may write or receive.
+    /// Takes everything out. No thread may write or receive.
     pub(super) fn take_all(&mut self) -> Vec<Delivery> {
         self.outbox.clear();
         self.sent = 0;

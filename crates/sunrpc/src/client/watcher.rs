@@ -8,7 +8,7 @@
 //! otherwise never be done.
 //!
 //! Calls of a soft client fail when their time or their attempts are used up. A call whose memory
-//! is being sent from or received into cannot end at once; the connection is given up, and whoever
+//! is being sent from or received into cannot end at once; the connection is given up, and what
 //! has the memory ends the call.
 
 use super::error::CallError;
@@ -21,7 +21,7 @@ use super::table::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Silence after which people are told.
+/// Silence after which a message is written.
 const SILENCE: Duration = Duration::from_secs(10);
 /// The longest attempt, in multiples of the first.
 const ATTEMPT_FACTOR_MAX: u32 = 10;

@@ -110,7 +110,7 @@ xdr_structure! {
 /// READ3res without the bytes.
 pub type ReadHeadReply = Reply<ReadHead, ReadFailure>;
 
-/// Where a reply to READ has its data, told by the beginning of its results.
+/// Where a reply to READ has its data, found from the beginning of its results.
 #[must_use]
 pub fn locate_read_data(results: &[u8]) -> Locate {
     let mut decoder = Decoder::new(results);

@@ -6,7 +6,7 @@ use std::fmt;
 /// The longest handle (RFC 1813 section 2.4, `NFS3_FHSIZE`).
 pub const HANDLE_BYTES_MAX: usize = 64;
 
-/// The bytes by which a server names an object; nobody else looks into them.
+/// The bytes by which a server names an object; no other looks into them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Handle<'a>(&'a [u8]);
 

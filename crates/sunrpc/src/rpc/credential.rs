@@ -17,7 +17,7 @@ const FLAVOR_SYSTEM: u32 = 1;
 /// The user of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
-    /// AUTH_NONE: nobody in particular.
+    /// AUTH_NONE: no user in particular.
     None,
     /// AUTH_SYS: a user of the caller's machine, unproven.
     System(SystemCredential<'a>),

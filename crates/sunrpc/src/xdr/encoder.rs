@@ -99,7 +99,7 @@ impl<'b> Encoder<'b> {
         self.buffer.truncate(position);
     }
 
-    /// Makes room for `bytes` more bytes at once.
+    /// Reserves memory for `bytes` more bytes at once.
     #[inline]
     pub fn reserve(&mut self, bytes: usize) {
         self.buffer.reserve(bytes);

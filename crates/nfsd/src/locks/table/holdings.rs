@@ -12,7 +12,7 @@ use crate::locks::table::{
 };
 
 impl<C: Clone> Table<C> {
-    /// Puts pieces in the place of all the owner has in the range.
+    /// Puts pieces instead of all the owner has in the range.
     pub(super) fn change(&mut self, wish: &Wish, added: &[Piece]) -> Result<(), Full> {
         let none = FileLocks::default();
         let locks = self.files.get(&wish.file).unwrap_or(&none);
@@ -62,7 +62,7 @@ impl<C: Clone> Table<C> {
         self.drop_idle_load(address);
     }
 
-    /// Counts so many pieces of an owner in the place of so many.
+    /// Counts so many pieces of an owner instead of so many.
     pub(super) fn charge(&mut self, owner: &Owner, before: usize, after: usize) {
         let load = self.loads.entry(owner.client.address).or_default();
         let weight = owner.weight();

@@ -138,7 +138,7 @@ impl<C: Clone> Table<C> {
         let wrote = before.iter().any(|piece| piece.kind == Kind::Write);
         if wrote && waiter.wish.kind == Kind::Read {
             let taken = waiter.wish.piece(waiter.state);
-            // Without room it stays as it is, which excludes more.
+            // Where a bound is reached it stays as it is, which excludes more.
             let _ = self.change(&waiter.wish, &[taken]);
         }
         Some(waiter.wish.file)
@@ -207,7 +207,7 @@ impl<C: Clone> Table<C> {
             });
             let before: Vec<Piece> = parts.collect();
             let added = offered(wish.piece(state), &before);
-            // It asks again, and is then told that there is no room.
+            // It asks again, and is then refused.
             if self.change(&wish, &added).is_err() {
                 self.forget_waiter(number);
                 continue;

@@ -143,7 +143,7 @@ fn an_offer_nobody_takes_up_goes_to_the_next_and_leaves_what_was_there() {
     assert_eq!(piece.range, Range::new(2, 2).unwrap());
 }
 
-/// Found by the property below: while the reader has not taken up its offer, nobody may read what
+/// Found by the property below: while the reader has not taken up its offer, no other may read what
 /// it could have to be given back to write.
 #[test]
 fn an_offer_never_takes_anything_away() {
@@ -243,7 +243,7 @@ fn waiting_ends_when_it_is_cancelled_or_not_asked_for() {
     assert!(test.table.cancel(&write(&two, 0, 0), test.now).0);
     assert!(!test.table.cancel(&write(&two, 0, 0), test.now).0, "once");
     test.tick_after(WAITED_FOR);
-    assert!(test.unlock(&write(&one, 0, 0)).is_empty(), "nobody waits");
+    assert!(test.unlock(&write(&one, 0, 0)).is_empty(), "none waits");
     test.lock(&write(&one, 0, 0));
     test.lock(&write(&two, 0, 0));
     test.lock(&write(&three, 0, 0));

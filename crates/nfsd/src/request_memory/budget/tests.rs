@@ -1,4 +1,4 @@
-//! Tests of the budget: the rules of who may have what, without any connection.
+//! Tests of the budget: the rules of what each address may have, without any connection.
 
 use std::net::IpAddr;
 
@@ -132,7 +132,7 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
 }
 
 /// Addresses that begin records and lose them again have one share together, whose being full
-/// holds up nobody else.
+/// holds up no other address.
 #[test]
 fn careless_addresses_hold_up_others_once() {
     let memory = RequestBudget::new(24 * MIB);
@@ -153,7 +153,7 @@ fn careless_addresses_hold_up_others_once() {
     assert!(held(&lost) > 20 * MIB);
     let mut other = Lease::new(&memory, address(100), 100);
     let waker = Waker::new(inbox.clone(), 100);
-    assert!(!grown(&mut other, MIB), "the first time there is no room");
+    assert!(!grown(&mut other, MIB), "the first time nothing is left");
     assert!(other.grow(MIB, MIB, Some(&waker)).is_none());
     for lease in lost {
         memory.blame(lease.address());
@@ -198,7 +198,7 @@ fn a_careless_one_is_not_the_first_while_another_could_be() {
     assert_eq!(inbox.collect(), [2]);
 }
 
-/// What waits for the storage of one export leaves room for those of another.
+/// What waits for the storage of one export leaves memory to those of another.
 #[test]
 fn an_export_whose_storage_hangs_leaves_room_for_others() {
     let memory = RequestBudget::new(24 * MIB);

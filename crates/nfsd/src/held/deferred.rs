@@ -9,22 +9,22 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::held::slow::{Kind, Place};
+use crate::held::slow::{Kind, Subject};
 
 /// Calls that wait.
-pub struct Parking<J> {
+pub struct Deferred<J> {
     delay: Duration,
-    calls: Mutex<VecDeque<Parked<J>>>,
+    calls: Mutex<VecDeque<Entry<J>>>,
 }
 
-struct Parked<J> {
+struct Entry<J> {
     job: J,
-    place: Place,
+    subject: Subject,
     kind: Kind,
     until: Instant,
 }
 
-impl<J> Parking<J> {
+impl<J> Deferred<J> {
     /// Calls wait for `delay` at most.
     #[must_use]
     pub fn new(delay: Duration) -> Self {
@@ -41,29 +41,29 @@ impl<J> Parking<J> {
     }
 
     /// Has a call wait that began to wait at `since`.
-    pub fn park(&self, job: J, (place, kind): (Place, Kind), since: Instant) {
+    pub fn defer(&self, job: J, (subject, kind): (Subject, Kind), since: Instant) {
         let until = since + self.delay;
-        self.lock().push_back(Parked {
+        self.lock().push_back(Entry {
             job,
-            place,
+            subject,
             kind,
             until,
         });
     }
 
     /// Takes out the calls that have waited for long enough or whose object is free.
-    pub fn due(&self, now: Instant, is_held: impl Fn(Place, Kind) -> bool) -> Vec<J> {
+    pub fn due(&self, now: Instant, is_held: impl Fn(Subject, Kind) -> bool) -> Vec<J> {
         let mut due = Vec::new();
         let mut stay = VecDeque::new();
-        let mut parked = self.lock();
-        for call in parked.drain(..) {
-            if call.until <= now || !is_held(call.place, call.kind) {
+        let mut entries = self.lock();
+        for call in entries.drain(..) {
+            if call.until <= now || !is_held(call.subject, call.kind) {
                 due.push(call.job);
             } else {
                 stay.push_back(call);
             }
         }
-        *parked = stay;
+        *entries = stay;
         due
     }
 
@@ -72,7 +72,7 @@ impl<J> Parking<J> {
         self.lock().drain(..).map(|call| call.job).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Parked<J>>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry<J>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,25 +83,25 @@ mod tests {
 
     #[test]
     fn calls_leave_in_order_when_free_or_when_they_have_waited() {
-        let parking = Parking::new(Duration::from_secs(2));
+        let deferred = Deferred::new(Duration::from_secs(2));
         let start = Instant::now();
-        let later = start + Duration::from_secs(1);
+        let second = start + Duration::from_secs(1);
         for (job, object, since) in [
             (1, 10, start),
             (2, 20, start),
-            (3, 20, later),
-            (4, 10, later),
+            (3, 20, second),
+            (4, 10, second),
         ] {
-            let place = Place { object, export: 0 };
-            parking.park(job, (place, Kind::Look), since);
+            let subject = Subject { object, export: 0 };
+            deferred.defer(job, (subject, Kind::Read), since);
         }
-        let is_held = |place: Place, _| place.object == 10;
-        assert_eq!(parking.due(later, is_held), [2, 3]);
-        assert!(parking.due(later, is_held).is_empty());
+        let is_held = |subject: Subject, _| subject.object == 10;
+        assert_eq!(deferred.due(second, is_held), [2, 3]);
+        assert!(deferred.due(second, is_held).is_empty());
         let over = start + Duration::from_secs(2);
-        assert_eq!(parking.due(over, is_held), [1]);
-        assert!(parking.is_over(Some(start), over) && !parking.is_over(Some(later), over));
-        assert!(!parking.is_over(None, over));
-        assert_eq!(parking.all(), [4]);
+        assert_eq!(deferred.due(over, is_held), [1]);
+        assert!(deferred.is_over(Some(start), over) && !deferred.is_over(Some(second), over));
+        assert!(!deferred.is_over(None, over));
+        assert_eq!(deferred.all(), [4]);
     }
 }
