@@ -206,8 +206,12 @@ impl Connection {
         let replies = self.reply_bytes.fetch_sub(reply_bytes, Ordering::SeqCst);
         let bytes = bytes.max(CALL_BYTES_MIN);
         let all = &self.totals.in_flight_bytes;
-        all.fetch_sub(bytes, Ordering::SeqCst);
-        self.in_flight_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        let all = all.fetch_sub(bytes, Ordering::SeqCst);
+        let own = self.in_flight_bytes.fetch_sub(bytes, Ordering::SeqCst);
+        assert!(
+            reply_bytes <= replies && bytes <= own && bytes <= all,
+            "a call of {bytes} bytes ends, of {own} here and {all} in all"
+        );
         self.resume();
     }
 

@@ -91,7 +91,13 @@ impl<A: Asker> State<A> {
             share.forget_old(now);
             !share.calls.is_empty()
         });
-        self.bytes = self.shares.values().map(Calls::bytes).sum();
+        let left = self.shares.values().map(Calls::bytes).sum();
+        assert!(
+            left <= self.bytes,
+            "{left} bytes of replies are left, of {}",
+            self.bytes
+        );
+        self.bytes = left;
     }
 
     /// Brings the bytes below the bound. `latest` is the address that was added to: it loses its
@@ -110,7 +116,13 @@ impl<A: Asker> State<A> {
             let before = victim.bytes();
             victim.forget_one();
             names::DUPLICATES_PUSHED_OUT.add(1);
-            self.bytes -= before - victim.bytes();
+            let freed = before - victim.bytes();
+            assert!(
+                0 < freed && freed <= self.bytes,
+                "{freed} bytes of replies are pushed out, of {}",
+                self.bytes
+            );
+            self.bytes -= freed;
         }
     }
 }

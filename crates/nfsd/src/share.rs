@@ -112,12 +112,17 @@ impl<K: Copy + Eq + Hash> Shares<K> {
 
     /// Takes some back.
     pub fn subtract(&mut self, key: K, less: usize) {
-        self.used = self.used.saturating_sub(less);
-        if let Some(own) = self.by.get_mut(&key) {
-            *own = own.saturating_sub(less);
-            if *own == 0 {
-                self.by.remove(&key);
-            }
+        let own = self.of(key);
+        assert!(
+            less <= own && own <= self.used,
+            "a share gives back {less} of {own}, of {} in all",
+            self.used
+        );
+        self.used -= less;
+        if own == less {
+            self.by.remove(&key);
+        } else {
+            self.by.insert(key, own - less);
         }
     }
 }

@@ -225,6 +225,12 @@ impl<A: Asker> Calls<A> {
         let Some(entry) = queue.entries.pop_front() else {
             return;
         };
+        assert!(
+            entry.bytes <= queue.bytes,
+            "a reply of {} bytes is forgotten, of {}",
+            entry.bytes,
+            queue.bytes
+        );
         queue.bytes -= entry.bytes;
         let call = self.calls.get(&entry.identity);
         if matches!(call, Some(Call::Answered(answered)) if answered.number == entry.number) {

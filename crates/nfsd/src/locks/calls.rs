@@ -137,6 +137,7 @@ impl Queued {
     }
 
     fn end(&mut self, address: Option<IpAddr>) {
+        assert!(self.count > 0, "a call has ended that was not begun");
         self.count -= 1;
         if let Some(count) = self.addresses.get_mut(&address) {
             *count -= 1;

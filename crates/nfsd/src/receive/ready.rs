@@ -74,6 +74,7 @@ impl Ready {
     /// A connection is gone. If it is ready, its turn comes nevertheless.
     pub fn leave(&mut self, address: Address, line: Line) {
         let connections = &mut self.lines[line.0];
+        assert!(connections.count > 0, "a connection leaves a line twice");
         connections.count -= 1;
         if connections.count == 0 {
             self.by_address.remove(&address);

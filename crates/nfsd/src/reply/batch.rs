@@ -134,8 +134,11 @@ impl Batch {
     }
 
     fn set_marker(&mut self, mark: Mark, length: usize) {
-        // Replies are bounded by the largest READ, far below 2^31.
-        #[allow(clippy::cast_possible_truncation)]
+        assert!(
+            length < LAST_FRAGMENT as usize,
+            "a reply of {length} bytes: the largest READ is far below 2^31"
+        );
+        #[allow(clippy::cast_possible_truncation)] // just checked
         let marker = (length as u32 | LAST_FRAGMENT).to_be_bytes();
         self.bytes[mark.0..mark.0 + MARKER_BYTES].copy_from_slice(&marker);
     }

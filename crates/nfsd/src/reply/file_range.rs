@@ -166,6 +166,7 @@ impl PipePool {
         if empty {
             state.free.push(pipe);
         } else {
+            assert!(state.made > 0, "a pipe is closed that was not made");
             state.made -= 1;
         }
     }
@@ -190,6 +191,7 @@ impl FilledPipe {
             match splice(&pipe.read, None, &socket, None, self.length, flags) {
                 Ok(0) => return Err(Errno::PIPE),
                 Ok(count) => {
+                    assert!(count <= self.length, "more left a pipe than was in it");
                     self.length -= count;
                     moved += count;
                 }

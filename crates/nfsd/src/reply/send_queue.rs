@@ -170,7 +170,13 @@ impl SendQueue {
             let result = send_all(socket, &mut pieces, &mut offset);
             let left: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
             state = self.lock();
-            state.unsent_bytes -= before - left;
+            let sent = before - left;
+            assert!(
+                sent <= state.unsent_bytes,
+                "{sent} bytes were sent, of {}",
+                state.unsent_bytes
+            );
+            state.unsent_bytes -= sent;
             if let Err(errno) = result {
                 if errno != Errno::AGAIN {
                     state.sending = false;
@@ -223,6 +229,17 @@ impl SendQueue {
 impl Drop for SendQueue {
     fn drop(&mut self) {
         let mut state = self.lock();
+        let queued: usize = state.pieces.iter().map(Piece::length).sum();
+        // A thread that panicked while it sent has left things half done.
+        if !state.sending {
+            let offset = if state.dead { 0 } else { state.offset };
+            assert!(
+                queued == state.unsent_bytes + offset,
+                "{queued} bytes are queued, {} of them sent, and {} are not",
+                offset,
+                state.unsent_bytes
+            );
+        }
         state.pieces.clear();
         self.settle(&mut state);
     }

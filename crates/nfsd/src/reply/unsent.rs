@@ -57,7 +57,11 @@ impl Unsent {
 
     /// Takes a charge back.
     pub fn subtract(&self, bytes: usize) {
-        self.0.fetch_sub(bytes, Ordering::SeqCst);
+        let before = self.0.fetch_sub(bytes, Ordering::SeqCst);
+        assert!(
+            bytes <= before,
+            "{bytes} bytes of replies have left, of {before}"
+        );
         names::UNSENT_REPLY_BYTES.add(-signed(bytes));
     }
 

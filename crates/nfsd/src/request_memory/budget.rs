@@ -435,7 +435,11 @@ impl RequestBudget {
         if let Some(export) = lease.export.filter(|_| lease.is_whole)
             && let Some(own) = state.by_export.get_mut(&export)
         {
-            *own = own.saturating_sub(charged);
+            assert!(
+                charged <= *own,
+                "an export gives back {charged} bytes of {own}"
+            );
+            *own -= charged;
             if *own == 0 {
                 state.by_export.remove(&export);
             }

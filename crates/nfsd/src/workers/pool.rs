@@ -186,6 +186,10 @@ impl<J: Send + 'static> Pool<J> {
                 state.free -= 1;
             }
         }
+        assert!(
+            state.free < state.threads,
+            "a thread ends that is free or was not counted"
+        );
         state.threads -= 1;
     }
 

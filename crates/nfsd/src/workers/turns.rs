@@ -73,7 +73,8 @@ impl<J> Turns<J> {
 
     /// A job of a line has come to its end.
     pub(super) fn end(&mut self, path: &[u128], limits: &[usize]) {
-        self.running = self.running.saturating_sub(1);
+        assert!(self.running > 0, "a job has ended that was not begun");
+        self.running -= 1;
         if let (Some((key, path)), Some((limit, limits))) =
             (path.split_first(), limits.split_first())
         {
