@@ -1,4 +1,5 @@
-//! Clients that were turned away: one line on standard error for each (not too many), counts by address.
+//! Clients that were turned away: one line on standard error for each (not too many), counts by
+//! address.
 //!
 //! A client can be turned away as often as it likes, so both are bounded: lines in number and
 //! time, addresses in number. Of more addresses the one that came last longest ago is forgotten.

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The numbers of the latest connections, by address. Connections hold the number of theirs; one that
-/// no connection holds is forgotten.
+/// The numbers of the latest connections, by address. Connections hold the number of theirs; one
+/// that no connection holds is forgotten.
 #[derive(Default)]
 pub struct LatestConnections {
     addresses: Mutex<Addresses>,

@@ -3,8 +3,8 @@
 //!
 //! Problem: a client that is called may be slow, or wait on purpose. Rule: a few threads of their
 //! own, turn and turn about between addresses; each call has a deadline; each address may have
-//! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that would be one more
-//! is not made: clients ask again, and notices are repeated.
+//! [`QUEUED_PER_ADDRESS_MAX`] waiting, and all together [`QUEUED_MAX`]. A call that would be one
+//! more is not made: clients ask again, and notices are repeated.
 //!
 //! Only the address that asked is ever called, from the address that it had called: clients know
 //! their server by that. The port is asked of the port mapper there. All calls go over TCP; lock

@@ -1,8 +1,8 @@
 //! DOS share modes (RFC 1813 section 6.1.4, SHARE): a program that opens a file says what others
 //! may not do with it. They hold among those that use them, and say nothing to others.
 //!
-//! No client is notified of a restart of their holder or of ours, as the protocol has it; after ours those
-//! of before are taken first, as with locks.
+//! No client is notified of a restart of their holder or of ours, as the protocol has it; after
+//! ours those of before are taken first, as with locks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -114,7 +114,7 @@ impl Reader {
         } else {
             Duration::ZERO
         };
-        #[allow(clippy::cast_possible_wrap)] // two seconds
+        #[allow(clippy::cast_possible_wrap)] // a second
         let timeout = Timespec {
             tv_sec: timeout.as_secs() as i64,
             tv_nsec: 0,

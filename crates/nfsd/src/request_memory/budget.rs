@@ -372,8 +372,8 @@ impl RequestBudget {
         })
     }
 
-    /// At least `wanted` bytes (contents undefined but initialised) that count for no address, or `None`
-    /// when the budget is used up.
+    /// At least `wanted` bytes (contents undefined but initialised) that count for no address, or
+    /// `None` when the budget is used up.
     pub fn take(self: &Arc<Self>, wanted: usize) -> Option<Buffer> {
         let mut lease = Lease::new(self, Address::NONE, 0);
         if wanted < COUNTED_FROM_BYTES {
@@ -435,10 +435,7 @@ impl RequestBudget {
         if let Some(export) = lease.export.filter(|_| lease.is_whole)
             && let Some(own) = state.by_export.get_mut(&export)
         {
-            assert!(
-                charged <= *own,
-                "an export gives back {charged} bytes of {own}"
-            );
+            assert!(charged <= *own, "an export gives back more than it has");
             *own -= charged;
             if *own == 0 {
                 state.by_export.remove(&export);

@@ -316,8 +316,8 @@ impl LockProgram {
             Ok(wish) => wish,
             Err(status) => return Ok(status),
         };
-        // A client that is not on the list is not notified of a restart, and could believe it has its
-        // locks.
+        // A client that is not on the list is not notified of a restart, and could believe it has
+        // its locks.
         if monitored && !self.locks.is_listed(&wish.owner.client, caller.may_block) {
             if !caller.may_block {
                 return Err(Halt::Wait);

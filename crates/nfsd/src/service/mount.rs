@@ -26,9 +26,9 @@ const FLAVORS: [u32; 2] = [1, 0];
 /// Mounts that are remembered.
 const MOUNTS_MAX: usize = 1024;
 
-/// The program, with what it remembers: which client has mounted what (MOUNTPROC3_DUMP). That is for people
-/// to look at only. Clients that crash never unmount, so the list is bounded and the oldest goes
-/// first.
+/// The program, with what it remembers: which client has mounted what (MOUNTPROC3_DUMP). That is
+/// for people to look at only. Clients that crash never unmount, so the list is bounded and the
+/// oldest goes first.
 #[derive(Default)]
 pub struct MountProgram {
     mounts: Mutex<VecDeque<(IpAddr, Vec<u8>)>>,
