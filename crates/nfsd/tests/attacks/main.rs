@@ -13,6 +13,7 @@
     reason = "a test that cannot go on fails"
 )]
 
+mod calls;
 mod connections;
 mod listings;
 mod records;
