@@ -16,7 +16,7 @@ use pagewell_counters::names;
 
 use crate::held::deferred::Deferred;
 use crate::service::Service;
-use crate::service::request::Job;
+use crate::service::call::Job;
 use crate::share::Address;
 use crate::workers::pool::{Flow, Pool};
 

@@ -81,6 +81,7 @@ impl Server {
             accepted: Vec::new(),
         };
         let shared = Arc::new(Shared {
+            service: service.clone(),
             dispatcher: dispatcher.clone(),
             budget: RequestBudget::new(REQUEST_BYTES_MAX),
             totals,
@@ -194,4 +195,23 @@ impl Drop for Server {
 /// control group are respected, so a server that may use two of a hundred processors has two.
 fn readers_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+    #[test]
+    fn there_are_as_many_readers_as_processors_that_may_be_used() {
+        let all = sched_getaffinity(None).unwrap();
+        let first = (0..CpuSet::MAX_CPU).find(|processor| all.is_set(*processor));
+        // Of this thread alone.
+        let mut one = CpuSet::new();
+        one.set(first.unwrap());
+        sched_setaffinity(None, &one).unwrap();
+        assert_eq!(readers_count(), 1);
+        sched_setaffinity(None, &all).unwrap();
+        assert!((1..=all.count() as usize).contains(&readers_count()));
+    }
 }

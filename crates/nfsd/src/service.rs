@@ -21,6 +21,7 @@
 //! A change that has begun cannot be taken back: its repetition, and so everything that a client
 //! sends after it was answered, comes after its end.
 
+pub mod call;
 pub mod convert;
 pub mod cookies;
 mod creation;
@@ -34,8 +35,6 @@ pub mod mount;
 mod names;
 mod nfs;
 mod object;
-mod procedure;
-pub mod request;
 mod volume;
 
 use std::collections::HashMap;
@@ -56,12 +55,12 @@ use crate::error::Error;
 use crate::held::slow::{Kind, SlowCalls, Subject};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
+use crate::service::call::{Answer, Job, Request, WaitingCall, kind, must_not_repeat, refuse};
 use crate::service::exports::Served;
 use crate::service::locks::wish::Origin;
 use crate::service::locks::{DatagramAnswer, LockProgram};
 use crate::service::mount::MountProgram;
 use crate::service::nfs::push_jukebox;
-use crate::service::request::{Answer, Job, Request, WaitingCall, refuse};
 
 /// What is needed to answer a held call.
 pub struct HeldCall {
@@ -154,7 +153,7 @@ impl Service {
         arguments: Decoder<'_>,
         batch: &mut Batch,
     ) -> Answer {
-        if procedure::must_not_repeat(procedure) {
+        if must_not_repeat(procedure) {
             return self.begin_change(request, call, procedure, arguments, batch);
         }
         match self
@@ -164,7 +163,7 @@ impl Service {
             Answer::Done => Answer::Done,
             Answer::Wait(_) => Answer::Wait(WaitingCall {
                 subject: self.served.subject(arguments),
-                kind: procedure::kind(procedure),
+                kind: kind(procedure),
                 ..WaitingCall::reading(procedure, arguments)
             }),
         }

@@ -15,8 +15,8 @@ use crate::receive::ready::Line;
 use crate::reply::batch::Batch;
 use crate::request_memory::budget::{RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
-use crate::service::request::{Answer, Job, Request};
-use crate::service::{put_off, refuse_oversized};
+use crate::service::call::{Answer, Job, Request};
+use crate::service::{Service, put_off, refuse_oversized};
 use crate::share::Address;
 
 /// Larger records are received into memory of their own, which a call that must wait takes along.
@@ -40,7 +40,9 @@ pub const SCRATCH_BYTES: usize = 32 << 10;
 
 /// What all receivers of a server share.
 pub struct Shared {
-    /// Does calls that may wait, and has what answers the others.
+    /// Answers calls.
+    pub service: Arc<Service>,
+    /// Does those that may wait.
     pub dispatcher: Arc<Dispatcher>,
     /// Memory for requests.
     pub budget: Arc<RequestBudget>,
@@ -362,7 +364,7 @@ impl Receiver {
     fn get_memory(&mut self, shared: &Shared, bytes: usize, must_wait: bool, next: &[u8]) -> bool {
         let connection = &*self.connection;
         let export_of = |beginning: &[u8]| {
-            let served = shared.dispatcher.service().served();
+            let served = shared.service.served();
             served.export_of_record(beginning, connection.peer())
         };
         let assembly = &mut self.assembly;
@@ -374,7 +376,7 @@ impl Receiver {
     /// client is told to ask again, and calls behind it are not held up.
     pub fn put_off(&mut self, shared: &Shared) -> bool {
         let full = self.memory.full_export();
-        let is_held = full.is_some_and(|export| shared.dispatcher.service().storage_holds(export));
+        let is_held = full.is_some_and(|export| shared.service.storage_holds(export));
         if self.memory.waits() && is_held {
             self.put_off = true;
             let bytes = self.assembly.skip();

@@ -7,9 +7,9 @@ use pagewell_sunrpc::nfs3::{
     MkdirArguments, MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
+use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
-use crate::service::procedure::{Done, Out};
 
 impl Served {
     pub(super) fn create(

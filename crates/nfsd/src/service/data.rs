@@ -21,9 +21,9 @@ use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::reply::batch::Piece;
 use crate::reply::file_range;
+use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
-use crate::service::procedure::{Done, Out};
 
 /// The most bytes of one READ.
 pub(super) const READ_BYTES_MAX: u32 = 1 << 20;

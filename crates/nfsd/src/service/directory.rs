@@ -12,8 +12,8 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
+use crate::service::call::{Done, Out};
 use crate::service::exports::{Caller, Served, Stop, Target};
-use crate::service::procedure::{Done, Out};
 
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;

@@ -23,10 +23,9 @@ use crate::locks::records::Listed;
 use crate::locks::table::Outcome;
 use crate::locks::{Locks, shares};
 use crate::reply::batch::Batch;
+use crate::service::call::{Answer, Request, WaitingCall, decode, refuse};
 use crate::service::exports::{Caller, Served};
 use crate::service::locks::wish::{Halt, Origin, wish, wish_if_permitted};
-use crate::service::procedure::decode;
-use crate::service::request::{Answer, Request, WaitingCall, refuse};
 
 /// What is to be done with a datagram.
 pub enum DatagramAnswer {

@@ -15,9 +15,9 @@ use pagewell_sunrpc::xdr::{
 };
 
 use crate::reply::batch::Batch;
+use crate::service::call::{Answer, Request, WaitingCall, refuse};
 use crate::service::exports::{Caller, PATH_DEPTH_MAX, Served, Stop, components};
 use crate::service::handle::WireHandle;
-use crate::service::request::{Answer, Request, WaitingCall, refuse};
 use crate::statistics;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.

@@ -5,11 +5,12 @@ use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encoder};
 
 use crate::reply::batch::{Batch, Mark};
+use crate::service::call::{
+    Answer, Done, Out, Request, WaitingCall, decode, encode_bare_failure, refuse,
+};
 use crate::service::data::READ_BYTES_MAX;
 use crate::service::directory::REPLY_BYTES_MAX;
 use crate::service::exports::{Caller, Served, Stop};
-use crate::service::procedure::{self, Done, Out, decode};
-use crate::service::request::{Answer, Request, WaitingCall, refuse};
 use crate::statistics;
 
 impl WaitingCall {
@@ -69,7 +70,7 @@ impl Served {
             Err(Stop::Status(status)) => {
                 batch.roll_back(mark);
                 let mark = batch.begin();
-                procedure::encode_bare_failure(batch.bytes(), call.xid, procedure, status);
+                encode_bare_failure(batch.bytes(), call.xid, procedure, status);
                 (true, batch.end(mark))
             }
         };
@@ -126,6 +127,6 @@ impl Served {
 /// Has the client ask again later.
 pub(super) fn push_jukebox(batch: &mut Batch, xid: u32, procedure: Procedure) {
     let mark = batch.begin();
-    procedure::encode_bare_failure(batch.bytes(), xid, procedure, nfs3::Status::Jukebox);
+    encode_bare_failure(batch.bytes(), xid, procedure, nfs3::Status::Jukebox);
     batch.end(mark);
 }

@@ -8,9 +8,9 @@ use pagewell_sunrpc::nfs3::{
     SetattrReply, Status,
 };
 
+use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop};
-use crate::service::procedure::{Done, Out};
 
 impl Served {
     pub(super) fn getattr(
