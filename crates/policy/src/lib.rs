@@ -1,4 +1,4 @@
-//! Read-ahead, elevator, eviction and write-back as pure state machines.
+//! Read-ahead, elevator, eviction, write-back and the way of sending as pure state machines.
 //!
 //! There is no clock, no thread, no I/O and no randomness in this crate. Events and the time come
 //! in, actions go out; time is a [`std::time::Duration`] since any fixed moment. So every policy
@@ -9,8 +9,10 @@
 //! - [`elevator`]: in which order, and in which pieces, does a device get its requests?
 //! - [`eviction`]: which page goes when another needs its place?
 //! - [`writeback`]: which dirty bytes are written when, and how fast may writers go?
+//! - [`sending`]: which way do the bytes of a file take to a socket?
 
 pub mod elevator;
 pub mod eviction;
 pub mod readahead;
+pub mod sending;
 pub mod writeback;

@@ -1,0 +1,136 @@
+//! Machines on which the order of costs differs, with noise and interruptions.
+
+use super::*;
+
+/// A sequence that looks random and is the same each time.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self, below: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % below
+    }
+
+    /// The cost give or take 30 percent, and once in twenty times that of an interruption.
+    fn of(&mut self, cost: u64) -> u64 {
+        let noisy = cost * (70 + self.next(61)) / 100;
+        if self.next(20) == 0 {
+            noisy * 10
+        } else {
+            noisy
+        }
+    }
+}
+
+/// Costs of copying, mapping and splicing 128 KiB, in nanoseconds.
+const MACHINES: [[u64; 3]; 3] = [
+    [60_000, 40_000, 75_000],
+    [55_000, 90_000, 30_000],
+    [45_000, 70_000, 65_000],
+];
+
+const BYTES: usize = 128 << 10;
+
+/// Sends `replies`; returns what they have cost.
+fn run(sending: &mut Sending, costs: [u64; 3], noise: &mut Noise, replies: u32) -> u64 {
+    let mut total = 0;
+    let mut since = 0;
+    for _ in 0..replies {
+        since += 1;
+        if since >= sending.interval() {
+            since = 0;
+            let way = sending.trial();
+            sending.sampled(way, BYTES, noise.of(costs[way as usize]));
+            total += costs[way as usize];
+        } else {
+            total += costs[sending.best() as usize];
+        }
+    }
+    total
+}
+
+#[test]
+fn the_cheapest_way_is_found_within_200_replies_on_each_machine() {
+    for costs in MACHINES {
+        let least = *costs.iter().min().unwrap();
+        for start in Way::ALL {
+            for seed in 0..200 {
+                let mut sending = Sending::new(start);
+                let noise = &mut Noise(seed);
+                run(&mut sending, costs, noise, 200);
+                let found = costs[sending.best() as usize];
+                assert!(
+                    found * 10 <= least * 11,
+                    "{costs:?} {start:?} {seed}: {sending:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn trials_cost_little_once_it_is_found() {
+    for costs in MACHINES {
+        let least = *costs.iter().min().unwrap();
+        let mut sending = Sending::new(Way::Splice);
+        let noise = &mut Noise(7);
+        run(&mut sending, costs, noise, 200);
+        let replies = 100_000;
+        let cost = run(&mut sending, costs, noise, replies);
+        let most = least * u64::from(replies) * 101 / 100;
+        assert!(cost <= most, "{costs:?}: {cost} of at most {most}");
+    }
+}
+
+#[test]
+fn it_does_not_flap_between_ways_that_cost_the_same() {
+    for costs in [[50_000; 3], [50_000, 51_000, 49_000]] {
+        let mut switches = 0;
+        for seed in 0..20 {
+            let mut sending = Sending::new(Way::Copy);
+            run(&mut sending, costs, &mut Noise(seed), 100_000);
+            switches += sending.switches();
+        }
+        assert!(switches <= 20 * 12, "{switches} in 20 runs");
+    }
+}
+
+#[test]
+fn a_machine_that_changes_is_noticed() {
+    let mut sending = Sending::new(Way::Copy);
+    let noise = &mut Noise(3);
+    run(&mut sending, MACHINES[0], noise, 50_000);
+    assert_eq!(sending.best(), Way::Map);
+    run(&mut sending, MACHINES[1], noise, 50_000);
+    assert_eq!(sending.best(), Way::Splice);
+}
+
+#[test]
+fn a_way_that_cannot_be_used_is_never_tried_again() {
+    let mut sending = Sending::new(Way::Map);
+    sending.refuse(Way::Map);
+    assert_ne!(sending.best(), Way::Map);
+    for _ in 0..1000 {
+        let way = sending.trial();
+        assert_ne!(way, Way::Map);
+        sending.sampled(way, BYTES, 1000);
+    }
+    sending.refuse(Way::Copy);
+    sending.refuse(Way::Splice);
+    sending.trial();
+    assert!(sending.cost(Way::Splice).is_some());
+}
+
+#[test]
+fn senseless_samples_do_no_harm() {
+    let mut sending = Sending::new(Way::Copy);
+    for (bytes, time) in [(0, 0), (0, u64::MAX), (usize::MAX, u64::MAX), (1, 0)] {
+        for way in Way::ALL {
+            sending.sampled(way, bytes, time);
+        }
+    }
+    assert!(sending.interval() >= 1);
+}
