@@ -145,6 +145,11 @@ impl Gauge {
         self.value.fetch_add(change, Ordering::Relaxed);
     }
 
+    /// Makes it `value`.
+    pub fn set(&self, value: i64) {
+        self.value.store(value, Ordering::Relaxed);
+    }
+
     /// The value now.
     #[must_use]
     pub fn get(&self) -> i64 {

@@ -19,6 +19,7 @@ pub mod filesystem;
 pub mod identity;
 pub mod image;
 pub mod iso;
+mod mapping;
 pub mod name;
 pub mod nfs;
 pub mod open;
@@ -42,6 +43,7 @@ pub use filesystem::{
     Move, NodeKind, ReadReply, Stability, Statistics, Written,
 };
 pub use identity::{Credentials, FileId};
+pub use mapping::MappedRange;
 pub use open::{Coherence, Hold, OpenIntent, Opened};
 pub use payload::{OpenFile, PageSlice, Payload};
 pub use signposts::Signposts;

@@ -1,7 +1,12 @@
 //! What a read returns: where the bytes are, not a copy of them.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::io::Errno;
+
+use crate::mapping::{MappedRange, Mapping};
 
 /// Bytes somewhere in memory, held for as long as this value lives.
 ///
@@ -39,25 +44,70 @@ impl std::fmt::Debug for PageSlice {
 
 /// An open file that several readers share; closed when the last one lets go.
 #[derive(Clone, Debug)]
-pub struct OpenFile(Arc<OwnedFd>);
+pub struct OpenFile(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    file: OwnedFd,
+    /// Made when it is first asked for.
+    mapping: Mutex<Option<Arc<Mapping>>>,
+}
 
 impl OpenFile {
     /// Shares `file`.
     #[must_use]
     pub fn new(file: OwnedFd) -> Self {
-        Self(Arc::new(file))
+        Self(Arc::new(Shared {
+            file,
+            mapping: Mutex::default(),
+        }))
     }
-}
 
-impl From<Arc<OwnedFd>> for OpenFile {
-    fn from(file: Arc<OwnedFd>) -> Self {
-        Self(file)
+    /// Whether both are the same open file.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Prepares what is mapped of `range`, all of which is in memory, for being sent.
+    pub fn populate(&self, range: &Range<u64>) {
+        let mapping = self
+            .0
+            .mapping
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mapped = mapping.clone();
+        drop(mapping);
+        if let Some(mapped) = mapped {
+            mapped.populate(range);
+        }
+    }
+
+    /// The addresses of a range, for system calls to send from; `None` when the file cannot be
+    /// mapped. Those behind the end of the file are nowhere.
+    #[must_use]
+    pub fn mapped(&self, offset: u64, length: usize) -> Option<MappedRange> {
+        let end = offset.checked_add(length as u64)?;
+        let mut mapping = self
+            .0
+            .mapping
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mapped = match &*mapping {
+            Some(mapped) if mapped.reaches(end) => mapped.clone(),
+            _ => {
+                let mapped = Arc::new(Mapping::new(&self.0.file, end).ok()?);
+                mapping.insert(mapped).clone()
+            }
+        };
+        drop(mapping);
+        MappedRange::new(self.clone(), mapped, offset, length)
     }
 }
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.0.file.as_fd()
     }
 }
 
@@ -117,6 +167,30 @@ impl Payload {
         }
     }
 
+    /// Appends up to `length` bytes of the payload to `target` and says how many came, as
+    /// [`Payload::copy_to`]. After an error nothing was appended.
+    pub fn append_to(
+        &self,
+        target: &mut Vec<u8>,
+        length: usize,
+        may_block: bool,
+    ) -> crate::Result<usize> {
+        let wanted = self.len().min(length);
+        let Self::File { file, offset, .. } = self else {
+            let before = target.len();
+            target.resize(before + wanted, 0);
+            return self.copy_to(&mut target[before..], may_block);
+        };
+        target.reserve(wanted);
+        let spare = target.spare_capacity_mut();
+        let range = (spare.as_mut_ptr().cast(), wanted);
+        // SAFETY: the vector has reserved as many bytes, and nobody else has it.
+        let count = unsafe { read_range(file, *offset, range, may_block) }?;
+        // SAFETY: so many bytes behind the old ones were reserved, and written just now.
+        unsafe { target.set_len(target.len() + count) };
+        Ok(count)
+    }
+
     /// Copies the payload to the front of `target` and says how many bytes came; fewer than
     /// [`Payload::len`] only when a file was truncated meanwhile or `target` is shorter.
     ///
@@ -151,17 +225,39 @@ fn read_file(
     target: &mut [u8],
     may_block: bool,
 ) -> crate::Result<usize> {
-    use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, pread, preadv2};
+    let (start, length) = (target.as_mut_ptr(), target.len());
+    // SAFETY: the range is that of a slice which is ours to change.
+    unsafe { read_range(file, offset, (start, length), may_block) }
+}
+
+/// Reads into memory that need not be initialised; returns how many bytes of it are now.
+///
+/// # Safety
+///
+/// The range, an address and a length, is memory that may be written to and that nobody else uses.
+unsafe fn read_range(
+    file: &OpenFile,
+    offset: u64,
+    (start, length): (*mut u8, usize),
+    may_block: bool,
+) -> crate::Result<usize> {
+    let flags = if may_block { 0 } else { libc::RWF_NOWAIT };
     let mut done = 0;
-    while done < target.len() {
-        let at = offset + done as u64;
-        let result = if may_block {
-            pread(file, &mut target[done..], at)
-        } else {
-            let mut slices = [IoSliceMut::new(&mut target[done..])];
-            preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT)
+    while done < length {
+        let range = libc::iovec {
+            iov_base: start.wrapping_add(done).cast(),
+            iov_len: length - done,
         };
-        match result {
+        let at = offset + done as u64;
+        let at = libc::off64_t::try_from(at).map_err(|_| crate::Error::Invalid)?;
+        // SAFETY: the range is the rest of what the caller answers for.
+        let count =
+            unsafe { libc::preadv64v2(file.as_fd().as_raw_fd(), &raw const range, 1, at, flags) };
+        let count = usize::try_from(count).map_err(|_| {
+            let error = std::io::Error::last_os_error();
+            Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
+        });
+        match count {
             // Linux 5.9 and 5.10 answer 0 to RWF_NOWAIT in the middle of a file: ask again with
             // time.
             Ok(0) if !may_block => return Err(crate::Error::WouldBlock),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_fs::{Credentials, FileSystem};
+use pagewell_policy::sending::Way;
 
 use crate::locks::LockOptions;
 
@@ -211,6 +212,8 @@ pub struct Config {
     pub slow_after: Duration,
     /// Connections at once, fewer where the limit of open files does not allow as many.
     pub connections_max: usize,
+    /// The way that large READs of files leave; `None`: the cheapest, by measurement.
+    pub send_path: Option<Way>,
     /// Locks on files.
     pub locks: LockOptions,
 }
@@ -226,6 +229,7 @@ impl Config {
             handle_key,
             slow_after: Duration::from_secs(5),
             connections_max: 1024,
+            send_path: None,
             locks: LockOptions::default(),
         }
     }

@@ -172,6 +172,9 @@ impl Connection {
         if self.queue.send(&self.socket, batch) == Sent::Dead {
             self.close();
         }
+        if let Some(trial) = batch.take_trial() {
+            trial.end(self.unsent_bytes() == 0);
+        }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();
     }

@@ -84,7 +84,7 @@ impl Service {
         let mut secret = [0; 16];
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
             .map_err(|errno| Error::System(errno.to_string()))?;
-        let served = Served::new(config.exports, config.handle_key, secret)?;
+        let served = Served::new(config.exports, config.handle_key, secret, config.send_path)?;
         let locks = Locks::open(&config.locks, Instant::now())
             .map_err(|error| Error::System(format!("the list of clients with locks: {error}")))?;
         Ok(Self {

@@ -24,7 +24,8 @@
 //! # Weaknesses
 //!
 //! It knows the processor time of the sender. A way that is cheap here and dear for the receiver
-//! (cold bytes) is not seen as such. Ways whose costs differ by less than [`GAIN`] stay as they are.
+//! (cold bytes) is not seen as such. Of two ways whose costs differ by less than [`GAIN`] the one
+//! that is used stays.
 
 /// A way for bytes of a file to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,6 @@ impl Samples {
 #[derive(Clone, Debug)]
 pub struct Sending {
     samples: [Samples; 3],
-    usable: [bool; 3],
     best: Way,
     /// The next sample is of the best way, to compare with the same moment.
     is_best_next: bool,
@@ -110,7 +110,6 @@ impl Sending {
     pub fn new(best: Way) -> Self {
         Self {
             samples: Default::default(),
-            usable: [true; 3],
             best,
             is_best_next: false,
             tried: 0,
@@ -144,24 +143,11 @@ impl Sending {
         for _ in 0..Way::ALL.len() {
             self.tried = (self.tried + 1) % Way::ALL.len();
             let way = Way::ALL.get(self.tried).copied().unwrap_or(self.best);
-            if way != self.best && self.is_usable(way) {
+            if way != self.best {
                 return way;
             }
         }
         self.best
-    }
-
-    /// The way cannot be used here at all.
-    pub fn refuse(&mut self, way: Way) {
-        if let Some(usable) = self.usable.get_mut(way as usize) {
-            *usable = false;
-        }
-        let usable = Way::ALL.into_iter().filter(|way| self.is_usable(*way));
-        if self.best == way
-            && let Some(least) = usable.min_by_key(|way| self.cost(*way).unwrap_or(u64::MAX))
-        {
-            self.best = least;
-        }
     }
 
     /// A sample: `bytes` went this way and took `nanoseconds` of processor time.
@@ -204,22 +190,21 @@ impl Sending {
         self.switches
     }
 
-    fn is_usable(&self, way: Way) -> bool {
-        self.usable.get(way as usize).is_some_and(|usable| *usable)
-    }
-
-    /// The usable way with the fewest samples, while one has too few.
+    /// The way with the fewest samples, while one has too few.
     fn unknown(&self) -> Option<Way> {
         let count = |way: &Way| self.samples.get(*way as usize).map_or(0, |all| all.count);
-        let usable = Way::ALL.into_iter().filter(|way| self.is_usable(*way));
-        usable.min_by_key(count).filter(|way| count(way) < FIRST)
+        Way::ALL
+            .into_iter()
+            .min_by_key(count)
+            .filter(|way| count(way) < FIRST)
     }
 
     /// Takes the cheapest way if it is cheaper than the best by `gain` percent; returns whether it
     /// did.
     fn choose(&mut self, gain: u64) -> bool {
-        let usable = Way::ALL.into_iter().filter(|way| self.is_usable(*way));
-        let known = usable.filter_map(|way| Some((self.cost(way)?, way)));
+        let known = Way::ALL
+            .into_iter()
+            .filter_map(|way| Some((self.cost(way)?, way)));
         let Some((cost, way)) = known.min_by_key(|(cost, _)| *cost) else {
             return false;
         };

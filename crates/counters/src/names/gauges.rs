@@ -22,6 +22,12 @@ register! { GAUGES, Gauge:
         "Bytes of memory that hold requests now.";
     UNSENT_REPLY_BYTES = "pagewell_unsent_reply_bytes",
         "Memory of replies that have not left, and of listings that are being made.";
+    SEND_COPY_COST = "pagewell_send_copy_cost_picoseconds",
+        "Processor time for a byte of a file that was sent by copying it, lately.";
+    SEND_MAP_COST = "pagewell_send_map_cost_picoseconds",
+        "Processor time for a byte of a file that was sent from a mapping, lately.";
+    SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
+        "Processor time for a byte of a file that was spliced, lately.";
     PIPES = "pagewell_pipes", "Pipes for splicing that are open.";
     PIPES_IN_USE = "pagewell_pipes_in_use", "Pipes for splicing with file data in them.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";

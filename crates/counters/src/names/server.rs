@@ -7,6 +7,10 @@ register! { SERVER, Counter:
         "Bytes of file data copied in user space or between kernel and user space.";
     SPLICED_BYTES = "pagewell_spliced_bytes_total",
         "Bytes of file data sent without a copy in user space.";
+    MAPPED_BYTES = "pagewell_mapped_bytes_total",
+        "Bytes of file data sent from a mapping of the file.";
+    SEND_FAULTS = "pagewell_send_faults_total",
+        "Files that were cut short while they were sent from a mapping.";
     SEND_CALLS = "pagewell_send_calls_total", "System calls that sent replies.";
     RECEIVE_CALLS = "pagewell_receive_calls_total", "System calls that received requests.";
     PIPES_EXHAUSTED = "pagewell_pipes_exhausted_total",

@@ -35,6 +35,7 @@ use crate::connection::Connection;
 use crate::receive::readers::ReaderHandle;
 use crate::receive::ready::Ready;
 use crate::receive::receiver::{Receiver, SCRATCH_BYTES, Shared, Turn};
+use crate::reply::batch::Batch;
 use crate::share::Address;
 
 /// A connection whose record or whose replies make no progress for this long is closed.
@@ -59,6 +60,7 @@ pub struct Reader {
     receivers: HashMap<u64, Receiver>,
     ready: Ready,
     scratch: Vec<u8>,
+    batch: Batch,
     last_tick: Instant,
     /// What this thread had of a processor then.
     processor_time: Duration,
@@ -82,6 +84,7 @@ impl Reader {
             receivers: HashMap::new(),
             ready: Ready::default(),
             scratch: vec![0; SCRATCH_BYTES],
+            batch: Batch::default(),
             last_tick: Instant::now(),
             processor_time: Duration::ZERO,
         })
@@ -171,9 +174,11 @@ impl Reader {
         };
         receiver.set_ready(false);
         let calls = receiver.calls();
-        let work = AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch));
+        let work =
+            AssertUnwindSafe(|| receiver.turn(&self.shared, &mut self.scratch, &mut self.batch));
         let turn = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
+            self.batch = Batch::default();
             Turn::Closed
         });
         match turn {

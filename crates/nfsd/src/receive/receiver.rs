@@ -157,8 +157,16 @@ impl Receiver {
         self.connection.set_ended();
     }
 
-    /// Receives and answers for one turn.
-    pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
+    /// Receives and answers for one turn. The blocks of replies are made in `batch`, which all
+    /// connections of a reader use, so that its memory is warm.
+    pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
+        std::mem::swap(&mut self.batch, batch);
+        let turn = self.receive_and_answer(shared, scratch);
+        std::mem::swap(&mut self.batch, batch);
+        turn
+    }
+
+    fn receive_and_answer(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
         for _ in 0..RECEIVES_PER_TURN {
             if self.connection.is_closed() || (self.ended && !self.connection.is_busy()) {
                 return Turn::Closed;
@@ -247,6 +255,7 @@ impl Receiver {
     }
 
     fn consume(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
+        self.batch.residency().forget();
         let result = self.consume_records(shared, input);
         self.flush();
         result

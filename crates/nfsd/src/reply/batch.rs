@@ -1,10 +1,14 @@
 //! Replies being built: one block of bytes for many small ones, pieces where file data is sent
 //! from where it is.
 
-use pagewell_fs::PageSlice;
+use std::sync::Arc;
+
+use pagewell_fs::{MappedRange, PageSlice};
+use pagewell_policy::sending::Way;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 
-use crate::reply::file_range::FilledPipe;
+use crate::reply::file_range::{FilledPipe, Residency};
+use crate::reply::way::{Meter, Trial, Ways};
 
 /// Consecutive bytes of the stream.
 pub enum Piece {
@@ -12,6 +16,8 @@ pub enum Piece {
     Bytes(Vec<u8>),
     /// In pages that others may read too.
     Page(PageSlice),
+    /// In a mapping of their file, where they may not be any more.
+    Mapped(MappedRange),
     /// In a pipe, as references to pages of the kernel's cache.
     Pipe(FilledPipe),
 }
@@ -23,16 +29,18 @@ impl Piece {
         match self {
             Self::Bytes(bytes) => bytes.len(),
             Self::Page(page) => page.len(),
+            Self::Mapped(range) => range.len(),
             Self::Pipe(pipe) => pipe.length(),
         }
     }
 
-    /// Memory that is the reply's alone; pages and pipes have bounds of their own.
+    /// Memory that is the reply's alone; pages, mappings and pipes have bounds of
+    /// their own.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
-            Self::Page(_) | Self::Pipe(_) => 0,
+            Self::Page(_) | Self::Mapped(_) | Self::Pipe(_) => 0,
         }
     }
 }
@@ -44,6 +52,8 @@ pub struct Batch {
     /// What goes before `bytes`.
     pieces: Vec<Piece>,
     pieces_bytes: usize,
+    meter: Meter,
+    residency: Residency,
 }
 
 /// Where a reply begins, to take it back.
@@ -106,6 +116,22 @@ impl Batch {
         let mark = self.begin();
         self.bytes.extend_from_slice(body);
         self.end(mark);
+    }
+
+    /// The way for `length` bytes of a file, of the reply that began at `mark`.
+    pub fn way(&mut self, ways: &Arc<Ways>, length: usize, mark: Mark) -> Way {
+        let is_first = mark.0 == 0 && self.pieces.is_empty();
+        self.meter.choose(ways, length, is_first)
+    }
+
+    /// What is known of the kernel's page cache since the calls were received.
+    pub fn residency(&mut self) -> &mut Residency {
+        &mut self.residency
+    }
+
+    /// The measurement that the block is, if it is one: to be ended when it was sent.
+    pub fn take_trial(&mut self) -> Option<Trial> {
+        self.meter.take_trial()
     }
 
     /// Bytes in it.

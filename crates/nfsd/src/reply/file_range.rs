@@ -16,11 +16,13 @@
 //! the client's receipt shows the newer bytes, as with every server that does not copy; a READ
 //! is not atomic in NFSv3.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pagewell_counters::{Gauge, names};
+use pagewell_fs::OpenFile;
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
@@ -34,6 +36,9 @@ const PIPE_BYTES_WANTED: usize = 1 << 20;
 const PIPE_BYTES_MIN: usize = 256 << 10;
 
 const PAGE_BYTES: u64 = 4096;
+
+/// What is asked about at once.
+const WINDOW_BYTES: u64 = 2 << 20;
 
 /// The same number on all architectures that number system calls alike since Linux 5.1; Alpha and
 /// MIPS add an offset of their own.
@@ -230,9 +235,44 @@ struct Cachestat {
     recently_evicted: u64,
 }
 
+/// Calls that are received together often read one part of one file: whether that is in the
+/// kernel's page cache is asked once for all of them.
+#[derive(Default)]
+pub struct Residency {
+    /// All of this range of a file was there when it was looked at.
+    known: Option<(OpenFile, Range<u64>)>,
+}
+
+impl Residency {
+    /// Forgets what is known: time has passed.
+    pub fn forget(&mut self) {
+        self.known = None;
+    }
+
+    /// Whether all pages of `length` bytes from `offset` can be read without waiting.
+    pub fn is_resident(&mut self, file: &OpenFile, offset: u64, length: usize) -> bool {
+        let end = offset.saturating_add(length as u64);
+        if let Some((known, range)) = &self.known
+            && known.is(file)
+            && range.start <= offset
+            && end <= range.end
+        {
+            return true;
+        }
+        let start = offset - offset % WINDOW_BYTES;
+        let window = start..end.max(start.saturating_add(WINDOW_BYTES));
+        let window_bytes = usize::try_from(window.end - window.start).unwrap_or(usize::MAX);
+        if is_resident(file.as_fd(), window.start, window_bytes) {
+            file.populate(&window);
+            self.known = Some((file.clone(), window));
+            return true;
+        }
+        is_resident(file.as_fd(), offset, length)
+    }
+}
+
 /// Whether all pages of `length` bytes from `offset` can be read without waiting.
-#[must_use]
-pub fn is_resident(file: BorrowedFd<'_>, offset: u64, length: usize) -> bool {
+fn is_resident(file: BorrowedFd<'_>, offset: u64, length: usize) -> bool {
     let length = length as u64;
     if length == 0 {
         return true;

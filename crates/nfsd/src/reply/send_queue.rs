@@ -16,20 +16,15 @@
 //! ```
 
 use std::collections::VecDeque;
-use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use pagewell_counters::names;
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::reply::batch::{Batch, Piece};
+use crate::reply::transmit;
 use crate::reply::unsent::Unsent;
-
-/// The most slices of one sendmsg; more only make the kernel copy the list.
-const SLICES_MAX: usize = 64;
 
 fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
     pieces.iter().map(Piece::memory_bytes).sum()
@@ -114,7 +109,7 @@ impl SendQueue {
         }
         state.sending = true;
         drop(state);
-        let result = send_slices(&socket, &[IoSlice::new(bytes)], false);
+        let result = transmit::bytes(&socket, bytes);
         let mut state = self.lock();
         state.sending = false;
         match result {
@@ -167,7 +162,7 @@ impl SendQueue {
             state.writable_again = false;
             drop(state);
             let before: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
-            let result = send_all(socket, &mut pieces, &mut offset);
+            let result = transmit::pieces(socket, &mut pieces, &mut offset);
             let left: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
             state = self.lock();
             let sent = before - left;
@@ -259,70 +254,6 @@ pub fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
         let get = Getter::<{ libc::TIOCOUTQ as Opcode }, libc::c_int>::new();
         ioctl(socket, get)
     }
-}
-
-/// Sends pieces until none is left; those that have left are removed.
-fn send_all(
-    socket: &impl AsFd,
-    pieces: &mut VecDeque<Piece>,
-    offset: &mut usize,
-) -> Result<(), Errno> {
-    loop {
-        let more = pieces.len() > 1;
-        let Some(first) = pieces.front_mut() else {
-            return Ok(());
-        };
-        let sent = if let Piece::Pipe(pipe) = first {
-            let sent = pipe.splice_to(socket, more)?;
-            names::SPLICED_BYTES.add(sent as u64);
-            if pipe.length() == 0 {
-                pieces.pop_front();
-            }
-            continue;
-        } else {
-            send_memory(socket, pieces, *offset)?
-        };
-        *offset += sent;
-        while let Some(first) = pieces.front() {
-            if matches!(first, Piece::Pipe(_)) || *offset < first.length() {
-                break;
-            }
-            *offset -= first.length();
-            pieces.pop_front();
-        }
-    }
-}
-
-/// Sends the leading pieces that are in memory with one system call.
-fn send_memory(
-    socket: &impl AsFd,
-    pieces: &VecDeque<Piece>,
-    offset: usize,
-) -> Result<usize, Errno> {
-    let in_memory = pieces.iter().map_while(|piece| match piece {
-        Piece::Bytes(bytes) => Some(&bytes[..]),
-        Piece::Page(page) => Some(&page[..]),
-        Piece::Pipe(_) => None,
-    });
-    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-    let mut count = 0;
-    for (slot, bytes) in slices.iter_mut().zip(in_memory) {
-        *slot = IoSlice::new(if count == 0 { &bytes[offset..] } else { bytes });
-        count += 1;
-    }
-    let more = count < pieces.len();
-    send_slices(socket, &slices[..count], more)
-}
-
-fn send_slices(socket: &impl AsFd, slices: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
-    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    if more {
-        flags |= SendFlags::MORE;
-    }
-    names::SEND_CALLS.add(1);
-    rustix::io::retry_on_intr(|| {
-        sendmsg(socket, slices, &mut SendAncillaryBuffer::default(), flags)
-    })
 }
 
 #[cfg(test)]

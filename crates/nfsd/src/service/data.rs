@@ -4,15 +4,13 @@
 //!
 //! | payload | small | large |
 //! |---|---|---|
-//! | range of a file | read into the block of replies | spliced through a pipe |
+//! | range of a file | read into the block of replies | the way that is cheapest here |
 //! | pages | copied into the block | sent from the page, which stays pinned |
 //! | bytes made for the read | copied into the block | sent from where they are |
 
-use std::os::fd::AsFd;
-use std::sync::Arc;
-
 use pagewell_counters::names as counters;
-use pagewell_fs::{self as fs, OpenFile, PageSlice, Payload};
+use pagewell_fs::{self as fs, OpenFile, Payload};
+use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{
     CommitArguments, CommitFailure, CommitOk, CommitReply, FileAttributes, ReadArguments,
     ReadFailure, ReadOk, ReadReply, Status, WriteArguments, WriteFailure, WriteOk, WriteReply,
@@ -20,7 +18,6 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::reply::batch::Piece;
-use crate::reply::file_range;
 use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
@@ -113,14 +110,24 @@ impl Served {
         may_block: bool,
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
-        if !may_block && !file_range::is_resident(file.as_fd(), offset, length) {
-            return Err(fs::Error::WouldBlock);
-        }
-        if let Some(filled) = self.pipes.fill(file, offset, length)? {
-            let count = filled.length();
-            if count > 0 {
-                let ends = head.end_of_file && count == length;
-                return Ok(Some(head.send([Piece::Pipe(filled)], count, ends, out)));
+        let way = out.batch.way(&self.ways, length, out.mark);
+        if way != Way::Copy {
+            let residency = out.batch.residency();
+            if !may_block && !residency.is_resident(file, offset, length) {
+                return Err(fs::Error::WouldBlock);
+            }
+            if way == Way::Map
+                && let Some(range) = file.mapped(offset, length)
+            {
+                let piece = [Piece::Mapped(range)];
+                return Ok(Some(head.send(piece, length, head.end_of_file, out)));
+            }
+            if let Some(filled) = self.pipes.fill(file, offset, length)? {
+                let count = filled.length();
+                if count > 0 {
+                    let ends = head.end_of_file && count == length;
+                    return Ok(Some(head.send([Piece::Pipe(filled)], count, ends, out)));
+                }
             }
         }
         let payload = Payload::File {
@@ -128,18 +135,7 @@ impl Served {
             offset,
             length: u32::try_from(length).unwrap_or(READ_BYTES_MAX),
         };
-        let Some(mut buffer) = self.reply_memory.take(length) else {
-            // No memory: a part is better than a wait; the client asks for the rest.
-            return head.copy(&payload, COPIED_READ_BYTES_MAX, may_block, out);
-        };
-        let count = payload.copy_to(&mut buffer[..length], may_block)?;
-        counters::COPIED_BYTES.add(count as u64);
-        if count == 0 {
-            return Ok(None);
-        }
-        let page = PageSlice::new(Arc::new(buffer), 0, count);
-        let ends = head.end_of_file && count == length;
-        Ok(Some(head.send([Piece::Page(page)], count, ends, out)))
+        head.copy(&payload, length, may_block, out)
     }
 
     pub(super) fn write(
@@ -264,8 +260,7 @@ impl Head {
         let start = bytes.len();
         self.put(wanted, self.end_of_file && wanted == payload.len(), bytes);
         let data = bytes.len();
-        bytes.resize(data + wanted.next_multiple_of(4), 0);
-        let copied = payload.copy_to(&mut bytes[data..data + wanted], may_block);
+        let copied = payload.append_to(bytes, wanted, may_block);
         if copied
             .as_ref()
             .map_or(true, |count| *count == 0 && wanted > 0)
@@ -279,12 +274,13 @@ impl Head {
         if count < wanted {
             // The file was truncated in between: say what there was, and let the client ask for
             // the rest, which tells it where the file ends now.
-            let kept = bytes[data..data + count].to_vec();
+            let kept = bytes[data..].to_vec();
             bytes.truncate(start);
             self.put(count, false, bytes);
             bytes.extend_from_slice(&kept);
-            bytes.resize(data + count.next_multiple_of(4), 0);
         }
+        let padding = count.wrapping_neg() % 4;
+        bytes.extend_from_slice(&[0; 3][..padding]);
         Ok(Some(Done {
             failed: false,
             sent_bytes: None,

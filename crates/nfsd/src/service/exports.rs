@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
 use pagewell_fs::{self as fs, Signposts, Timestamp};
+use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{self, Failure, Handle, Status};
 use pagewell_sunrpc::rpc::{self, Call, Credential};
 use pagewell_sunrpc::xdr::Decoder;
@@ -31,14 +32,11 @@ use crate::held::slow::Subject;
 use crate::refusals::{self, Reason};
 use crate::reply::file_range::PipePool;
 use crate::reply::unsent::Unsent;
+use crate::reply::way::Ways;
 use crate::report;
-use crate::request_memory::budget::RequestBudget;
 use crate::service::convert::{self, Identity};
 use crate::service::cookies::NarrowCookies;
 use crate::service::handle::{HandleKey, Refused, WireHandle};
-
-/// Memory for replies that are copied because they cannot be spliced.
-const REPLY_BYTES_MAX: usize = 8 << 20;
 
 /// Directories below an export that a mount may name, one after the other.
 pub(super) const PATH_DEPTH_MAX: usize = 128;
@@ -244,9 +242,7 @@ pub struct Served {
     handle_key: HandleKey,
     object_secret: [u8; 16],
     pub(super) pipes: Arc<PipePool>,
-    /// For file data that has to be copied: apart from the requests', which replies that
-    /// are never read must not use up.
-    pub(super) reply_memory: Arc<RequestBudget>,
+    pub(super) ways: Arc<Ways>,
     pub(super) unsent: Arc<Unsent>,
 }
 
@@ -257,6 +253,7 @@ impl Served {
         configured: Vec<Export>,
         key: [u8; 16],
         secret: [u8; 16],
+        send_path: Option<Way>,
     ) -> Result<Self, Error> {
         let handle_key = HandleKey::new(key);
         let mut exports: Vec<ServedExport> = Vec::new();
@@ -294,7 +291,7 @@ impl Served {
             handle_key,
             object_secret: secret,
             pipes: PipePool::new(),
-            reply_memory: RequestBudget::new(REPLY_BYTES_MAX),
+            ways: Ways::new(send_path),
             unsent: Unsent::new(),
         })
     }

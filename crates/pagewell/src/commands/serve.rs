@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use pagewell_nfsd::{Config, Export, LockOptions, Network, Server, Squash};
+use pagewell_policy::sending::Way;
 
 use crate::allocator;
 use crate::control::Control;
@@ -99,6 +100,10 @@ pub(crate) struct ServeArguments {
     /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
+    /// How large READs of files leave: what is cheapest here, which is found out by trying, or
+    /// always in one way
+    #[arg(long, value_enum, value_name = "WAY", default_value_t = SendPathArgument::Auto)]
+    send_path: SendPathArgument,
     /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients
     #[arg(long)]
     cookies_32bit: bool,
@@ -123,6 +128,29 @@ enum SquashArgument {
     Root,
     /// Everybody's
     All,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SendPathArgument {
+    /// The cheapest, by measurement
+    Auto,
+    /// Copied into a buffer and sent from there
+    Copy,
+    /// Sent from a mapping of the file
+    Map,
+    /// Spliced by reference through a pipe
+    Splice,
+}
+
+impl SendPathArgument {
+    fn way(self) -> Option<Way> {
+        match self {
+            Self::Auto => None,
+            Self::Copy => Some(Way::Copy),
+            Self::Map => Some(Way::Map),
+            Self::Splice => Some(Way::Splice),
+        }
+    }
 }
 
 /// What is running, to be stopped in the end.
@@ -259,6 +287,7 @@ fn start(
             datagrams: arguments.register,
             ..LockOptions::default()
         },
+        send_path: arguments.send_path.way(),
         ..Config::new(exports, handle_key)
     })?;
     let mut running = Running {

@@ -109,22 +109,6 @@ fn a_machine_that_changes_is_noticed() {
 }
 
 #[test]
-fn a_way_that_cannot_be_used_is_never_tried_again() {
-    let mut sending = Sending::new(Way::Map);
-    sending.refuse(Way::Map);
-    assert_ne!(sending.best(), Way::Map);
-    for _ in 0..1000 {
-        let way = sending.trial();
-        assert_ne!(way, Way::Map);
-        sending.sampled(way, BYTES, 1000);
-    }
-    sending.refuse(Way::Copy);
-    sending.refuse(Way::Splice);
-    sending.trial();
-    assert!(sending.cost(Way::Splice).is_some());
-}
-
-#[test]
 fn senseless_samples_do_no_harm() {
     let mut sending = Sending::new(Way::Copy);
     for (bytes, time) in [(0, 0), (0, u64::MAX), (usize::MAX, u64::MAX), (1, 0)] {
