@@ -10,8 +10,8 @@ mkdir -p "$logs"
 # Tests that cannot run here say so in this file (lab/skip).
 export PAGEWELL_SKIPS=$logs/skips
 : >"$PAGEWELL_SKIPS"
-# What is built once and thrown away needs no help for the next build.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+# What is built once and thrown away needs no help for the next build or for a debugger.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_LTO=off CARGO_PROFILE_DEV_DEBUG=none
 
 rows=()
 failed=

@@ -4,9 +4,10 @@
 # usage: tests/clients/run.sh [NAME...]       all scenarios when none is named
 #
 # Builds the program first, unless PAGEWELL names one. PAGEWELL_PROFILE is the Cargo profile
-# (default dev: with overflow checks). SCENARIO_JOBS scenarios run at a time (default 2, or 1 on one
-# processor). One line per scenario, the log of those that failed, and a last line that counts
-# them; the exit status is 1 when one failed.
+# (default dev: with overflow checks). SCENARIO_JOBS scenarios run at a time (default: one more than
+# there are processors, at most 4, because most wait now and then; or 1 on one processor), those
+# first that take long. One line per scenario, the log of those that failed, and a last line that
+# counts them; the exit status is 1 when one failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
@@ -25,11 +26,16 @@ if [ $# -gt 0 ]; then
     names=("$@")
 else
     mapfile -t names < <(cd "$here/scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//')
+    # None of those that take minutes is to be the last one, alone.
+    long=(mount-nfs-ganesha fuse-data fuse-memory mount-nfs-gone mount-nfs-silent fuse-posix)
+    mapfile -t rest < <(printf '%s\n' "${names[@]}" | grep -vxF "$(printf '%s\n' "${long[@]}")")
+    names=("${long[@]}" "${rest[@]}")
 fi
 
 logs=$PWD/target/clients
 mkdir -p "$logs"
-jobs=${SCENARIO_JOBS:-$(($(nproc) > 1 ? 2 : 1))}
+processors=$(nproc)
+jobs=${SCENARIO_JOBS:-$((processors > 3 ? 4 : processors > 1 ? processors + 1 : 1))}
 # Processes of scenarios, and their names and beginnings.
 declare -A running=() begun=()
 # Beside the build, not in /tmp: that may be a tmpfs, which knows no file handles.

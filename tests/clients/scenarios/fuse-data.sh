@@ -7,6 +7,9 @@
 
 need_fuse
 
+# Of fsx, on each of the three that are used most; the others have a tenth.
+OPERATIONS=${PAGEWELL_FSX_OPERATIONS:-40000}
+
 data() { # OPERATIONS ARGUMENT...
     local operations=$1
     shift
@@ -17,13 +20,13 @@ data() { # OPERATIONS ARGUMENT...
 }
 
 mkdir "$SCRATCH/directory"
-data 100000 ram:128m
-data 100000 "$SCRATCH/directory"
-data 10000 --no-passthrough "$SCRATCH/directory"
-data 10000 --kernel-write-back ram:128m
+data "$OPERATIONS" ram:128m
+data "$OPERATIONS" "$SCRATCH/directory"
+data $((OPERATIONS / 10)) --no-passthrough "$SCRATCH/directory"
+data $((OPERATIONS / 10)) --kernel-write-back ram:128m
 mkdir "$SCRATCH/served"
 serve --squash none "/directory=dir:$SCRATCH/served" /memory=ram:128m
-data 100000 "nfs://127.0.0.1:$PORT/directory"
+data "$OPERATIONS" "nfs://127.0.0.1:$PORT/directory"
 # Small requests, and little memory: everything goes to the server and comes back.
-data 10000 --cache 8m "nfs://127.0.0.1:$PORT/memory?rsize=8k&wsize=4k"
+data $((OPERATIONS / 10)) --cache 8m "nfs://127.0.0.1:$PORT/memory?rsize=8k&wsize=4k"
 stop_server
