@@ -22,9 +22,9 @@
 //!
 //! # The life of a read
 //!
-//! 1. A `Reader` of [`nfsd::reader`] is told by epoll that a socket has bytes. It receives as many
-//!    as there are; the `Receiver` of the connection ([`nfsd::receive`]) finds whole records in
-//!    them ([`sunrpc`], record marking) where they lie.
+//! 1. A `Reader` ([`nfsd::receive::reader`]) is told by epoll that a socket has bytes. It receives
+//!    as many as there are; the `Receiver` of the connection ([`nfsd::receive::receiver`]) finds
+//!    whole records in them ([`sunrpc`], record marking) where they lie.
 //! 2. [`nfsd::service::Service::answer`] decodes the call in place. The handle is authenticated
 //!    and becomes an [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the
 //!    caller's [`fs::Credentials`].
@@ -34,21 +34,21 @@
 //!    [`cache::CachedDevice`] lends those that it has and fetches the others from a
 //!    [`device::Device`].
 //! 4. Small payloads are copied into the block of replies ([`nfsd::reply`]); of large ones pages
-//!    are sent from where they are, and a file's range goes through a pipe ([`nfsd::pipe`])
-//!    without a copy in user space. What is copied and what is spliced is counted.
-//! 5. [`nfsd::output`] sends all replies that are ready in one system call;
+//!    are sent from where they are, and a file's range goes in the way that is cheapest on this
+//!    machine ([`nfsd::reply::way`]): copied, from a mapping, or spliced. Each way is counted.
+//! 5. [`nfsd::reply::send_queue`] sends all replies that are ready in one system call;
 //!    [`nfsd::statistics`] has counted the call and its time.
 //!
 //! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
-//! goes to a thread of the [`nfsd::pool`], which does steps 2 to 5 with `may_block` true; if
-//! storage holds it for longer than [`nfsd::Config::slow_after`], the client is told to ask
+//! goes to a thread of the [`nfsd::workers::pool`], which does steps 2 to 5 with `may_block` true;
+//! if storage holds it for longer than [`nfsd::Config::slow_after`], the client is told to ask
 //! again.
 //!
 //! # The life of a write
 //!
 //! 1. The record arrives as above. A large one is received into a buffer of its own, bounded by
-//!    the memory for requests of the whole server ([`nfsd::memory`]); a client that wants more
-//!    is not read until there is room.
+//!    the memory for requests of the whole server ([`nfsd::request_memory`]); a client that wants
+//!    more is not read until there is room.
 //! 2. A WRITE that must wait goes to the pool with that buffer. The decoder does not copy the
 //!    data: [`fs::FileSystem::write`] gets a slice of the buffer.
 //! 3. [`fs::dir`] writes it to the file (pwrite) and synchronises as the [`fs::Stability`] asks;

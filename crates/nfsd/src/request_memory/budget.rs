@@ -21,7 +21,8 @@
 //!
 //! Records that arrive could all wait for each other, none of them whole. So one of them, the
 //! *first*, may go on although nothing is left, until it is whole. Those that are never whole are
-//! got rid of by `record`, and [`careless`] finds those that begin them over and over.
+//! got rid of by [`record`](super::record), and [`careless`](super::careless) finds those that
+//! begin them over and over.
 //!
 //! Freed buffers are kept for reuse up to a small bound, because a fresh megabyte costs 256 page
 //! faults. A record that gets one is charged for all of it.

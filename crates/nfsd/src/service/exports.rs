@@ -362,7 +362,7 @@ impl Served {
         })
     }
 
-    /// [`Service::target`] of a call that changes something.
+    /// [`Self::target`] of a call that changes something.
     pub(super) fn target_to_change(
         &self,
         caller: &Caller,
