@@ -1,0 +1,91 @@
+//! A bare NFS server: what a server can reach on this machine.
+//!
+//! Problem: a rate says nothing by itself; it depends on the machine, its kernel and the load
+//! generator. Rule: beside the servers that are compared runs one that does nothing but answer:
+//! no file system behind it, no permissions, no limits of fairness, one thread for each
+//! connection. What it reaches is what the kernel's sockets and the load generator let through,
+//! and a real server is judged by how close it comes.
+//!
+//! It answers GETATTR, LOOKUP and READ of one file, and CREATE, WRITE, COMMIT and REMOVE of files
+//! that it was given for that. The data of READ leaves in one of three [ways](Way), as it depends
+//! on the machine which one is the cheapest.
+//!
+//! Its input is checked as far as safety asks for it: a malformed record ends the connection.
+
+mod answers;
+mod connection;
+mod files;
+#[cfg(test)]
+mod tests;
+mod way;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use files::Files;
+pub use way::Way;
+
+/// A thread each; those beyond are closed at once.
+const CONNECTIONS_MAX: usize = 64;
+
+/// A bare server that listens.
+#[derive(Debug)]
+pub struct Limit {
+    listener: TcpListener,
+    files: Arc<Files>,
+    way: Way,
+}
+
+impl Limit {
+    /// Listens; [`serve`](Self::serve) answers.
+    ///
+    /// # Errors
+    ///
+    /// Those of listening.
+    pub fn bind(address: SocketAddr, files: Files, way: Way) -> io::Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind(address)?,
+            files: Arc::new(files),
+            way,
+        })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    ///
+    /// The socket has none, which does not happen.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until no connection can be accepted any more.
+    ///
+    /// # Errors
+    ///
+    /// That of accepting, or of starting a thread.
+    pub fn serve(self) -> io::Result<()> {
+        let connections = Arc::new(AtomicUsize::new(0));
+        loop {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                // The other end went away before it was its turn.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(error),
+            };
+            if connections.load(Ordering::Relaxed) >= CONNECTIONS_MAX {
+                continue;
+            }
+            connections.fetch_add(1, Ordering::Relaxed);
+            let (files, way) = (Arc::clone(&self.files), self.way);
+            let connections = Arc::clone(&connections);
+            std::thread::Builder::new().spawn(move || {
+                // What went wrong with a connection shows at its other end.
+                let _ = connection::serve(&socket, &files, way);
+                connections.fetch_sub(1, Ordering::Relaxed);
+            })?;
+        }
+    }
+}

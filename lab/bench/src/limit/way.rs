@@ -1,0 +1,155 @@
+//! How the data of a READ leaves.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::FileExt;
+use std::str::FromStr;
+
+use rustix::fs::sendfile;
+use rustix::net::{SendFlags, send};
+
+use super::files::ReadFile;
+
+/// One of the ways from the page cache to the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// One writev(2) of the head and of the addresses where the file has been mapped for long.
+    Mapping,
+    /// One pread(2) into a buffer that stays in the processor's cache, one writev(2).
+    Copy,
+    /// send(2) of the head with MSG_MORE, then sendfile(2).
+    Sendfile,
+}
+
+impl Way {
+    /// All, in the order in which they are documented.
+    pub const ALL: &'static [Self] = &[Self::Mapping, Self::Copy, Self::Sendfile];
+
+    /// The name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mapping => "mapping",
+            Self::Copy => "copy",
+            Self::Sendfile => "sendfile",
+        }
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.name())
+    }
+}
+
+impl FromStr for Way {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|way| way.name() == text);
+        found
+            .copied()
+            .ok_or_else(|| format!("'{text}' is none of mapping, copy, sendfile"))
+    }
+}
+
+/// Sends the replies of one connection.
+pub(super) struct Sender {
+    way: Way,
+    buffer: Vec<u8>,
+}
+
+impl Sender {
+    pub(super) fn new(way: Way, read_bytes_max: usize) -> Self {
+        let length = if way == Way::Copy { read_bytes_max } else { 0 };
+        Self {
+            way,
+            buffer: vec![0; length],
+        }
+    }
+
+    /// Sends `heads`, which end with that of a READ, and its data.
+    pub(super) fn send(
+        &mut self,
+        mut socket: &TcpStream,
+        heads: &[u8],
+        file: &ReadFile,
+        offset: u64,
+        length: usize,
+    ) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        match self.way {
+            Way::Mapping => {
+                let address = file.mapping.range(offset, length).ok_or_else(gone)?;
+                let head = part(heads.as_ptr(), heads.len());
+                write_parts(socket, [head, part(address.cast(), length)])
+            }
+            Way::Copy => {
+                let data = self.buffer.get_mut(..length).ok_or_else(gone)?;
+                file.file.read_exact_at(data, offset)?;
+                let head = part(heads.as_ptr(), heads.len());
+                write_parts(socket, [head, part(data.as_ptr(), length)])
+            }
+            Way::Sendfile => {
+                let sent = send(socket, heads, SendFlags::MORE)?;
+                socket.write_all(heads.get(sent..).unwrap_or_default())?;
+                let (mut at, mut left) = (offset, length);
+                while left > 0 {
+                    let count = sendfile(socket.as_fd(), &file.file, Some(&mut at), left)?;
+                    if count == 0 {
+                        return Err(gone());
+                    }
+                    left = left.saturating_sub(count);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Receives more of a stream; an error at its end.
+pub(super) fn receive(mut socket: &TcpStream, into: &mut [u8]) -> io::Result<usize> {
+    match socket.read(into)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        count => Ok(count),
+    }
+}
+
+const fn part(address: *const u8, length: usize) -> libc::iovec {
+    libc::iovec {
+        iov_base: address.cast_mut().cast(),
+        iov_len: length,
+    }
+}
+
+/// Writes both parts; their memory is only ever read by the kernel.
+fn write_parts(socket: &TcpStream, mut parts: [libc::iovec; 2]) -> io::Result<()> {
+    loop {
+        let left = parts[0].iov_len + parts[1].iov_len;
+        if left == 0 {
+            return Ok(());
+        }
+        // SAFETY: both parts are memory of the callers that lives longer than the call, or
+        // addresses of a mapping, which the kernel checks.
+        let count = unsafe { libc::writev(socket.as_raw_fd(), parts.as_ptr(), 2) };
+        let mut count = match usize::try_from(count) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => count,
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                if error.kind() == io::ErrorKind::Interrupted {
+                    continue;
+                }
+                return Err(error);
+            }
+        };
+        for part in &mut parts {
+            let taken = count.min(part.iov_len);
+            part.iov_base = part.iov_base.wrapping_byte_add(taken);
+            part.iov_len -= taken;
+            count -= taken;
+        }
+    }
+}
