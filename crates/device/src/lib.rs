@@ -15,7 +15,7 @@ mod mirror;
 mod mix;
 pub mod model;
 mod pattern;
-mod quantity;
+pub mod quantity;
 mod ram;
 mod read_exact;
 mod request;

@@ -36,7 +36,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// A time with a unit: ns, us, ms or s. At most a day.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let (digits, unit) = split_unit(text);
     let scale = match unit {
         "ns" => 1e-9,

@@ -198,6 +198,10 @@ impl Export {
     }
 }
 
+/// The time from a reply to the next call of a client on this machine or in its rack, and twice
+/// what it takes to wake a thread.
+pub const POLL_FOR: Duration = Duration::from_micros(50);
+
 /// A server.
 pub struct Config {
     /// Where to listen; port 0 picks one.
@@ -214,6 +218,8 @@ pub struct Config {
     pub connections_max: usize,
     /// The way that large READs of files leave; `None`: the cheapest, by measurement.
     pub send_path: Option<Way>,
+    /// For how long a thread without work looks for it before it sleeps, where that pays.
+    pub poll_for: Duration,
     /// Locks on files.
     pub locks: LockOptions,
 }
@@ -230,6 +236,7 @@ impl Config {
             slow_after: Duration::from_secs(5),
             connections_max: 1024,
             send_path: None,
+            poll_for: POLL_FOR,
             locks: LockOptions::default(),
         }
     }

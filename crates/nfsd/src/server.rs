@@ -58,7 +58,7 @@ impl Server {
             address: listen,
             reason: error.to_string(),
         };
-        let threads = config.threads;
+        let (threads, poll_for) = (config.threads, config.poll_for);
         let slots = Slots::new(descriptors::connections_max(config.connections_max));
         let datagrams = config.locks.datagrams;
         let service = Arc::new(Service::new(config)?);
@@ -85,6 +85,7 @@ impl Server {
             dispatcher: dispatcher.clone(),
             budget: RequestBudget::new(REQUEST_BYTES_MAX),
             totals,
+            poll_for,
             drain_for: DRAIN_FOR,
         });
         let mut server = Self {

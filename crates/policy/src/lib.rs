@@ -1,4 +1,5 @@
-//! Read-ahead, elevator, eviction, write-back and the way of sending as pure state machines.
+//! Read-ahead, elevator, eviction, write-back, polling and the way of sending as pure state
+//! machines.
 //!
 //! There is no clock, no thread, no I/O and no randomness in this crate. Events and the time come
 //! in, actions go out; time is a [`std::time::Duration`] since any fixed moment. So every policy
@@ -9,10 +10,12 @@
 //! - [`elevator`]: in which order, and in which pieces, does a device get its requests?
 //! - [`eviction`]: which page goes when another needs its place?
 //! - [`writeback`]: which dirty bytes are written when, and how fast may writers go?
+//! - [`polling`]: how long does a thread look for work before it sleeps?
 //! - [`sending`]: which way do the bytes of a file take to a socket?
 
 pub mod elevator;
 pub mod eviction;
+pub mod polling;
 pub mod readahead;
 pub mod sending;
 pub mod writeback;

@@ -13,6 +13,12 @@ register! { SERVER, Counter:
         "Files that were cut short while they were sent from a mapping.";
     SEND_CALLS = "pagewell_send_calls_total", "System calls that sent replies.";
     RECEIVE_CALLS = "pagewell_receive_calls_total", "System calls that received requests.";
+    POLLS_SUCCESSFUL = "pagewell_polls_successful_total",
+        "Times a receiving thread without work looked for it, and found some before it slept.";
+    POLLS_IN_VAIN = "pagewell_polls_in_vain_total",
+        "Times it found none and slept.";
+    POLLS_INTERRUPTED = "pagewell_polls_interrupted_total",
+        "Times another thread had its processor meanwhile.";
     PIPES_EXHAUSTED = "pagewell_pipes_exhausted_total",
         "Reads copied because every pipe for splicing was in use.";
     REQUEST_MEMORY_REFUSED = "pagewell_request_memory_refused_total",

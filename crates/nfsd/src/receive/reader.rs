@@ -19,6 +19,9 @@
 //! Fairness: a connection has a turn of a few receives, then it is that of another address
 //! ([`crate::receive::ready`]); the pool has its own rule. Events are edge-triggered, so that the
 //! hot path makes no epoll_ctl call; a connection that is not read dry stays ready.
+//!
+//! A reader without work polls for a moment before it sleeps, where that pays
+//! ([`pagewell_policy::polling`]).
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
+use pagewell_policy::polling::{Polling, Waited};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -47,6 +51,10 @@ const UNREAD_AFTER: Duration = Duration::from_secs(10);
 /// How often stalled connections are looked for.
 const TICK: Duration = Duration::from_secs(1);
 
+/// Looking for events takes less than a microsecond; so much longer, and another thread had the
+/// processor.
+const INTERRUPTED_AFTER: Duration = Duration::from_micros(20);
+
 /// The number of the inbox among those of connections.
 const INBOX: u64 = 1;
 /// Connections are numbered from here.
@@ -61,9 +69,11 @@ pub struct Reader {
     ready: Ready,
     scratch: Vec<u8>,
     batch: Batch,
+    polling: Polling,
     last_tick: Instant,
-    /// What this thread had of a processor then.
+    /// What this thread had of a processor then, and how long it has polled since.
     processor_time: Duration,
+    polled: Duration,
 }
 
 impl Reader {
@@ -80,6 +90,7 @@ impl Reader {
         Ok(Self {
             epoll,
             handle,
+            polling: Polling::new(shared.poll_for),
             shared,
             receivers: HashMap::new(),
             ready: Ready::default(),
@@ -87,6 +98,7 @@ impl Reader {
             batch: Batch::default(),
             last_tick: Instant::now(),
             processor_time: Duration::ZERO,
+            polled: Duration::ZERO,
         })
     }
 
@@ -111,15 +123,58 @@ impl Reader {
         self.drain();
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>) {
-        let timeout = if self.ready.is_empty() {
-            TICK
-        } else {
-            Duration::ZERO
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) {
+        if !self.ready.is_empty() {
+            self.look(events, Duration::ZERO);
+            return;
+        }
+        events.clear();
+        let began = Instant::now();
+        let limit = self.polling.duration();
+        let mut was_interrupted = false;
+        if !limit.is_zero() {
+            was_interrupted = self.poll(events, began, limit);
+        }
+        let slept = events.is_empty();
+        if slept {
+            self.look(events, TICK);
+        }
+        self.polling.waited(Waited {
+            total: began.elapsed(),
+            slept,
+            was_interrupted,
+        });
+    }
+
+    /// Looks for events until there are some, for `limit` at the most. Returns whether something
+    /// else had the processor meanwhile.
+    fn poll(&mut self, events: &mut Vec<epoll::Event>, began: Instant, limit: Duration) -> bool {
+        let mut looked = began;
+        let mut was_interrupted = false;
+        while looked - began < limit && !was_interrupted {
+            self.look(events, Duration::ZERO);
+            let now = Instant::now();
+            was_interrupted = now - looked > INTERRUPTED_AFTER;
+            looked = now;
+            if !events.is_empty() {
+                break;
+            }
+        }
+        self.polled += looked - began;
+        let counter = match (was_interrupted, events.is_empty()) {
+            (true, _) => &names::POLLS_INTERRUPTED,
+            (false, true) => &names::POLLS_IN_VAIN,
+            (false, false) => &names::POLLS_SUCCESSFUL,
         };
+        counter.add(1);
+        was_interrupted
+    }
+
+    /// Waits for events, so long at the most.
+    fn look(&self, events: &mut Vec<epoll::Event>, most: Duration) {
         #[allow(clippy::cast_possible_wrap)] // a second
         let timeout = Timespec {
-            tv_sec: timeout.as_secs() as i64,
+            tv_sec: most.as_secs() as i64,
             tv_nsec: 0,
         };
         events.clear();
@@ -225,7 +280,10 @@ impl Reader {
     fn publish_load(&mut self, now: Instant) {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let time = Duration::try_from(time).unwrap_or_default();
-        let used = time.saturating_sub(self.processor_time).as_secs_f64();
+        // What it had for polls it can spare.
+        let used = time.saturating_sub(self.processor_time + self.polled);
+        let used = used.as_secs_f64();
+        self.polled = Duration::ZERO;
         let passed = now.duration_since(self.last_tick).max(TICK).as_secs_f64();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a million at most
         self.handle.set_busy((used / passed * 1e6) as u64);

@@ -48,6 +48,8 @@ pub struct Shared {
     pub budget: Arc<RequestBudget>,
     /// What all connections have together.
     pub totals: Arc<Totals>,
+    /// For how long a reader looks for work before it sleeps, where that pays.
+    pub poll_for: Duration,
     /// How long stopping may take.
     pub drain_for: Duration,
 }

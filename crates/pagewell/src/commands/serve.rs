@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use pagewell_device::quantity::parse_duration;
+use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Config, Export, LockOptions, Network, Server, Squash};
 use pagewell_policy::sending::Way;
 
@@ -104,6 +106,11 @@ pub(crate) struct ServeArguments {
     /// always in one way
     #[arg(long, value_enum, value_name = "WAY", default_value_t = SendPathArgument::Auto)]
     send_path: SendPathArgument,
+    /// For how long a thread that has answered all calls looks for the next one before it sleeps:
+    /// a time like 30us, auto or never. It does so only while calls come that quickly, and
+    /// nothing else wants its processor
+    #[arg(long, value_name = "TIME", default_value = "auto", value_parser = parse_poll)]
+    poll: Duration,
     /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients
     #[arg(long)]
     cookies_32bit: bool,
@@ -150,6 +157,20 @@ impl SendPathArgument {
             Self::Map => Some(Way::Map),
             Self::Splice => Some(Way::Splice),
         }
+    }
+}
+
+/// The longest that is spent looking for a call.
+const POLL_FOR_MAX: Duration = Duration::from_millis(1);
+
+fn parse_poll(text: &str) -> Result<Duration, String> {
+    match text {
+        "auto" => Ok(POLL_FOR),
+        "never" => Ok(Duration::ZERO),
+        time => parse_duration(time)
+            .ok()
+            .filter(|time| *time <= POLL_FOR_MAX)
+            .ok_or_else(|| "auto, never, or a time up to 1ms, like 30us, is wanted".to_owned()),
     }
 }
 
@@ -288,6 +309,7 @@ fn start(
             ..LockOptions::default()
         },
         send_path: arguments.send_path.way(),
+        poll_for: arguments.poll,
         ..Config::new(exports, handle_key)
     })?;
     let mut running = Running {
@@ -408,4 +430,20 @@ fn finish(server: Server) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!("what was written is not all on its device")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn polling_has_a_limit() {
+        assert_eq!(parse_poll("auto"), Ok(POLL_FOR));
+        assert_eq!(parse_poll("never"), Ok(Duration::ZERO));
+        assert_eq!(parse_poll("30us"), Ok(Duration::from_micros(30)));
+        assert_eq!(parse_poll("1ms"), Ok(POLL_FOR_MAX));
+        for bad in ["", "30", "2ms", "always"] {
+            assert!(parse_poll(bad).unwrap_err().contains("30us"), "{bad}");
+        }
+    }
 }
