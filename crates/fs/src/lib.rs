@@ -20,6 +20,7 @@ pub mod identity;
 pub mod image;
 pub mod iso;
 mod mapping;
+pub mod moment;
 pub mod name;
 pub mod nfs;
 pub mod open;

@@ -6,8 +6,9 @@ use super::cache::Evicted;
 use super::containment;
 use super::naming::Place;
 use super::object::Object;
+use super::recent;
 use super::status::Status;
-use crate::{Attributes, Call, Entry, Error, FileId, OpenFile, Result};
+use crate::{Attributes, Call, Entry, Error, FileId, OpenFile, Result, moment};
 use pagewell_counters::names;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -72,6 +73,19 @@ impl Tree {
             self.check_place_of(object, &status, true)?; // a directory tells without waiting
         }
         Ok(object.settled(status))
+    }
+
+    /// The same for a call that only looks: one look serves all calls of a moment.
+    pub(super) fn look_once(&self, object: &Object) -> Result<Status> {
+        let Some(moment) = moment::current() else {
+            return self.look(object);
+        };
+        if let Some(status) = recent::status(moment, object) {
+            return Ok(status);
+        }
+        let status = self.look(object)?;
+        recent::seen(moment, &status);
+        Ok(status)
     }
 
     /// Whether the object has lost its last name. Some file systems count no names at all.
@@ -162,7 +176,11 @@ impl Tree {
             b"." => self.lookup_itself(call, &directory),
             b".." => self.lookup_parent(call, &directory),
             _ => {
+                if let Some((object, status)) = self.find_again(call, &directory, name)? {
+                    return self.entry_of(&object, &status);
+                }
                 let (object, status) = self.find(call, &directory, name)?;
+                recent::found(&directory, name, &object, &status);
                 self.entry_of(&object, &status)
             }
         }
@@ -190,6 +208,38 @@ impl Tree {
         Ok((object, status))
     }
 
+    /// What `name` meant a moment ago, if it still does: one look, and in the same moment none.
+    /// The object is held open, so the kernel has its name in memory and the look does not wait.
+    fn find_again(
+        &self,
+        call: &Call<'_>,
+        directory: &Arc<Object>,
+        name: &[u8],
+    ) -> Result<Option<(Arc<Object>, Status)>> {
+        let Some((object, status)) = recent::named(directory, name) else {
+            return Ok(None);
+        };
+        self.acting.become_caller(&self.acting.caller(call))?;
+        let status = match status {
+            Some(status) => {
+                // another caller may not be allowed to
+                let caller = self.acting.caller(call);
+                let around = self.look_once(directory)?;
+                if !self.permits(directory, &around, &caller, 1)? {
+                    return Ok(None);
+                }
+                status
+            }
+            None => match Status::of_name(directory, name) {
+                Ok(status) if object.is(&status) => status,
+                _ => return Ok(None),
+            },
+        };
+        recent::found(directory, name, &object, &status);
+        object.mark();
+        Ok(Some((object, status)))
+    }
+
     /// "No such name" in a directory that is itself gone means that the directory is stale.
     pub(super) fn or_stale(&self, directory: &Object, error: Error) -> Error {
         if error == Error::NotFound && self.look(directory).is_err() {
@@ -200,7 +250,7 @@ impl Tree {
     }
 
     fn lookup_itself(&self, call: &Call<'_>, directory: &Object) -> Result<Entry> {
-        let status = self.look(directory)?;
+        let status = self.look_once(directory)?;
         let caller = self.acting.caller(call);
         if self.permits(directory, &status, &caller, 1)? {
             self.entry_of(directory, &status)

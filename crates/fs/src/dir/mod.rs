@@ -45,6 +45,7 @@ mod open;
 mod ordered;
 mod permission;
 mod read_write;
+mod recent;
 mod remembered;
 mod resolve;
 mod set_attributes;
@@ -206,7 +207,7 @@ impl FileSystem for Directory {
 
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let object = self.now().tree.object(call, id)?;
-        let status = self.now().tree.look(&object)?;
+        let status = self.now().tree.look_once(&object)?;
         self.now().tree.attributes_of(&status)
     }
 
@@ -222,7 +223,7 @@ impl FileSystem for Directory {
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
         let object = self.now().tree.object(call, id)?;
-        let status = self.now().tree.look(&object)?;
+        let status = self.now().tree.look_once(&object)?;
         let caller = self.now().tree.acting.caller(call);
         let granted = self.now().tree.granted(&object, &status, &caller, wanted)?;
         Ok((granted, self.now().tree.attributes_of(&status)?))

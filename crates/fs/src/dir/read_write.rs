@@ -34,7 +34,7 @@ impl Tree {
     ) -> Result<ReadReply> {
         let object = self.object(call, id)?;
         object.expect_regular()?;
-        let status = self.look(&object)?;
+        let status = self.look_once(&object)?;
         self.check_read(&object, &status, &self.acting.caller(call))?;
         if status.size() == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
             return self.read_unsized(&object, &status, offset, count);
@@ -87,7 +87,7 @@ impl Tree {
         blocking::may_wait(call)?;
         let object = self.object(call, id)?;
         object.expect_regular()?;
-        let status = self.look(&object)?;
+        let status = self.look_once(&object)?;
         self.check_read(&object, &status, &self.acting.caller(call))?;
         let from = match wanted {
             Seek::Data => SeekFrom::Data(offset),
@@ -103,7 +103,7 @@ impl Tree {
         if object.file_type != FileType::Symlink {
             return Err(Error::Invalid);
         }
-        let status = self.look(&object)?;
+        let status = self.look_once(&object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
         Ok((target.into_bytes(), self.attributes_of(&status)?))

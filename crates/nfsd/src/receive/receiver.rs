@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
+use pagewell_fs::moment;
 use pagewell_sunrpc::record::{self, Assembly, Progress};
 use rustix::io::Errno;
 
@@ -258,6 +259,7 @@ impl Receiver {
 
     fn consume(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
         self.batch.residency().forget();
+        let _moment = moment::begin();
         let result = self.consume_records(shared, input);
         self.flush();
         result

@@ -372,6 +372,7 @@ impl Served {
         if target.export.config.read_only {
             return Err(Stop::Status(Status::ReadOnly));
         }
+        fs::moment::change();
         Ok(target)
     }
 

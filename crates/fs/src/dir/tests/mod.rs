@@ -5,6 +5,7 @@ mod containment;
 mod durable;
 mod identifiers;
 mod listings;
+mod moments;
 mod mounts;
 mod races;
 mod remembered;
