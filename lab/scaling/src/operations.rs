@@ -1,0 +1,341 @@
+//! The operations, and the servers that do them.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail};
+use pagewell_sunrpc::nfs3::StableHow;
+use pagewell_wire::client::{Client, User};
+use tempfile::TempDir;
+
+use crate::Arguments;
+use crate::step;
+use crate::symbols::Symbols;
+use crate::writes::Writes;
+
+/// Bytes of each file.
+const FILE_BYTES: usize = 4 << 20;
+
+/// Operations before threads are watched: until then memory is taken, ways are tried, and names
+/// are learnt.
+const WARM_UP: u32 = 600;
+
+const FILES: [&str; 2] = ["first", "second"];
+
+/// What was counted of one kind of operation, for each of them.
+pub(crate) struct Row {
+    /// What it is.
+    pub(crate) name: &'static str,
+    /// Shared writes, those that were atomic, and where, if both clients use one file.
+    pub(crate) one_file: Vec<(f64, f64, Vec<String>)>,
+    /// The same if each has a file of its own.
+    pub(crate) own_files: Vec<(f64, f64, Vec<String>)>,
+    /// Atomic read-modify-writes, with a file for each.
+    pub(crate) locked: f64,
+    /// Instructions in user space.
+    pub(crate) instructions: f64,
+    /// System calls.
+    pub(crate) system_calls: f64,
+}
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Attributes,
+    Lookup,
+    Read(u32),
+    Write(usize),
+}
+
+const OVER_THE_NETWORK: [(&str, &str, Operation); 9] = [
+    ("GETATTR, directory", "/directory", Operation::Attributes),
+    ("LOOKUP, directory", "/directory", Operation::Lookup),
+    (
+        "READ 8 KiB, directory",
+        "/directory",
+        Operation::Read(8 << 10),
+    ),
+    (
+        "READ 128 KiB, directory",
+        "/directory",
+        Operation::Read(128 << 10),
+    ),
+    (
+        "READ 8 KiB, cached image",
+        "/image",
+        Operation::Read(8 << 10),
+    ),
+    (
+        "READ 128 KiB, cached image",
+        "/image",
+        Operation::Read(128 << 10),
+    ),
+    (
+        "READ 128 KiB, memory",
+        "/memory",
+        Operation::Read(128 << 10),
+    ),
+    (
+        "WRITE 8 KiB, directory",
+        "/directory",
+        Operation::Write(8 << 10),
+    ),
+    ("WRITE 8 KiB, memory", "/memory", Operation::Write(8 << 10)),
+];
+
+const MOUNTED: &str = "read 128 KiB, FUSE mount of an image";
+
+/// Counts everything that is asked for.
+pub(crate) fn count_all(arguments: &Arguments) -> anyhow::Result<Vec<Row>> {
+    let work = tempfile::tempdir()?;
+    prepare(work.path())?;
+    let mut rows = Vec::new();
+    let server = Server::start(&arguments.program, work.path())?;
+    for (name, export, operation) in OVER_THE_NETWORK {
+        if name.contains(&arguments.only) {
+            rows.push(count(
+                &server,
+                name,
+                export,
+                operation,
+                arguments.operations,
+            )?);
+        }
+    }
+    drop(server);
+    if MOUNTED.contains(&arguments.only) {
+        rows.push(count_mounted(arguments, &work)?);
+    }
+    Ok(rows)
+}
+
+fn prepare(work: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir(work.join("shared"))?;
+    for file in FILES {
+        std::fs::write(work.join("shared").join(file), vec![7; FILE_BYTES])?;
+    }
+    std::fs::write(work.join("image"), vec![7; FILE_BYTES])?;
+    Ok(())
+}
+
+/// A program of Pagewell's that runs.
+struct Running(Child);
+
+impl Running {
+    /// Starts it, and waits until it says that it is ready; returns the first such line.
+    fn start(command: &mut Command) -> anyhow::Result<(Self, String)> {
+        let child = command.stdout(Stdio::piped()).spawn();
+        let mut running = Self(child.with_context(|| format!("{command:?} does not start"))?);
+        let output = running.0.stdout.take().context("no output")?;
+        for line in BufReader::new(output).lines() {
+            let line = line?;
+            if let Some(ready) = line.strip_prefix("ready ") {
+                return Ok((running, ready.to_owned()));
+            }
+        }
+        bail!("{command:?} has ended");
+    }
+
+    fn process(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let process = libc::pid_t::try_from(self.0.id()).unwrap_or(0);
+        if process > 0 {
+            // SAFETY: kill(2) has no requirements; the child has not been waited for.
+            unsafe { libc::kill(process, libc::SIGTERM) };
+        }
+        let _ = self.0.wait();
+    }
+}
+
+struct Server {
+    running: Running,
+    address: SocketAddr,
+}
+
+impl Server {
+    fn start(program: &Path, work: &Path) -> anyhow::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--squash", "none"]);
+        // A thread that polls does instructions all the time.
+        command.args(["--poll", "never", "--state-dir"]);
+        command.arg(work.join("state"));
+        command.arg(format!("/directory={}", work.join("shared").display()));
+        command.arg(format!("/image=image:{}", work.join("image").display()));
+        command.arg("/memory=ram:64m");
+        let (running, ready) = Running::start(&mut command)?;
+        let address = ready
+            .strip_prefix("nfs://")
+            .and_then(|rest| rest.split('/').next());
+        let address = address
+            .context("the server does not say where it is")?
+            .parse()?;
+        Ok(Self { running, address })
+    }
+}
+
+/// A client, the root of an export, and the files in it.
+struct Session {
+    client: Client,
+    root: Vec<u8>,
+    files: [Vec<u8>; 2],
+    names: [&'static str; 2],
+}
+
+impl Session {
+    fn begin(server: &Server, export: &str) -> anyhow::Result<Self> {
+        let mut client = Client::connect(server.address, User::root());
+        let mounted = client.mount(export.as_bytes());
+        let Ok(root) = mounted else {
+            bail!("{export} cannot be mounted");
+        };
+        let names = if export == "/image" {
+            ["image"; 2]
+        } else {
+            FILES
+        };
+        let mut files = [Vec::new(), Vec::new()];
+        for (file, name) in files.iter_mut().zip(names) {
+            *file = match client.lookup(&root, name.as_bytes()) {
+                Ok(found) => found.handle,
+                Err(_) => client.make_file(&root, name.as_bytes(), &vec![7; FILE_BYTES]),
+            };
+        }
+        Ok(Self {
+            client,
+            root,
+            files,
+            names,
+        })
+    }
+
+    fn do_once(&mut self, operation: Operation, file: usize, round: u32) {
+        let Some((file, name)) = self.files.get(file).zip(self.names.get(file)) else {
+            return;
+        };
+        let client = &mut self.client;
+        let offset = u64::from(round % 8) * (128 << 10);
+        let is_done = match operation {
+            Operation::Attributes => client.getattr(file).is_ok(),
+            Operation::Lookup => client.lookup(&self.root, name.as_bytes()).is_ok(),
+            Operation::Read(count) => client
+                .read(file, offset, count)
+                .is_ok_and(|data| data.bytes.len() == count as usize),
+            Operation::Write(count) => client
+                .write(file, offset, &vec![7; count], StableHow::Unstable)
+                .is_ok(),
+        };
+        assert!(is_done, "the operation fails");
+    }
+}
+
+fn count(
+    server: &Server,
+    name: &'static str,
+    export: &str,
+    operation: Operation,
+    operations: u32,
+) -> anyhow::Result<Row> {
+    let mut sessions = [
+        Session::begin(server, export)?,
+        Session::begin(server, export)?,
+    ];
+    let mut run = |files: [usize; 2], rounds: u32| {
+        for round in 0..rounds {
+            for (session, file) in sessions.iter_mut().zip(files) {
+                session.do_once(operation, file, round);
+            }
+        }
+    };
+    let process = server.running.process();
+    let mut watch = |files: [usize; 2]| {
+        run(files, WARM_UP);
+        step::watch(process, || run(files, operations))
+    };
+    let (one, own) = (watch([0, 0])?, watch([0, 1])?);
+    row(name, process, operations, [&one, &own])
+}
+
+fn row(
+    name: &'static str,
+    process: u32,
+    operations: u32,
+    [one, own]: [&Writes; 2],
+) -> anyhow::Result<Row> {
+    let all = f64::from(2 * operations);
+    #[allow(clippy::cast_precision_loss)] // far below 2^52
+    let each = |count: u64| count as f64 / all;
+    let symbols = Symbols::of_process(process)?;
+    let places = |writes: &Writes| -> anyhow::Result<Vec<_>> {
+        let places = writes.shared();
+        let instructions: Vec<u64> = places.iter().map(|place| place.instruction).collect();
+        let functions = symbols.functions(&instructions)?;
+        let places = places.iter().zip(functions);
+        let places =
+            places.map(|(place, functions)| (each(place.writes), each(place.locked), functions));
+        Ok(places.collect())
+    };
+    Ok(Row {
+        name,
+        one_file: places(one)?,
+        own_files: places(own)?,
+        locked: each(own.locked()),
+        instructions: each(own.instructions()),
+        system_calls: each(own.system_calls().values().sum()),
+    })
+}
+
+/// Reads past the kernel's page cache, so that each read comes to the mount.
+fn count_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Row> {
+    let mountpoint = work.path().join("mounted");
+    std::fs::create_dir(&mountpoint)?;
+    let mut command = Command::new(&arguments.program);
+    command.args(["mount", "--foreground"]);
+    command.arg(format!("image:{}", work.path().join("image").display()));
+    command.arg(&mountpoint);
+    let (running, _) = Running::start(&mut command)?;
+    let process = running.process();
+    let open = || {
+        let mut options = OpenOptions::new();
+        options.read(true).custom_flags(libc::O_DIRECT);
+        options.open(mountpoint.join("image"))
+    };
+    let files = [open()?, open()?];
+    let run = |rounds: u32| {
+        std::thread::scope(|scope| {
+            for (number, file) in files.iter().enumerate() {
+                scope.spawn(move || {
+                    let mut buffer = Aligned::default();
+                    for round in 0..rounds {
+                        let place = u64::from(round % 8) * 2 + number as u64;
+                        let done = file.read_exact_at(&mut buffer.0, place * (128 << 10));
+                        assert!(done.is_ok(), "the read fails");
+                    }
+                });
+            }
+        });
+    };
+    run(WARM_UP);
+    let writes = step::watch(process, || run(arguments.operations))?;
+    let row = row(MOUNTED, process, arguments.operations, [&writes, &writes])?;
+    drop(files);
+    std::io::stdout().flush()?;
+    drop(running);
+    Ok(row)
+}
+
+#[repr(align(4096))]
+struct Aligned([u8; 128 << 10]);
+
+impl Default for Aligned {
+    fn default() -> Self {
+        Self([0; 128 << 10])
+    }
+}
