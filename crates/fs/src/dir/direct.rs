@@ -1,12 +1,18 @@
-//! What a program that has a directory open as its own may do beside [`crate::FileSystem`]: write
-//! to a file's descriptor.
+//! What a program that has a directory open as its own may do beside [`crate::FileSystem`]: use
+//! files by their descriptors.
+//!
+//! A server must find each object again by its identifier, hold it, and tell what a change did.
+//! Who goes through many small files needs none of it: each is opened once, filled or read, and
+//! closed.
 //!
 //! What is written through a descriptor is not watched here: it is on the device after
 //! [`crate::FileSystem::sync`], which synchronises the whole file system and is told by the kernel
 //! of everything that was lost since the directory was opened (syncfs(2), Linux 5.8).
 
-use super::Directory;
+use super::naming::Naming;
+use super::{Directory, handle};
 use crate::{Call, FileId, OpenFile, Result};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 impl Directory {
@@ -24,5 +30,36 @@ impl Directory {
         let caller = self.tree.acting.caller(call);
         self.tree.check_write(&object, &status, &caller)?;
         self.tree.writable(&object).cloned()
+    }
+
+    /// Makes a regular file where nothing of that name is, as the caller, and opens it for reading
+    /// and writing. It is not held: the caller has the only descriptor.
+    pub fn new_file(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: u32,
+    ) -> Result<OpenFile> {
+        crate::name::check_new(name)?;
+        let tree = &self.tree;
+        let directory = tree.directory(call, directory)?;
+        tree.acting.become_caller(&tree.acting.caller(call))?;
+        let opened = tree
+            .resolver
+            .create(directory.as_fd(), name, mode & 0o7777)?;
+        Ok(OpenFile::new(opened))
+    }
+
+    /// Opens a regular file that a listing has just told, for reading, as the caller. Nothing where
+    /// objects are not named by kernel handles: then [`crate::FileSystem::read`] finds it.
+    pub fn open_listed(&self, call: &Call<'_>, id: &FileId) -> Result<Option<OpenFile>> {
+        let tree = &self.tree;
+        if !matches!(tree.naming, Naming::Handles) {
+            return Ok(None);
+        }
+        tree.acting.become_caller(&tree.acting.caller(call))?;
+        let opened = handle::open_to_read(tree.mount.as_fd(), id)?;
+        Ok(Some(OpenFile::new(opened)))
     }
 }

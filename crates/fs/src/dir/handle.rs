@@ -97,6 +97,14 @@ pub(super) fn works(mount: BorrowedFd<'_>) -> bool {
         && system::open_by_handle(mount, &handle, OFlags::PATH | OFlags::CLOEXEC).is_ok()
 }
 
+/// Opens a regular file by its kernel handle for reading, with the identity of the thread.
+pub(super) fn open_to_read(mount: BorrowedFd<'_>, id: &FileId) -> Result<OwnedFd> {
+    // What is no regular file after all does not hold the caller up.
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    system::open_by_handle(mount, &handle_of(id)?, flags).map_err(error_of)
+}
+
 impl Tree {
     /// Opens what a kernel handle names, only to name it.
     pub(super) fn open_handle(&self, id: &FileId) -> Result<(OwnedFd, Status)> {

@@ -2,6 +2,7 @@
 
 mod basics;
 mod containment;
+mod direct;
 mod durable;
 mod identifiers;
 mod listings;
