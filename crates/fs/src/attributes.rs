@@ -41,6 +41,14 @@ pub enum FileType {
     Fifo,
 }
 
+impl FileType {
+    /// Whether it is a directory.
+    #[must_use]
+    pub fn is_directory(self) -> bool {
+        self == Self::Directory
+    }
+}
+
 /// Everything NFSv3 knows of an object (RFC 1813 `fattr3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {

@@ -6,12 +6,14 @@
 //! caller's [`Credentials`]; a read says where the bytes are ([`Payload`]) and copies nothing
 //! by itself.
 //!
-//! Reading order: [`filesystem`] (the trait), [`payload`], then one of the kinds.
+//! Reading order: [`filesystem`] (the trait), [`call`] (what its methods take and answer),
+//! [`payload`], then one of the kinds.
 
 mod access;
 pub mod attributes;
 mod brief_id;
 mod bytes;
+pub mod call;
 pub mod dir;
 pub mod error;
 pub mod extended;
@@ -37,12 +39,13 @@ pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
 pub use brief_id::BriefId;
+pub use call::{
+    Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Limits, Move,
+    NodeKind, ReadReply, Stability, Statistics, Written,
+};
 pub use error::{Error, Result};
 pub use extended::Presence;
-pub use filesystem::{
-    Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, FileSystem, Limits,
-    Move, NodeKind, ReadReply, Stability, Statistics, Written,
-};
+pub use filesystem::FileSystem;
 pub use identity::{Credentials, FileId};
 pub use mapping::MappedRange;
 pub use open::{Coherence, Hold, OpenIntent, Opened};

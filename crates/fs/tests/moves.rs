@@ -5,10 +5,9 @@
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
 use pagewell_fs::dir::{Directory, Options};
-use pagewell_fs::filesystem::Move;
 use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::{
-    Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Result, SetAttributes,
+    Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Move, Result, SetAttributes,
     Stability,
 };
 use proptest::prelude::*;

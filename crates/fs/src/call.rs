@@ -1,0 +1,179 @@
+//! What calls are given, and what they answer.
+
+use crate::{Attributes, Change, Credentials, FileId, Payload, SetAttributes};
+
+/// Who asks, and whether this thread may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// On whose behalf.
+    pub credentials: &'a Credentials,
+    /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`] and
+    /// has changed nothing. A front asks so first, on the thread that received the request, and
+    /// again with true on a thread that may wait. A kind that cannot tell answers
+    /// `WouldBlock` to whatever may wait.
+    pub may_block: bool,
+}
+
+/// An object found or made, with its attributes at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Names it from now on.
+    pub id: FileId,
+    /// Its attributes.
+    pub attributes: Attributes,
+}
+
+/// What a read found.
+#[derive(Debug)]
+pub struct ReadReply {
+    /// Where the bytes are; at most as many as asked for, fewer only at the end of the file or
+    /// before bytes that cannot be read (the next read, from there, then fails).
+    pub payload: Payload,
+    /// Whether the payload ends at (or the offset is past) the end of the file.
+    pub end_of_file: bool,
+    /// The file's attributes.
+    pub attributes: Attributes,
+}
+
+/// How durable a write must be, or is (RFC 1813 `stable_how`). Ordered: more is stronger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stability {
+    /// In memory: lost with the power unless a later [`crate::FileSystem::commit`] returned.
+    Unstable,
+    /// The data, and what is needed to read it back, is on the device.
+    DataSync,
+    /// Data and all attributes are on the device.
+    FileSync,
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    /// Bytes written, at least 1 unless none were given.
+    pub count: u32,
+    /// What was really reached; never claims more than was done.
+    pub committed: Stability,
+    /// [`crate::FileSystem::write_verifier`] as it was *before* the write began: a loss after that
+    /// changes the verifier that the next commit returns.
+    pub verifier: [u8; 8],
+    /// The file before and after.
+    pub change: Change,
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// The verifier *after* the data reached the device. A writer that was given another one
+    /// must send its unstable writes again.
+    pub verifier: [u8; 8],
+    /// The file before and after.
+    pub change: Change,
+}
+
+/// How to create a regular file (RFC 1813 `createmode3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreateMode {
+    /// An existing regular file is fine: only `size` of the attributes is applied to it.
+    Unchecked(SetAttributes),
+    /// The name must not exist.
+    Guarded(SetAttributes),
+    /// The name must not exist, unless it was made with the same verifier (a retry). The
+    /// verifier is kept with the file, survives restart, and goes with the next set-attributes.
+    Exclusive([u8; 8]),
+}
+
+/// A special object to make (RFC 1813 `mknoddata3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeKind {
+    /// Character device, major and minor.
+    CharacterDevice(u32, u32),
+    /// Block device, major and minor.
+    BlockDevice(u32, u32),
+    /// Socket.
+    Socket,
+    /// Named pipe.
+    Fifo,
+}
+
+/// An object that was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Created {
+    /// The object.
+    pub entry: Entry,
+    /// Its directory, before and after.
+    pub parent: Change,
+}
+
+/// How a name is moved, where not as rename(2) does it (renameat2(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Move {
+    /// The new name must not exist.
+    ToNew,
+    /// Both names exist, and each means from now on what the other one did.
+    Exchange,
+}
+
+/// One name in a directory.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryEntry<'a> {
+    /// The name; `.` and `..` are listed too.
+    pub name: &'a [u8],
+    /// [`Attributes::file_id`] of the object.
+    pub file_id: u64,
+    /// Resumes the listing *after* this entry. Never 0, unique in the directory, stable while
+    /// other names come and go, the same with and without attributes.
+    pub cookie: u64,
+    /// The object itself, when attributes were asked for and it could be examined; a source that
+    /// knows it anyway may tell it also when they were not.
+    pub entry: Option<Entry>,
+}
+
+/// How a listing went.
+#[derive(Clone, Copy, Debug)]
+pub struct DirectoryPage {
+    /// The directory's attributes.
+    pub attributes: Attributes,
+    /// Whether the last entry was given to the visitor and taken.
+    pub end: bool,
+    /// Entries that were left out because what the source calls them can be no name, among those
+    /// that this call looked at.
+    pub unusable: u64,
+}
+
+/// Sizes of the whole file system, in bytes and in objects (RFC 1813 FSSTAT).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Bytes in all.
+    pub bytes_total: u64,
+    /// Bytes free.
+    pub bytes_free: u64,
+    /// Bytes free to the caller.
+    pub bytes_available: u64,
+    /// Objects in all.
+    pub files_total: u64,
+    /// Objects that can still be made.
+    pub files_free: u64,
+    /// Objects that the caller can still make.
+    pub files_available: u64,
+}
+
+/// What a file system can hold and do (RFC 1813 FSINFO and PATHCONF).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nothing can be changed.
+    pub read_only: bool,
+    /// Largest file, in bytes, below 2^63.
+    pub file_bytes_max: u64,
+    /// Longest name, in bytes.
+    pub name_bytes_max: u32,
+    /// Most hard links to one object; 1 when there are no hard links.
+    pub links_max: u32,
+    /// Whether symbolic links can exist.
+    pub symlinks: bool,
+    /// Whether times can be set.
+    pub times_settable: bool,
+    /// Grain of times, in nanoseconds.
+    pub time_grain_nanoseconds: u32,
+    /// Whether lookups ignore the case of letters.
+    pub case_insensitive: bool,
+}
