@@ -14,6 +14,9 @@ use crate::{
 /// Names are checked with [`crate::name`]. Permission is checked for `call.credentials` as the
 /// local system would, with the two liberties of NFS (RFC 1813 section 4.4): the owner may read
 /// and write a file whatever its mode says, and execute permission lets a file be read.
+///
+/// A source implements what it can do. Changes that it does not implement are refused
+/// ([`FileSystem::refusal`]), so one that is only read implements none of them.
 pub trait FileSystem: Send + Sync {
     /// One line for people: the kind and what it serves.
     fn describe(&self) -> String;
@@ -38,6 +41,11 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
+    /// What is answered to changes that the source does not implement.
+    fn refusal(&self) -> crate::Error {
+        crate::Error::ReadOnly
+    }
+
     /// What the file system can hold and do.
     fn limits(&self) -> Limits;
 
@@ -53,11 +61,13 @@ pub trait FileSystem: Send + Sync {
     /// refused before the first change. The change is on the device when this returns.
     fn set_attributes(
         &self,
-        call: &Call<'_>,
-        id: &FileId,
-        attributes: &SetAttributes,
-        guard: Option<Timestamp>,
-    ) -> Result<Change>;
+        _call: &Call<'_>,
+        _id: &FileId,
+        _attributes: &SetAttributes,
+        _guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        Err(self.refusal())
+    }
 
     /// Which of the `wanted` kinds of access the caller has.
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)>;
@@ -148,84 +158,117 @@ pub trait FileSystem: Send + Sync {
     /// Writes `data` at `offset`, extending the file as needed.
     fn write(
         &self,
-        call: &Call<'_>,
-        id: &FileId,
-        offset: u64,
-        data: &[u8],
-        stability: Stability,
-    ) -> Result<Written>;
+        _call: &Call<'_>,
+        _id: &FileId,
+        _offset: u64,
+        _data: &[u8],
+        _stability: Stability,
+    ) -> Result<Written> {
+        Err(self.refusal())
+    }
 
     /// Brings unstable writes of the range to the device; `count` 0 means to the end of the file.
-    fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed>;
+    fn commit(
+        &self,
+        _call: &Call<'_>,
+        _id: &FileId,
+        _offset: u64,
+        _count: u32,
+    ) -> Result<Committed> {
+        Err(self.refusal())
+    }
 
     /// Names this life of the unstable data: changes at every restart and whenever unstable data
-    /// was or may have been lost.
-    fn write_verifier(&self) -> [u8; 8];
+    /// was or may have been lost. A source that is only read has no such data.
+    fn write_verifier(&self) -> [u8; 8] {
+        [0; 8]
+    }
 
     /// Creates a regular file. On the device when this returns, as all that follows here.
     fn create(
         &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        mode: &CreateMode,
-    ) -> Result<Created>;
+        _call: &Call<'_>,
+        _directory: &FileId,
+        _name: &[u8],
+        _mode: &CreateMode,
+    ) -> Result<Created> {
+        Err(self.refusal())
+    }
 
     /// Makes a directory.
     fn make_directory(
         &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<Created>;
+        _call: &Call<'_>,
+        _directory: &FileId,
+        _name: &[u8],
+        _attributes: &SetAttributes,
+    ) -> Result<Created> {
+        Err(self.refusal())
+    }
 
     /// Makes a symbolic link to `target`, which is any bytes but NUL and not looked at.
     fn make_symlink(
         &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        target: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<Created>;
+        _call: &Call<'_>,
+        _directory: &FileId,
+        _name: &[u8],
+        _target: &[u8],
+        _attributes: &SetAttributes,
+    ) -> Result<Created> {
+        Err(self.refusal())
+    }
 
     /// Makes a device, socket or pipe.
     fn make_node(
         &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        kind: NodeKind,
-        attributes: &SetAttributes,
-    ) -> Result<Created>;
+        _call: &Call<'_>,
+        _directory: &FileId,
+        _name: &[u8],
+        _kind: NodeKind,
+        _attributes: &SetAttributes,
+    ) -> Result<Created> {
+        Err(self.refusal())
+    }
 
     /// Gives the object `id` one more name. Returns the object's attributes after, and the
     /// directory's change.
     fn link(
         &self,
-        call: &Call<'_>,
-        id: &FileId,
-        directory: &FileId,
-        name: &[u8],
-    ) -> Result<(Attributes, Change)>;
+        _call: &Call<'_>,
+        _id: &FileId,
+        _directory: &FileId,
+        _name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        Err(self.refusal())
+    }
 
     /// Removes a name that is not a directory's ([`crate::Error::IsDirectory`]).
-    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change>;
+    fn remove(&self, _call: &Call<'_>, _directory: &FileId, _name: &[u8]) -> Result<Change> {
+        Err(self.refusal())
+    }
 
     /// Removes an empty directory.
-    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change>;
+    fn remove_directory(
+        &self,
+        _call: &Call<'_>,
+        _directory: &FileId,
+        _name: &[u8],
+    ) -> Result<Change> {
+        Err(self.refusal())
+    }
 
     /// Moves a name, replacing what the new name meant as rename(2) does. Returns the changes of
     /// the old and of the new directory.
     fn rename(
         &self,
-        call: &Call<'_>,
-        from_directory: &FileId,
-        from_name: &[u8],
-        to_directory: &FileId,
-        to_name: &[u8],
-    ) -> Result<(Change, Change)>;
+        _call: &Call<'_>,
+        _from_directory: &FileId,
+        _from_name: &[u8],
+        _to_directory: &FileId,
+        _to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        Err(self.refusal())
+    }
 
     /// Moves a name in another manner than [`FileSystem::rename`]; [`crate::Error::Invalid`] where
     /// that cannot be done.
@@ -256,8 +299,11 @@ pub trait FileSystem: Send + Sync {
     /// Sizes of the whole.
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics>;
 
-    /// Brings everything unstable to the device: the last act before the program ends.
-    fn sync(&self) -> Result<()>;
+    /// Brings everything unstable to the device: the last act before the program ends. There is
+    /// nothing to do where nothing is written, or nothing kept.
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Gives up: every call in progress and to come ends with an error, and what is not on the
     /// device is lost. Says how many bytes that are. For a source that may wait for ever, such as

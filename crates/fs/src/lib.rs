@@ -28,7 +28,6 @@ pub mod nfs;
 pub mod open;
 pub mod payload;
 pub mod ram;
-mod read_only;
 mod signposts;
 pub mod source;
 pub mod space;

@@ -213,12 +213,6 @@ impl FileSystem for Signposts {
             ..Statistics::default()
         })
     }
-
-    fn write_verifier(&self) -> [u8; 8] {
-        [0; 8]
-    }
-
-    crate::read_only::refuse_changes!();
 }
 
 #[cfg(test)]

@@ -3,13 +3,13 @@
 use super::change::Times;
 use super::origin::WRITE_BITS;
 use super::{ImageFileSystem, Object};
+use crate::access;
 use crate::bytes::Run;
 use crate::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, Payload, ReadReply, Result,
     SetAttributes, Stability, Statistics, Timestamp, Written,
 };
-use crate::{access, read_only};
 
 const ROOT_FILE_ID: u64 = 1;
 const FILE_FILE_ID: u64 = 2;
@@ -93,6 +93,13 @@ impl FileSystem for ImageFileSystem {
 
     fn root(&self) -> FileId {
         self.id_of(Object::Root)
+    }
+
+    fn refusal(&self) -> Error {
+        match self.changes {
+            Some(_) => Error::NotPermitted,
+            None => Error::ReadOnly,
+        }
     }
 
     fn limits(&self) -> Limits {
@@ -274,6 +281,4 @@ impl FileSystem for ImageFileSystem {
         }
         self.bytes.write_out()
     }
-
-    read_only::refuse_names!(Self::refusal);
 }

@@ -33,14 +33,6 @@ impl ImageFileSystem {
         self.changes.as_ref().ok_or(Error::ReadOnly)
     }
 
-    /// What is answered to changes of names.
-    pub(super) fn refusal(&self) -> Error {
-        match self.changes() {
-            Ok(_) => Error::NotPermitted,
-            Err(read_only) => read_only,
-        }
-    }
-
     /// The file, of an image that can be written, when the caller may.
     fn file_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<(&Changes, Attributes)> {
         let changes = self.changes()?;

@@ -251,10 +251,4 @@ impl FileSystem for IsoFileSystem {
             ..Statistics::default()
         })
     }
-
-    fn write_verifier(&self) -> [u8; 8] {
-        self.tree.volume.identity.to_be_bytes()
-    }
-
-    crate::read_only::refuse_changes!();
 }

@@ -463,10 +463,6 @@ impl FileSystem for RamFileSystem {
         })
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
     fn coherence(&self) -> Coherence {
         Coherence::UNCHANGED
     }

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, NodeKind, ReadReply, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
+    FileType, Limits, ReadReply, Result, Statistics, Timestamp,
 };
 
 /// The file system. Entry `n` has the number `n`, from 1.
@@ -73,15 +72,6 @@ impl Million {
         let bytes = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
         Ok(u64::from_be_bytes(bytes))
     }
-}
-
-/// Methods that this file system does not need.
-macro_rules! read_only {
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
-        $(fn $name(&self, _: &Call<'_>, $(_: $argument),*) -> Result<$result> {
-            Err(Error::ReadOnly)
-        })*
-    };
 }
 
 impl FileSystem for Million {
@@ -152,31 +142,15 @@ impl FileSystem for Million {
         })
     }
 
-    fn write_verifier(&self) -> [u8; 8] {
-        [1; 8]
-    }
-
     fn statistics(&self, _: &Call<'_>) -> Result<Statistics> {
         Ok(Statistics::default())
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(())
+    fn read_link(&self, _: &Call<'_>, _: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        Err(Error::Invalid)
     }
 
-    read_only! {
-        set_attributes(&FileId, &SetAttributes, Option<Timestamp>) -> Change;
-        read_link(&FileId) -> (Vec<u8>, Attributes);
-        read(&FileId, u64, u32) -> ReadReply;
-        write(&FileId, u64, &[u8], Stability) -> Written;
-        commit(&FileId, u64, u32) -> Committed;
-        create(&FileId, &[u8], &CreateMode) -> Created;
-        make_directory(&FileId, &[u8], &SetAttributes) -> Created;
-        make_symlink(&FileId, &[u8], &[u8], &SetAttributes) -> Created;
-        make_node(&FileId, &[u8], NodeKind, &SetAttributes) -> Created;
-        link(&FileId, &FileId, &[u8]) -> (Attributes, Change);
-        remove(&FileId, &[u8]) -> Change;
-        remove_directory(&FileId, &[u8]) -> Change;
-        rename(&FileId, &[u8], &FileId, &[u8]) -> (Change, Change);
+    fn read(&self, _: &Call<'_>, _: &FileId, _: u64, _: u32) -> Result<ReadReply> {
+        Err(Error::IsDirectory)
     }
 }

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, FileSystem, FileType, Limits, NodeKind, ReadReply, Result, SetAttributes,
-    Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, DirectoryEntry, DirectoryPage, FileSystem, FileType, Limits,
+    ReadReply, Result, Statistics, Timestamp,
 };
 
 use super::*;
@@ -96,15 +95,6 @@ impl FileSystem for Graph {
     fn lookup(&self, _: &Call<'_>, _: &Id, _: &[u8]) -> Result<Entry> {
         Err(Error::NotSupported)
     }
-    fn set_attributes(
-        &self,
-        _: &Call<'_>,
-        _: &Id,
-        _: &SetAttributes,
-        _: Option<Timestamp>,
-    ) -> Result<Change> {
-        Err(Error::NotSupported)
-    }
     fn access(&self, _: &Call<'_>, _: &Id, _: Access) -> Result<(Access, Attributes)> {
         Err(Error::NotSupported)
     }
@@ -114,58 +104,8 @@ impl FileSystem for Graph {
     fn read(&self, _: &Call<'_>, _: &Id, _: u64, _: u32) -> Result<ReadReply> {
         Err(Error::NotSupported)
     }
-    fn write(&self, _: &Call<'_>, _: &Id, _: u64, _: &[u8], _: Stability) -> Result<Written> {
-        Err(Error::NotSupported)
-    }
-    fn commit(&self, _: &Call<'_>, _: &Id, _: u64, _: u32) -> Result<Committed> {
-        Err(Error::NotSupported)
-    }
-    fn write_verifier(&self) -> [u8; 8] {
-        [0; 8]
-    }
-    fn create(&self, _: &Call<'_>, _: &Id, _: &[u8], _: &CreateMode) -> Result<Created> {
-        Err(Error::NotSupported)
-    }
-    fn make_directory(&self, _: &Call<'_>, _: &Id, _: &[u8], _: &SetAttributes) -> Result<Created> {
-        Err(Error::NotSupported)
-    }
-    fn make_symlink(
-        &self,
-        _: &Call<'_>,
-        _: &Id,
-        _: &[u8],
-        _: &[u8],
-        _: &SetAttributes,
-    ) -> Result<Created> {
-        Err(Error::NotSupported)
-    }
-    fn make_node(
-        &self,
-        _: &Call<'_>,
-        _: &Id,
-        _: &[u8],
-        _: NodeKind,
-        _: &SetAttributes,
-    ) -> Result<Created> {
-        Err(Error::NotSupported)
-    }
-    fn link(&self, _: &Call<'_>, _: &Id, _: &Id, _: &[u8]) -> Result<(Attributes, Change)> {
-        Err(Error::NotSupported)
-    }
-    fn remove(&self, _: &Call<'_>, _: &Id, _: &[u8]) -> Result<Change> {
-        Err(Error::NotSupported)
-    }
-    fn remove_directory(&self, _: &Call<'_>, _: &Id, _: &[u8]) -> Result<Change> {
-        Err(Error::NotSupported)
-    }
-    fn rename(&self, _: &Call<'_>, _: &Id, _: &[u8], _: &Id, _: &[u8]) -> Result<(Change, Change)> {
-        Err(Error::NotSupported)
-    }
     fn statistics(&self, _: &Call<'_>) -> Result<Statistics> {
         Err(Error::NotSupported)
-    }
-    fn sync(&self) -> Result<()> {
-        Ok(())
     }
 }
 

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use pagewell::fs::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, NodeKind, Payload,
-    ReadReply, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
+    FileType, Limits, Payload, ReadReply, Result, Statistics, Timestamp,
 };
 use pagewell::nfsd::{Config, Export, Server};
 
@@ -49,15 +48,6 @@ impl Hostile {
         let bytes = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
         Ok(Self::entry(u64::from_be_bytes(bytes)))
     }
-}
-
-/// Methods that are not of interest.
-macro_rules! refuse {
-    ($($name:ident($($argument:ty),*) -> $result:ty;)*) => {
-        $(fn $name(&self, _: &Call<'_>, $(_: $argument),*) -> Result<$result> {
-            Err(Error::NotSupported)
-        })*
-    };
 }
 
 impl FileSystem for Hostile {
@@ -135,31 +125,12 @@ impl FileSystem for Hostile {
         })
     }
 
-    fn write_verifier(&self) -> [u8; 8] {
-        [1; 8]
-    }
-
     fn statistics(&self, _: &Call<'_>) -> Result<Statistics> {
         Ok(Statistics::default())
     }
 
-    fn sync(&self) -> Result<()> {
-        Ok(())
-    }
-
-    refuse! {
-        set_attributes(&FileId, &SetAttributes, Option<Timestamp>) -> Change;
-        read_link(&FileId) -> (Vec<u8>, Attributes);
-        write(&FileId, u64, &[u8], Stability) -> Written;
-        commit(&FileId, u64, u32) -> Committed;
-        create(&FileId, &[u8], &CreateMode) -> Created;
-        make_directory(&FileId, &[u8], &SetAttributes) -> Created;
-        make_symlink(&FileId, &[u8], &[u8], &SetAttributes) -> Created;
-        make_node(&FileId, &[u8], NodeKind, &SetAttributes) -> Created;
-        link(&FileId, &FileId, &[u8]) -> (Attributes, Change);
-        remove(&FileId, &[u8]) -> Change;
-        remove_directory(&FileId, &[u8]) -> Change;
-        rename(&FileId, &[u8], &FileId, &[u8]) -> (Change, Change);
+    fn read_link(&self, _: &Call<'_>, _: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        Err(Error::Invalid)
     }
 }
 
