@@ -1,4 +1,4 @@
-//! What the parts do together. The rules of POSIX are tested against a model, in `tests/model`.
+//! What the parts do together. The rules of POSIX are tested against a model, in `lab/model`.
 
 use super::*;
 use crate::{Credentials, FileType};
