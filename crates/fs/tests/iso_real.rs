@@ -9,9 +9,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use iso_support::{WHOLE, cache, check_parents, display, local, tool, walk};
+use pagewell_device::FileDevice;
 use pagewell_fs::FileType;
-use pagewell_fs::iso::{IsoFileSystem, TreeKind};
-use pagewell_fs::source::{SourceKind, recognise};
+use pagewell_fs::iso::{IsoFileSystem, Recognised, TreeKind, recognise};
 
 fn check(image: &str) {
     let image = Path::new(image);
@@ -33,7 +33,8 @@ fn check(image: &str) {
     if tool("xorriso", &arguments).is_none() {
         return;
     }
-    assert_eq!(recognise(image), Ok(SourceKind::Iso));
+    let device = FileDevice::open(image).unwrap();
+    assert_eq!(recognise(&device).unwrap(), Recognised::Iso);
     let fs = IsoFileSystem::open(image, cache()).unwrap();
     let ours = walk(&fs, WHOLE);
     check_parents(&fs, &ours);

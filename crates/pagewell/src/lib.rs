@@ -93,6 +93,7 @@ mod mount_commands;
 mod mount_helper;
 mod open;
 mod progress;
+mod recognise;
 mod registration;
 mod signals;
 #[doc(hidden)]

@@ -10,7 +10,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use pagewell_fs::source::{SourceKind, recognise};
 use pagewell_fs::{Entry, FileId};
 
 use crate::engine::Engine;
@@ -18,6 +17,7 @@ use crate::escape;
 use crate::identity::FileIdentity;
 pub(crate) use crate::open::Home;
 use crate::open::{self, Opened, Purpose};
+use crate::recognise::{SourceKind, recognise};
 use crate::source::Source;
 use crate::storage::Storage;
 use crate::tree::{Spot, Tree};

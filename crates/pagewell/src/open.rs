@@ -10,12 +10,13 @@ use pagewell_fs::image::ImageFileSystem;
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::nfs::NfsFileSystem;
 use pagewell_fs::ram::RamFileSystem;
-use pagewell_fs::source::{OpenError, SourceKind, recognise, recognise_device};
+use pagewell_fs::source::OpenError;
 
 use crate::content;
 use crate::engine::Engine;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
+use crate::recognise::{SourceKind, recognise, recognise_device};
 use crate::source::{SUPPORTED, Source};
 use crate::storage::{Storage, Want};
 
