@@ -27,11 +27,8 @@ fn bits(credentials: &Credentials, attributes: &Attributes) -> u32 {
 }
 
 /// The kinds of access among `wanted` that the caller has.
-pub(crate) fn granted(
-    credentials: &Credentials,
-    attributes: &Attributes,
-    wanted: Access,
-) -> Access {
+#[must_use]
+pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
     let bits = bits(credentials, attributes);
     let mut granted = Access(0);
     if bits & READ != 0 {
@@ -49,35 +46,36 @@ pub(crate) fn granted(
 }
 
 /// Refuses who may not look names up in a directory.
-pub(crate) fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub fn check_search(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     check(granted(credentials, attributes, Access::LOOKUP) == Access::LOOKUP)
 }
 
 /// Refuses who may not list a directory.
-pub(crate) fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub fn check_list(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     check(granted(credentials, attributes, Access::READ) == Access::READ)
 }
 
 /// Refuses who may not read a file. The owner may, and who may execute it
 /// (RFC 1813 section 4.4).
-pub(crate) fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     let wanted = Access::READ | Access::EXECUTE;
     check(is_owner || granted(credentials, attributes, wanted).intersects(wanted))
 }
 
 /// Whether the mode bits let the caller change a file. Root may, whatever they say.
-pub(crate) fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
+#[must_use]
+pub fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
     credentials.uid == 0 || bits(credentials, attributes) & WRITE != 0
 }
 
 /// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).
-pub(crate) fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     check(credentials.uid == attributes.uid || may_change(credentials, attributes))
 }
 
 /// Refuses callers that are neither the owner nor root.
-pub(crate) fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
+pub fn check_owner(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     if credentials.uid == 0 || credentials.uid == attributes.uid {
         return Ok(());
     }
@@ -85,7 +83,7 @@ pub(crate) fn check_owner(credentials: &Credentials, attributes: &Attributes) ->
 }
 
 /// Refuses reading or writing what has no data.
-pub(crate) fn check_regular(attributes: &Attributes) -> Result<()> {
+pub fn check_regular(attributes: &Attributes) -> Result<()> {
     match attributes.file_type {
         FileType::Regular => Ok(()),
         FileType::Directory => Err(Error::IsDirectory),

@@ -22,13 +22,13 @@ const PINNED_RUN_BYTES_MIN: usize = 4096;
 
 /// Adjacent bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub struct Run {
     /// First byte.
-    pub(crate) position: u64,
+    pub position: u64,
     /// Bytes, at least 1.
-    pub(crate) length: usize,
+    pub length: usize,
     /// Where the part of the file lies that they are in, if anything else may be beside it.
-    pub(crate) bounds: Option<Bounds>,
+    pub bounds: Option<Bounds>,
 }
 
 impl Run {
@@ -43,27 +43,31 @@ impl Run {
 
 /// See the module's text. Cloning shares the device and its pages.
 #[derive(Clone)]
-pub(crate) struct Bytes {
+pub struct Bytes {
     device: CachedDevice,
 }
 
 impl Bytes {
-    pub(crate) fn new(device: CachedDevice) -> Self {
+    /// The bytes of a device behind a cache.
+    #[must_use]
+    pub fn new(device: CachedDevice) -> Self {
         Self { device }
     }
 
     /// What people call the device.
-    pub(crate) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.device.name()
     }
 
     /// Bytes that it had when it was opened.
-    pub(crate) fn length_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn length_bytes(&self) -> u64 {
         self.device.length_bytes()
     }
 
     /// Fills `target` with structure of a file system.
-    pub(crate) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
+    pub fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
         let mode = ReadMode {
             may_block,
             issuer: Issuer::Metadata,
@@ -75,14 +79,14 @@ impl Bytes {
 
     /// Data of a file that lies in `runs`, one after the other. At least one byte and at most
     /// all of them: fewer before a byte that cannot be read.
-    pub(crate) fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
+    pub fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
         let payload = self.try_payload(runs, may_block, &mut false);
         payload.map_err(|error| self.error(error))
     }
 
     /// [`Self::payload`], with the error of the cache; `waited` becomes true if anything was not in
     /// memory.
-    pub(crate) fn try_payload(
+    pub fn try_payload(
         &self,
         runs: &[Run],
         may_block: bool,
@@ -151,7 +155,7 @@ impl Bytes {
     }
 
     /// Puts `data` into memory. On failure its first `changed` bytes are there.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         position: u64,
         data: &[u8],
@@ -164,29 +168,31 @@ impl Bytes {
     }
 
     /// Waits until all that was written to the range before is durable.
-    pub(crate) fn commit(&self, position: u64, length: u64) -> Result<()> {
+    pub fn commit(&self, position: u64, length: u64) -> Result<()> {
         let committed = self.device.commit(position, length);
         committed.map_err(|error| self.error(error))
     }
 
     /// Whether anything that was written is not at the device.
-    pub(crate) fn has_unwritten(&self) -> bool {
+    #[must_use]
+    pub fn has_unwritten(&self) -> bool {
         self.device.has_dirty(0, self.length_bytes())
     }
 
     /// Waits until everything that was written is at the device, durable or not.
-    pub(crate) fn write_out(&self) -> Result<()> {
+    pub fn write_out(&self) -> Result<()> {
         let written = self.device.write_out(0, self.length_bytes());
         written.map_err(|error| self.error(error))
     }
 
     /// [`Self::commit`] of everything.
-    pub(crate) fn sync(&self) -> Result<()> {
+    pub fn sync(&self) -> Result<()> {
         self.device.sync().map_err(|error| self.error(error))
     }
 
     /// Another number after each loss of what was written.
-    pub(crate) fn loss_epoch(&self) -> u64 {
+    #[must_use]
+    pub fn loss_epoch(&self) -> u64 {
         self.device.loss_epoch()
     }
 

@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = 255;
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// For the superuser alone.
-pub(crate) const TRUSTED: &[u8] = b"trusted.";
+pub const TRUSTED: &[u8] = b"trusted.";
 const SECURITY: &[u8] = b"security.";
 
 /// What must be so before an attribute is set (setxattr(2)).
@@ -29,7 +29,7 @@ pub enum Presence {
 }
 
 /// Refuses names that are none, and those that are not for the user `uid`.
-pub(crate) fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
+pub fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
     let name = name.to_bytes();
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         return Err(Error::Invalid);
@@ -44,12 +44,13 @@ pub(crate) fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
 }
 
 /// Whether the user `uid` may know that there is an attribute of this name.
-pub(crate) fn is_shown(name: &[u8], uid: u32) -> bool {
+#[must_use]
+pub fn is_shown(name: &[u8], uid: u32) -> bool {
     uid == 0 || !name.starts_with(TRUSTED)
 }
 
 /// Refuses values that are too long.
-pub(crate) fn check_value(value: &[u8]) -> Result<()> {
+pub fn check_value(value: &[u8]) -> Result<()> {
     if value.len() <= VALUE_BYTES_MAX {
         Ok(())
     } else {

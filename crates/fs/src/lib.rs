@@ -9,10 +9,10 @@
 //! Reading order: [`filesystem`] (the trait), [`call`] (what its methods take and answer),
 //! [`payload`], then one of the kinds.
 
-mod access;
+pub mod access;
 pub mod attributes;
 mod brief_id;
-mod bytes;
+pub mod bytes;
 pub mod call;
 pub mod dir;
 pub mod error;
@@ -31,8 +31,8 @@ pub mod ram;
 mod signposts;
 pub mod source;
 pub mod space;
-mod trim;
-mod verifier;
+pub mod trim;
+pub mod verifier;
 
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,

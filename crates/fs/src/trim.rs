@@ -4,7 +4,7 @@
 
 /// To be called without locks.
 #[cfg(target_env = "gnu")]
-pub(crate) fn give_back() {
+pub fn give_back() {
     // SAFETY: takes a number of bytes to keep at the end of the heap, and touches only memory that
     // is free.
     unsafe { libc::malloc_trim(0) };
@@ -12,4 +12,4 @@ pub(crate) fn give_back() {
 
 /// Other allocators decide by themselves.
 #[cfg(not(target_env = "gnu"))]
-pub(crate) fn give_back() {}
+pub fn give_back() {}

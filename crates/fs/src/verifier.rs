@@ -2,11 +2,12 @@
 
 /// What a verifier moves by when data was or may have been lost. Odd, so that adding it walks
 /// through all 2^64 values; the bits of the golden ratio.
-pub(crate) const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The first verifier of a life. Without random bytes (early at boot) the clock and the process
 /// number tell lives apart.
-pub(crate) fn fresh() -> u64 {
+#[must_use]
+pub fn fresh() -> u64 {
     let mut random = [0; 8];
     let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);
     let random = if drawn == Ok(random.len()) {

@@ -127,7 +127,6 @@ fn place(entry: &[u8]) -> Option<Place> {
 mod tests {
     use super::super::volume::Volume;
     use super::*;
-    use crate::bytes::Bytes;
 
     fn entry(signature: &[u8; 2], data: &[u8]) -> Vec<u8> {
         let length = u8::try_from(data.len() + 4).unwrap();
@@ -143,12 +142,7 @@ mod tests {
     }
 
     fn seen(image: Vec<u8>, area: &[u8]) -> Vec<Vec<u8>> {
-        let volume = Volume {
-            length_bytes: image.len() as u64,
-            bytes: Bytes::of_memory(image),
-            block_bytes: 2048,
-            identity: 0,
-        };
+        let volume = Volume::of_memory(image);
         let mut continuation = Continuation::new(Window::new(&volume, true, 512), 1 << 30);
         let mut seen = Vec::new();
         continuation

@@ -132,22 +132,29 @@ impl<'a> Window<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn volume() -> Volume {
-        let bytes: Vec<u8> = (0..100).collect();
-        Volume {
-            bytes: Bytes::of_memory(bytes),
-            length_bytes: 100,
+impl Volume {
+    /// An image in memory, behind a small cache.
+    pub(super) fn of_memory(bytes: Vec<u8>) -> Self {
+        let options = pagewell_cache::CacheOptions::new(pagewell_cache::BYTES_MIN);
+        let cache = pagewell_cache::Cache::new(options).unwrap();
+        let length_bytes = bytes.len() as u64;
+        let device = pagewell_device::MemoryDevice::new("m", bytes);
+        Self {
+            bytes: Bytes::new(cache.open(std::sync::Arc::new(device))),
+            length_bytes,
             block_bytes: 2048,
             identity: 1,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn windows_give_every_byte_of_the_image_and_no_more() {
-        let volume = volume();
+        let volume = Volume::of_memory((0..100).collect());
         let mut window = Window::new(&volume, true, 16);
         for position in [0u64, 5, 15, 16, 90, 3, 99] {
             assert_eq!(u64::from(window.get(position, 1).unwrap()[0]), position);
