@@ -27,7 +27,6 @@ pub mod name;
 pub mod nfs;
 pub mod open;
 pub mod payload;
-pub mod ram;
 mod signposts;
 pub mod source;
 pub mod space;

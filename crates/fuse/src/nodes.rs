@@ -194,8 +194,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_fs::ram::RamFileSystem;
     use pagewell_fs::{Attributes, Call, Credentials};
+    use pagewell_source_ram::RamFileSystem;
 
     fn entry(name: u8, file_id: u64, like: &Attributes) -> Entry {
         Entry {

@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_fuse::{Options, mount, unmount};
+use pagewell_source_ram::RamFileSystem;
 
 /// Tests count what the whole process has open.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());

@@ -64,10 +64,15 @@
 pub use pagewell_cache as cache;
 pub use pagewell_counters as counters;
 pub use pagewell_device as device;
-pub use pagewell_fs as fs;
 pub use pagewell_fuse as fuse;
 pub use pagewell_nfsd as nfsd;
 pub use pagewell_sunrpc as sunrpc;
+
+/// File systems: what each of them must do, and the sources, a module each.
+pub mod fs {
+    pub use pagewell_fs::*;
+    pub use pagewell_source_ram as ram;
+}
 
 mod allocator;
 mod arguments;

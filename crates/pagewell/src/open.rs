@@ -9,8 +9,8 @@ use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::image::ImageFileSystem;
 use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::nfs::NfsFileSystem;
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::source::OpenError;
+use pagewell_source_ram::RamFileSystem;
 
 use crate::content;
 use crate::engine::Engine;

@@ -5,11 +5,11 @@
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
 use pagewell_fs::dir::{Directory, Options};
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::{
     Call, CreateMode, Credentials, FileId, FileSystem, Move, Presence, Result, Seek, SetAttributes,
     Space, Stability,
 };
+use pagewell_source_ram::RamFileSystem;
 use proptest::prelude::*;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;

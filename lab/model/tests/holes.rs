@@ -4,10 +4,10 @@
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
 use pagewell_fs::dir::{Directory, Options};
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::{
     Call, CreateMode, Credentials, FileId, FileSystem, Seek, SetAttributes, Stability,
 };
+use pagewell_source_ram::RamFileSystem;
 use proptest::prelude::*;
 use rustix::fs::SeekFrom;
 

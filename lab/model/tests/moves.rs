@@ -5,11 +5,11 @@
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
 use pagewell_fs::dir::{Directory, Options};
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::{
     Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Move, Result, SetAttributes,
     Stability,
 };
+use pagewell_source_ram::RamFileSystem;
 use proptest::prelude::*;
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;

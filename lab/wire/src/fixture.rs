@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_cache::{Cache, CacheOptions};
+use pagewell_fs::FileSystem;
 use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::image::ImageFileSystem;
-use pagewell_fs::{FileSystem, ram::RamFileSystem};
 use pagewell_nfsd::{Config, Export, Server, Squash};
+use pagewell_source_ram::RamFileSystem;
 use tempfile::TempDir;
 
 use crate::client::{Client, User};

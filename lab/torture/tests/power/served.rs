@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_fs::FileSystem;
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_nfsd::{Config, Export, Server, Squash};
+use pagewell_source_ram::RamFileSystem;
 
 use crate::client::{Client, User};
 use crate::random::Random;

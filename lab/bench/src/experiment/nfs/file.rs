@@ -155,7 +155,7 @@ impl<'a> OpenedFile<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_fs::ram::RamFileSystem;
+    use pagewell_source_ram::RamFileSystem;
 
     #[test]
     fn what_was_written_is_read_and_else_it_is_told() {

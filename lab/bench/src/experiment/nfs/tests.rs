@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use pagewell_fs::nfs::ReadAhead;
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_nfsd::{Config, Export, Server, Squash};
+use pagewell_source_ram::RamFileSystem;
 
 use super::run::{Memory, Place, Setting};
 use super::verdicts::exact_reads;

@@ -32,9 +32,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pagewell_fs::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
-
-use crate::{Error, Result};
 
 /// Largest block, and the unit of the range.
 pub(super) const BLOCK_BYTES_MAX: usize = 64 * 1024;

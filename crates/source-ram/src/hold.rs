@@ -5,11 +5,12 @@
 
 use std::sync::{Arc, PoisonError};
 
+use pagewell_fs::{FileId, Opened, Result};
+
 use super::RamFileSystem;
 use super::inode::Inode;
 use super::quota::Storage;
 use super::table::Table;
-use crate::{FileId, Opened, Result};
 
 struct Hold {
     inode: Arc<Inode>,
@@ -18,7 +19,7 @@ struct Hold {
 }
 
 impl RamFileSystem {
-    /// [`crate::FileSystem::open`].
+    /// [`pagewell_fs::FileSystem::open`].
     pub(super) fn open_object(&self, id: &FileId) -> Result<Opened> {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
@@ -31,14 +32,14 @@ impl RamFileSystem {
         })
     }
 
-    /// [`crate::FileSystem::hold`].
-    pub(super) fn hold_directory(&self, id: &FileId) -> Result<crate::Hold> {
+    /// [`pagewell_fs::FileSystem::hold`].
+    pub(super) fn hold_directory(&self, id: &FileId) -> Result<pagewell_fs::Hold> {
         let inode = self.inode(id)?;
         inode.write()?.holds += 1;
         Ok(self.held(inode))
     }
 
-    fn held(&self, inode: Arc<Inode>) -> crate::Hold {
+    fn held(&self, inode: Arc<Inode>) -> pagewell_fs::Hold {
         Box::new(Hold {
             inode,
             storage: Arc::clone(&self.storage),

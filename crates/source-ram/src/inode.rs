@@ -2,11 +2,12 @@
 
 use std::sync::{LockResult, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use pagewell_fs::{Attributes, Change, Error, FileType, Result, Timestamp, WccAttributes};
+
 use super::data::FileData;
 use super::directory::Directory;
 use super::extended::{self, Extended};
 use super::quota::{INODE_BYTES, Quota};
-use crate::{Attributes, Change, Error, FileType, Result, Timestamp, WccAttributes};
 
 /// An object: what never changes outside the lock, everything else inside.
 #[derive(Debug)]

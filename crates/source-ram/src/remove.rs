@@ -1,10 +1,11 @@
 //! Taking names away.
 
+use pagewell_fs::{Change, Credentials, Error, FileId, Result, name};
+
 use super::RamFileSystem;
 use super::inode::{Body, State, change};
 use super::permission;
 use super::quota::name_charge;
-use crate::{Change, Credentials, Error, FileId, Result, name};
 
 /// What may be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,13 @@
 
 use std::sync::Arc;
 
+use pagewell_fs::{Change, Credentials, Error, FileId, FileType, Move, Result, name};
+
 use super::inode::{Body, Inode, State, change};
 use super::permission::{self, EXECUTE, WRITE};
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
 use super::{LINKS_MAX, RamFileSystem};
-use crate::{Change, Credentials, Error, FileId, FileType, Move, Result, name};
 
 /// A name and where it is: directory and what the name means in it, or nothing.
 pub(super) struct Place<'a> {

@@ -4,12 +4,13 @@
 //! the other: a change of owner or data takes away set-user-id, and a mode set in the same call
 //! has the last word, as have times over the times of a truncation.
 
+use pagewell_fs::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
+
 use super::data::Discarded;
 use super::inode::{Body, Metadata, State};
 use super::permission;
 use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
-use crate::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
 
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 

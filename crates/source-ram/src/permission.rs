@@ -6,8 +6,9 @@
 //! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
 //! allowed. Uid 0 may do everything, except execute a file that nobody may execute.
 
+use pagewell_fs::{Access, Credentials, Error, FileType, Result};
+
 use super::inode::{Metadata, State};
-use crate::{Access, Credentials, Error, FileType, Result};
 
 pub(super) const READ: u32 = 0o4;
 pub(super) const WRITE: u32 = 0o2;

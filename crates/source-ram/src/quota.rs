@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_counters::names::{RAM_BYTES, RAM_REFUSED};
+use pagewell_fs::{Error, Result};
 
 use super::memory::Arena;
-use crate::{Error, Result};
 
 /// Charge of an object: the inode with its lock, its place in the table and the map of its pages
 /// (measured together with a name: 750 bytes).

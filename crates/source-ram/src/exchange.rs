@@ -1,10 +1,11 @@
 //! Two names that change places (renameat2(2) with `RENAME_EXCHANGE`).
 
+use pagewell_fs::{Change, Credentials, Error, Result};
+
 use super::inode::{Inode, State, change};
 use super::permission::{self, WRITE};
 use super::rename::{Directories, Place};
 use super::{LINKS_MAX, RamFileSystem};
-use crate::{Change, Credentials, Error, Result};
 
 impl RamFileSystem {
     /// Neither of the objects is one of the directories, nor the other object.

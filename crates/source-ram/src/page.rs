@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use pagewell_fs::Result;
+
 use super::memory::{Arena, BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Block};
-use crate::Result;
 
 /// Most bytes of one page: large enough that a 1 MiB read is 16 slices, small enough that a copy
 /// made for a reader (64 KiB) costs less than the system call around it.

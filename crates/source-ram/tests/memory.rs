@@ -4,8 +4,8 @@
 
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
-use pagewell_fs::ram::RamFileSystem;
 use pagewell_fs::{Call, CreateMode, Credentials, FileId, FileSystem, SetAttributes, Stability};
+use pagewell_source_ram::RamFileSystem;
 
 const MIB: u64 = 1 << 20;
 const THREADS: u64 = 8;

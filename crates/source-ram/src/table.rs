@@ -118,7 +118,7 @@ impl Table {
             });
         if taken.is_ok() {
             RAM_TRIMS.add(1);
-            crate::trim::give_back();
+            pagewell_fs::trim::give_back();
         }
     }
 

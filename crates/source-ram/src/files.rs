@@ -1,13 +1,14 @@
 //! Reading, writing and setting attributes: one inode, one lock.
 
+use pagewell_fs::{
+    Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes,
+    Space, Stability, Timestamp, Written,
+};
+
 use super::RamFileSystem;
 use super::data::Discarded;
 use super::inode::change;
 use super::{FILE_BYTES_MAX, permission, setattr};
-use crate::{
-    Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes,
-    Space, Stability, Timestamp, Written,
-};
 
 impl RamFileSystem {
     pub(super) fn read_data(

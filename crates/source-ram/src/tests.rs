@@ -1,7 +1,8 @@
 //! What the parts do together. The rules of POSIX are tested against a model, in `lab/model`.
 
+use pagewell_fs::{Credentials, FileType};
+
 use super::*;
-use crate::{Credentials, FileType};
 
 fn call(credentials: &Credentials) -> Call<'_> {
     Call {

@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use pagewell_counters::names::{COPIED_BYTES, RAM_PAGES_COPIED, RAM_REFUSED};
+use pagewell_fs::{PageSlice, Result};
 
 use super::page::{PAGE_BYTES, Page, capacity_for};
 use super::quota::Storage;
-use crate::{PageSlice, Result};
 
 /// What every hole is read from.
 pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
@@ -102,7 +102,7 @@ impl FileData {
     }
 
     /// Writes `data` at `offset` and says how many bytes there was room for. When there was room
-    /// for none, [`crate::Error::NoSpace`], and nothing has changed.
+    /// for none, [`pagewell_fs::Error::NoSpace`], and nothing has changed.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], storage: &Storage) -> Result<usize> {
         let mut done = 0;
         while done < data.len() {
@@ -248,7 +248,7 @@ pub(super) fn split(offset: u64) -> (u64, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use pagewell_fs::Error;
 
     fn content(data: &FileData) -> Vec<u8> {
         let count = u32::try_from(data.size()).unwrap();

@@ -1,11 +1,12 @@
 //! Finding names and listing them.
 
+use pagewell_fs::{
+    Attributes, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result, name,
+};
+
 use super::RamFileSystem;
 use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
 use super::permission::{self, EXECUTE, READ};
-use crate::{
-    Attributes, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result, name,
-};
 
 /// Entries copied out of a directory under its lock at once: few enough that nobody waits long,
 /// many enough that a page of a listing needs the lock once or twice.

@@ -3,7 +3,7 @@
 use super::data::{Discarded, FileData, ZEROS, split};
 use super::page::{PAGE_BYTES, Page, capacity_for};
 use super::quota::Storage;
-use crate::Result;
+use pagewell_fs::Result;
 use std::sync::Arc;
 
 /// Of a range that ends at `end`, how far it reaches in its page `number`, of which `last` is the
@@ -98,7 +98,7 @@ impl FileData {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Error, Seek};
+    use pagewell_fs::{Error, Seek};
 
     fn content(data: &FileData) -> Vec<u8> {
         let slices = data.read(0, u32::try_from(data.size()).unwrap());

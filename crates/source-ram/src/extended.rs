@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 
+use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
+use pagewell_fs::{Credentials, Error, FileId, FileType, Result};
+
 use super::RamFileSystem;
 use super::inode::State;
 use super::permission::{self, MODE_STICKY, READ, WRITE};
-use crate::extended::{Presence, TRUSTED, check, check_value, is_shown};
-use crate::{Credentials, Error, FileId, FileType, Result};
 
 const USER: &[u8] = b"user.";
 
@@ -157,7 +158,7 @@ impl RamFileSystem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Call, CreateMode, FileSystem, SetAttributes};
+    use pagewell_fs::{Call, CreateMode, FileSystem, SetAttributes};
 
     /// A memory file system, and a file of user 10 that others may read, in a sticky directory.
     fn files() -> (RamFileSystem, FileId) {

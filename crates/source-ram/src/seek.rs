@@ -2,9 +2,10 @@
 //!
 //! Holes begin where a block of 4096 bytes does, as on other file systems.
 
+use pagewell_fs::Seek;
+
 use super::data::{FileData, split};
 use super::page::PAGE_BYTES;
-use crate::Seek;
 
 /// What programs take for the block of a file.
 const BLOCK_BYTES: u64 = 4096;

@@ -54,7 +54,7 @@ use inode::{Body, Inode, Metadata, State};
 use quota::{INODE_BYTES, OBJECT_BYTES_MIN, Storage};
 use table::Table;
 
-use crate::{
+use pagewell_fs::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenIntent,
     Opened, Presence, ReadReply, Result, Seek, SetAttributes, Space, Stability, Statistics,

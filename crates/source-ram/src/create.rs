@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use pagewell_fs::{
+    Attributes, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
+    Result, SetAttributes, name,
+};
+
 use super::data::FileData;
 use super::directory::Directory;
 use super::inode::{Body, Inode, State, change};
 use super::permission::{self, EXECUTE, MODE_SET_GID, MODE_SET_UID, WRITE};
 use super::quota::name_charge;
 use super::{LINKS_MAX, MODE_BITS, RamFileSystem, setattr};
-use crate::{
-    Attributes, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
-    Result, SetAttributes, name,
-};
 
 /// Modes of objects made without one.
 const FILE_MODE: u32 = 0o644;
@@ -251,7 +252,7 @@ impl RamFileSystem {
             .take_or_refuse(name_charge(name) + state.charge())?;
         let before = directory.wcc();
         let number = self.table.next_number();
-        let entry = crate::Entry {
+        let entry = pagewell_fs::Entry {
             id: self.id_of(number),
             attributes: state.attributes(number, self.filesystem_id()),
         };
