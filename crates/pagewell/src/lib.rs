@@ -71,6 +71,7 @@ pub use pagewell_sunrpc as sunrpc;
 /// File systems: what each of them must do, and the sources, a module each.
 pub mod fs {
     pub use pagewell_fs::*;
+    pub use pagewell_source_image as image;
     pub use pagewell_source_ram as ram;
 }
 

@@ -24,8 +24,8 @@ use pagewell_device::model::Parameters;
 use pagewell_device::{
     Device, Engine, Error as DeviceError, FileDevice, FileOptions, Model, RamDevice, Stripe,
 };
-use pagewell_fs::image::Origin;
 use pagewell_fs::source::OpenError;
+use pagewell_source_image::Origin;
 use rustix::io::Errno;
 
 use crate::failure::usage;

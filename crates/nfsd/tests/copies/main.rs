@@ -15,8 +15,8 @@ use pagewell_counters::names::{
     CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES, SPLICED_BYTES,
 };
 use pagewell_device::{Device, MemoryDevice, Pattern, RamDevice};
-use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_nfsd::Server;
+use pagewell_source_image::{ImageFileSystem, Origin};
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
 use pagewell_wire::client::{Client, User};
 use pagewell_wire::fixture;

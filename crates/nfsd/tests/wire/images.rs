@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use pagewell_counters::names::STORAGE_ERRORS;
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
-use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_nfsd::Server;
+use pagewell_source_image::{ImageFileSystem, Origin};
 use pagewell_sunrpc::nfs3::{CreateHow, SetAttributes, SetTime, StableHow, Status};
 use rustix::io::Errno;
 

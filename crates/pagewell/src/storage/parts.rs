@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagewell_device::Device;
-use pagewell_fs::image::Origin;
+use pagewell_source_image::Origin;
 
 use super::{Opened, Storage, Want};
 use crate::failure::one_line;

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_nfsd::Server;
+use pagewell_source_image::{ImageFileSystem, Origin};
 
 use crate::cached::CACHE_BYTES;
 use crate::power::{FailingPower, Medium, medium};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
 use pagewell_device::{Device, Geometry, Operation, RamDevice, Request, read_exact};
-use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_fs::{Call, Credentials, Error, FileSystem, Stability};
+use pagewell_source_image::{ImageFileSystem, Origin};
 
 /// A device of zeros whose reads do not end.
 struct Silent {

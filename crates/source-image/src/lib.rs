@@ -37,15 +37,14 @@ use std::sync::Arc;
 
 use pagewell_cache::Cache;
 use pagewell_device::{Device, FileDevice, FileOptions};
+use pagewell_fs::bytes::Bytes;
+use pagewell_fs::source::OpenError;
+use pagewell_fs::{Error, FileId, Result};
 use siphasher::sip::SipHasher24;
 
 pub use origin::Origin;
 
 use change::{Changes, Times};
-
-use crate::bytes::Bytes;
-use crate::source::OpenError;
-use crate::{Error, FileId, Result};
 
 const LAYOUT: u8 = 1;
 
@@ -126,7 +125,10 @@ impl ImageFileSystem {
         bytes[..8].copy_from_slice(&self.identity.to_le_bytes());
         bytes[8..10].copy_from_slice(&[LAYOUT, object as u8]);
         let Some(id) = FileId::new(&bytes) else {
-            unreachable!("16 bytes fit into {}", crate::identity::FILE_ID_BYTES_MAX);
+            unreachable!(
+                "16 bytes fit into {}",
+                pagewell_fs::identity::FILE_ID_BYTES_MAX
+            );
         };
         id
     }

@@ -18,13 +18,14 @@
 //! return when the device has said that it holds the bytes. The length never changes, so there is
 //! nothing else that a reader of the bytes would need.
 
-use super::change::Times;
-use super::{Changes, ImageFileSystem, Object};
-use crate::{
+use pagewell_fs::{
     Attributes, Call, Change, Committed, CreateMode, Created, Error, FileId, FileType, Result,
     SetAttributes, SetTime, Stability, Timestamp, Written,
 };
-use crate::{access, verifier};
+use pagewell_fs::{access, verifier};
+
+use super::change::Times;
+use super::{Changes, ImageFileSystem, Object};
 
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 
@@ -46,7 +47,7 @@ impl ImageFileSystem {
         self.attributes_at(Object::File, times)
     }
 
-    /// [`crate::FileSystem::write`].
+    /// [`pagewell_fs::FileSystem::write`].
     pub(super) fn write_bytes(
         &self,
         call: &Call<'_>,
@@ -101,7 +102,7 @@ impl ImageFileSystem {
         })
     }
 
-    /// [`crate::FileSystem::commit`].
+    /// [`pagewell_fs::FileSystem::commit`].
     pub(super) fn commit_range(
         &self,
         call: &Call<'_>,
@@ -129,7 +130,7 @@ impl ImageFileSystem {
         })
     }
 
-    /// [`crate::FileSystem::write_verifier`].
+    /// [`pagewell_fs::FileSystem::write_verifier`].
     pub(super) fn verifier(&self) -> [u8; 8] {
         let Ok(changes) = self.changes() else {
             return self.identity.to_be_bytes();
@@ -138,7 +139,7 @@ impl ImageFileSystem {
         changes.verifier.wrapping_add(moved).to_be_bytes()
     }
 
-    /// [`crate::FileSystem::set_attributes`].
+    /// [`pagewell_fs::FileSystem::set_attributes`].
     pub(super) fn set(
         &self,
         call: &Call<'_>,
@@ -163,7 +164,7 @@ impl ImageFileSystem {
         Ok(changes.set(begun, request, |times| self.file_at(times)))
     }
 
-    /// [`crate::FileSystem::create`].
+    /// [`pagewell_fs::FileSystem::create`].
     pub(super) fn create_existing(
         &self,
         call: &Call<'_>,
@@ -172,7 +173,7 @@ impl ImageFileSystem {
         mode: &CreateMode,
     ) -> Result<Created> {
         self.changes()?;
-        crate::name::check(name)?;
+        pagewell_fs::name::check(name)?;
         let parent = self.directory(directory)?;
         access::check_search(call.credentials, &parent)?;
         if matches!(name, b"." | b"..") {

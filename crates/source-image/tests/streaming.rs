@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::{Device, Geometry, Pattern, Request};
-use pagewell_fs::image::{ImageFileSystem, Origin};
 use pagewell_fs::{Call, Credentials, FileSystem, Payload};
+use pagewell_source_image::{ImageFileSystem, Origin};
 
 /// Counts requests and bytes.
 struct Counting {

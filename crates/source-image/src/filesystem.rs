@@ -1,15 +1,16 @@
 //! [`FileSystem`] for an image: a root directory with one file in it.
 
-use super::change::Times;
-use super::origin::WRITE_BITS;
-use super::{ImageFileSystem, Object};
-use crate::access;
-use crate::bytes::Run;
-use crate::{
+use pagewell_fs::access;
+use pagewell_fs::bytes::Run;
+use pagewell_fs::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, Payload, ReadReply, Result,
     SetAttributes, Stability, Statistics, Timestamp, Written,
 };
+
+use super::change::Times;
+use super::origin::WRITE_BITS;
+use super::{ImageFileSystem, Object};
 
 const ROOT_FILE_ID: u64 = 1;
 const FILE_FILE_ID: u64 = 2;
@@ -116,7 +117,7 @@ impl FileSystem for ImageFileSystem {
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
-        crate::name::check(name)?;
+        pagewell_fs::name::check(name)?;
         let attributes = self.directory(directory)?;
         access::check_search(call.credentials, &attributes)?;
         match name {

@@ -13,7 +13,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::{Attributes, Change, SetAttributes, SetTime, Timestamp};
+use pagewell_fs::{Attributes, Change, SetAttributes, SetTime, Timestamp};
 
 /// The three times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Changes {
     pub(super) fn new(times: Times) -> Self {
         Self {
             state: Mutex::new(State { times, changes: 0 }),
-            verifier: crate::verifier::fresh(),
+            verifier: pagewell_fs::verifier::fresh(),
         }
     }
 
@@ -120,7 +120,7 @@ fn after(time: Timestamp) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::FileType;
+    use pagewell_fs::FileType;
 
     const START: Timestamp = Timestamp {
         seconds: 5,

@@ -5,10 +5,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use pagewell_fs::Timestamp;
+use pagewell_fs::source::OpenError;
 use siphasher::sip::SipHasher24;
-
-use crate::Timestamp;
-use crate::source::OpenError;
 
 /// Reading and writing, by owner, group and others.
 const MODE_BITS: u32 = 0o666;
@@ -121,7 +120,7 @@ impl Origin {
 /// A name that can stand in a directory.
 fn name_of(name: &[u8]) -> Vec<u8> {
     let name = name.get(..NAME_BYTES_MAX).unwrap_or(name);
-    if crate::name::check(name).is_err() || matches!(name, b"." | b"..") {
+    if pagewell_fs::name::check(name).is_err() || matches!(name, b"." | b"..") {
         return NAMELESS.to_vec();
     }
     name.to_vec()
