@@ -19,7 +19,6 @@ pub mod error;
 pub mod extended;
 pub mod filesystem;
 pub mod identity;
-pub mod iso;
 mod mapping;
 pub mod moment;
 pub mod name;

@@ -72,6 +72,7 @@ pub use pagewell_sunrpc as sunrpc;
 pub mod fs {
     pub use pagewell_fs::*;
     pub use pagewell_source_image as image;
+    pub use pagewell_source_iso as iso;
     pub use pagewell_source_ram as ram;
 }
 

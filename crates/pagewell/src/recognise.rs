@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use pagewell_device::{Device, Engine, FileDevice, FileOptions, Preference};
-use pagewell_fs::iso;
 use pagewell_fs::source::OpenError;
+use pagewell_source_iso as iso;
 
 /// What a path holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_cache::{Cache as PageCache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, Request};
+use pagewell_fs::bytes::Bytes;
 
 use super::super::file_id::RecordPlace;
 use super::*;
-use crate::bytes::Bytes;
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const ROOT: u32 = 20;

@@ -6,13 +6,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod iso_support;
+mod support;
 
-use iso_support::builder::{
+use support::builder::{
     Image, JOLIET_ROOT, MORE, ROOT, Record, ce, cl, joliet_file, nm, nm_more, pack, pl, px, re, sl,
     sp, utf16,
 };
-use iso_support::{Bounds, SECTOR, try_open, walk};
+use support::{Bounds, SECTOR, try_open, walk};
 
 const BOUNDS: Bounds = Bounds {
     objects_max: 300,
@@ -69,7 +69,7 @@ fn the_seed_is_sound() {
     let fs = try_open(seed()).unwrap();
     let names: Vec<String> = walk(&fs, BOUNDS)
         .keys()
-        .map(|path| iso_support::display(path))
+        .map(|path| support::display(path))
         .collect();
     let expected = [
         "",

@@ -2,7 +2,7 @@
 //!
 //! A range lies in one piece, or in several: when it is of several sections, or of an interleaved
 //! file (units of data with gaps between them). What is done with the pieces is not decided here
-//! ([`crate::bytes`]).
+//! ([`pagewell_fs::bytes`]).
 //!
 //! ```text
 //! interleaved, unit 2, gap 1:   |0 1|.|2 3|.|4|     block k at (k / 2) * (2 + 1) + k % 2
@@ -13,11 +13,11 @@
 
 use pagewell_cache::Bounds;
 use pagewell_counters::names::{ISO_READS_GATHERED, ISO_READS_IN_PLACE, ISO_READS_PAST_END};
+use pagewell_fs::bytes::Run;
+use pagewell_fs::{Payload, Result};
 
 use super::node::{Node, Section};
 use super::volume::Volume;
-use crate::bytes::Run;
-use crate::{Payload, Result};
 
 /// First bytes of a file compressed by zisofs, version 1 and 2.
 const COMPRESSED_MAGICS: [[u8; 8]; 2] = [

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use pagewell_cache::Cache;
 use pagewell_device::Device;
+use pagewell_fs::bytes::Bytes;
+use pagewell_fs::source::OpenError;
+use pagewell_fs::{FileType, Result};
 
 use super::descriptor::{Content, Descriptors, examine, has_udf_anchor};
 use super::file_id::Object;
@@ -20,9 +23,6 @@ use super::susp::Continuation;
 use super::tree::{Tree, TreeKind};
 use super::volume::{SECTOR_BYTES, Volume, Window};
 use super::{IsoOptions, Names};
-use crate::bytes::Bytes;
-use crate::source::OpenError;
-use crate::{FileType, Result};
 
 /// A note has at most this many files, of at most this many bytes together.
 const NOTE_FILES_MAX: usize = 2;

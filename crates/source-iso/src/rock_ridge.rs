@@ -5,10 +5,11 @@
 //! only when it is inside the entry. Nothing is believed twice: the first PX and the first
 //! complete name win.
 
+use pagewell_fs::{Result, Timestamp};
+
 use super::susp::Continuation;
 use super::time;
 use super::volume::BothEndian;
-use crate::{Result, Timestamp};
 
 /// The longest link target, as on Linux (`PATH_MAX` without its NUL).
 const TARGET_BYTES_MAX: usize = 4095;

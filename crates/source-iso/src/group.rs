@@ -123,7 +123,7 @@ impl Deref for Found {
 mod tests {
     use super::super::node::Sections;
     use super::*;
-    use crate::{Attributes, FileType, Timestamp};
+    use pagewell_fs::{Attributes, FileType, Timestamp};
 
     fn node(file_id: u64) -> Node {
         let never = Timestamp::default();

@@ -1,14 +1,15 @@
 //! [`FileSystem`] for an image.
 
+use pagewell_fs::access;
+use pagewell_fs::{
+    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
+    FileSystem, FileType, Limits, ReadReply, Result, Statistics,
+};
+
 use super::file_id::Object;
 use super::group::Found;
 use super::tree::{Tree, TreeKind};
 use super::{IsoFileSystem, read};
-use crate::access;
-use crate::{
-    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
-    FileSystem, FileType, Limits, ReadReply, Result, Statistics,
-};
 
 /// Cookies of `.` and `..`; the name at index N has N + 3.
 const COOKIE_SELF: u64 = 1;
@@ -158,7 +159,7 @@ impl FileSystem for IsoFileSystem {
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
-        crate::name::check(name)?;
+        pagewell_fs::name::check(name)?;
         let (object, parent, attributes) = self.tree.as_directory(directory, call.may_block)?;
         access::check_search(call.credentials, &attributes)?;
         match (name, object) {

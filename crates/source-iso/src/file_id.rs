@@ -20,8 +20,9 @@
 //! and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
 //! extent and is named by its record.
 
+use pagewell_fs::{Error, FileId, Result};
+
 use super::tree::TreeKind;
-use crate::{Error, FileId, Result};
 
 const LAYOUT: u8 = 1;
 
@@ -68,7 +69,10 @@ pub(super) fn encode(image: u64, tree: TreeKind, object: Object) -> FileId {
     bytes[16..24].copy_from_slice(&position.to_le_bytes());
     bytes[24..].copy_from_slice(&parent.to_le_bytes());
     let Some(id) = FileId::new(&bytes) else {
-        unreachable!("32 bytes fit into {}", crate::identity::FILE_ID_BYTES_MAX);
+        unreachable!(
+            "32 bytes fit into {}",
+            pagewell_fs::identity::FILE_ID_BYTES_MAX
+        );
     };
     id
 }

@@ -6,9 +6,9 @@
 //! directory.
 
 use pagewell_counters::names::ISO_MALFORMED_RECORDS;
+use pagewell_fs::Result;
 
 use super::volume::{BothEndian, SECTOR_BYTES, Volume, Window};
-use crate::Result;
 
 const RECORD_BYTES_MIN: usize = 34;
 const IDENTIFIER_START: usize = 33;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod iso_support;
+mod support;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use iso_support::{Manifest, WHOLE, cache, check_parents, display, local, tool, walk};
-use pagewell_fs::iso::{IsoFileSystem, IsoOptions, Names, TreeKind};
 use pagewell_fs::{FileSystem, FileType};
+use pagewell_source_iso::{IsoFileSystem, IsoOptions, Names, TreeKind};
+use support::{Manifest, WHOLE, cache, check_parents, display, local, tool, walk};
 
 fn bytes(length: usize, seed: u32) -> Vec<u8> {
     let mut state = seed.wrapping_mul(2_654_435_761) | 1;
@@ -283,7 +283,7 @@ fn plain_names_are_lower_case_and_found_in_any() {
     let names: Vec<String> = walk(&fs, WHOLE).keys().map(|path| display(path)).collect();
     assert_eq!(names, ["", "readme.txt", "sub", "sub/noext"]);
     let credentials = pagewell_fs::Credentials::new(1000, 1000, &[]);
-    let call = iso_support::call(&credentials);
+    let call = support::call(&credentials);
     let found = fs.lookup(&call, &fs.root(), b"README.TXT").unwrap();
     assert_eq!(found.attributes.mode, 0o444);
     assert_eq!(fs.read(&call, &found.id, 0, 100).unwrap().payload.len(), 7);

@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod iso_support;
+mod support;
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use iso_support::{WHOLE, cache, check_parents, display, local, tool, walk};
 use pagewell_device::FileDevice;
 use pagewell_fs::FileType;
-use pagewell_fs::iso::{IsoFileSystem, Recognised, TreeKind, recognise};
+use pagewell_source_iso::{IsoFileSystem, Recognised, TreeKind, recognise};
+use support::{WHOLE, cache, check_parents, display, local, tool, walk};
 
 fn check(image: &str) {
     let image = Path::new(image);

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pagewell_counters::names::{
     ISO_DIRECTORY_HITS, ISO_DIRECTORY_MISSES, ISO_NODE_HITS, ISO_NODE_MISSES,
 };
+use pagewell_fs::{Error, FileId, Result};
 
 use super::cache::Cache;
 use super::directory::{Directory, ItemKind};
@@ -33,7 +34,6 @@ use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
 use super::volume::{SECTOR_BYTES, Volume, Window};
-use crate::{Error, FileId, Result};
 
 /// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;

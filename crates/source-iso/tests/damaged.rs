@@ -2,16 +2,16 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod iso_support;
+mod support;
 
-use iso_support::builder::{
+use pagewell_fs::{Credentials, Error, FileSystem};
+use pagewell_source_iso::TreeKind;
+use support::builder::{
     DIRECTORY, Image, JOLIET_ROOT, MORE, ROOT, Record, ce, cl, joliet_file, nm, nm_more, pack,
     utf16, zf,
 };
-use iso_support::crafted::{GOOD, check, plain, rock_ridge};
-use iso_support::{Bounds, SECTOR, WHOLE, call, open_bytes, walk};
-use pagewell_fs::iso::TreeKind;
-use pagewell_fs::{Credentials, Error, FileSystem};
+use support::crafted::{GOOD, check, plain, rock_ridge};
+use support::{Bounds, SECTOR, WHOLE, call, open_bytes, walk};
 
 #[test]
 fn a_damaged_record_costs_its_sector_only() {
@@ -149,12 +149,12 @@ fn directories_outside_the_image_cost_only_themselves() {
     assert!(matches!(look(b"far"), Err(Error::Io(_))));
     assert!(matches!(look(b"nodot"), Err(Error::Io(_))));
     let long = look(b"long").unwrap().id;
-    let listed = iso_support::list(&fs, &long, 10);
+    let listed = support::list(&fs, &long, 10);
     assert!(matches!(listed, Err(Error::Io(_))), "{listed:?}");
     let empty = look(b"empty").unwrap().id;
     let parent = fs.lookup(&call(&credentials), &empty, b"..").unwrap();
     assert_eq!(parent.id, fs.root());
-    assert_eq!(iso_support::list(&fs, &empty, 10).unwrap().len(), 2);
+    assert_eq!(support::list(&fs, &empty, 10).unwrap().len(), 2);
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn joliet_replaces_a_tree_that_is_unreadable_or_empty() {
     assert_eq!(check(&broken, &joliet).tree_kind(), TreeKind::Joliet);
     let mut both_broken = broken;
     both_broken.put(JOLIET_ROOT, &[0xff; SECTOR]);
-    let error = iso_support::try_open(both_broken.bytes).unwrap_err();
+    let error = support::try_open(both_broken.bytes).unwrap_err();
     assert!(error.to_string().contains("root directory"), "{error}");
     let mut directory = image;
     let name = Record {
@@ -267,12 +267,12 @@ fn descriptors_in_odd_places() {
     for sector in 16..3000 {
         flood.put(sector, b"\x03CD001\x01");
     }
-    assert!(iso_support::try_open(flood.bytes).is_err());
+    assert!(support::try_open(flood.bytes).is_err());
     for size in [0u16, 3, 65535] {
         let mut image = plain(&[]);
         image.bytes[16 * SECTOR + 128..][..2].copy_from_slice(&size.to_le_bytes());
         image.bytes[16 * SECTOR + 130..][..2].copy_from_slice(&size.to_be_bytes());
-        let error = iso_support::try_open(image.bytes).unwrap_err().to_string();
+        let error = support::try_open(image.bytes).unwrap_err().to_string();
         assert!(error.contains("blocks"), "{error}");
     }
 }
@@ -288,7 +288,7 @@ fn a_note_about_udf_is_not_served_as_the_image() {
     anchor[0] = 2;
     anchor[12..14].copy_from_slice(&256u16.to_le_bytes());
     image.put(256, &anchor);
-    let error = iso_support::try_open(image.bytes.clone()).unwrap_err();
+    let error = support::try_open(image.bytes.clone()).unwrap_err();
     assert!(error.to_string().contains("UDF"), "{error}");
     image.directory(
         ROOT,

@@ -2,21 +2,21 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod iso_support;
+mod support;
 
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use iso_support::builder::{Image, MORE, ROOT, Record};
-use iso_support::{SECTOR, WHOLE, cache, call, list, open_bytes, walk};
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, MemoryDevice, Request};
-use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Error, FileId, FileSystem, NodeKind, Payload,
     SetAttributes, Stability,
 };
+use pagewell_source_iso::{IsoFileSystem, IsoOptions};
+use support::builder::{Image, MORE, ROOT, Record};
+use support::{SECTOR, WHOLE, cache, call, list, open_bytes, walk};
 
 /// A device that counts, and that answers nothing while it is held.
 struct Watched {

@@ -15,9 +15,9 @@ use std::sync::{Arc, OnceLock};
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::MemoryDevice;
-use pagewell_fs::iso::{IsoFileSystem, IsoOptions};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Call, Credentials, Error, FileId, FileSystem, FileType, Result};
+use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 
 /// Root, and willing to wait.
 pub fn call(credentials: &Credentials) -> Call<'_> {

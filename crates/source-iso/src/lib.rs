@@ -48,10 +48,9 @@ use std::sync::Arc;
 
 use pagewell_cache::Cache;
 use pagewell_device::{Device, FileDevice};
+use pagewell_fs::source::OpenError;
 
 pub use tree::TreeKind;
-
-use crate::source::OpenError;
 
 /// Which names are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -59,7 +59,7 @@ pub(super) fn presentable(mut name: Vec<u8>) -> Vec<u8> {
             *byte = b'_';
         }
     }
-    cut(&mut name, crate::name::NAME_BYTES_MAX);
+    cut(&mut name, pagewell_fs::name::NAME_BYTES_MAX);
     if matches!(name.as_slice(), b"" | b"." | b"..") {
         name = vec![b'_'; name.len().max(1)];
     }
@@ -70,7 +70,10 @@ pub(super) fn presentable(mut name: Vec<u8>) -> Vec<u8> {
 pub(super) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
     let suffix = format!("~{number}");
     let mut numbered = name.to_vec();
-    cut(&mut numbered, crate::name::NAME_BYTES_MAX - suffix.len());
+    cut(
+        &mut numbered,
+        pagewell_fs::name::NAME_BYTES_MAX - suffix.len(),
+    );
     numbered.extend_from_slice(suffix.as_bytes());
     numbered
 }

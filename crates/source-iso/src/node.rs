@@ -7,6 +7,7 @@
 
 use std::hash::Hasher;
 
+use pagewell_fs::{Attributes, FileType, Result, Timestamp};
 use siphasher::sip::SipHasher24;
 
 use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
@@ -14,7 +15,6 @@ use super::rock_ridge::RockRidge;
 use super::susp::Continuation;
 use super::time;
 use super::volume::Volume;
-use crate::{Attributes, FileType, Result, Timestamp};
 
 /// One extent of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::builder::{Image, ROOT, Record, nm, px};
 use super::{Bounds, Manifest, display, open_bytes, walk};
-use pagewell_fs::iso::IsoFileSystem;
+use pagewell_source_iso::IsoFileSystem;
 
 /// The names and what is in them, `!` for an error.
 fn shown(manifest: &Manifest) -> Vec<(String, String)> {

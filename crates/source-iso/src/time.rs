@@ -1,6 +1,6 @@
 //! Time stamps: the 7-byte form of records and the 17-byte form of descriptors.
 
-use crate::Timestamp;
+use pagewell_fs::Timestamp;
 
 /// The 7-byte form (ECMA-119 clause 9.1.5): years since 1900, month, day, hour, minute, second,
 /// zone. `None` when it is no date.

@@ -1,5 +1,7 @@
 //! From places to objects: reads the records that a place names, and keeps what it read.
 
+use pagewell_fs::{Error, FileType, Result};
+
 use super::super::file_id::{Object, RecordPlace};
 use super::super::group::{self, Found, Group};
 use super::super::node::{Node, ObjectReader, Recorded, RecordedKind, Sections, attributes};
@@ -7,7 +9,6 @@ use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record};
 use super::super::rock_ridge::RockRidge;
 use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
-use crate::{Error, FileType, Result};
 
 /// Records in a sector of a Rock Ridge tree, about: a first guess, others have more.
 const SECTOR_OBJECTS: usize = 15;

@@ -27,7 +27,7 @@ const FREE: u32 = u32::MAX;
 /// One name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item {
-    /// [`crate::Attributes::file_id`].
+    /// [`pagewell_fs::Attributes::file_id`].
     pub(super) file_id: u64,
     record_offset: u32,
     name_start: u32,

@@ -2,15 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-mod iso_support;
+mod support;
 
-use iso_support::builder::{
+use pagewell_fs::{Credentials, FileSystem, FileType};
+use pagewell_source_iso::TreeKind;
+use support::builder::{
     ASSOCIATED, Image, MORE, ROOT, Record, cl, er, nm, nm_more, pack, pl, px, re, sf, sl, sp,
 };
-use iso_support::crafted::{GOOD, check, plain, rock_ridge};
-use iso_support::{SECTOR, WHOLE, call, check_parents, display, open_bytes, walk};
-use pagewell_fs::iso::TreeKind;
-use pagewell_fs::{Credentials, FileSystem, FileType};
+use support::crafted::{GOOD, check, plain, rock_ridge};
+use support::{SECTOR, WHOLE, call, check_parents, display, open_bytes, walk};
 
 #[test]
 fn padding_inside_a_directory_is_not_its_end() {

@@ -15,9 +15,9 @@
 //! all records that are read through it, or until it is given a new one.
 
 use pagewell_counters::names::ISO_MALFORMED_SYSTEM_USE;
+use pagewell_fs::{Error, Result};
 
 use super::volume::{BothEndian, Window};
-use crate::{Error, Result};
 
 const AREAS_MAX: usize = 256;
 const RECORD_BYTES_MAX: u64 = 1 << 20;
