@@ -22,7 +22,6 @@ pub mod identity;
 mod mapping;
 pub mod moment;
 pub mod name;
-pub mod nfs;
 pub mod open;
 pub mod payload;
 mod signposts;

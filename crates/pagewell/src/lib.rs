@@ -73,6 +73,7 @@ pub mod fs {
     pub use pagewell_fs::*;
     pub use pagewell_source_image as image;
     pub use pagewell_source_iso as iso;
+    pub use pagewell_source_nfs as nfs;
     pub use pagewell_source_ram as ram;
 }
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use pagewell_fs::FileSystem;
 use pagewell_fs::dir::{Directory, Options};
-use pagewell_fs::nfs::NfsFileSystem;
 use pagewell_fs::source::OpenError;
 use pagewell_source_image::ImageFileSystem;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
+use pagewell_source_nfs::NfsFileSystem;
 use pagewell_source_ram::RamFileSystem;
 
 use crate::content;

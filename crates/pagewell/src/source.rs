@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use pagewell_fs::nfs::Url;
+use pagewell_source_nfs::Url;
 
 use crate::escape;
 use crate::failure::usage;

@@ -1,4 +1,4 @@
-//! The same under this project's own client, `fs::nfs`: a server that is killed 50 times while a
+//! The same under this project's own client, `source-nfs`: a server that is killed 50 times while a
 //! mount writes. What was committed must be in the image that the server leaves; and nothing at all
 //! may be missing at the end, as the client has kept what was not.
 
@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_fs::nfs::{NfsFileSystem, Url};
 use pagewell_fs::{Call, Credentials, FileId, FileSystem, Stability};
+use pagewell_source_nfs::{NfsFileSystem, Url};
 
 use crate::random::Random;
 use crate::support::Serve;

@@ -257,8 +257,8 @@ fn mounts_that_cannot_be_say_why() {
         (format!("nfs://{address}/nowhere"), "nowhere"),
         ("nfs://127.0.0.1:1/?timeo=1".to_owned(), "127.0.0.1"),
     ] {
-        let url = pagewell_fs::nfs::Url::parse(&url).unwrap();
-        let error = pagewell_fs::nfs::NfsFileSystem::mount(&url, &cache)
+        let url = pagewell_source_nfs::Url::parse(&url).unwrap();
+        let error = pagewell_source_nfs::NfsFileSystem::mount(&url, &cache)
             .unwrap_err()
             .to_string();
         assert!(error.contains(part), "{error}");

@@ -1,5 +1,5 @@
-//! Exports mounted with this project's own client, `fs::nfs`: the two ends of the protocol against
-//! each other, each in its own right tested elsewhere.
+//! Exports mounted with this project's own client, `source-nfs`: the two ends of the protocol
+//! against each other, each in its own right tested elsewhere.
 
 mod backward;
 mod data;
@@ -18,12 +18,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_fs::nfs::{NfsFileSystem, Url};
 use pagewell_fs::{
     Attributes, Call, CreateMode, Credentials, FileId, FileSystem, OpenIntent, Opened, Result,
     SetAttributes, Stability,
 };
 use pagewell_nfsd::Server;
+use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_sunrpc::nfs3::Procedure;
 
 use crate::fixture::{export, ram, serve};

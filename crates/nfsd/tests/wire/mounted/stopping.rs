@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_fs::nfs::{NfsFileSystem, Url};
 use pagewell_nfsd::{Loss, Server};
+use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
 
 use super::pattern;

@@ -1,7 +1,7 @@
 //! The table of the report: each workload, baseline and enhanced, with few server threads and
 //! with many.
 
-use pagewell_fs::nfs::ReadAhead;
+use pagewell_source_nfs::ReadAhead;
 
 use super::recording::Recording;
 use super::run::{Memory, Place, Setting};

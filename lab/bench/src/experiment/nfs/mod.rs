@@ -5,8 +5,8 @@
 //! reads useless blocks while it lays files out, and keeps one block ahead, so that every distance
 //! shows; its counters mix units and go below zero.
 //!
-//! **Rule.** The same eight workloads over [`pagewell_fs::nfs`] against the project's own server in
-//! another process, or any server: as the report's client did it (blocks of 64 KiB, written when
+//! **Rule.** The same eight workloads over [`pagewell_source_nfs`] against the project's own server
+//! in another process, or any server: as the report's client did it (blocks of 64 KiB, written when
 //! their end is reached or a second range of them becomes dirty; read-ahead of 1 or 8 blocks) and
 //! as it is here. Counted are calls by procedure, hits and misses, and processor time on both
 //! sides; the ends of every block that is read are compared with what was written. Then the same

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_fs::nfs::ReadAhead;
+use pagewell_source_nfs::ReadAhead;
 
 use super::case::median;
 use super::recording::{Recording, middle_ratio, number};

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_cache::{Cache, CacheOptions, WriteRule};
-use pagewell_fs::nfs::{NfsFileSystem, ReadAhead, Url};
 use pagewell_fs::{Credentials, FileSystem};
+use pagewell_source_nfs::{NfsFileSystem, ReadAhead, Url};
 
 use super::file::{OpenedFile, credentials, remove};
 use super::recording::{Beginning, Recording, Stopwatch};

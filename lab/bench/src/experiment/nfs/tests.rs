@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use pagewell_fs::nfs::ReadAhead;
 use pagewell_nfsd::{Config, Export, Server, Squash};
+use pagewell_source_nfs::ReadAhead;
 use pagewell_source_ram::RamFileSystem;
 
 use super::run::{Memory, Place, Setting};

@@ -5,7 +5,7 @@
 //! so that two runs say nothing: what counts is the middle of the ratios of many pairs, each of
 //! which begins with the other server.
 
-use pagewell_fs::nfs::ReadAhead;
+use pagewell_source_nfs::ReadAhead;
 
 use super::case::Configuration;
 use super::recording::{Recording, middle_ratio};

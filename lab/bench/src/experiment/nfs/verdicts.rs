@@ -2,7 +2,7 @@
 //! count, the middle run does. What was not counted does not hold: few calls are good, none are no
 //! measurement.
 
-use pagewell_fs::nfs::ReadAhead;
+use pagewell_source_nfs::ReadAhead;
 
 use super::case::{Case, Configuration, median};
 use super::recording::Recording;

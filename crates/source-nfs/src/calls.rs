@@ -1,0 +1,253 @@
+//! Calls to the server, the users they are made for and what their answers mean to callers.
+//!
+//! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles; nobody is told,
+//! but on a soft mount in the end.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pagewell_fs::{Credentials, Error, Result, Timestamp};
+use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
+use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply, Status};
+use pagewell_sunrpc::rpc::{Credential, SystemCredential};
+use pagewell_sunrpc::xdr::{self, Decode, Decoder, Encode, Words};
+
+use super::age::Ages;
+use super::convert;
+use super::generations::Generations;
+use super::node::{Moment, Moments, Told};
+
+/// Users whose credentials are kept ready.
+const USERS_MAX: usize = 1024;
+/// First pause when the server is not ready.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// Longest pause.
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
+/// Longest name of a machine in a credential (RFC 5531 appendix A).
+const MACHINE_NAME_BYTES_MAX: usize = 255;
+
+/// Decodes an answer that borrows nothing.
+pub(super) fn whole<T: for<'a> Decode<'a>>(decoder: &mut Decoder<'_>) -> xdr::Result<T> {
+    T::decode(decoder)
+}
+
+/// An answer, and what is to be known of the call.
+pub(super) struct Answered<T> {
+    pub(super) value: T,
+    pub(super) sent: Moment,
+    pub(super) was_resent: bool,
+}
+
+/// How a mount makes calls. Cloning shares it.
+#[derive(Clone)]
+pub(super) struct Calls {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    client: Client,
+    /// The server and its export, for messages.
+    name: String,
+    machine_name: Vec<u8>,
+    users: Mutex<Generations<Credentials, EncodedCredential>>,
+    moments: Moments,
+    ages: Ages,
+    filesystem_id: u64,
+    /// Attempts at a server that is not ready; `None`: without end.
+    attempts_max: Option<u32>,
+    has_ended: AtomicBool,
+}
+
+/// What a mount's calls have in common.
+pub(super) struct Settings {
+    pub(super) name: String,
+    pub(super) ages: Ages,
+    pub(super) filesystem_id: u64,
+    pub(super) attempts_max: Option<u32>,
+}
+
+impl Calls {
+    pub(super) fn new(client: Client, settings: Settings) -> Self {
+        let node_name = rustix::system::uname();
+        let mut machine_name = node_name.nodename().to_bytes().to_vec();
+        machine_name.truncate(MACHINE_NAME_BYTES_MAX);
+        Self {
+            inner: Arc::new(Inner {
+                client,
+                name: settings.name,
+                machine_name,
+                users: Mutex::new(Generations::new(USERS_MAX)),
+                moments: Moments::new(),
+                ages: settings.ages,
+                filesystem_id: settings.filesystem_id,
+                attempts_max: settings.attempts_max,
+                has_ended: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// The server and its export, for messages.
+    pub(super) fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.inner.client
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        self.inner.moments.now()
+    }
+
+    /// No call is repeated any more, and every call ends.
+    pub(super) fn end(&self) {
+        self.inner.has_ended.store(true, Ordering::Release);
+        self.inner.client.stop();
+    }
+
+    pub(super) fn have_ended(&self) -> bool {
+        self.inner.has_ended.load(Ordering::Acquire)
+    }
+
+    /// What calls for this user begin with.
+    pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
+        let mut users = self
+            .inner
+            .users
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = users.get(user) {
+            return known.clone();
+        }
+        let encoded = EncodedCredential::new(&Credential::System(SystemCredential {
+            stamp: 0,
+            machine_name: &self.inner.machine_name,
+            uid: user.uid,
+            gid: user.gid,
+            gids: Words::new(user.groups()).unwrap_or_default(),
+        }));
+        users.put(*user, encoded.clone(), |_| true);
+        encoded
+    }
+
+    /// Makes a call and waits for its answer.
+    pub(super) fn ask<T, F>(
+        &self,
+        procedure: Procedure,
+        user: &Credentials,
+        arguments: &impl Encode,
+        decode: impl Fn(&mut Decoder<'_>) -> xdr::Result<Reply<T, F>>,
+    ) -> Result<Answered<Reply<T, F>>> {
+        let credential = self.credential(user);
+        let mut patience = self.patience();
+        loop {
+            let sent = self.now();
+            let answer = self
+                .client()
+                .call(procedure.number(), &credential, arguments, &decode);
+            let answer = answer.map_err(|error| self.failure(&error))?;
+            let is_not_ready = matches!(
+                &answer.value,
+                Err(Failure {
+                    status: Status::Jukebox,
+                    ..
+                })
+            );
+            if is_not_ready && let Some(pause) = patience.next() {
+                self.pause(pause)?;
+                continue;
+            }
+            return Ok(Answered {
+                value: answer.value,
+                sent,
+                was_resent: answer.resent,
+            });
+        }
+    }
+
+    /// How often a server that is not ready is asked.
+    pub(super) fn patience(&self) -> Patience {
+        Patience {
+            pause: PAUSE_MIN,
+            left: self.inner.attempts_max,
+        }
+    }
+
+    /// Sleeps, unless the mount ends.
+    fn pause(&self, pause: Duration) -> Result<()> {
+        let until = Instant::now() + pause;
+        while let Some(left) = until.checked_duration_since(Instant::now()) {
+            if self.have_ended() {
+                return Err(self.failure(&CallError::Stopped));
+            }
+            std::thread::sleep(left.min(PAUSE_MIN));
+        }
+        Ok(())
+    }
+
+    /// What a caller is told of a call that has no answer.
+    pub(super) fn failure(&self, error: &CallError) -> Error {
+        match error {
+            CallError::QueueFull => Error::TryLater,
+            other => Error::Io(format!("{}: {other}", self.name())),
+        }
+    }
+
+    /// The number of an object that a listing of a directory told, which has these attributes.
+    pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
+        let mounted = self.inner.filesystem_id;
+        let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
+        convert::file_id((listed, file_id), mounted)
+    }
+
+    /// Attributes that were told in answer to a call that was sent at `sent`.
+    pub(super) fn told(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Told {
+        let attributes = convert::attributes(attributes, self.inner.filesystem_id);
+        let lifetime = self.inner.ages.lifetime(&attributes, Timestamp::now());
+        Told {
+            attributes,
+            sent,
+            answered: self.now(),
+            until: Instant::now() + lifetime,
+        }
+    }
+}
+
+/// Pauses between attempts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    pause: Duration,
+    left: Option<u32>,
+}
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    /// The next pause, or none when it is time to give up.
+    fn next(&mut self) -> Option<Duration> {
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(1)?;
+        }
+        let pause = self.pause;
+        self.pause = (pause * 2).min(PAUSE_MAX);
+        Some(pause)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_limit_and_end_when_they_are_to() {
+        let patience = |left| Patience {
+            pause: PAUSE_MIN,
+            left,
+        };
+        let all: Vec<u128> = patience(Some(8)).map(|pause| pause.as_millis()).collect();
+        assert_eq!(all, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(patience(None).nth(10_000), Some(PAUSE_MAX));
+        assert_eq!(patience(Some(0)).next(), None);
+    }
+}

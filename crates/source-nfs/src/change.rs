@@ -1,0 +1,89 @@
+//! Setting attributes, the length among them.
+
+use pagewell_fs::{Call, Change, Error, FileId, Result, SetAttributes, Timestamp};
+use pagewell_sunrpc::nfs3::{Procedure, SetattrArguments, SetattrReply};
+
+use super::calls::whole;
+use super::convert;
+use super::node::Node;
+use super::place::alone;
+use super::regions::FILE_BYTES_MAX;
+use super::shared::Shared;
+
+impl Shared {
+    /// [`pagewell_fs::FileSystem::set_attributes`].
+    ///
+    /// What was written before is safe at the server before the length or a time is set: written
+    /// later, or once more because the server has forgotten it, it would make the file longer, or
+    /// its times newer, than was asked for.
+    pub(super) fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.may_change(call)?;
+        if attributes.size.is_some_and(|size| size > FILE_BYTES_MAX) {
+            return Err(Error::FileTooLarge);
+        }
+        let node = self.files.node(id);
+        let _alone = attributes.size.map(|_| alone(&node));
+        let sets_time = attributes.accessed.is_some() || attributes.modified.is_some();
+        if (attributes.size.is_some() || sets_time) && node.lock().is_uncommitted() {
+            self.make_safe(&node)?;
+        }
+        let mut change = self.ask_to_set(call, &node, attributes, guard)?;
+        if let Some(size) = attributes.size {
+            self.cut_off(&node, size);
+            // What was not told is not known now either, but for the length.
+            change.after = change.after.and_then(|_| node.lock().known());
+        }
+        Ok(change)
+    }
+
+    fn ask_to_set(
+        &self,
+        call: &Call<'_>,
+        node: &Node,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let arguments = SetattrArguments {
+            object: convert::handle(&node.id)?,
+            attributes: convert::set_attributes(attributes)?,
+            guard: guard.map(convert::guard).transpose()?,
+        };
+        node.begin_change();
+        let answer = self.calls.ask(
+            Procedure::Setattr,
+            call.credentials,
+            &arguments,
+            whole::<SetattrReply>,
+        );
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                node.end_change(None, None, self.calls.now());
+                if attributes.size.is_some() {
+                    // It may have been cut off: what is kept of it is not believed.
+                    node.lock().changes += 1;
+                }
+                return Err(error);
+            }
+        };
+        let wcc = match &answer.value {
+            Ok(done) => done.object_wcc,
+            Err(failure) => failure.body.object_wcc,
+        };
+        let (change, _) = self.end_change(node, &wcc, answer.sent);
+        match answer.value {
+            Ok(_) => {
+                let is_told = change.after.is_some();
+                node.lock().was_set(self.calls.now(), is_told);
+                Ok(change)
+            }
+            Err(failure) => Err(convert::error(failure.status)),
+        }
+    }
+}

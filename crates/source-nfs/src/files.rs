@@ -1,0 +1,226 @@
+//! The objects of a mount that something is known of, and where their data lies.
+//!
+//! An object is forgotten when it was not used for long and nothing depends on it: nobody has it
+//! open, and it has no region. A file of which data was read or written keeps its region until
+//! another file needs one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use pagewell_fs::{BriefId, FileId};
+
+use super::generations::Generations;
+use super::node::Node;
+use super::regions::{Region, Regions};
+
+/// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
+/// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
+/// beside its cache.
+pub(super) const NODES_MAX: usize = 30_000;
+
+/// So many objects forgotten at once are worth telling the allocator.
+const FORGOTTEN_MANY: usize = NODES_MAX / 4;
+
+/// See the module's text.
+pub(super) struct Files {
+    nodes: Mutex<Generations<BriefId, Arc<Node>>>,
+    next_number: AtomicU64,
+    regions: RwLock<Regions<Arc<Node>>>,
+    /// Those with unstable writes that the server has taken.
+    uncommitted: Mutex<HashMap<u64, Arc<Node>>>,
+    /// Those with an error that nobody was told of.
+    failed: Mutex<HashMap<u64, Arc<Node>>>,
+}
+
+impl Files {
+    pub(super) fn new(nodes_max: usize, slots_max: u32) -> Self {
+        Self {
+            nodes: Mutex::new(Generations::new(nodes_max)),
+            next_number: AtomicU64::new(1),
+            regions: RwLock::new(Regions::new(slots_max)),
+            uncommitted: Mutex::default(),
+            failed: Mutex::default(),
+        }
+    }
+
+    /// The object of an identifier.
+    pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
+        let key = BriefId::new(id);
+        let mut nodes = lock(&self.nodes);
+        if let Some(node) = nodes.get(&key) {
+            return node.clone();
+        }
+        let number = self.next_number.fetch_add(1, Ordering::Relaxed);
+        let node = Arc::new(Node::new(*id, number));
+        // A thread that has it besides the table needs it to stay the only one of its identifier.
+        let forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
+        drop(nodes);
+        if forgotten >= FORGOTTEN_MANY {
+            // Of what lies between them much is free as well.
+            pagewell_fs::trim::give_back();
+        }
+        node
+    }
+
+    /// The object is gone, or another.
+    pub(super) fn forget(&self, node: &Node) {
+        let key = BriefId::new(&node.id);
+        let mut nodes = lock(&self.nodes);
+        if nodes
+            .get(&key)
+            .is_some_and(|known| known.number == node.number)
+        {
+            nodes.remove(&key);
+        }
+    }
+
+    /// Gives a file a region for `length` bytes, or says how large its present one is. The caller
+    /// holds the file's data, shared or alone.
+    pub(super) fn region(&self, node: &Arc<Node>, length: u64) -> Option<Region> {
+        if let Some(region) = node.lock().region {
+            return Some(region);
+        }
+        self.take_region(node, length);
+        node.lock().region
+    }
+
+    /// Gives a file that has none a region for `length` bytes, if there is one.
+    pub(super) fn take_region(&self, node: &Arc<Node>, length: u64) -> bool {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = node.lock();
+        if state.region.is_none() {
+            state.region = regions.take(length, node.clone());
+            state.data_changes = state.changes;
+        }
+        state.region.is_some()
+    }
+
+    /// Notes that a region is used.
+    pub(super) fn touch(&self, region: Region) {
+        // A thread that cannot have it at once need not: the mark is a hint.
+        if let Ok(mut regions) = self.regions.try_write() {
+            regions.touch(region);
+        }
+    }
+
+    /// A region that was taken from its file, and of which nothing is in memory, is free.
+    pub(super) fn give_back(&self, region: Region) {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        regions.give_back(region);
+    }
+
+    /// A file whose region can be had by another.
+    pub(super) fn offer(&self) -> Option<Arc<Node>> {
+        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let (node, _) = regions.offer(|node| node.lock().opens == 0)?;
+        Some(node.clone())
+    }
+
+    /// Whose bytes of the address space these are, and the offset in the file. `None`: they are not
+    /// all of one file.
+    pub(super) fn at(&self, address: u64, length: usize) -> Option<(Arc<Node>, u64)> {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let (node, region) = regions.owner(address, length as u64)?;
+        Some((node.clone(), address - region.start()))
+    }
+
+    /// Files with regions.
+    #[cfg(test)]
+    pub(super) fn regions_taken(&self) -> usize {
+        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        regions.owners().count()
+    }
+
+    /// The server has taken unstable writes of a file.
+    pub(super) fn note_uncommitted(&self, node: &Arc<Node>) {
+        lock(&self.uncommitted).insert(node.number, node.clone());
+    }
+
+    /// All of those; they are not noted any more.
+    pub(super) fn take_uncommitted(&self) -> Vec<Arc<Node>> {
+        lock(&self.uncommitted)
+            .drain()
+            .map(|(_, node)| node)
+            .collect()
+    }
+
+    /// A file has an error that nobody was told of.
+    pub(super) fn note_failed(&self, node: &Arc<Node>) {
+        lock(&self.failed).insert(node.number, node.clone());
+    }
+
+    /// A program was told.
+    pub(super) fn was_told(&self, node: &Node) {
+        lock(&self.failed).remove(&node.number);
+    }
+
+    /// Those that nobody was told of.
+    pub(super) fn failed(&self) -> Vec<Arc<Node>> {
+        lock(&self.failed).values().cloned().collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::{NAMES_MAX, Remembered};
+    use crate::node::Granted;
+
+    /// A map's place for an entry, with one free place for each that is taken at most.
+    fn place_bytes<K, V>() -> usize {
+        2 * (size_of::<(K, V)>() + 1)
+    }
+
+    #[test]
+    fn what_is_known_fits_into_memory() {
+        // One user of each, the counts of an Arc, and what an allocation costs.
+        let node = size_of::<Node>() + size_of::<Granted>() + 48;
+        let node = node + place_bytes::<BriefId, Arc<Node>>();
+        // A name of usual length.
+        let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
+        let total = NODES_MAX * node + NAMES_MAX * name + crate::pages::BYTES_MAX;
+        assert!(total < 43 << 20, "{node} {name} {total}");
+    }
+
+    fn id(number: u32) -> FileId {
+        FileId::new(&number.to_ne_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_is_in_use_stays_the_only_one() {
+        let files = Files::new(100, 10);
+        let used = files.node(&id(0));
+        let with_data = files.node(&id(1)).number;
+        assert!(files.region(&files.node(&id(1)), 5).is_some());
+        for number in 2..2000 {
+            files.node(&id(number));
+        }
+        assert_eq!(files.node(&id(0)).number, used.number);
+        assert_eq!(files.node(&id(1)).number, with_data);
+        assert!(lock(&files.nodes).len() <= 110);
+        files.forget(&used);
+        assert_ne!(files.node(&id(0)).number, used.number);
+    }
+
+    #[test]
+    fn a_region_can_be_had_when_nobody_has_the_file_open() {
+        let files = Files::new(100, 2);
+        let (one, other) = (files.node(&id(1)), files.node(&id(2)));
+        let region = files.region(&one, 5).unwrap();
+        assert_eq!(files.region(&one, 1 << 50), Some(region));
+        files.region(&other, 5).unwrap();
+        assert!(files.region(&files.node(&id(3)), 5).is_none());
+        assert_eq!(files.at(region.start() + 7, 1).unwrap().1, 7);
+        one.lock().opens = 1;
+        let offered = files.offer().unwrap();
+        assert_eq!(offered.number, other.number);
+        files.give_back(offered.take_region().unwrap());
+        assert!(files.region(&files.node(&id(3)), 5).is_some());
+        assert_eq!(files.regions_taken(), 2);
+    }
+}

@@ -1,0 +1,211 @@
+//! From names to objects, and what is known of these.
+
+use std::sync::Arc;
+
+use pagewell_counters::names as counters;
+use pagewell_fs::{Access, Attributes, Call, Entry, Error, FileId, Result, Statistics};
+use pagewell_sunrpc::nfs3::{
+    DirectoryOperation, FileAttributes, FsstatArguments, FsstatReply, LookupArguments, LookupReply,
+    Procedure, ReadlinkArguments, ReadlinkReply, Status,
+};
+use pagewell_sunrpc::xdr::Decode;
+
+use super::calls::whole;
+use super::convert;
+use super::names::Meaning;
+use super::node::Node;
+use super::shared::Shared;
+
+/// What LOOKUP answers, without the record that it was in.
+struct Found {
+    id: Result<FileId>,
+    attributes: Option<FileAttributes>,
+    directory: Option<FileAttributes>,
+}
+
+impl Shared {
+    /// [`pagewell_fs::FileSystem::lookup`].
+    pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
+        pagewell_fs::name::check(name)?;
+        let node = self.directory(call, directory)?;
+        if name == b"." || name == b".." && *directory == self.root {
+            let attributes = self.attributes_of(call, &node)?;
+            return Ok(Entry {
+                id: node.id,
+                attributes,
+            });
+        }
+        if name != b".."
+            && let Some(known) = self.remembered(call, &node, name)?
+        {
+            counters::CLIENT_NAME_HITS.add(1);
+            return known.ok_or(Error::NotFound);
+        }
+        Self::may_wait(call)?;
+        counters::CLIENT_NAME_MISSES.add(1);
+        self.ask_name(call, &node, name)
+    }
+
+    /// What is remembered and believed of a name, for who may look it up: an object or none.
+    fn remembered(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+    ) -> Result<Option<Option<Entry>>> {
+        let meaning = self.names().find(directory.epoch(), name);
+        let known = match meaning {
+            None => return Ok(None),
+            Some(Meaning::Nothing) => None,
+            Some(Meaning::Object(id)) => {
+                let believed = self.files.node(&id).lock().believed();
+                let Some(attributes) = believed else {
+                    return Ok(None);
+                };
+                Some(Entry { id, attributes })
+            }
+        };
+        self.check(call, directory, Access::LOOKUP)?;
+        Ok(Some(known))
+    }
+
+    /// What a name means, as far as that is remembered.
+    pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
+        let meaning = self.names().find(directory.epoch(), name);
+        match meaning? {
+            Meaning::Object(id) => Some(self.files.node(&id)),
+            Meaning::Nothing => None,
+        }
+    }
+
+    /// Asks what a name means.
+    pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
+        let before = node.stamp();
+        let arguments = LookupArguments {
+            what: DirectoryOperation {
+                directory: convert::handle(&node.id)?,
+                name,
+            },
+        };
+        let answer =
+            self.calls
+                .ask(Procedure::Lookup, call.credentials, &arguments, |decoder| {
+                    Ok(LookupReply::decode(decoder)?.map(|found| Found {
+                        id: convert::id(found.object),
+                        attributes: found.object_attributes,
+                        directory: found.directory_attributes,
+                    }))
+                })?;
+        match answer.value {
+            Ok(found) => {
+                self.look(node, found.directory.as_ref(), answer.sent)?;
+                let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
+                if name != b".." {
+                    let meaning = Meaning::Object(entry.id);
+                    self.names().learn(node, name, meaning, before);
+                }
+                Ok(entry)
+            }
+            Err(failure) => {
+                let attributes = failure.body.directory_attributes;
+                self.look(node, attributes.as_ref(), answer.sent)?;
+                match failure.status {
+                    Status::NotFound => {
+                        self.names().learn(node, name, Meaning::Nothing, before);
+                    }
+                    Status::Stale | Status::BadHandle => node.lock().doubt(),
+                    _ => {}
+                }
+                Err(convert::error(failure.status))
+            }
+        }
+    }
+
+    /// [`pagewell_fs::FileSystem::attributes`]: with everything that was written at the server, so
+    /// that times and lengths are the ones that will stay.
+    pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        let node = self.files.node(id);
+        if self.is_dirty(&node) {
+            Self::may_wait(call)?;
+            self.write_out(&node)?;
+        }
+        let attributes = self.attributes_of(call, &node)?;
+        if self.end_doubt(call, &node)? {
+            self.attributes_of(call, &node)
+        } else {
+            Ok(attributes)
+        }
+    }
+
+    /// [`pagewell_fs::FileSystem::access`].
+    pub(super) fn access(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        wanted: Access,
+    ) -> Result<(Access, Attributes)> {
+        let node = self.files.node(id);
+        let mut granted = self.granted(call, &node, wanted)?;
+        if self.limits.read_only {
+            let change = Access::MODIFY | Access::EXTEND | Access::DELETE;
+            granted = Access(granted.0 & !change.0);
+        }
+        Ok((granted, self.attributes_of(call, &node)?))
+    }
+
+    /// [`pagewell_fs::FileSystem::read_link`].
+    pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        let node = self.files.node(id);
+        if let Some(known) = node.lock().link() {
+            counters::CLIENT_LINK_HITS.add(1);
+            return Ok(known);
+        }
+        Self::may_wait(call)?;
+        counters::CLIENT_LINK_MISSES.add(1);
+        let arguments = ReadlinkArguments {
+            symlink: convert::handle(id)?,
+        };
+        let answer = self.calls.ask(
+            Procedure::Readlink,
+            call.credentials,
+            &arguments,
+            |decoder| {
+                let reply = ReadlinkReply::decode(decoder)?;
+                Ok(reply.map(|link| (link.target.to_vec(), link.symlink_attributes)))
+            },
+        )?;
+        let (target, attributes) = answer.value.map_err(|failure| {
+            node.lock().doubt();
+            convert::error(failure.status)
+        })?;
+        self.look(&node, attributes.as_ref(), answer.sent)?;
+        let attributes = self.attributes_of(call, &node)?;
+        node.lock().keep_link(&target, &attributes);
+        Ok((target, attributes))
+    }
+
+    /// [`pagewell_fs::FileSystem::statistics`].
+    pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
+        Self::may_wait(call)?;
+        let arguments = FsstatArguments {
+            root: convert::handle(&self.root)?,
+        };
+        let answer = self.calls.ask(
+            Procedure::Fsstat,
+            call.credentials,
+            &arguments,
+            whole::<FsstatReply>,
+        )?;
+        let sizes = answer
+            .value
+            .map_err(|failure| convert::error(failure.status))?;
+        Ok(Statistics {
+            bytes_total: sizes.bytes_total,
+            bytes_free: sizes.bytes_free,
+            bytes_available: sizes.bytes_available,
+            files_total: sizes.files_total,
+            files_free: sizes.files_free,
+            files_available: sizes.files_available,
+        })
+    }
+}

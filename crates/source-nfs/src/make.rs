@@ -1,0 +1,317 @@
+//! Making objects and names: CREATE, MKDIR, SYMLINK, MKNOD, LINK.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pagewell_fs::{
+    Attributes, Call, Change, CreateMode, Created, FileId, FileType, NodeKind, Result,
+    SetAttributes, SetTime,
+};
+use pagewell_sunrpc::nfs3::{
+    CreateArguments, CreateHow, CreateReply, DeviceNumber, DirectoryOperation, FileAttributes,
+    LinkArguments, LinkReply, MkdirArguments, MknodArguments, NodeData, Procedure, Status,
+    SymlinkArguments, WccData,
+};
+use pagewell_sunrpc::xdr::{Decode, Encode};
+
+use super::calls::whole;
+use super::convert;
+use super::names::Meaning;
+use super::naming::operation;
+use super::node::Node;
+use super::repeat::NameChange;
+use super::shared::Shared;
+
+/// What the procedures answer that make something, without the record that it was in.
+struct Made {
+    id: Option<FileId>,
+    attributes: Option<FileAttributes>,
+    directory: WccData,
+}
+
+/// A call that makes something.
+struct Making<'a> {
+    directory: Arc<Node>,
+    name: &'a [u8],
+    procedure: Procedure,
+    file_type: FileType,
+}
+
+impl Making<'_> {
+    fn what(&self) -> Result<DirectoryOperation<'_>> {
+        operation(&self.directory, self.name)
+    }
+}
+
+/// How a call that makes something ended, when it was answered.
+#[allow(clippy::large_enum_variant)] // one at a time, on the stack
+enum Ended {
+    Made(Created),
+    Refused(Status),
+}
+
+impl Shared {
+    fn making<'a>(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &'a [u8],
+        (procedure, file_type): (Procedure, FileType),
+    ) -> Result<Making<'a>> {
+        self.may_change(call)?;
+        pagewell_fs::name::check_new(name)?;
+        Ok(Making {
+            directory: self.directory(call, directory)?,
+            name,
+            procedure,
+            file_type,
+        })
+    }
+
+    /// [`pagewell_fs::FileSystem::create`].
+    ///
+    /// Length is set apart from the rest: of a file that is there already, the cache must know.
+    pub(super) fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        let what = (Procedure::Create, FileType::Regular);
+        let making = self.making(call, directory, name, what)?;
+        let (request, size) = match mode {
+            CreateMode::Unchecked(request) => (request, request.size),
+            CreateMode::Guarded(request) => return self.create_new(call, &making, request),
+            CreateMode::Exclusive(verifier) => {
+                let how = CreateHow::Exclusive(*verifier);
+                return self.send_create(call, &making, how)?.done();
+            }
+        };
+        let without_size = SetAttributes {
+            size: None,
+            ..*request
+        };
+        let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
+        let mut created = self.send_create(call, &making, how)?.done()?;
+        if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
+            let request = SetAttributes {
+                size: Some(size),
+                ..SetAttributes::default()
+            };
+            self.set_attributes(call, &created.entry.id, &request, None)?;
+            created.entry.attributes = self.attributes(call, &created.entry.id)?;
+        }
+        Ok(created)
+    }
+
+    /// Makes a file that must not be there, with a verifier, so that a repeated call finds its own.
+    fn create_new(
+        &self,
+        call: &Call<'_>,
+        making: &Making<'_>,
+        request: &SetAttributes,
+    ) -> Result<Created> {
+        if !self.lacks_exclusive.load(Ordering::Relaxed) {
+            let how = CreateHow::Exclusive(fresh_verifier());
+            match self.send_create(call, making, how)? {
+                Ended::Made(mut created) => {
+                    // The verifier may be in the times.
+                    let now = Some(SetTime::ToServerTime);
+                    let request = SetAttributes {
+                        size: request.size.filter(|size| *size > 0),
+                        accessed: request.accessed.or(now),
+                        modified: request.modified.or(now),
+                        ..*request
+                    };
+                    let change = self.set_attributes(call, &created.entry.id, &request, None)?;
+                    created.entry.attributes = match change.after {
+                        Some(after) => after,
+                        None => self.attributes(call, &created.entry.id)?,
+                    };
+                    return Ok(created);
+                }
+                Ended::Refused(Status::NotSupported) => {
+                    self.lacks_exclusive.store(true, Ordering::Relaxed);
+                }
+                refused @ Ended::Refused(_) => return refused.done(),
+            }
+        }
+        let how = CreateHow::Guarded(convert::set_attributes(request)?);
+        self.send_create(call, making, how)?.done()
+    }
+
+    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Ended> {
+        let what = making.what()?;
+        self.make(call, making, &CreateArguments { what, how })
+    }
+
+    /// [`pagewell_fs::FileSystem::make_directory`].
+    pub(super) fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let what = (Procedure::Mkdir, FileType::Directory);
+        let making = self.making(call, directory, name, what)?;
+        let arguments = MkdirArguments {
+            what: making.what()?,
+            attributes: convert::set_attributes(attributes)?,
+        };
+        self.make(call, &making, &arguments)?.done()
+    }
+
+    /// [`pagewell_fs::FileSystem::make_symlink`].
+    pub(super) fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let what = (Procedure::Symlink, FileType::Symlink);
+        let making = self.making(call, directory, name, what)?;
+        let arguments = SymlinkArguments {
+            what: making.what()?,
+            attributes: convert::set_attributes(attributes)?,
+            target,
+        };
+        self.make(call, &making, &arguments)?.done()
+    }
+
+    /// [`pagewell_fs::FileSystem::make_node`].
+    pub(super) fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let attributes = convert::set_attributes(attributes)?;
+        let device = |major, minor| DeviceNumber { major, minor };
+        let (node, file_type) = match kind {
+            NodeKind::CharacterDevice(major, minor) => (
+                NodeData::CharacterDevice(attributes, device(major, minor)),
+                FileType::CharacterDevice,
+            ),
+            NodeKind::BlockDevice(major, minor) => (
+                NodeData::BlockDevice(attributes, device(major, minor)),
+                FileType::BlockDevice,
+            ),
+            NodeKind::Socket => (NodeData::Socket(attributes), FileType::Socket),
+            NodeKind::Fifo => (NodeData::Fifo(attributes), FileType::Fifo),
+        };
+        let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
+        let what = making.what()?;
+        self.make(call, &making, &MknodArguments { what, node })?
+            .done()
+    }
+
+    fn make(&self, call: &Call<'_>, making: &Making<'_>, arguments: &impl Encode) -> Result<Ended> {
+        let (directory, name) = (&*making.directory, making.name);
+        let answer = self.change_names(
+            call,
+            directory,
+            (making.procedure, arguments),
+            |decoder| {
+                Ok(CreateReply::decode(decoder)?.map(|made| Made {
+                    id: made.object.and_then(|handle| convert::id(handle).ok()),
+                    attributes: made.object_attributes,
+                    directory: made.directory_wcc,
+                }))
+            },
+            |reply| match reply {
+                Ok(made) => made.directory,
+                Err(failure) => failure.body.directory_wcc,
+            },
+        )?;
+        let entry = match answer.value {
+            Ok(Made {
+                id: Some(id),
+                attributes,
+                ..
+            }) => self.entry(call, id, attributes.as_ref(), answer.sent)?,
+            // The server need not tell the handle.
+            Ok(_) => self.ask_name(call, directory, name)?,
+            Err(failure) => {
+                let change = NameChange::Make(making.file_type);
+                let status = failure.status;
+                match self.prove(call, (directory, name), change, status, answer.was_resent) {
+                    Ok(Some(entry)) => entry,
+                    _ => return Ok(Ended::Refused(status)),
+                }
+            }
+        };
+        let meaning = Meaning::Object(entry.id);
+        self.names()
+            .enter(directory, name, Some(meaning), answer.since);
+        Ok(Ended::Made(Created {
+            entry,
+            parent: answer.change,
+        }))
+    }
+
+    /// [`pagewell_fs::FileSystem::link`].
+    pub(super) fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        self.may_change(call)?;
+        pagewell_fs::name::check_new(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let node = self.files.node(id);
+        let arguments = LinkArguments {
+            file: convert::handle(id)?,
+            link: operation(directory, name)?,
+        };
+        let answer = self.change_names(
+            call,
+            directory,
+            (Procedure::Link, &arguments),
+            whole::<LinkReply>,
+            |reply| match reply {
+                Ok(done) => done.directory_wcc,
+                Err(failure) => failure.body.directory_wcc,
+            },
+        )?;
+        let attributes = match &answer.value {
+            Ok(done) => done.file_attributes,
+            Err(failure) => failure.body.file_attributes,
+        };
+        node.excuse();
+        self.look(&node, attributes.as_ref(), answer.sent)?;
+        if let Err(failure) = answer.value {
+            let (change, status) = (NameChange::Link(*id), failure.status);
+            self.prove(call, (directory, name), change, status, answer.was_resent)?;
+        }
+        let meaning = Meaning::Object(*id);
+        self.names()
+            .enter(directory, name, Some(meaning), answer.since);
+        Ok((self.attributes_of(call, &node)?, answer.change))
+    }
+}
+
+impl Ended {
+    fn done(self) -> Result<Created> {
+        match self {
+            Self::Made(created) => Ok(created),
+            Self::Refused(status) => Err(convert::error(status)),
+        }
+    }
+}
+
+/// A verifier that no other call has.
+fn fresh_verifier() -> [u8; 8] {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    pagewell_fs::verifier::fresh()
+        .wrapping_add(count)
+        .to_be_bytes()
+}

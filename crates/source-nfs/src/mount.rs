@@ -1,0 +1,359 @@
+//! Mounting and unmounting.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadWindows};
+use pagewell_fs::bytes::Bytes;
+use pagewell_fs::source::OpenError;
+use pagewell_fs::{FileId, Limits};
+use pagewell_sunrpc::client::{
+    self, CallError, Client, EncodedCredential, MountOptions, Mounted, Patience, SourcePort,
+};
+use pagewell_sunrpc::nfs3::{
+    self, FsinfoArguments, FsinfoOk, FsinfoReply, GetattrArguments, GetattrReply, Handle,
+    PathconfArguments, PathconfReply, Procedure, volume::properties,
+};
+
+use super::NfsFileSystem;
+use super::calls::{Calls, Settings, whole};
+use super::files::{Files, NODES_MAX};
+use super::later::Later;
+use super::names::{NAMES_MAX, Names};
+use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
+use super::pages::Listings;
+use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
+use super::remote::{Remote, RemoteDevice};
+use super::shared::Shared;
+use super::url::Url;
+
+/// Least bytes of a page of a directory.
+const DIRECTORY_BYTES_MIN: u32 = 32 << 10;
+/// Most bytes of a page of a directory, unless one entry needs more.
+const DIRECTORY_BYTES_MAX: u32 = 256 << 10;
+/// How long each step of mounting may take.
+const MOUNT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What a link count of a server without PATHCONF may be.
+const LINKS_MAX: u32 = 32_000;
+
+/// What the server said of the export.
+struct Volume {
+    filesystem_id: u64,
+    information: FsinfoOk,
+    limits: Limits,
+    /// The least time of an answer: there is a first read whose window depends on it.
+    latency: Duration,
+}
+
+impl NfsFileSystem {
+    /// Mounts an export. Its data goes through `cache`, which others may share.
+    ///
+    /// # Errors
+    /// With the export and the reason: the server cannot be reached, or refuses.
+    pub fn mount(url: &Url, cache: &Cache) -> Result<Self, OpenError> {
+        Self::mount_with(url, cache, cache.open_options())
+    }
+
+    /// [`Self::mount`] with other settings of the device that the cache sees, to measure against.
+    /// Its read-ahead and timeouts are those of the URL whatever they say.
+    ///
+    /// # Errors
+    /// As [`Self::mount`].
+    pub fn mount_with(url: &Url, cache: &Cache, device: OpenOptions) -> Result<Self, OpenError> {
+        let name = url.name();
+        let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
+        let options = &url.options;
+        let source_port = match options.caller_port {
+            CallerPort::ReservedIfPossible => SourcePort::ReservedIfPossible,
+            CallerPort::Reserved => SourcePort::Reserved,
+            CallerPort::Any => SourcePort::Any,
+        };
+        let mut asked = MountOptions::new(url.host.clone(), url.export.clone());
+        asked.nfs_port = options.port;
+        asked.mount_port = options.mount_port;
+        asked.source_port = source_port;
+        asked.timeout = options.timeout.min(MOUNT_TIMEOUT);
+        let mounted = client::mount(&asked).map_err(|error| refused(&error))?;
+        let mut settings = client::Options::new(url.host.clone(), mounted.addresses.clone());
+        settings.connections = options.connections;
+        settings.source_port = source_port;
+        settings.timeout = options.timeout;
+        settings.delay = options.delay;
+        if options.soft {
+            settings.patience = Patience::Soft {
+                attempts: options.attempts,
+                timeout: options.timeout.saturating_mul(options.attempts),
+            };
+        }
+        let client = Client::connect(nfs3::PROGRAM, nfs3::VERSION, settings);
+        let client = client.map_err(|error| refused(&error))?;
+        let root = FileId::new(&mounted.handle)
+            .ok_or_else(|| refused(&"the handle of the export is too long"))?;
+        let volume = ask_volume(&client, &root, options).map_err(|error| refused(&error))?;
+        Ok(Self::new(
+            client,
+            mounted,
+            root,
+            &volume,
+            options,
+            (cache, device),
+            name,
+        ))
+    }
+
+    fn new(
+        client: Client,
+        mounted: Mounted,
+        root: FileId,
+        volume: &Volume,
+        options: &NfsOptions,
+        (cache, device): (&Cache, OpenOptions),
+        name: String,
+    ) -> Self {
+        let calls = Calls::new(
+            client,
+            Settings {
+                name,
+                ages: options.ages,
+                filesystem_id: volume.filesystem_id,
+                attempts_max: options.soft.then_some(options.attempts),
+            },
+        );
+        let files = Arc::new(Files::new(NODES_MAX, SLOTS_MAX));
+        let information = &volume.information;
+        let read = (information.read_bytes_max, information.read_bytes_preferred);
+        let write = (
+            information.write_bytes_max,
+            information.write_bytes_preferred,
+        );
+        let remote = Arc::new(Remote {
+            calls: calls.clone(),
+            files: files.clone(),
+            later: Later::default(),
+            read_bytes: transfer(options.read_bytes, read),
+            write_bytes: transfer(options.write_bytes, write),
+            synchronous: options.synchronous,
+            nobody: EncodedCredential::of_process(),
+            losses: AtomicU64::new(0),
+        });
+        let mut open = open_options(device, options.read_ahead, remote.read_bytes);
+        open.latency = Some(volume.latency);
+        let device = Arc::new(RemoteDevice {
+            remote: remote.clone(),
+        });
+        let device = cache.open_with(device, open);
+        let preferred = information.directory_bytes_preferred;
+        Self {
+            shared: Arc::new(Shared {
+                calls,
+                files,
+                remote,
+                names: Mutex::new(Names::new(NAMES_MAX)),
+                bytes: Bytes::new(device.clone()),
+                device,
+                root,
+                limits: volume.limits,
+                options: options.clone(),
+                verifier: pagewell_fs::verifier::fresh(),
+                directory_bytes: preferred.clamp(DIRECTORY_BYTES_MIN, DIRECTORY_BYTES_MAX),
+                opens: AtomicUsize::new(0),
+                lacks_plus: AtomicBool::new(false),
+                lacks_exclusive: AtomicBool::new(false),
+                listed: Listings::default(),
+            }),
+            mounted,
+        }
+    }
+
+    /// [`pagewell_fs::FileSystem::abandon`].
+    pub(super) fn give_up(&self) -> u64 {
+        let lost = self.shared.device.abandon();
+        self.shared.calls.end();
+        self.shared.remote.later.end();
+        lost
+    }
+
+    /// Brings everything to the server, but gives up, as [`pagewell_fs::FileSystem::abandon`] does,
+    /// when there is no progress for so long. Says how many bytes are lost.
+    pub fn close_within(&self, patience: Duration) -> u64 {
+        let lost = self.shared.device.close_within(patience);
+        if lost > 0 {
+            self.give_up();
+        }
+        lost
+    }
+
+    /// What its calls have cost.
+    #[must_use]
+    pub fn statistics_of_calls(&self) -> client::Statistics {
+        self.shared.calls.client().statistics()
+    }
+
+    /// Bytes of one READ and of one WRITE, as agreed with the server.
+    #[must_use]
+    pub fn transfer_bytes(&self) -> (u32, u32) {
+        (
+            self.shared.remote.read_bytes,
+            self.shared.remote.write_bytes,
+        )
+    }
+}
+
+impl Drop for NfsFileSystem {
+    fn drop(&mut self) {
+        if !self.shared.calls.have_ended() {
+            if let Err(error) = self.shared.sync() {
+                eprintln!("pagewell: {}: {error}", self.shared.calls.name());
+            }
+            self.shared.calls.end();
+            self.shared.remote.later.end();
+            self.mounted.unmount();
+        }
+    }
+}
+
+/// How the cache treats the device of a mount.
+fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
+    let block_bytes = u64::from(read_bytes);
+    options.read_ahead = match read_ahead {
+        // Switched off for the whole cache, it stays off.
+        ReadAhead::Auto if is_off(options.read_ahead) => options.read_ahead,
+        ReadAhead::Auto => DeviceReadAhead::Windows(ReadAheadWindows::remote(block_bytes)),
+        ReadAhead::Blocks(count) => DeviceReadAhead::Blocks { block_bytes, count },
+    };
+    options.file_alignment_bytes = Some(1 << SLOT_BITS);
+    // How long to wait is decided by the calls.
+    options.read_timeout = Duration::MAX;
+    options.write_timeout = Duration::MAX;
+    options
+}
+
+fn is_off(rule: DeviceReadAhead) -> bool {
+    matches!(
+        rule,
+        DeviceReadAhead::Rule(pagewell_cache::ReadAheadRule::Off)
+    )
+}
+
+/// Bytes of a transfer: what was asked for, or a lot, as far as the server takes it.
+fn transfer(asked: Option<u32>, (most, preferred): (u32, u32)) -> u32 {
+    let most = if most == 0 { preferred } else { most };
+    let wanted = asked.unwrap_or(TRANSFER_BYTES_MAX);
+    let agreed = wanted
+        .min(most)
+        .clamp(TRANSFER_BYTES_MIN, TRANSFER_BYTES_MAX);
+    agreed - agreed % TRANSFER_BYTES_MIN
+}
+
+/// The least time that something took.
+struct Watch {
+    least: Duration,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            least: Duration::MAX,
+        }
+    }
+}
+
+impl Watch {
+    fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        let began = Instant::now();
+        let result = call();
+        self.least = self.least.min(began.elapsed());
+        result
+    }
+}
+
+/// Why the server's description of the export cannot be had.
+#[derive(Debug, thiserror::Error)]
+enum VolumeError {
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("{procedure}: the server answered {status}", status = .status.name())]
+    Status {
+        procedure: &'static str,
+        status: nfs3::Status,
+    },
+}
+
+fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Volume, VolumeError> {
+    let credential = EncodedCredential::of_process();
+    let Some(handle) = Handle::new(root.as_bytes()) else {
+        return Err(CallError::Garbage {
+            reason: "a handle too long".to_owned(),
+        }
+        .into());
+    };
+    let refused = |procedure: Procedure, status| VolumeError::Status {
+        procedure: procedure.name(),
+        status,
+    };
+    let mut watch = Watch::default();
+    let number = Procedure::Fsinfo.number();
+    let arguments = FsinfoArguments { root: handle };
+    let information =
+        watch.time(|| client.call(number, &credential, &arguments, whole::<FsinfoReply>))?;
+    let information = information
+        .value
+        .map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
+    let number = Procedure::Getattr.number();
+    let arguments = GetattrArguments { object: handle };
+    let attributes =
+        watch.time(|| client.call(number, &credential, &arguments, whole::<GetattrReply>))?;
+    let attributes = attributes
+        .value
+        .map_err(|failure| refused(Procedure::Getattr, failure.status))?;
+    let number = Procedure::Pathconf.number();
+    let arguments = PathconfArguments { object: handle };
+    let pathconf =
+        watch.time(|| client.call(number, &credential, &arguments, whole::<PathconfReply>))?;
+    let pathconf = pathconf.value.ok();
+    let has = |bit| information.properties & bit != 0;
+    let grain = information.time_grain;
+    Ok(Volume {
+        filesystem_id: attributes.attributes.filesystem_id,
+        information,
+        latency: watch.least,
+        limits: Limits {
+            read_only: options.read_only,
+            file_bytes_max: match information.file_bytes_max {
+                0 => FILE_BYTES_MAX,
+                most => most.min(FILE_BYTES_MAX),
+            },
+            name_bytes_max: pathconf.map_or(255, |known| known.name_bytes_max.clamp(1, 255)),
+            links_max: if has(properties::HARD_LINKS) {
+                pathconf.map_or(LINKS_MAX, |known| known.links_max.max(1))
+            } else {
+                1
+            },
+            symlinks: has(properties::SYMLINKS),
+            times_settable: has(properties::TIMES_SETTABLE),
+            time_grain_nanoseconds: if grain.seconds > 0 {
+                1_000_000_000
+            } else {
+                grain.nanoseconds.clamp(1, 1_000_000_000)
+            },
+            case_insensitive: pathconf.is_some_and(|known| known.case_insensitive),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_are_what_both_sides_take() {
+        assert_eq!(transfer(None, (1 << 20, 1 << 17)), 1 << 20);
+        assert_eq!(transfer(None, (1 << 26, 1 << 17)), 1 << 20);
+        assert_eq!(transfer(Some(65_536), (1 << 20, 1 << 20)), 65_536);
+        assert_eq!(transfer(Some(1 << 20), (32_768, 32_768)), 32_768);
+        assert_eq!(transfer(None, (0, 8192)), 8192);
+        assert_eq!(transfer(None, (0, 0)), 1024);
+        assert_eq!(transfer(None, (5000, 0)), 4096);
+    }
+}

@@ -1,0 +1,234 @@
+//! What names mean: found, missing, and listed ones.
+//!
+//! **Problem.** A path of five names costs five round trips, each time, when nothing is remembered;
+//! and programs look for what is not there more often than for what is.
+//!
+//! **Rule.** A name is remembered with the *epoch* of its directory. As long as nobody else changed
+//! the directory, which its attributes tell ([`super::wcc`]), the epoch stays and all its names are
+//! right, found and missing ones; changes of our own are entered. When another client has changed
+//! it, the epoch moves on, and with it all names of the directory are forgotten at once. How long
+//! attributes are believed ([`super::age`]) is how long names are.
+//!
+//! Answers tell of a moment that has passed. What one says of a name is remembered when nothing has
+//! happened in the directory since the call was sent, other than the change that the call made.
+//! When other changes of ours were on their way with that one, the name is forgotten: nobody knows
+//! which was the last.
+//!
+//! Listings with attributes fill it: the names of a page are those that will be asked for next.
+//!
+//! **Known weakness.** A directory that others change all the time has no remembered names.
+
+use pagewell_fs::{BriefId, FileId};
+
+use super::generations::Generations;
+use super::node::Node;
+
+/// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
+pub(super) const NAMES_MAX: usize = 57_000;
+
+/// What a name means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// This object.
+    Object(FileId),
+    /// Nothing.
+    Nothing,
+}
+
+/// A directory as it is now: its number, and how often others have changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch {
+    pub(super) directory: u64,
+    pub(super) changes: u64,
+}
+
+/// Stays the same as long as nobody has changed a directory, and we have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// How often others have changed it.
+    pub(super) changes: u64,
+    /// Changes of ours, begun or ended.
+    pub(super) own_changes: u64,
+}
+
+impl Stamp {
+    /// What it is when a change of ours has begun, or ended, and nothing else has happened.
+    pub(super) fn next(self) -> Self {
+        Self {
+            own_changes: self.own_changes + 1,
+            ..self
+        }
+    }
+
+    /// Whether nothing of ours has happened since `begun` but the end of what began then.
+    pub(super) fn ends_alone(self, begun: Self) -> bool {
+        self.own_changes == begun.next().own_changes
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Remembered {
+    changes: u64,
+    /// The object, or nothing.
+    object: Option<BriefId>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Names {
+    /// By directory and name, in one string of bytes.
+    names: Generations<Box<[u8]>, Remembered>,
+}
+
+impl Names {
+    pub(super) fn new(names_max: usize) -> Self {
+        Self {
+            names: Generations::new(names_max),
+        }
+    }
+
+    /// What is remembered of a name; nothing is, once its directory has moved on.
+    pub(super) fn find(&mut self, epoch: Epoch, name: &[u8]) -> Option<Meaning> {
+        let found = self.names.get(&key(epoch, name)[..])?;
+        let object = |id: &BriefId| Meaning::Object(id.whole());
+        let meaning = || found.object.as_ref().map_or(Meaning::Nothing, object);
+        (found.changes == epoch.changes).then(meaning)
+    }
+
+    /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
+    pub(super) fn learn(&mut self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
+        if directory.stamp() == then {
+            self.put(directory.epoch_at(then), name, meaning);
+        }
+    }
+
+    /// Remembers what a change of ours has made of a name, if that is known and nothing has
+    /// happened since then; else forgets it.
+    pub(super) fn enter(
+        &mut self,
+        directory: &Node,
+        name: &[u8],
+        meaning: Option<Meaning>,
+        since: Option<Stamp>,
+    ) {
+        self.forget(directory.epoch(), name);
+        if let (Some(meaning), Some(since)) = (meaning, since) {
+            self.learn(directory, name, meaning, since);
+        }
+    }
+
+    fn put(&mut self, epoch: Epoch, name: &[u8], meaning: Meaning) {
+        let remembered = Remembered {
+            changes: epoch.changes,
+            object: match meaning {
+                Meaning::Object(id) => Some(BriefId::new(&id)),
+                Meaning::Nothing => None,
+            },
+        };
+        self.names.put(key(epoch, name), remembered, |_| true);
+    }
+
+    /// Forgets a name.
+    pub(super) fn forget(&mut self, epoch: Epoch, name: &[u8]) {
+        self.names.remove(&key(epoch, name)[..]);
+    }
+}
+
+fn key(epoch: Epoch, name: &[u8]) -> Box<[u8]> {
+    let mut key = Vec::with_capacity(8 + name.len());
+    key.extend_from_slice(&epoch.directory.to_ne_bytes());
+    key.extend_from_slice(name);
+    key.into_boxed_slice()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Moments;
+
+    fn object(number: u8) -> Meaning {
+        Meaning::Object(FileId::new(&[number]).unwrap())
+    }
+
+    #[test]
+    fn names_live_as_long_as_the_epoch_of_their_directory() {
+        let mut names = Names::new(100);
+        let now = Epoch {
+            directory: 1,
+            changes: 7,
+        };
+        let other = Epoch {
+            directory: 2,
+            ..now
+        };
+        names.put(now, b"a", object(1));
+        names.put(now, b"b", Meaning::Nothing);
+        names.put(other, b"a", object(2));
+        assert_eq!(names.find(now, b"a"), Some(object(1)));
+        assert_eq!(names.find(now, b"b"), Some(Meaning::Nothing));
+        assert_eq!(names.find(other, b"a"), Some(object(2)));
+        assert_eq!(names.find(other, b"b"), None);
+        names.forget(now, b"b");
+        assert_eq!(names.find(now, b"b"), None);
+        let later = Epoch { changes: 8, ..now };
+        assert_eq!(names.find(later, b"a"), None);
+        names.put(later, b"a", Meaning::Nothing);
+        assert_eq!(names.find(later, b"a"), Some(Meaning::Nothing));
+        assert_eq!(names.find(now, b"a"), None);
+    }
+
+    #[test]
+    fn what_was_overtaken_is_not_remembered() {
+        let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
+        let (mut names, now) = (Names::new(100), Moments::new().now());
+        let then = directory.stamp();
+        names.learn(&directory, b"a", object(1), then);
+        assert_eq!(names.find(directory.epoch(), b"a"), Some(object(1)));
+        let begun = directory.begin_change();
+        names.learn(&directory, b"b", Meaning::Nothing, then);
+        assert_eq!(names.find(directory.epoch(), b"b"), None, "it may be there");
+        names.learn(&directory, b"b", Meaning::Nothing, begun);
+        let (_, _, ended) = directory.end_change(None, None, now);
+        assert!(ended.ends_alone(begun));
+        names.learn(&directory, b"b", Meaning::Nothing, begun);
+        names.enter(&directory, b"b", Some(object(2)), Some(ended));
+        assert_eq!(names.find(directory.epoch(), b"b"), Some(object(2)));
+    }
+
+    #[test]
+    fn of_changes_that_were_on_their_way_together_none_is_remembered_as_the_last() {
+        let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
+        let (mut names, now) = (Names::new(100), Moments::new().now());
+        let remove = directory.begin_change();
+        let create = directory.begin_change();
+        let (_, _, created) = directory.end_change(None, None, now);
+        // As far as this one knows.
+        let since = created.ends_alone(create).then_some(created);
+        names.enter(&directory, b"a", Some(object(1)), since);
+        let (_, _, removed) = directory.end_change(None, None, now);
+        let since = removed.ends_alone(remove).then_some(removed);
+        names.enter(&directory, b"a", Some(Meaning::Nothing), since);
+        assert_eq!(names.find(directory.epoch(), b"a"), None);
+        // Another one begins before it was entered.
+        let begun = directory.begin_change();
+        let (_, _, ended) = directory.end_change(None, None, now);
+        let other = directory.begin_change();
+        names.enter(&directory, b"a", Some(object(1)), Some(ended));
+        assert!(ended.ends_alone(begun) && !ended.ends_alone(other));
+        assert_eq!(names.find(directory.epoch(), b"a"), None);
+    }
+
+    #[test]
+    fn they_are_bounded() {
+        let mut names = Names::new(100);
+        let epoch = Epoch {
+            directory: 1,
+            changes: 0,
+        };
+        for number in 0..10_000u32 {
+            names.put(epoch, &number.to_ne_bytes(), Meaning::Nothing);
+        }
+        assert!(names.names.len() <= 100);
+        assert!(names.find(epoch, &9_999u32.to_ne_bytes()).is_some());
+    }
+}

@@ -1,0 +1,481 @@
+//! One remote object: what is known of it, and what was done to it and not told the server yet.
+//!
+//! **Which attributes are the newest.** Answers overtake each other. Each call has a moment, taken
+//! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
+//! call that was sent after that moment is newer; one that was on its way then is newer only if its
+//! times say so. Everything else is thrown away. Where the server's clock ticks slowly, times say
+//! nothing of the order, and the larger of two files passes for the newer one; and times can be set
+//! to the past. So after attributes of it were set, its length among them, what was on its way then
+//! is thrown away, whatever it says.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
+use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
+use pagewell_sunrpc::client::EncodedCredential;
+
+use super::length::Length;
+use super::names::{Epoch, Stamp};
+use super::pages::Listing;
+use super::regions::Region;
+use super::silly::Silly;
+use super::wcc::{Consistency, Verdict, newness};
+use super::writers::Failures;
+
+/// Longest target of a symbolic link that is remembered, in bytes.
+const LINK_BYTES_MAX: usize = 256;
+/// Users whose access is remembered, for each object.
+const ACCESS_MAX: usize = 8;
+
+/// A moment in the life of a mount: see the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(u64);
+
+/// The clock of moments.
+#[derive(Debug)]
+pub(super) struct Moments(AtomicU64);
+
+impl Moments {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(1))
+    }
+
+    pub(super) fn now(&self) -> Moment {
+        Moment(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// Attributes that were told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told {
+    /// What was told.
+    pub(super) attributes: Attributes,
+    /// When the call was sent.
+    pub(super) sent: Moment,
+    /// When it was answered.
+    pub(super) answered: Moment,
+    /// Until when they are believed.
+    pub(super) until: Instant,
+}
+
+/// What a change of the server's that was not ours means for a thread that looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// Nothing that is cached is wrong.
+    Right,
+    /// It is another object now: the handle means nothing any more.
+    Another,
+}
+
+/// What one user may do.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    credentials: Credentials,
+    asked: Access,
+    granted: Access,
+    /// Mode, owner and group of the object when it was asked. What else decides (lists of the
+    /// server's) is asked for again when attributes are.
+    of: (u32, u32, u32),
+}
+
+/// A user, and what calls for that user begin with.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    pub(super) credentials: Credentials,
+    pub(super) encoded: EncodedCredential,
+}
+
+fn rights(attributes: &Attributes) -> (u32, u32, u32) {
+    (attributes.mode, attributes.uid, attributes.gid)
+}
+
+/// Unstable writes that the server has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Uncommitted {
+    /// What it said with the first.
+    pub(super) verifier: [u8; 8],
+    /// Whether it has said something else since: what was before that is gone.
+    pub(super) differs: bool,
+}
+
+/// What changes of a node.
+#[derive(Debug)]
+pub(super) struct State {
+    believed: Option<(Attributes, Instant)>,
+    /// When they were.
+    at: Moment,
+    /// When its attributes were set: nothing of before tells what they are.
+    set_at: Moment,
+    /// When a change of ours was answered without attributes: what was on its way then may be of
+    /// before or after.
+    untold_at: Moment,
+    consistency: Consistency,
+    /// How often another client has changed it.
+    pub(super) changes: u64,
+    /// As a file: another client may have changed it beside us.
+    is_in_question: bool,
+    /// [`Self::changes`] when the cached data was known to be right.
+    pub(super) data_changes: u64,
+    /// [`Self::changes`] at the last open.
+    pub(super) changes_at_open: Option<u64>,
+    /// Changes of names in it that are ours, begun or ended.
+    pub(super) own_changes: u64,
+    pub(super) length: Length,
+    /// READs that met an end where none was known, and told no attributes.
+    pub(super) unexpected_ends: u64,
+    pub(super) region: Option<Region>,
+    /// Reads that need the region to stay the file's.
+    pub(super) readers: u32,
+    /// It is being moved to another region: a reader waits.
+    pub(super) is_moving: bool,
+    pub(super) uncommitted: Option<Uncommitted>,
+    pub(super) failures: Failures,
+    /// On whose behalf data is read.
+    pub(super) reader: Option<Arc<User>>,
+    /// On whose behalf all of it was written that may not be safe at the server.
+    pub(super) writer: Option<Arc<User>>,
+    access: Vec<Granted>,
+    /// As a symbolic link: its target, and its time of change when that was asked for.
+    link: Option<Box<(Timestamp, Box<[u8]>)>>,
+    pub(super) opens: u32,
+    /// Its last name is gone: what cannot be written any more is nobody's loss.
+    pub(super) is_removed: bool,
+    pub(super) silly: Option<Box<Silly>>,
+    pub(super) listing: Option<Box<Listing>>,
+    pub(super) cookie_verifier: [u8; 8],
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Node {
+    /// The handle.
+    pub(super) id: FileId,
+    /// Tells nodes apart, also those of one handle at different times.
+    pub(super) number: u64,
+    /// See [`super::place`].
+    pub(super) data: RwLock<()>,
+    state: Mutex<State>,
+    /// The last reader has left the region, or the region was moved.
+    pub(super) is_unread: Condvar,
+}
+
+impl Node {
+    pub(super) fn new(id: FileId, number: u64) -> Self {
+        Self {
+            id,
+            number,
+            data: RwLock::new(()),
+            state: Mutex::new(State {
+                believed: None,
+                at: Moment(0),
+                set_at: Moment(0),
+                untold_at: Moment(0),
+                consistency: Consistency::default(),
+                is_in_question: false,
+                changes: 0,
+                data_changes: 0,
+                changes_at_open: None,
+                own_changes: 0,
+                length: Length::default(),
+                unexpected_ends: 0,
+                region: None,
+                readers: 0,
+                is_moving: false,
+                uncommitted: None,
+                failures: Failures::default(),
+                reader: None,
+                writer: None,
+                access: Vec::new(),
+                link: None,
+                opens: 0,
+                is_removed: false,
+                silly: None,
+                listing: None,
+                cookie_verifier: [0; 8],
+            }),
+            is_unread: Condvar::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes attributes that a call told which changed nothing.
+    pub(super) fn look(&self, told: &Told) -> Taken {
+        let mut state = self.lock();
+        if state.is_another(told) {
+            return Taken::Another;
+        }
+        if state.take(told) {
+            let verdict = state.consistency.look(told.attributes.wcc());
+            state.judge(verdict);
+        }
+        Taken::Right
+    }
+
+    /// A call that changes it is sent.
+    pub(super) fn begin_change(&self) -> Stamp {
+        let mut state = self.lock();
+        state.own_changes += 1;
+        state.consistency.begin();
+        state.stamp()
+    }
+
+    /// It was answered now, with these states as far as they were told. Besides the attributes
+    /// after it, if the answer has told them and nothing newer is known.
+    pub(super) fn end_change(
+        &self,
+        before: Option<WccAttributes>,
+        told: Option<&Told>,
+        now: Moment,
+    ) -> (Taken, Option<Attributes>, Stamp) {
+        let mut state = self.lock();
+        state.own_changes += 1;
+        let mut is_true = false;
+        if let Some(told) = told {
+            if state.is_another(told) {
+                state.consistency.end(None, None);
+                return (Taken::Another, None, state.stamp());
+            }
+            is_true = state.take(told) && told.sent > state.untold_at;
+        } else {
+            state.untold_at = now;
+            state.doubt();
+        }
+        let after = told.map(|told| told.attributes.wcc());
+        let verdict = state.consistency.end(before, after);
+        state.judge(verdict);
+        let after = state.known().filter(|_| is_true);
+        (Taken::Right, after, state.stamp())
+    }
+
+    /// A name of it was made, moved or removed by us.
+    pub(super) fn excuse(&self) {
+        let mut state = self.lock();
+        state.consistency.excuse();
+        state.doubt();
+    }
+
+    /// As a directory: what names in it are remembered with.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.epoch_at(self.stamp())
+    }
+
+    /// What they were remembered with then.
+    pub(super) fn epoch_at(&self, stamp: Stamp) -> Epoch {
+        Epoch {
+            directory: self.number,
+            changes: stamp.changes,
+        }
+    }
+
+    /// As a directory.
+    pub(super) fn stamp(&self) -> Stamp {
+        self.lock().stamp()
+    }
+}
+
+impl State {
+    fn stamp(&self) -> Stamp {
+        Stamp {
+            changes: self.changes,
+            own_changes: self.own_changes,
+        }
+    }
+
+    fn is_another(&self, told: &Told) -> bool {
+        let told = &told.attributes;
+        self.believed
+            .is_some_and(|(known, _)| known.file_type != told.file_type)
+    }
+
+    /// Believes attributes if they are the newest; says whether they are.
+    fn take(&mut self, told: &Told) -> bool {
+        if let Some((known, _)) = &self.believed {
+            let newer = newness(&told.attributes.wcc()) > newness(&known.wcc());
+            if told.sent <= self.set_at {
+                // It may be news all the same.
+                if newer {
+                    self.doubt();
+                }
+                return false;
+            }
+            if told.sent <= self.at && !newer {
+                if rights(known) != rights(&told.attributes) {
+                    // Within one tick nobody knows which they are now.
+                    self.doubt();
+                }
+                return false;
+            }
+        }
+        let is_of_now = told.sent > self.untold_at;
+        let until = if is_of_now {
+            told.until
+        } else {
+            Instant::now()
+        };
+        self.believed = Some((told.attributes, until));
+        self.at = told.answered;
+        self.length.told(told.attributes.size);
+        true
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Ours => {}
+            Verdict::Unknown if !self.is_directory() => self.is_in_question = true,
+            Verdict::Theirs | Verdict::Unknown => self.changed_by_others(),
+        }
+    }
+
+    /// Another client has changed it.
+    pub(super) fn changed_by_others(&mut self) {
+        self.changes += 1;
+        self.listing = None;
+    }
+
+    fn is_directory(&self) -> bool {
+        let known = self.believed.as_ref();
+        known.is_some_and(|(known, _)| known.file_type.is_directory())
+    }
+
+    /// What another client may have changed counts as changed from here on: not at once, as a
+    /// program that writes and reads would then be slowed down again and again by its own writes,
+    /// but for a program that opens the file, or looks when it is time to ask.
+    pub(super) fn end_question(&mut self) {
+        if std::mem::take(&mut self.is_in_question) {
+            CLIENT_FILES_IN_QUESTION.add(1);
+            self.changed_by_others();
+        }
+    }
+
+    /// Whether it cannot be told yet what has changed it.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.consistency.is_undecided()
+    }
+
+    /// What is known of it, believed or not. It lacks the times of writes that the server has not
+    /// answered: then, and when it is not believed, nobody is to keep it.
+    pub(super) fn known(&self) -> Option<Attributes> {
+        let (mut attributes, until) = self.believed?;
+        let lacks_writes =
+            self.length.is_dirty() || self.uncommitted.is_some_and(|one| one.differs);
+        attributes.may_be_kept =
+            !lacks_writes && !self.consistency.is_changing() && Instant::now() < until;
+        attributes.size = self.length.get();
+        if self.silly.is_some() {
+            // The name that it has is one that nobody gave it.
+            attributes.link_count = attributes.link_count.saturating_sub(1);
+        }
+        Some(attributes)
+    }
+
+    /// What is left of a directory that programs have open and that has no name any more: the
+    /// server knows nothing of it.
+    pub(super) fn remains(&self) -> Option<Attributes> {
+        let (attributes, _) = self.believed.filter(|_| self.is_removed)?;
+        attributes.file_type.is_directory().then_some(Attributes {
+            link_count: 0,
+            may_be_kept: false,
+            ..attributes
+        })
+    }
+
+    /// What is believed of it.
+    pub(super) fn believed(&self) -> Option<Attributes> {
+        let (_, until) = self.believed?;
+        (Instant::now() < until).then(|| self.known()).flatten()
+    }
+
+    /// The next one that looks is to ask.
+    pub(super) fn doubt(&mut self) {
+        if let Some((_, until)) = &mut self.believed {
+            *until = Instant::now();
+        }
+    }
+
+    /// Where all of it lies that may not be at the server, and what is to be given to
+    /// [`Length::cleaned`] or [`Length::committed`] when that is. Of one moment: what is written in
+    /// between may lie elsewhere.
+    pub(super) fn region_and_writes(&self) -> (Option<Region>, u64) {
+        (self.region, self.length.writes())
+    }
+
+    /// Attributes of it were set at the server, as is known now; they were told with the answer, or
+    /// not.
+    pub(super) fn was_set(&mut self, now: Moment, is_told: bool) {
+        self.set_at = now;
+        if !is_told {
+            self.doubt();
+        }
+    }
+
+    /// Its length was set at the server, as is known now.
+    pub(super) fn cut(&mut self, size: u64, now: Moment) {
+        self.set_at = now;
+        self.length.cut(size);
+        if let Some((attributes, _)) = &mut self.believed {
+            attributes.size = size;
+        }
+    }
+
+    /// Whether something of its data may not be safe at the server yet.
+    pub(super) fn is_uncommitted(&self) -> bool {
+        self.length.is_uncommitted() || self.uncommitted.is_some()
+    }
+
+    /// Whether another client has changed what is cached.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.region.is_some() && self.data_changes != self.changes
+    }
+
+    /// As a symbolic link: its target, as far as it is believed.
+    pub(super) fn link(&self) -> Option<(Vec<u8>, Attributes)> {
+        let believed = self.believed()?;
+        let (changed, target) = self.link.as_deref()?;
+        (*changed == believed.changed).then(|| (target.to_vec(), believed))
+    }
+
+    /// Remembers the target of a symbolic link.
+    pub(super) fn keep_link(&mut self, target: &[u8], attributes: &Attributes) {
+        if target.len() <= LINK_BYTES_MAX {
+            self.link = Some(Box::new((attributes.changed, target.into())));
+        }
+    }
+
+    /// What a user may do, as far as it was asked and is believed.
+    pub(super) fn granted(&self, credentials: &Credentials, wanted: Access) -> Option<Access> {
+        let of = rights(&self.believed()?);
+        let found = self
+            .access
+            .iter()
+            .find(|one| one.credentials == *credentials)?;
+        let is_known = found.of == of && found.asked.0 & wanted.0 == wanted.0;
+        is_known.then_some(found.granted & wanted)
+    }
+
+    /// Remembers what a user may do.
+    pub(super) fn grant(&mut self, credentials: &Credentials, asked: Access, granted: Access) {
+        let Some((attributes, _)) = self.believed else {
+            return;
+        };
+        self.access.retain(|one| one.credentials != *credentials);
+        if self.access.len() == ACCESS_MAX {
+            self.access.remove(0);
+        }
+        // Of most objects one user wants something.
+        self.access.reserve_exact(1);
+        self.access.push(Granted {
+            credentials: *credentials,
+            asked,
+            granted,
+            of: rights(&attributes),
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests;

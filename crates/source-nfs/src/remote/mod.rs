@@ -1,0 +1,186 @@
+//! All files of a mount as one device, which the page cache reads and writes.
+//!
+//! ```text
+//!   request at an address ──> region ──> file, offset ──> pieces of rsize, wsize ──> READ, WRITE
+//!   flush ──────────────────────────────> every file with unstable writes ─────────> COMMIT
+//! ```
+//!
+//! **Where.** A request that is not of one file is an error and never zeros: read-ahead, merging
+//! and this device each see to it that there is none.
+//!
+//! **Reading.** Bytes behind the end of the file as the server knows it are zeros and cost nothing:
+//! a file that is laid out by appending is never read. Data goes straight to the pages.
+//!
+//! **Writing.** Unstable, unless the request is durable or the mount is synchronous. The verifier
+//! of the answer is kept with the file. A flush commits each such file; when a verifier is another
+//! than before, the server has forgotten what it was given. The flush ends with
+//! [`DeviceError::Replay`], and the cache, which keeps pages until a flush was good, writes them
+//! again. Nobody is told, and nothing is lost.
+//!
+//! **Errors.** A write that the server refuses for good will not be taken next time either. Keeping
+//! it dirty would stop all other files of the mount in the end, so it counts as done; the error is
+//! kept with the file for the user that wrote (`writers.rs`), and the file is thrown out of the
+//! cache when one writes, commits or closes, so that nobody reads what the server does not have.
+//!
+//! **Known weakness.** A flush commits all files of the mount with unstable writes, not only the
+//! one that a thread waits for.
+
+mod commit;
+mod read;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
+use pagewell_fs::{Credentials, Error};
+use pagewell_sunrpc::client::{CallError, EncodedCredential, LentSlice};
+
+use super::calls::Calls;
+use super::convert;
+use super::files::Files;
+use super::later::Later;
+use super::node::Node;
+use super::regions::SPACE_BYTES;
+use pagewell_sunrpc::nfs3::Status;
+
+/// Requests worked on at a time.
+const QUEUE_DEPTH: u32 = 64;
+
+/// See the module's text.
+pub(super) struct RemoteDevice {
+    pub(super) remote: Arc<Remote>,
+}
+
+/// What requests on their way share.
+pub(super) struct Remote {
+    pub(super) calls: Calls,
+    pub(super) files: Arc<Files>,
+    pub(super) later: Later,
+    pub(super) read_bytes: u32,
+    pub(super) write_bytes: u32,
+    /// Every write is durable.
+    pub(super) synchronous: bool,
+    /// For data that nobody in particular asked for.
+    pub(super) nobody: EncodedCredential,
+    /// Writes that the server refused for good.
+    pub(super) losses: AtomicU64,
+}
+
+impl Device for RemoteDevice {
+    fn name(&self) -> &str {
+        self.remote.calls.name()
+    }
+
+    fn length_bytes(&self) -> u64 {
+        SPACE_BYTES
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            // Two clients that write different bytes of one block must not overwrite each other's.
+            logical_block_bytes: 1,
+            memory_alignment_bytes: 1,
+            optimal_transfer_bytes: self.remote.read_bytes,
+            transfer_bytes_max: self.remote.read_bytes.max(self.remote.write_bytes),
+            rotational: false,
+            queue_depth: QUEUE_DEPTH,
+        }
+    }
+
+    fn submit(&self, request: Request) {
+        if self.remote.calls.have_ended() {
+            return;
+        }
+        match request.operation() {
+            Operation::Read => self.remote.read(request),
+            Operation::Write => self.remote.write(request),
+            Operation::Flush => self.remote.flush(request),
+        }
+    }
+
+    fn keeps_until_flush(&self) -> bool {
+        true
+    }
+}
+
+impl Remote {
+    /// An error of a write that will not go away: kept with the file.
+    fn write_failed(&self, node: &Arc<Node>, error: Error) {
+        let mut state = node.lock();
+        if state.is_removed {
+            return;
+        }
+        self.losses.fetch_add(1, Ordering::AcqRel);
+        let writer = state.writer.as_ref();
+        let user = writer.map_or_else(Credentials::root, |writer| writer.credentials);
+        state.failures.note(user, error);
+        state.doubt();
+        drop(state);
+        self.files.note_failed(node);
+    }
+
+    fn failed(&self, address: u64, error: &Error) -> DeviceError {
+        DeviceError::Failed {
+            device: self.calls.name().to_owned(),
+            offset: address,
+            errno: error.to_errno(),
+        }
+    }
+
+    /// A call without an answer, as a device says it.
+    fn unanswered(&self, address: u64, error: &CallError) -> DeviceError {
+        match error {
+            CallError::Stopped => DeviceError::Abandoned { offset: address },
+            CallError::TimedOut { after } => DeviceError::TimedOut {
+                device: self.calls.name().to_owned(),
+                offset: address,
+                seconds: after.as_secs(),
+            },
+            other => self.failed(address, &self.calls.failure(other)),
+        }
+    }
+}
+
+/// What is to be done with a status.
+fn is_not_ready(status: Status) -> bool {
+    status == Status::Jukebox
+}
+
+/// What a file is told of a status.
+fn error_of(status: Status) -> Error {
+    convert::error(status)
+}
+
+/// The memory of a request without its first `done` bytes.
+fn rest_of(request: &Request, done: usize) -> Vec<LentSlice> {
+    let mut skip = done;
+    let mut rest = Vec::with_capacity(request.segments().len());
+    for segment in request.segments() {
+        let skipped = skip.min(segment.len());
+        skip -= skipped;
+        if skipped < segment.len() {
+            rest.push(tail(segment, skipped));
+        }
+    }
+    rest
+}
+
+fn tail(segment: &Segment, skipped: usize) -> LentSlice {
+    // SAFETY: inside the segment, as `skipped` is less than its length.
+    let start = unsafe { segment.start().add(skipped) };
+    LentSlice::new(start, segment.len() - skipped)
+}
+
+/// Cuts `length` bytes into pieces of at most `most`. Where they begin does not matter: aligned to
+/// multiples of `most`, a request of that length would cost two calls nearly always, as windows of
+/// read-ahead end anywhere.
+fn pieces(length: usize, most: u32) -> Vec<usize> {
+    let most = most as usize;
+    let mut lengths = vec![most; length / most];
+    lengths.extend(Some(length % most).filter(|rest| *rest > 0));
+    lengths
+}
+
+#[cfg(test)]
+mod tests;

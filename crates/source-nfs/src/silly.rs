@@ -1,0 +1,60 @@
+//! Removing what is still open.
+//!
+//! **Problem.** A program may remove a file that it, or another, has open, and go on using it. The
+//! server knows of no open files: after REMOVE the handle is stale.
+//!
+//! **Rule.** The last name of an open file is not removed but renamed, to a name in the same
+//! directory that nobody uses, and removed when the last one closes the file. All clients do so,
+//! and administrators know the names: `.nfs`, the number of the file, and a count, in hexadecimal.
+//!
+//! **Known weaknesses.** The directory cannot be removed as long as such a file is in it. When the
+//! client dies, the file stays. A file that only another client has open is removed under its
+//! hands.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use pagewell_fs::{Credentials, FileId};
+
+/// What such names begin with.
+const PREFIX: &str = ".nfs";
+/// Names that are tried.
+pub(super) const ATTEMPTS_MAX: u32 = 16;
+
+/// A name to be removed at the last close.
+#[derive(Clone, Debug)]
+pub(super) struct Silly {
+    /// Where it is.
+    pub(super) directory: FileId,
+    /// What it is called there.
+    pub(super) name: Vec<u8>,
+    /// On whose behalf it is removed.
+    pub(super) credentials: Credentials,
+}
+
+/// The next name for the file of this number.
+pub(super) fn next_name(file_id: u64) -> Vec<u8> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    // Programs of this machine that mount the same export count on their own.
+    let own = std::process::id().rotate_left(16) ^ COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{PREFIX}{file_id:016x}{own:08x}").into_bytes()
+}
+
+/// Whether a name may be one that was made so.
+pub(super) fn is_silly(name: &[u8]) -> bool {
+    name.strip_prefix(PREFIX.as_bytes())
+        .is_some_and(|rest| rest.len() == 24 && rest.iter().all(u8::is_ascii_hexdigit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_differ_and_are_known() {
+        let (one, other) = (next_name(7), next_name(7));
+        assert_ne!(one, other);
+        assert!(one.starts_with(b".nfs0000000000000007"));
+        assert!(is_silly(&one) && is_silly(&other));
+        assert!(!is_silly(b".nfs") && !is_silly(b".nfsmount.conf"));
+    }
+}

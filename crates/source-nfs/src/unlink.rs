@@ -1,0 +1,336 @@
+//! Removing and moving names: REMOVE, RMDIR, RENAME; and what is open when its name goes.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pagewell_counters::names::NFS_SILLY_RENAMES;
+use pagewell_fs::{Call, Change, Error, FileId, Result};
+use pagewell_sunrpc::nfs3::{
+    Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply, RmdirArguments,
+};
+use pagewell_sunrpc::xdr::Encode;
+
+use super::calls::whole;
+use super::names::Meaning;
+use super::naming::operation;
+use super::node::Node;
+use super::repeat::NameChange;
+use super::shared::Shared;
+use super::silly::{self, Silly};
+
+impl Shared {
+    /// [`pagewell_fs::FileSystem::remove`].
+    pub(super) fn remove(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<Change> {
+        self.may_change(call)?;
+        pagewell_fs::name::check_old(name)?;
+        let directory = self.directory(call, directory)?;
+        let target = self.target(call, &directory, name)?;
+        if let Some(target) = &target
+            && self.must_stay(call, target, name)?
+        {
+            return self.hide(call, &directory, name, target);
+        }
+        let change = self.remove_name(call, &directory, name)?;
+        if let Some(target) = target {
+            self.lost_a_name(call, &target);
+        }
+        Ok(change)
+    }
+
+    /// What a name means that is to go: looked up when it matters, which is when files are open.
+    fn target(
+        &self,
+        call: &Call<'_>,
+        directory: &Arc<Node>,
+        name: &[u8],
+    ) -> Result<Option<Arc<Node>>> {
+        if let Some(known) = self.known_meaning(directory, name) {
+            return Ok(Some(known));
+        }
+        if self.opens.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        match self.ask_name(call, directory, name) {
+            Ok(entry) => Ok(Some(self.files.node(&entry.id))),
+            Err(Error::NotFound) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the object must stay though this name goes: it is open, and has no other.
+    fn must_stay(&self, call: &Call<'_>, target: &Node, name: &[u8]) -> Result<bool> {
+        if target.lock().opens == 0 || silly::is_silly(name) {
+            return Ok(false);
+        }
+        let attributes = self.ask_attributes(call, target)?;
+        let is_hidden = target.lock().silly.is_some();
+        Ok(!attributes.file_type.is_directory() && attributes.link_count <= 1 && !is_hidden)
+    }
+
+    /// Renames what is open instead of removing it.
+    fn hide(
+        &self,
+        call: &Call<'_>,
+        directory: &Arc<Node>,
+        name: &[u8],
+        target: &Arc<Node>,
+    ) -> Result<Change> {
+        let number = target.lock().known().map_or(0, |known| known.file_id);
+        for _ in 0..silly::ATTEMPTS_MAX {
+            let hidden = silly::next_name(number);
+            match self.ask_name(call, directory, &hidden) {
+                Err(Error::NotFound) => {}
+                Ok(_) => continue,
+                Err(error) => return Err(error),
+            }
+            let (change, _) = self.send_rename(call, (directory, name), (directory, &hidden))?;
+            NFS_SILLY_RENAMES.add(1);
+            let silly = Silly {
+                directory: directory.id,
+                name: hidden,
+                credentials: *call.credentials,
+            };
+            let mut state = target.lock();
+            if state.opens > 0 {
+                state.silly = Some(Box::new(silly));
+            } else {
+                // The last program that had it open has gone meanwhile, and found nothing to
+                // remove.
+                drop(state);
+                self.remove_hidden(target, &silly);
+            }
+            return Ok(change);
+        }
+        Err(Error::Exists)
+    }
+
+    /// Gives what was hidden its name again: what was to take the name did not come.
+    fn show_again(&self, call: &Call<'_>, directory: &Arc<Node>, name: &[u8], hidden: &Arc<Node>) {
+        let Some(silly) = hidden.lock().silly.take() else {
+            return;
+        };
+        // Without an answer it may have come all the same.
+        let is_free = matches!(self.ask_name(call, directory, name), Err(Error::NotFound));
+        let back = (directory, &silly.name[..]);
+        if !is_free || self.send_rename(call, back, (directory, name)).is_err() {
+            hidden.lock().silly = Some(silly);
+        }
+    }
+
+    /// Removes what was hidden, as its last user has gone.
+    pub(super) fn remove_hidden(&self, node: &Arc<Node>, silly: &Silly) {
+        let call = Call {
+            credentials: &silly.credentials,
+            may_block: true,
+        };
+        let directory = self.files.node(&silly.directory);
+        // A file that cannot be removed now stays, as it does when the client dies.
+        if self.remove_name(&call, &directory, &silly.name).is_ok() {
+            self.lost_a_name(&call, node);
+        }
+    }
+
+    /// A name of it was removed; its data is forgotten when that was the last. Bytes that are not
+    /// at the server yet are forgotten only when the server says that it has no such file any more.
+    fn lost_a_name(&self, call: &Call<'_>, target: &Arc<Node>) {
+        target.excuse();
+        let mut state = target.lock();
+        state.outlive();
+        let was_last = state.known().is_some_and(|known| known.link_count <= 1);
+        let is_uncommitted = state.is_uncommitted();
+        let is_open = state.opens > 0;
+        drop(state);
+        if is_open || !was_last {
+            return;
+        }
+        if is_uncommitted {
+            match self.ask_attributes(call, target) {
+                Err(Error::Stale) => {}
+                Ok(attributes) if attributes.link_count == 0 => {}
+                _ => return,
+            }
+            let mut state = target.lock();
+            state.is_removed = true;
+            state.uncommitted = None;
+        }
+        self.bury(target);
+    }
+
+    fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
+        let object = operation(directory, name)?;
+        self.send_remove(
+            call,
+            directory,
+            name,
+            Procedure::Remove,
+            &RemoveArguments { object },
+        )
+    }
+
+    /// [`pagewell_fs::FileSystem::remove_directory`].
+    pub(super) fn remove_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<Change> {
+        self.may_change(call)?;
+        pagewell_fs::name::check_old(name)?;
+        let directory = &*self.directory(call, directory)?;
+        let target = self.known_meaning(directory, name);
+        let object = operation(directory, name)?;
+        let arguments = RmdirArguments { object };
+        let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
+        if let Some(target) = target {
+            let mut target = target.lock();
+            target.doubt();
+            target.outlive();
+        }
+        Ok(change)
+    }
+
+    fn send_remove(
+        &self,
+        call: &Call<'_>,
+        directory: &Node,
+        name: &[u8],
+        procedure: Procedure,
+        arguments: &impl Encode,
+    ) -> Result<Change> {
+        let answer = self.change_names(
+            call,
+            directory,
+            (procedure, arguments),
+            whole::<RemoveReply>,
+            |reply| match reply {
+                Ok(done) => done.directory_wcc,
+                Err(failure) => failure.body.directory_wcc,
+            },
+        )?;
+        if let Err(failure) = answer.value {
+            let (change, status) = (NameChange::Remove, failure.status);
+            self.prove(call, (directory, name), change, status, answer.was_resent)?;
+        }
+        let meaning = Meaning::Nothing;
+        self.names()
+            .enter(directory, name, Some(meaning), answer.since);
+        Ok(answer.change)
+    }
+
+    /// [`pagewell_fs::FileSystem::rename`].
+    pub(super) fn rename(
+        &self,
+        call: &Call<'_>,
+        from_directory: &FileId,
+        from_name: &[u8],
+        to_directory: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        self.may_change(call)?;
+        pagewell_fs::name::check_old(from_name)?;
+        pagewell_fs::name::check_old(to_name)?;
+        let from = self.directory(call, from_directory)?;
+        let to = self.directory(call, to_directory)?;
+        let replaced = self.target(call, &to, to_name)?;
+        if self.known_meaning(&from, from_name).is_none() {
+            // A repeated call is proven by what moved. That it is not there is told by the call.
+            let _ = self.ask_name(call, &from, from_name);
+        }
+        let moved = self.known_meaning(&from, from_name);
+        let is_one_name = from.number == to.number && from_name == to_name;
+        let is_same = match (&replaced, &moved) {
+            (Some(replaced), Some(moved)) => replaced.number == moved.number,
+            _ => is_one_name,
+        };
+        let mut hidden = None;
+        if let Some(replaced) = replaced.as_ref().filter(|_| !is_same)
+            && self.must_stay(call, replaced, to_name)?
+        {
+            self.hide(call, &to, to_name, replaced)?;
+            hidden = Some(replaced);
+        }
+        let sent = self.send_rename(call, (&from, from_name), (&to, to_name));
+        if let (Err(_), Some(hidden)) = (&sent, hidden) {
+            self.show_again(call, &to, to_name, hidden);
+        }
+        let changes = sent?;
+        let is_gone = |node: &&Arc<Node>| !is_same && node.lock().silly.is_none();
+        if let Some(replaced) = replaced.as_ref().filter(is_gone) {
+            self.lost_a_name(call, replaced);
+        }
+        Ok(changes)
+    }
+
+    fn send_rename(
+        &self,
+        call: &Call<'_>,
+        (from, from_name): (&Arc<Node>, &[u8]),
+        (to, to_name): (&Arc<Node>, &[u8]),
+    ) -> Result<(Change, Change)> {
+        let known_at = from.stamp();
+        let moved = self.known_meaning(from, from_name);
+        let arguments = RenameArguments {
+            from: operation(from, from_name)?,
+            to: operation(to, to_name)?,
+        };
+        let is_one = from.number == to.number;
+        let from_begun = from.begin_change();
+        let to_begun = if is_one {
+            from_begun
+        } else {
+            to.begin_change()
+        };
+        let answer = self.calls.ask(
+            Procedure::Rename,
+            call.credentials,
+            &arguments,
+            whole::<RenameReply>,
+        );
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                from.end_change(None, None, self.calls.now());
+                if !is_one {
+                    to.end_change(None, None, self.calls.now());
+                }
+                return Err(error);
+            }
+        };
+        let (from_wcc, to_wcc) = match &answer.value {
+            Ok(done) => (done.from_directory_wcc, done.to_directory_wcc),
+            Err(failure) => (
+                failure.body.from_directory_wcc,
+                failure.body.to_directory_wcc,
+            ),
+        };
+        let (from_change, from_ended) = self.end_change(from, &from_wcc, answer.sent);
+        let (to_change, to_ended) = if is_one {
+            (from_change, from_ended)
+        } else {
+            self.end_change(to, &to_wcc, answer.sent)
+        };
+        if let Err(failure) = answer.value {
+            self.names().forget(from.epoch(), from_name);
+            let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
+            let (status, was_resent) = (failure.status, answer.was_resent);
+            self.prove(call, (to, to_name), change, status, was_resent)?;
+        }
+        // What it was that moved is known when the old name has meant the same all the time.
+        let is_known = from_ended == known_at.next().next();
+        let since = to_ended.ends_alone(to_begun).then_some(to_ended);
+        let meaning = moved.as_ref().filter(|_| is_known);
+        let meaning = meaning.map(|moved| Meaning::Object(moved.id));
+        // Not as missing: of two names of one object, a rename leaves both.
+        self.names().forget(from.epoch(), from_name);
+        self.names().enter(to, to_name, meaning, since);
+        if let Some(moved) = moved {
+            moved.excuse();
+        }
+        Ok((from_change, to_change))
+    }
+}

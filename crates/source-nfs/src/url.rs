@@ -1,0 +1,224 @@
+//! URLs of exports: `nfs://HOST[:PORT]/EXPORT[?OPTION[&OPTION]...]`.
+//!
+//! The path after the host is the path of the export as MOUNT wants it, with its slash; nothing
+//! below an export is named here. `%` and two hexadecimal digits stand for a byte, an address of
+//! IPv6 stands in brackets, and what follows `?` are [options](super::options). The URLs of libnfs
+//! have the same form.
+
+use super::options::{NfsOptions, ParseError};
+
+/// What a URL begins with.
+pub const SCHEME: &str = "nfs://";
+/// Longest path of an export (RFC 1813 appendix I, `MNTPATHLEN`).
+const EXPORT_BYTES_MAX: usize = 1024;
+/// Longest name of a host (RFC 1035).
+const HOST_BYTES_MAX: usize = 255;
+
+/// An export, and how to mount it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    /// Name or address of the server, without brackets.
+    pub host: String,
+    /// Path of the export; begins with a slash.
+    pub export: Vec<u8>,
+    /// How to mount it, the port of the URL included.
+    pub options: NfsOptions,
+}
+
+impl Url {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    /// With the part that is wrong, and what belongs there.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let rest = text
+            .strip_prefix(SCHEME)
+            .ok_or_else(|| ParseError::new("a URL of an export begins with nfs://"))?;
+        if text.bytes().any(|byte| byte.is_ascii_control()) {
+            return Err(ParseError::new(
+                "a URL has no control characters (write %0A)",
+            ));
+        }
+        let (place, query) = match rest.split_once('?') {
+            Some((place, query)) => (place, Some(query)),
+            None => (rest, None),
+        };
+        let (authority, path) = match place.find('/') {
+            Some(at) => place.split_at(at),
+            None => (place, "/"),
+        };
+        let mut options = NfsOptions::default();
+        let host = parse_host(authority, &mut options)?;
+        let export = unescape(path)?;
+        if export.contains(&0) {
+            return Err(ParseError::new("the path of an export has no NUL"));
+        }
+        if export.len() > EXPORT_BYTES_MAX {
+            return Err(ParseError::new(
+                "the path of an export has at most 1024 bytes",
+            ));
+        }
+        for option in query
+            .unwrap_or("")
+            .split('&')
+            .filter(|text| !text.is_empty())
+        {
+            let option = String::from_utf8(unescape(option)?)
+                .map_err(|_| ParseError::new("options are UTF-8"))?;
+            options.set(&option)?;
+        }
+        options.check()?;
+        Ok(Self {
+            host: host.to_owned(),
+            export,
+            options,
+        })
+    }
+
+    /// What people call it: host and export.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let export = String::from_utf8_lossy(&self.export);
+        let brackets = self.host.contains(':');
+        let (open, close) = if brackets { ("[", "]") } else { ("", "") };
+        pagewell_fs::source::one_line(&format!("{open}{}{close}:{export}", self.host))
+    }
+}
+
+fn parse_host<'a>(authority: &'a str, options: &mut NfsOptions) -> Result<&'a str, ParseError> {
+    if authority.contains('@') {
+        return Err(ParseError::new("a URL of an export names no user"));
+    }
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let Some((host, after)) = rest.split_once(']') else {
+            return Err(ParseError::new("the address after [ has no ]"));
+        };
+        let address = host.split('%').next().unwrap_or(host);
+        if address.parse::<std::net::Ipv6Addr>().is_err() {
+            return Err(ParseError::new(format!("[{host}] is no address of IPv6")));
+        }
+        match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if after.is_empty() => (host, None),
+            None => return Err(ParseError::new("only :PORT can follow the ]")),
+        }
+    } else {
+        match authority.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err(ParseError::new("an address of IPv6 stands in brackets"));
+            }
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        }
+    };
+    if host.is_empty() {
+        return Err(ParseError::new("the host is missing: nfs://HOST/EXPORT"));
+    }
+    if host.len() > HOST_BYTES_MAX || host.contains(char::is_whitespace) {
+        return Err(ParseError::new(format!("'{host}' is no name of a host")));
+    }
+    if let Some(port) = port {
+        options.set(&format!("port={port}")).map_err(|_| {
+            ParseError::new(format!("port '{port}' is not a number from 1 to 65535"))
+        })?;
+    }
+    Ok(host)
+}
+
+fn unescape(text: &str) -> Result<Vec<u8>, ParseError> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || rest.next().and_then(|byte| char::from(byte).to_digit(16));
+        match (digit(), digit()) {
+            #[allow(clippy::cast_possible_truncation)] // two digits are a byte
+            (Some(high), Some(low)) => bytes.push((high << 4 | low) as u8),
+            _ => return Err(ParseError::new("two hexadecimal digits must follow %")),
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_url_has_a_host_an_export_and_options() {
+        for (text, host, port, export) in [
+            ("nfs://server/export", "server", None, "/export"),
+            ("nfs://server", "server", None, "/"),
+            ("nfs://server/", "server", None, "/"),
+            ("nfs://10.0.0.1:20490/a/b", "10.0.0.1", Some(20490), "/a/b"),
+            ("nfs://[::1]/x", "::1", None, "/x"),
+            ("nfs://[fe80::1%eth0]:7/x", "fe80::1%eth0", Some(7), "/x"),
+            ("nfs://h/a%20b%2fc?", "h", None, "/a b/c"),
+            ("nfs://h/x?port=9&ro", "h", Some(9), "/x"),
+        ] {
+            let url = Url::parse(text).unwrap();
+            assert_eq!(
+                (url.host.as_str(), url.options.port),
+                (host, port),
+                "{text}"
+            );
+            assert_eq!(url.export, export.as_bytes(), "{text}");
+        }
+        let url = Url::parse("nfs://h/x?mountport=7&rsize=64%6b&soft").unwrap();
+        assert_eq!(url.options.mount_port, Some(7));
+        assert_eq!(url.options.read_bytes, Some(65_536));
+        assert!(url.options.soft);
+        assert_eq!(url.name(), "h:/x");
+        assert_eq!(
+            Url::parse("nfs://[::1]/x%0a").unwrap().name(),
+            "[::1]:/x\\n"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, part) in [
+            ("http://h/x", "begins with nfs://"),
+            ("nfs:///x", "host is missing"),
+            ("nfs://:9/x", "host is missing"),
+            ("nfs://u@h/x", "names no user"),
+            ("nfs://h:0/x", "port '0'"),
+            ("nfs://h:70000/x", "port '70000'"),
+            ("nfs://h:/x", "port ''"),
+            ("nfs://::1/x", "stands in brackets"),
+            ("nfs://[::1/x", "has no ]"),
+            ("nfs://[zz]/x", "no address of IPv6"),
+            ("nfs://[::1]x/", "only :PORT"),
+            ("nfs://a b/x", "no name of a host"),
+            ("nfs://h/%4", "hexadecimal"),
+            ("nfs://h/%zz", "hexadecimal"),
+            ("nfs://h/%00", "no NUL"),
+            ("nfs://h/a\nb", "control characters"),
+            ("nfs://h/x?what", "unknown option 'what'"),
+            ("nfs://h/x?rsize=3", "1k to 1m"),
+            ("nfs://h/x?%ff", "UTF-8"),
+        ] {
+            let error = Url::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        let long = format!("nfs://h/{}", "x".repeat(1024));
+        assert!(Url::parse(&long).is_err());
+        let long = format!("nfs://{}/x", "h".repeat(256));
+        assert!(Url::parse(&long).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_taken_or_refused(text in "nfs://[a-z\\[\\]:%@0-9]{0,12}/?.{0,30}") {
+            if let Ok(url) = Url::parse(&text) {
+                prop_assert!(url.export.starts_with(b"/"));
+                prop_assert!(!url.host.is_empty());
+                prop_assert!(!url.name().contains('\n'));
+            }
+        }
+    }
+}

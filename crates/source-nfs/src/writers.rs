@@ -1,0 +1,233 @@
+//! On whose behalf files are written, and who is told of errors.
+//!
+//! **Problem.** What a program writes leaves later. By then another user may have written to the
+//! same file; the server judges each WRITE by the user that it is made for, and so may refuse what
+//! it would have taken from the one, or take what it would have refused.
+//!
+//! **Rule.** Everything of a file that is not safe at the server was written by one user, whose
+//! WRITEs and COMMITs are made on that user's behalf, also those that are made again. Before
+//! another user writes, it is committed.
+//!
+//! ```text
+//!   alice writes, alice writes ───> bob writes ───────────────────────> bob writes
+//!                                   WRITE, COMMIT as alice; then in memory, as bob
+//! ```
+//!
+//! An error is told to the user whose bytes were lost, once: with the next write, commit or close.
+//! Another is told who is the last that has the file open, as nobody else will come: a program may
+//! write as one user and close as another. What the server did not take leaves the cache when
+//! anybody writes, commits or closes.
+//!
+//! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
+//! of one user are not told apart.
+
+use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+
+use pagewell_counters::names::CLIENT_WRITER_CHANGES;
+use pagewell_fs::{Call, Credentials, Error, Result};
+
+use super::node::{Node, User};
+use super::place::alone;
+use super::regions::Region;
+use super::shared::Shared;
+
+/// Users of one file whose errors are kept.
+const FAILURES_MAX: usize = 8;
+
+/// What the server has refused of a file.
+#[derive(Debug, Default)]
+pub(super) struct Failures {
+    /// Errors that were not told.
+    untold: Vec<(Credentials, Error)>,
+    /// It may still be in the cache.
+    is_cached: bool,
+}
+
+impl Failures {
+    /// Notes an error of a write on behalf of a user. The first of each is kept.
+    pub(super) fn note(&mut self, user: Credentials, error: Error) {
+        self.is_cached = true;
+        if self.untold.iter().any(|(other, _)| *other == user) {
+            return;
+        }
+        if self.untold.len() == FAILURES_MAX {
+            self.untold.remove(0);
+        }
+        self.untold.push((user, error));
+    }
+
+    /// What a user is to be told, who is the only one left or not; whether there is something at
+    /// all to be done.
+    fn concern(&self, user: &Credentials, is_last: bool) -> bool {
+        self.is_cached
+            || self
+                .untold
+                .iter()
+                .any(|(other, _)| other == user || is_last)
+    }
+
+    /// Takes what a user is to be told.
+    fn take(&mut self, user: &Credentials, is_last: bool) -> Option<Error> {
+        let own = self.untold.iter().position(|(other, _)| other == user);
+        let first = (is_last && !self.untold.is_empty()).then_some(0);
+        own.or(first).map(|at| self.untold.remove(at).1)
+    }
+}
+
+/// Holds a file's data for a write.
+#[expect(dead_code, reason = "held, not looked at")]
+pub(super) enum Held<'a> {
+    Shared(RwLockReadGuard<'a, ()>),
+    /// The first write of another user.
+    Alone(RwLockWriteGuard<'a, ()>),
+}
+
+impl Shared {
+    fn user(&self, call: &Call<'_>) -> Arc<User> {
+        Arc::new(User {
+            credentials: *call.credentials,
+            encoded: self.calls.credential(call.credentials),
+        })
+    }
+
+    /// Has data read on behalf of the caller from here on.
+    pub(super) fn read_for(&self, call: &Call<'_>, node: &Node) {
+        let mut state = node.lock();
+        if !is_of(state.reader.as_ref(), call) {
+            state.reader = Some(self.user(call));
+        }
+    }
+
+    /// Holds a file's data for a write of the caller, with a region for `length` bytes.
+    pub(super) fn hold_to_write<'a>(
+        &self,
+        call: &Call<'_>,
+        node: &'a Arc<Node>,
+        length: u64,
+    ) -> Result<(Held<'a>, Region)> {
+        loop {
+            let (shared, region) = self.hold(call, node, length)?;
+            let mut state = node.lock();
+            if state.writer.is_none() {
+                state.writer = Some(self.user(call));
+            }
+            if is_of(state.writer.as_ref(), call) {
+                drop(state);
+                return Ok((Held::Shared(shared), region));
+            }
+            drop((state, shared));
+            Self::may_wait(call)?;
+            // To the end of the write: two users that write in turn would else only change turns.
+            let alone = alone(node);
+            if node.lock().is_uncommitted() {
+                CLIENT_WRITER_CHANGES.add(1);
+                self.make_safe(node)?;
+            }
+            node.lock().writer = Some(self.user(call));
+            match self.files.region(node, length) {
+                Some(region) if length <= region.room() => {
+                    return Ok((Held::Alone(alone), region));
+                }
+                // It was taken, or outgrown, in between.
+                _ => drop(alone),
+            }
+        }
+    }
+
+    /// Brings everything of a file to the server's stable storage, and tells of what could not be.
+    pub(super) fn commit_node(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        self.make_safe(node)?;
+        self.tell_failure(call, node)
+    }
+
+    /// [`pagewell_fs::FileSystem::sync`].
+    pub(super) fn sync(&self) -> Result<()> {
+        self.device.sync().map_err(|error| self.error(&error))?;
+        let mut result = Ok(());
+        for node in self.files.failed() {
+            for _ in 0..=FAILURES_MAX {
+                let told = self.tell(&node, &Credentials::root(), true);
+                if told.is_ok() {
+                    break;
+                }
+                result = result.and(told);
+            }
+        }
+        result
+    }
+
+    /// An error of a write that nobody was told of, of any file, when nothing of them is read any
+    /// more. Waits for nobody.
+    pub(super) fn untold_failure(&self) -> Result<()> {
+        let mut result = Ok(());
+        for node in self.files.failed() {
+            let untold = std::mem::take(&mut node.lock().failures.untold);
+            let first = untold.into_iter().next();
+            result = result.and(first.map_or(Ok(()), |(_, error)| Err(error)));
+            self.files.was_told(&node);
+        }
+        result
+    }
+
+    /// An error that the caller was not told of. What the server does not have is thrown away.
+    pub(super) fn tell_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        let state = node.lock();
+        let is_last = state.opens == 1;
+        if !state.failures.concern(call.credentials, is_last) {
+            return Ok(());
+        }
+        drop(state);
+        Self::may_wait(call)?;
+        self.tell(node, call.credentials, is_last)
+    }
+
+    fn tell(&self, node: &Arc<Node>, user: &Credentials, is_last: bool) -> Result<()> {
+        let _alone = alone(node);
+        if node.lock().failures.is_cached {
+            self.throw_away(node)?;
+        }
+        let mut state = node.lock();
+        if std::mem::take(&mut state.failures.is_cached) {
+            state.changes += 1;
+            state.data_changes = state.changes;
+            state.doubt();
+        }
+        let failure = state.failures.take(user, is_last);
+        if state.failures.untold.is_empty() {
+            drop(state);
+            self.files.was_told(node);
+        }
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+fn is_of(user: Option<&Arc<User>>, call: &Call<'_>) -> bool {
+    user.is_some_and(|user| user.credentials == *call.credentials)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(uid: u32) -> Credentials {
+        Credentials::new(uid, uid, &[])
+    }
+
+    #[test]
+    fn each_user_is_told_of_his_own_once() {
+        let mut failures = Failures::default();
+        failures.note(user(1), Error::NoSpace);
+        failures.note(user(2), Error::QuotaExceeded);
+        failures.note(user(1), Error::Stale);
+        assert_eq!(failures.take(&user(3), false), None);
+        assert_eq!(failures.take(&user(2), false), Some(Error::QuotaExceeded));
+        assert_eq!(failures.take(&user(2), false), None);
+        assert_eq!(failures.take(&user(3), true), Some(Error::NoSpace));
+        assert_eq!(failures.take(&user(1), true), None);
+        for uid in 0..100 {
+            failures.note(user(uid), Error::NoSpace);
+            assert!(failures.untold.len() <= FAILURES_MAX);
+        }
+        assert_eq!(failures.take(&user(99), false), Some(Error::NoSpace));
+    }
+}
