@@ -1,4 +1,5 @@
-//! File systems as Pagewell sees them: one inode-based trait and its kinds.
+//! File systems as Pagewell sees them: one inode-based trait, and what the sources that implement
+//! it share. Each source is a crate of its own.
 //!
 //! A front (the NFS server, FUSE, the command line) talks to every source through
 //! [`FileSystem`]. The trait has the shape of NFSv3 itself (RFC 1813): objects are named by a
@@ -7,14 +8,13 @@
 //! by itself.
 //!
 //! Reading order: [`filesystem`] (the trait), [`call`] (what its methods take and answer),
-//! [`payload`], then one of the kinds.
+//! [`payload`], then one of the sources.
 
 pub mod access;
 pub mod attributes;
 mod brief_id;
 pub mod bytes;
 pub mod call;
-pub mod dir;
 pub mod error;
 pub mod extended;
 pub mod filesystem;

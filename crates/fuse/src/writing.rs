@@ -250,8 +250,8 @@ impl Front {
 mod tests {
     use super::*;
     use crate::dispatch::Dispatch;
-    use pagewell_fs::dir::{Directory, Options};
     use pagewell_fs::{Call, Coherence, CreateMode, Credentials, Entry, FileSystem, SetAttributes};
+    use pagewell_source_dir::{Directory, Options};
 
     struct Mounted {
         front: Front,

@@ -21,8 +21,8 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use pagewell_fs::dir::Directory;
 use pagewell_fs::{Entry, Error, FileId, SetAttributes, name};
+use pagewell_source_dir::Directory;
 
 use crate::escape;
 use crate::failure::{Outcome, OutputFailed};

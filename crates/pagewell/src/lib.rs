@@ -71,6 +71,7 @@ pub use pagewell_sunrpc as sunrpc;
 /// File systems: what each of them must do, and the sources, a module each.
 pub mod fs {
     pub use pagewell_fs::*;
+    pub use pagewell_source_dir as dir;
     pub use pagewell_source_image as image;
     pub use pagewell_source_iso as iso;
     pub use pagewell_source_nfs as nfs;

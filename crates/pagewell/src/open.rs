@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use pagewell_fs::FileSystem;
-use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::source::OpenError;
+use pagewell_source_dir::{Directory, Options};
 use pagewell_source_image::ImageFileSystem;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 use pagewell_source_nfs::NfsFileSystem;

@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
-use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::{
     Call, CreateMode, Credentials, FileId, FileSystem, Move, Presence, Result, Seek, SetAttributes,
     Space, Stability,
 };
+use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
 use proptest::prelude::*;
 use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, RenameFlags, SeekFrom, XattrFlags};
@@ -396,7 +396,7 @@ fn a_directory_answers_as_the_one_beneath() {
         let files = Directory::open(top.path(), options).unwrap();
         let root = Credentials::root();
         compare(&acts, &Plain::new(plain.path()), &Served::new(&files, &root));
-        pagewell_fs::dir::identity::restore_thread().unwrap();
+        pagewell_source_dir::identity::restore_thread().unwrap();
     });
 }
 

@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
-use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::{
     Call, CreateMode, Credentials, FileId, FileSystem, Seek, SetAttributes, Stability,
 };
+use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
 use proptest::prelude::*;
 use rustix::fs::SeekFrom;
@@ -92,7 +92,7 @@ proptest! {
             let expected = rustix::fs::seek(&beneath, from);
             assert_eq!(found.map_err(|error| error.to_errno()), expected);
         });
-        pagewell_fs::dir::identity::restore_thread().unwrap();
+        pagewell_source_dir::identity::restore_thread().unwrap();
     }
 
     #[test]

@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used)] // a test: to panic is to fail
 
-use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::{
     Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Move, Result, SetAttributes,
     Stability,
 };
+use pagewell_source_dir::{Directory, Options};
 use pagewell_source_ram::RamFileSystem;
 use proptest::prelude::*;
 use rustix::fs::{CWD, RenameFlags};
@@ -208,6 +208,6 @@ proptest! {
         let options = Options { force_trails, metadata_sync: false, ..Options::default() };
         compare(&acts, &Directory::open(top.path(), options).unwrap());
         // What a test does by itself it does as it began.
-        pagewell_fs::dir::identity::restore_thread().unwrap();
+        pagewell_source_dir::identity::restore_thread().unwrap();
     }
 }

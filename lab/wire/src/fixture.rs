@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::FileSystem;
-use pagewell_fs::dir::{Directory, Options};
 use pagewell_nfsd::{Config, Export, Server, Squash};
+use pagewell_source_dir::{Directory, Options};
 use pagewell_source_image::ImageFileSystem;
 use pagewell_source_ram::RamFileSystem;
 use tempfile::TempDir;

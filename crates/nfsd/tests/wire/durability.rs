@@ -5,10 +5,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pagewell_fs::dir::durability::{KernelSync, SyncCalls};
-use pagewell_fs::dir::{Directory, Options};
 use pagewell_fs::{Error, Result};
 use pagewell_nfsd::Server;
+use pagewell_source_dir::durability::{KernelSync, SyncCalls};
+use pagewell_source_dir::{Directory, Options};
 use pagewell_sunrpc::nfs3::{StableHow, Status};
 use rustix::io::Errno;
 use tempfile::TempDir;

@@ -111,7 +111,7 @@ impl Copier {
     fn extended(
         &mut self,
         original: &Original<'_>,
-    ) -> Result<Vec<pagewell_fs::dir::ExtendedAttribute>, Trouble> {
+    ) -> Result<Vec<pagewell_source_dir::ExtendedAttribute>, Trouble> {
         let lists_only = self.rules.keep.extended == Extended::Lists;
         let place = original.place;
         let local = match &place.home {
@@ -135,7 +135,7 @@ impl Copier {
     fn set_extended(
         &mut self,
         id: &FileId,
-        extended: &[pagewell_fs::dir::ExtendedAttribute],
+        extended: &[pagewell_source_dir::ExtendedAttribute],
     ) -> Result<(), Trouble> {
         let Some(local) = self.local.clone() else {
             let what = "the target takes no extended attributes and access control lists: they \

@@ -26,7 +26,7 @@ use std::cell::RefCell;
 
 use driver::{Driver, Instance, Outcomes};
 use pagewell_fs::FileSystem;
-use pagewell_fs::dir::{Directory, Options, identity};
+use pagewell_source_dir::{Directory, Options, identity};
 use pagewell_source_ram::RamFileSystem;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 use reference::Traits;

@@ -1,0 +1,209 @@
+//! What is on the device, and the verifier that tells writers when something is not.
+//!
+//! Problem: unstable writes live in the kernel's page cache. When the kernel fails to write them
+//! back it drops them and says so once, to the next sync of each open descriptor. A client that
+//! has not committed yet must learn that it has to send them again (RFC 1813 section 3.3.21).
+//!
+//! Rule: a verifier of 8 bytes that is new in each life of the program, and is changed after
+//! *every* failed sync, whatever asked for it and whatever it covered. A write reports the verifier
+//! from before it began, a commit the one from after its sync: equal means that nothing was lost
+//! in between. The failed commit itself is an error; the next commit of the same file would look
+//! clean to the kernel, but returns another verifier than the lost writes were given.
+//!
+//! The verifier is clock and process mixed with randomness, so that a restart within the clock's
+//! grain differs too. A change adds an odd constant: 2^64 changes until one returns.
+//!
+//! Names: an operation that changes a directory is on the device when it returns. On file systems
+//! with one journal for all metadata (ext4, XFS) syncing the new object, or the directory, commits
+//! the whole operation; elsewhere both are synced. Several threads that sync at once share a
+//! journal commit in the kernel, because nothing is locked while syncing. What cannot be opened
+//! (symbolic links, devices) is synced with the whole file system, only when its attributes were
+//! changed after it was made.
+
+use super::Tree;
+use super::error_of;
+use super::object::Object;
+use pagewell_counters::names;
+use pagewell_fs::{FileType, OpenFile, Result, verifier};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The system calls that make data durable. Replaced in tests of what happens when they fail.
+pub trait SyncCalls: Send + Sync {
+    /// Data of a file and what is needed to read it back.
+    fn sync_data(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        rustix::fs::fdatasync(file)
+    }
+
+    /// Data and all metadata of a file or directory.
+    fn sync_all(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        rustix::fs::fsync(file)
+    }
+
+    /// The whole file system that `file` is on.
+    fn sync_filesystem(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        rustix::fs::syncfs(file)
+    }
+}
+
+/// The real ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KernelSync;
+
+impl SyncCalls for KernelSync {}
+
+/// The verifier and the calls it watches.
+pub(super) struct Durability {
+    verifier: AtomicU64,
+    calls: Arc<dyn SyncCalls>,
+    /// Whether one sync commits all metadata of an operation.
+    one_journal: bool,
+    metadata_sync: bool,
+}
+
+impl Durability {
+    pub(super) fn new(calls: Arc<dyn SyncCalls>, one_journal: bool, metadata_sync: bool) -> Self {
+        Self {
+            verifier: AtomicU64::new(verifier::fresh()),
+            calls,
+            one_journal,
+            metadata_sync,
+        }
+    }
+
+    pub(super) fn verifier(&self) -> [u8; 8] {
+        self.verifier.load(Ordering::SeqCst).to_be_bytes()
+    }
+
+    #[cfg(test)]
+    pub(super) fn one_journal(&self) -> bool {
+        self.one_journal
+    }
+
+    fn watched(&self, result: Result<(), Errno>) -> Result<()> {
+        names::DIR_SYNCS.add(1);
+        result.map_err(|errno| {
+            names::DIR_SYNC_FAILURES.add(1);
+            self.verifier.fetch_add(verifier::STEP, Ordering::SeqCst);
+            error_of(errno)
+        })
+    }
+
+    /// Brings the data of an object to the device through `file`, one of its descriptors.
+    pub(super) fn sync_data(&self, object: &Object, file: &OpenFile) -> Result<()> {
+        // before the sync: what is written meanwhile counts as not synced
+        object.set_unsynced(false);
+        self.watched(self.calls.sync_data(file.as_fd()))
+    }
+
+    /// Brings data and attributes of an object to the device.
+    pub(super) fn sync_all(&self, object: &Object, file: &OpenFile) -> Result<()> {
+        object.set_unsynced(false);
+        self.watched(self.calls.sync_all(file.as_fd()))
+    }
+
+    pub(super) fn sync_filesystem(&self, file: impl AsFd) -> Result<()> {
+        names::DIR_FILESYSTEM_SYNCS.add(1);
+        self.watched(self.calls.sync_filesystem(file.as_fd()))
+    }
+}
+
+impl Tree {
+    /// Brings the attributes of an object to the device.
+    pub(super) fn sync_attributes(&self, object: &Object) -> Result<()> {
+        if !self.durability.metadata_sync {
+            return Ok(());
+        }
+        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
+        if can_open && let Ok(file) = self.readable(object) {
+            return self.durability.sync_all(object, file);
+        }
+        self.sync_everything()
+    }
+
+    /// Brings a new name to the device: the object it names, with `touched` when its attributes
+    /// were changed after it was made, and the directory it is in.
+    pub(super) fn sync_new(
+        &self,
+        object: &Object,
+        touched: bool,
+        directory: &Object,
+    ) -> Result<()> {
+        if !self.durability.metadata_sync {
+            return Ok(());
+        }
+        let can_open = matches!(object.file_type, FileType::Regular | FileType::Directory);
+        if !can_open && touched {
+            return self.sync_everything();
+        }
+        if can_open {
+            self.sync_attributes(object)?;
+            if self.durability.one_journal {
+                return Ok(());
+            }
+        }
+        self.sync_names(&[directory])
+    }
+
+    /// Brings a name that was found there to the device: the call that made it may still be waiting
+    /// for that, or be a local program that does not.
+    pub(super) fn sync_found(&self, object: &Object, directory: &Object) -> Result<()> {
+        if self.durability.one_journal {
+            self.sync_names(&[directory])
+        } else {
+            self.sync_new(object, false, directory)
+        }
+    }
+
+    /// Brings the names in these directories to the device; all of them were changed by one
+    /// operation.
+    pub(super) fn sync_names(&self, directories: &[&Object]) -> Result<()> {
+        if !self.durability.metadata_sync {
+            return Ok(());
+        }
+        let needed = if self.durability.one_journal { 1 } else { 2 };
+        for directory in directories.iter().take(needed) {
+            match self.readable(directory) {
+                Ok(file) => self.durability.sync_all(directory, file)?,
+                // without root a directory may be writable and not readable
+                Err(_) => return self.sync_everything(),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_everything(&self) -> Result<()> {
+        self.durability.sync_filesystem(&self.mount)
+    }
+
+    /// Syncs and closes what the cache pushed out.
+    pub(super) fn let_go(&self, evicted: super::cache::Evicted) {
+        for object in evicted {
+            if !object.is_unsynced() {
+                continue;
+            }
+            names::DIR_EVICTION_SYNCS.add(1);
+            if let Some(file) = object.write_if_open() {
+                // a failure has changed the verifier: the writers will be told
+                let _ = self.durability.sync_data(&object, file);
+            }
+        }
+    }
+
+    /// Brings everything unstable to the device: the whole file system at once, and then each
+    /// object that was written, which finds little to do and tells whether its data was lost.
+    pub(super) fn sync_all(&self) -> Result<()> {
+        let mut outcome = self.sync_everything();
+        self.cache.each(|object| {
+            if let Some(file) = object.write_if_open()
+                && object.is_unsynced()
+                && let Err(error) = self.durability.sync_data(object, file)
+            {
+                outcome = Err(error);
+            }
+        });
+        outcome
+    }
+}

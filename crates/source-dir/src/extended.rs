@@ -1,0 +1,170 @@
+//! Extended attributes (xattr(7)), access control lists among them: those of the file system
+//! beneath, which judges the caller.
+//!
+//! An object is named to the kernel by the link to its descriptor, so that what is meant cannot be
+//! another object, and nothing has to be opened.
+//!
+//! The kernel does not judge all: a thread that acts for somebody keeps `CAP_SYS_ADMIN`, which lets
+//! it see and change what is for the superuser. That is refused here.
+
+use super::object::Object;
+use super::{Directory, Tree, blocking, error_of};
+use pagewell_fs::extended::{Presence, VALUE_BYTES_MAX, check, check_value, is_shown};
+use pagewell_fs::{Call, Error, FileId, FileType, Result};
+use rustix::fs::XattrFlags;
+use rustix::io::Errno;
+use std::ffi::{CStr, CString};
+
+/// One extended attribute: its name and its value.
+pub type ExtendedAttribute = (CString, Vec<u8>);
+
+impl Tree {
+    /// [`pagewell_fs::FileSystem::extended_attribute`].
+    pub(super) fn extended_attribute(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+    ) -> Result<Vec<u8>> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        let caller = self.acting.caller(call);
+        check(name, caller.uid, false)?;
+        self.look(&object)?;
+        self.acting.become_caller(&caller)?;
+        let link = object.link();
+        let query = || rustix::fs::getxattr_query(&link, name);
+        sized(query, |buffer| rustix::fs::getxattr(&link, name, buffer)).map_err(error_of)
+    }
+
+    /// [`pagewell_fs::FileSystem::extended_attribute_names`].
+    pub(super) fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        let caller = self.acting.caller(call);
+        self.look(&object)?;
+        self.acting.become_caller(&caller)?;
+        let link = object.link();
+        let query = || rustix::fs::listxattr_query(&link);
+        let names = sized(query, |buffer| rustix::fs::listxattr(&link, buffer));
+        let names = names.map_err(error_of)?;
+        let shown = names
+            .split_inclusive(|byte| *byte == 0)
+            .filter(|name| is_shown(name, caller.uid));
+        Ok(shown.flatten().copied().collect())
+    }
+
+    /// [`pagewell_fs::FileSystem::set_extended_attribute`].
+    pub(super) fn set_extended_attribute(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        value: &[u8],
+        presence: Presence,
+    ) -> Result<()> {
+        check_value(value)?;
+        let flags = match presence {
+            Presence::Any => XattrFlags::empty(),
+            Presence::Absent => XattrFlags::CREATE,
+            Presence::Present => XattrFlags::REPLACE,
+        };
+        self.change_extended(call, id, name, |link| {
+            rustix::fs::setxattr(link, name, value, flags)
+        })
+    }
+
+    /// [`pagewell_fs::FileSystem::remove_extended_attribute`].
+    pub(super) fn remove_extended_attribute(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+    ) -> Result<()> {
+        self.change_extended(call, id, name, |link| rustix::fs::removexattr(link, name))
+    }
+
+    fn change_extended(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        act: impl FnOnce(&str) -> Result<(), Errno>,
+    ) -> Result<()> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        let caller = self.acting.caller(call);
+        check(name, caller.uid, true)?;
+        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
+        let running = object.changes().begin();
+        self.look(&object)?;
+        self.acting.become_caller(&caller)?;
+        let done = act(&object.link()).map_err(error_of);
+        object.forget_acl(); // the clock may not have moved since it was asked for
+        drop((running, locked));
+        done?;
+        self.sync_attributes(&object)
+    }
+}
+
+impl Directory {
+    /// The extended attributes of a file or directory, the access control lists among them. Of
+    /// other types there are none that could be copied.
+    pub fn extended_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+    ) -> Result<Vec<ExtendedAttribute>> {
+        let tree = &self.now().tree;
+        let file_type = tree.object(call, id)?.file_type;
+        if !matches!(file_type, FileType::Regular | FileType::Directory) {
+            return Ok(Vec::new());
+        }
+        let names = match tree.extended_attribute_names(call, id) {
+            Err(Error::NotSupported) => return Ok(Vec::new()),
+            names => names?,
+        };
+        let mut all = Vec::new();
+        for name in names.split_inclusive(|byte| *byte == 0) {
+            let Ok(name) = CStr::from_bytes_with_nul(name) else {
+                continue;
+            };
+            match tree.extended_attribute(call, id, name) {
+                Ok(value) => all.push((name.to_owned(), value)),
+                // removed meanwhile
+                Err(Error::NoData) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether objects there can have extended attributes at all.
+pub(super) fn are_possible(root: &Object) -> bool {
+    let link = root.link();
+    let possible = |name: &CStr| rustix::fs::getxattr_query(&link, name) != Err(Errno::OPNOTSUPP);
+    possible(c"user.pagewell") || possible(c"security.capability")
+}
+
+/// What a call puts into a buffer, which is as large as the other call says.
+fn sized(
+    query: impl FnOnce() -> Result<usize, Errno>,
+    get: impl Fn(&mut [u8]) -> Result<usize, Errno>,
+) -> Result<Vec<u8>, Errno> {
+    let wanted = query()?;
+    if wanted == 0 {
+        return Ok(Vec::new());
+    }
+    let mut buffer = vec![0; wanted.min(VALUE_BYTES_MAX)];
+    let length = match get(&mut buffer) {
+        // it has grown since
+        Err(Errno::RANGE) => {
+            buffer.resize(VALUE_BYTES_MAX, 0);
+            get(&mut buffer)?
+        }
+        length => length?,
+    };
+    buffer.truncate(length);
+    Ok(buffer)
+}

@@ -1,0 +1,253 @@
+//! On whose behalf the kernel thinks this thread works.
+//!
+//! Problem: a server that runs as root must let the kernel refuse what the caller may not do,
+//! for each request, on threads that serve many callers.
+//!
+//! Rule: Linux keeps a *file-system identity* (fsuid, fsgid, supplementary groups) per thread.
+//! [`Acting::become_caller`] sets it to the caller's, [`Acting::become_server`] back to root for
+//! what the server does for itself (opening by handle, opening a file after it has checked the
+//! permission). Setting a file-system user other than 0 takes the file-system capabilities
+//! (`CAP_DAC_OVERRIDE` and its kin) from the thread and setting 0 gives them back, so nothing
+//! else need be dropped; once per thread that is verified. `CAP_SYS_RESOURCE` is not among them
+//! and would let callers exceed quotas and reserved blocks: it is dropped from a thread when it
+//! first acts for another user.
+//!
+//! ```text
+//!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)
+//!                                           └──become_server()──> root (groups of 1000 kept)
+//! ```
+//!
+//! The identity is remembered per thread and set back *lazily*: a thread keeps its last identity
+//! after a call. So every call here states which identity it needs before it touches the file
+//! system, and a thread that leaves for other work calls [`restore_thread`]. What a new thread
+//! has is never assumed: its first call sets everything. After a panic the memory is still true,
+//! because it is written only after the kernel confirmed.
+//!
+//! setfsuid reports no error; a second call reads the value back. A thread on which it did not
+//! take does no work at all.
+//!
+//! Without root everything is done as the program's own user, whoever calls, whose permissions
+//! are what is checked; the liberties of NFS end there where the kernel refuses that user (a file
+//! of mode 0444 can be written only while it is held open from its creation).
+//!
+//! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN` and other capabilities
+//! outside the file-system set; they matter to no system call made here.
+
+use super::system;
+use pagewell_counters::names;
+use pagewell_fs::{Call, Credentials, Error, Result};
+use rustix::thread::{CapabilitySet, Gid};
+use std::cell::Cell;
+
+#[derive(Clone, Copy)]
+struct Thread {
+    /// `None`: not known, set it before use.
+    uid: Option<u32>,
+    /// Group and supplementary groups are these credentials'; `None`: not known.
+    groups: Option<Credentials>,
+    /// Whether it was verified that this thread loses privileges with the user.
+    verified: bool,
+}
+
+const UNKNOWN: Thread = Thread {
+    uid: None,
+    groups: None,
+    verified: false,
+};
+
+thread_local! {
+    static THREAD: Cell<Thread> = const { Cell::new(UNKNOWN) };
+}
+
+/// Who a permission is checked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller<'a> {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    groups: &'a [u32],
+    credentials: Option<&'a Credentials>,
+}
+
+impl Caller<'_> {
+    pub(super) fn in_group(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// As whom calls are made.
+pub(super) enum Acting {
+    /// As their callers: the process runs as root.
+    AsCaller,
+    /// As the process' own user, whoever calls.
+    AsSelf {
+        uid: u32,
+        gid: u32,
+        groups: Box<[u32]>,
+    },
+}
+
+impl Acting {
+    /// What this process can do.
+    pub(super) fn detect() -> Self {
+        let uid = rustix::process::geteuid();
+        if uid.is_root() {
+            return Self::AsCaller;
+        }
+        let groups = rustix::process::getgroups().unwrap_or_default();
+        Self::AsSelf {
+            uid: uid.as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: groups.iter().map(|group| group.as_raw()).collect(),
+        }
+    }
+
+    /// Whose permissions count in this call.
+    pub(super) fn caller<'a>(&'a self, call: &Call<'a>) -> Caller<'a> {
+        match self {
+            Self::AsCaller => Caller {
+                uid: call.credentials.uid,
+                gid: call.credentials.gid,
+                groups: call.credentials.groups(),
+                credentials: Some(call.credentials),
+            },
+            Self::AsSelf { uid, gid, groups } => Caller {
+                uid: *uid,
+                gid: *gid,
+                groups,
+                credentials: None,
+            },
+        }
+    }
+
+    /// From here on the kernel judges this thread as `caller`.
+    pub(super) fn become_caller(&self, caller: &Caller<'_>) -> Result<()> {
+        match caller.credentials {
+            Some(credentials) => assume(credentials),
+            None => Ok(()),
+        }
+    }
+
+    /// From here on the kernel judges this thread as the server itself.
+    pub(super) fn become_server(&self) -> Result<()> {
+        match self {
+            Self::AsCaller => assume_root(),
+            Self::AsSelf { .. } => Ok(()),
+        }
+    }
+}
+
+/// Gives the calling thread root's file-system identity back, if it acted for another user.
+/// For threads that leave for work outside this file system.
+pub fn restore_thread() -> Result<()> {
+    if THREAD.get().uid.is_some_and(|uid| uid != 0) {
+        assume(&Credentials::root())
+    } else {
+        Ok(())
+    }
+}
+
+fn assume_root() -> Result<()> {
+    let thread = THREAD.get();
+    if thread.uid == Some(0) {
+        return Ok(());
+    }
+    set_user(0, thread)
+}
+
+fn assume(wanted: &Credentials) -> Result<()> {
+    let mut thread = THREAD.get();
+    let same_groups = thread
+        .groups
+        .is_some_and(|has| has.gid == wanted.gid && has.groups() == wanted.groups());
+    if thread.uid == Some(wanted.uid) && same_groups {
+        return Ok(());
+    }
+    if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
+        return Err(Error::AccessDenied); // no such user: the kernel takes it for "unchanged"
+    }
+    names::DIR_IDENTITY_SWITCHES.add(1);
+    if !same_groups {
+        THREAD.set(Thread {
+            groups: None,
+            ..thread
+        });
+        set_groups(wanted)?;
+        thread.groups = Some(*wanted);
+        THREAD.set(thread);
+    }
+    if thread.uid == Some(wanted.uid) {
+        return Ok(());
+    }
+    set_user(wanted.uid, thread)
+}
+
+fn set_groups(wanted: &Credentials) -> Result<()> {
+    // 16 groups at most (`GROUPS_MAX`): no allocation
+    let mut groups = [Gid::ROOT; pagewell_fs::identity::GROUPS_MAX];
+    let count = wanted.groups().len();
+    for (slot, gid) in groups.iter_mut().zip(wanted.groups()) {
+        if *gid == u32::MAX {
+            return Err(Error::AccessDenied);
+        }
+        *slot = Gid::from_raw(*gid);
+    }
+    let groups = groups.get(..count).unwrap_or(&[]);
+    rustix::thread::set_thread_groups(groups)
+        .map_err(|errno| refused(&format!("groups of user {}: {errno}", wanted.uid)))?;
+    system::set_fs_gid(wanted.gid);
+    if system::fs_gid() == wanted.gid {
+        Ok(())
+    } else {
+        Err(refused(&format!("group {}", wanted.gid)))
+    }
+}
+
+fn set_user(uid: u32, mut thread: Thread) -> Result<()> {
+    thread.uid = None;
+    THREAD.set(thread);
+    system::set_fs_uid(uid);
+    if system::fs_uid() != uid {
+        return Err(refused(&format!("user {uid}")));
+    }
+    if uid != 0 && !thread.verified {
+        verify_privileges(uid)?;
+        thread.verified = true;
+    }
+    thread.uid = Some(uid);
+    THREAD.set(thread);
+    Ok(())
+}
+
+/// What the kernel must have taken from the thread with user 0.
+const FILE_SYSTEM_CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::LINUX_IMMUTABLE)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::MAC_OVERRIDE);
+
+fn verify_privileges(uid: u32) -> Result<()> {
+    let mut sets = rustix::thread::capabilities(None)
+        .map_err(|errno| refused(&format!("user {uid}: capabilities unknown: {errno}")))?;
+    if sets.effective.intersects(FILE_SYSTEM_CAPABILITIES) {
+        system::set_fs_uid(0);
+        return Err(refused(&format!("user {uid}: the system keeps privileges")));
+    }
+    if sets.effective.contains(CapabilitySet::SYS_RESOURCE) {
+        sets.effective.remove(CapabilitySet::SYS_RESOURCE);
+        rustix::thread::set_capabilities(None, sets)
+            .map_err(|errno| refused(&format!("user {uid}: {errno}")))?;
+    }
+    Ok(())
+}
+
+fn refused(what: &str) -> Error {
+    names::DIR_IDENTITY_FAILURES.add(1);
+    Error::Io(format!("cannot act as {what}"))
+}

@@ -1,0 +1,457 @@
+//! A local directory as a file system: kind `dir`.
+//!
+//! The kernel's page cache is the cache (one cache on a path); this layer finds objects, judges
+//! callers, and keeps the promises of NFSv3 that the system calls do not keep by themselves.
+//!
+//! ```text
+//!  identifier ──> open-object cache ──hit──────────────────────────> object ──> statx, pread, ...
+//!                        └─miss─> kernel handle (handle) or trail (trail) ─┘
+//!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
+//! ```
+//!
+//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
+//! identifier is), `containment` and `census` (whether its object is in the export), `object` and
+//! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `hold` (what
+//! stays there without a name), `permission`, `read_write`, `space`, `set_attributes`, `extended`,
+//! `create`, `links`, `listing` with `remembered` and `watch`, [`durability`], `sweeper`, and
+//! `blocking` (what a thread that may not wait answers).
+//!
+//! What is not promised: changes that local programs make at the same moment are not excluded, so
+//! `before` in a [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special
+//! files are made and described, never opened. What is mounted in the export is not entered
+//! (`mount`). Clients see all times to the nanosecond as the file system keeps them; reading
+//! updates access times as the mount options say.
+
+mod blocking;
+mod cache;
+mod census;
+mod containment;
+mod create;
+mod direct;
+pub mod durability;
+mod entries;
+mod extended;
+mod handle;
+mod hold;
+pub mod identity;
+mod links;
+mod listing;
+mod lookup;
+mod missing;
+mod mount;
+mod naming;
+mod object;
+mod open;
+mod ordered;
+mod permission;
+mod read_write;
+mod recent;
+mod remembered;
+mod resolve;
+mod set_attributes;
+mod space;
+mod status;
+mod stripes;
+mod sweeper;
+mod system;
+mod trail;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+pub use extended::ExtendedAttribute;
+pub use open::{OpenError, Options};
+
+use pagewell_counters::names;
+use pagewell_fs::{
+    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenFile,
+    OpenIntent, Opened, Presence, ReadReply, Result, Seek, SetAttributes, Space, Stability,
+    Statistics, Timestamp, Written,
+};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+/// A served directory.
+pub struct Directory {
+    tree: Arc<Tree>,
+    _sweeper: sweeper::Sweeper,
+    /// What is served since this one was removed.
+    next: OnceLock<Box<Directory>>,
+}
+
+/// Everything about one export.
+struct Tree {
+    path: PathBuf,
+    options: Options,
+    /// The root, open for reading: names the file system to open_by_handle_at and syncfs.
+    mount: OpenFile,
+    root: Arc<object::Object>,
+    naming: naming::Naming,
+    acting: identity::Acting,
+    resolver: resolve::Resolver,
+    cache: cache::Cache,
+    stripes: stripes::Stripes,
+    durability: durability::Durability,
+    limits: Limits,
+    filesystem_id: u64,
+    /// What tells this tree from others.
+    tree_id: Vec<u8>,
+    /// Number of the mount the root is on, where the kernel tells.
+    mount_number: Option<u64>,
+    /// The mount that `mount` is a private copy of.
+    original: Option<mount::Original>,
+    /// Where other file systems were mounted in the export when it was opened.
+    mounts_inside: Vec<PathBuf>,
+    /// The export is a whole file system, so that nothing on it can be outside.
+    whole_mount: bool,
+    /// The file system can have extended attributes.
+    has_extended: bool,
+    /// The file system can have access control lists.
+    has_acls: bool,
+    /// The file system counts names: an object with none is gone.
+    counts_links: bool,
+    /// Linux' number for the type of the file system.
+    magic: i64,
+    listings: entries::Listings,
+    ordered: ordered::Ordered,
+    remembered: remembered::Remembered,
+    /// The file system gives no positions that can be cookies.
+    orders_listings: AtomicBool,
+    census: census::Census,
+    /// Counts seconds, about.
+    turns: AtomicU64,
+    /// This tree, for threads of its own.
+    myself: OnceLock<Weak<Tree>>,
+}
+
+impl Directory {
+    /// Serves the directory at `path`.
+    ///
+    /// Sets the umask of the process to 0, so that objects get the mode their caller asks for,
+    /// and raises the soft limit of open files.
+    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let tree = Arc::new(Tree::open(path, options)?);
+        let _ = tree.myself.set(Arc::downgrade(&tree));
+        Ok(Self {
+            _sweeper: sweeper::Sweeper::start(&tree).map_err(|error| tree.failed(&error))?,
+            tree,
+            next: OnceLock::new(),
+        })
+    }
+
+    /// What is served now: this directory, or the one that was made in its place.
+    fn now(&self) -> &Self {
+        let mut now = self;
+        while let Some(next) = now.next.get() {
+            now = next;
+        }
+        now
+    }
+
+    /// When the directory was removed, serves the one that is at its path now, if there is one.
+    /// Only a call for the root is led there: identifiers of the old one stay stale.
+    fn replace_if_gone(&self) {
+        let now = self.now();
+        let status = now.tree.root.status();
+        let gone = status.is_ok_and(|status| now.tree.is_gone(&status));
+        if gone && let Ok(next) = Self::open(&now.tree.path, now.tree.options.clone()) {
+            names::DIR_EXPORTS_REPLACED.add(1);
+            let _ = now.next.set(Box::new(next));
+        }
+    }
+
+    /// Whether calls are made as their callers (the program runs as root) or all as the
+    /// program's own user.
+    #[must_use]
+    pub fn acts_as_caller(&self) -> bool {
+        matches!(self.tree.acting, identity::Acting::AsCaller)
+    }
+
+    /// Where other file systems are mounted in it: what is there is not served.
+    #[must_use]
+    pub fn mounts_inside(&self) -> &[PathBuf] {
+        &self.tree.mounts_inside
+    }
+}
+
+impl FileSystem for Directory {
+    fn describe(&self) -> String {
+        self.now().tree.describe()
+    }
+
+    fn root(&self) -> FileId {
+        self.replace_if_gone();
+        self.now().tree.root.id
+    }
+
+    fn tree_id(&self) -> Vec<u8> {
+        self.now().tree.tree_id.clone()
+    }
+
+    fn place(&self, id: &FileId) -> Option<String> {
+        self.now().tree.place(id)
+    }
+
+    fn limits(&self) -> Limits {
+        self.now().tree.limits
+    }
+
+    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
+        self.now().tree.lookup(call, directory, name)
+    }
+
+    fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
+        let object = self.now().tree.object(call, id)?;
+        let status = self.now().tree.look_once(&object)?;
+        self.now().tree.attributes_of(&status)
+    }
+
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        self.now().tree.set_attributes(call, id, attributes, guard)
+    }
+
+    fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
+        let object = self.now().tree.object(call, id)?;
+        let status = self.now().tree.look_once(&object)?;
+        let caller = self.now().tree.acting.caller(call);
+        let granted = self.now().tree.granted(&object, &status, &caller, wanted)?;
+        Ok((granted, self.now().tree.attributes_of(&status)?))
+    }
+
+    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        self.now().tree.read_link(call, id)
+    }
+
+    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
+        self.now().tree.read(call, id, offset, count)
+    }
+
+    fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
+        self.now().tree.seek(call, id, offset, wanted)
+    }
+
+    fn allocate(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        range: (u64, u64),
+        space: Space,
+    ) -> Result<()> {
+        self.now().tree.allocate(call, id, range, space)
+    }
+
+    fn copy(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, u64),
+        to: (&FileId, u64),
+        length: u64,
+    ) -> Result<u64> {
+        self.now().tree.copy(call, from, to, length)
+    }
+
+    fn has_extended_attributes(&self) -> bool {
+        self.now().tree.has_extended
+    }
+
+    fn has_access_lists(&self) -> bool {
+        self.now().tree.has_acls
+    }
+
+    fn extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
+        self.now().tree.extended_attribute(call, id, name)
+    }
+
+    fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+        self.now().tree.extended_attribute_names(call, id)
+    }
+
+    fn set_extended_attribute(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        name: &CStr,
+        value: &[u8],
+        presence: Presence,
+    ) -> Result<()> {
+        let now = self.now();
+        now.tree
+            .set_extended_attribute(call, id, name, value, presence)
+    }
+
+    fn remove_extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()> {
+        self.now().tree.remove_extended_attribute(call, id, name)
+    }
+
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        self.now().tree.write(call, id, offset, data, stability)
+    }
+
+    fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
+        self.now().tree.commit(call, id)
+    }
+
+    fn write_verifier(&self) -> [u8; 8] {
+        self.now().tree.durability.verifier()
+    }
+
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.now().tree.create(call, directory, name, mode)
+    }
+
+    fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.now()
+            .tree
+            .make_directory(call, directory, name, attributes)
+    }
+
+    fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.now()
+            .tree
+            .make_symlink(call, directory, name, target, attributes)
+    }
+
+    fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.now()
+            .tree
+            .make_node(call, directory, name, kind, attributes)
+    }
+
+    fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        self.now().tree.link(call, id, directory, name)
+    }
+
+    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.now().tree.remove(call, directory, name, false)
+    }
+
+    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.now().tree.remove(call, directory, name, true)
+    }
+
+    fn rename(
+        &self,
+        call: &Call<'_>,
+        from_directory: &FileId,
+        from_name: &[u8],
+        to_directory: &FileId,
+        to_name: &[u8],
+    ) -> Result<(Change, Change)> {
+        let (from, to) = ((from_directory, from_name), (to_directory, to_name));
+        let flags = rustix::fs::RenameFlags::empty();
+        self.now().tree.rename(call, from, to, flags)
+    }
+
+    fn move_name(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        how: Move,
+    ) -> Result<(Change, Change)> {
+        self.now().tree.move_name(call, from, to, how)
+    }
+
+    fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        self.now()
+            .tree
+            .read_directory(call, directory, cookie, with_attributes, visit)
+    }
+
+    fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
+        self.now().tree.statistics()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.now().tree.sync_all()
+    }
+
+    fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
+        self.now().tree.open_object(call, id)
+    }
+
+    fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
+        self.now().tree.hold_directory(call, id).map(Some)
+    }
+
+    fn same_object(&self, one: &FileId, other: &FileId) -> bool {
+        self.now().tree.same_object(one, other)
+    }
+
+    fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+        self.now().tree.commit_metadata(call, id)
+    }
+}
+
+/// This layer's reading of an errno: what [`Error`]'s general mapping leaves to the place.
+fn error_of(errno: Errno) -> Error {
+    match errno {
+        // "would block" is for callers that forbade waiting; here the system is short of something
+        Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE => Error::TryLater,
+        // a mount point, or a program that is running
+        Errno::BUSY | Errno::TXTBSY => Error::AccessDenied,
+        other => other.into(),
+    }
+}
+
+/// Locks also after a panic elsewhere: what is kept under these locks is whole at every step.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

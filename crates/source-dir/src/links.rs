@@ -1,0 +1,164 @@
+//! Changing names: remove, rename, link. The kernel judges the caller; what is done here is to
+//! take true looks before and after, to let go of objects that lost their last name, and to bring
+//! the names to the device.
+
+use super::Tree;
+use super::blocking;
+use super::error_of;
+use super::naming::Place;
+use super::object::Object;
+use super::status::Status;
+use pagewell_fs::{Attributes, Call, Change, Error, FileId, Move, Result};
+use rustix::fs::{AtFlags, RenameFlags};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+impl Tree {
+    /// [`pagewell_fs::FileSystem::remove`] and [`pagewell_fs::FileSystem::remove_directory`].
+    pub(super) fn remove(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<Change> {
+        blocking::may_wait(call)?;
+        let directory = self.directory(call, directory)?;
+        pagewell_fs::name::check_old(name)?;
+        let caller = self.acting.caller(call);
+        let flags = if is_directory {
+            AtFlags::REMOVEDIR
+        } else {
+            AtFlags::empty()
+        };
+        let (victim, change) = self.change_directory(&directory, || {
+            self.acting.become_caller(&caller)?;
+            let victim = self.held_name(&directory, name);
+            let running = victim.as_ref().map(|victim| victim.changes().begin());
+            rustix::fs::unlinkat(directory.as_fd(), name, flags).map_err(error_of)?;
+            drop(running);
+            Ok(victim)
+        })?;
+        if let Some(victim) = victim {
+            let _ = self.look(&victim); // lets go of it if that was its last name
+        }
+        self.sync_names(&[&directory])?;
+        Ok(change)
+    }
+
+    /// The object of a name, if it is held open.
+    fn held_name(&self, directory: &Object, name: &[u8]) -> Option<Arc<Object>> {
+        let status = Status::of_name(directory.as_fd(), name).ok()?;
+        self.held(&status, &Place::Child(directory, name))
+    }
+
+    /// [`pagewell_fs::FileSystem::move_name`].
+    pub(super) fn move_name(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        how: Move,
+    ) -> Result<(Change, Change)> {
+        let flags = match how {
+            Move::ToNew => RenameFlags::NOREPLACE,
+            Move::Exchange => RenameFlags::EXCHANGE,
+        };
+        self.rename(call, from, to, flags)
+    }
+
+    /// [`pagewell_fs::FileSystem::rename`], and what else the kernel can do with two names.
+    pub(super) fn rename(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<(Change, Change)> {
+        blocking::may_wait(call)?;
+        let (from_name, to_name) = (from.1, to.1);
+        let from = self.directory(call, from.0)?;
+        let to = self.directory(call, to.0)?;
+        pagewell_fs::name::check_old(from_name)?;
+        pagewell_fs::name::check_old(to_name)?;
+        let locked = self.stripes.lock_both(from.node, to.node);
+        let same = from.node == to.node;
+        let running = (
+            from.changes().begin(),
+            (!same).then(|| to.changes().begin()),
+        );
+        let before = (self.look(&from)?, self.look(&to)?);
+        self.acting.become_caller(&self.acting.caller(call))?;
+        let moved = Status::of_name(from.as_fd(), from_name).ok();
+        let is_exchange = flags.contains(RenameFlags::EXCHANGE);
+        let moved_back = match is_exchange {
+            true => Status::of_name(to.as_fd(), to_name).ok(),
+            false => None,
+        };
+        let held = [
+            self.held_name(&from, from_name),
+            self.held_name(&to, to_name),
+        ];
+        let touching: Vec<_> = held.iter().flatten().map(|o| o.changes().begin()).collect();
+        rustix::fs::renameat_with(from.as_fd(), from_name, to.as_fd(), to_name, flags)
+            .map_err(error_of)?;
+        drop(touching);
+        if let Some(moved) = moved {
+            self.naming
+                .note(&moved, &Place::Child(&to, to_name), &self.root);
+        }
+        if let Some(moved) = moved_back {
+            self.naming
+                .note(&moved, &Place::Child(&from, from_name), &self.root);
+        }
+        let after = (from.status().ok(), to.status().ok());
+        let from_alone = running.0.was_alone();
+        let to_alone = running.1.as_ref().map_or(from_alone, |one| one.was_alone());
+        drop((running, locked));
+        for object in held.iter().flatten() {
+            let _ = self.look(object); // lets go of what was replaced
+        }
+        if same {
+            self.sync_names(&[&to])?;
+        } else {
+            self.sync_names(&[&to, &from])?;
+        }
+        Ok((
+            self.change(&before.0, after.0.as_ref(), from_alone),
+            self.change(&before.1, after.1.as_ref(), to_alone),
+        ))
+    }
+
+    /// [`pagewell_fs::FileSystem::link`].
+    pub(super) fn link(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<(Attributes, Change)> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        let directory = self.directory(call, directory)?;
+        pagewell_fs::name::check_new(name)?;
+        self.look(&object)?;
+        if object.is_directory() {
+            return Err(Error::NotPermitted); // as link(2) says
+        }
+        let caller = self.acting.caller(call);
+        let (status, change) = self.change_directory(&directory, || {
+            let running = object.changes().begin();
+            self.acting.become_caller(&caller)?;
+            let flags = AtFlags::SYMLINK_FOLLOW; // through /proc, to the object itself
+            let source = object.link();
+            rustix::fs::linkat(rustix::fs::CWD, source, directory.as_fd(), name, flags)
+                .map_err(error_of)?;
+            drop(running);
+            object.status()
+        })?;
+        self.naming
+            .note(&status, &Place::Child(&directory, name), &self.root);
+        self.sync_names(&[&directory])?;
+        Ok((self.attributes_of(&status)?, change))
+    }
+}

@@ -1,0 +1,271 @@
+//! Listing a directory.
+//!
+//! Problem: page after page, each untouched name exactly once while others come and go, at few
+//! system calls per name, without a lock on the directory.
+//!
+//! Rule: the cookie of an entry is the position behind it as the file system itself tells it
+//! (`d_off` of getdents64): on ext4 a hash of the name, on XFS a place, on btrfs a number given
+//! at creation, stable in all of them (`entries` has what is done elsewhere). Each listing has its
+//! own descriptor. What the kernel gave and the visitor did not take is kept with the descriptor,
+//! for a few listings, so that a call that continues at that cookie neither opens, seeks nor reads
+//! again; it is used only while the directory's times have not moved since it was read (and only
+//! when they lay 20 ms back then, as a change within the clock's grain would not move them).
+//!
+//! With attributes, an entry costs one statx when its object is held open (a held inode number
+//! cannot mean anything else) or when identifiers need only inode and birth time, and one
+//! name_to_handle_at more otherwise. Between the two calls the name may change its meaning: the
+//! inode number inside the handle is compared, and where the handle's layout is not known the
+//! object is opened and both are asked of the descriptor. What was read is remembered for a moment
+//! (`remembered`): then an entry costs no system call at all. Nothing is put into the open-object
+//! cache: a listing of a million names would sweep it clean.
+
+use super::Tree;
+use super::blocking;
+use super::entries::{Filled, Listing, RawEntry, parse};
+use super::handle;
+use super::identity::Caller;
+use super::naming::{Naming, Place};
+use super::object::Object;
+use super::remembered::Moment;
+use super::status::Status;
+use super::system;
+use pagewell_counters::names;
+use pagewell_fs::{Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+type Visitor<'a> = &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool;
+
+/// What a listing tells of each name.
+#[derive(Clone, Copy)]
+enum Detail {
+    Names,
+    /// Attributes too; with what is remembered of them, where that may be used.
+    Attributes(Option<Moment>),
+}
+
+impl Tree {
+    /// [`pagewell_fs::FileSystem::read_directory`].
+    pub(super) fn read_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        cookie: u64,
+        with_attributes: bool,
+        visit: Visitor<'_>,
+    ) -> Result<DirectoryPage> {
+        blocking::may_wait(call)?;
+        let directory = self.directory(call, directory)?;
+        let status = self.look(&directory)?;
+        let mut listing = self.listing_at(call, &directory, &status, cookie)?;
+        let detail = if with_attributes {
+            Detail::Attributes(self.memory_for(call, &directory, &status)?)
+        } else {
+            Detail::Names
+        };
+        let end = self.list(call, &directory, &mut listing, detail, visit)?;
+        let after = self.look(&directory)?;
+        if !end {
+            listing.note_times(&status, &after);
+            self.listings.leave(directory.node, listing);
+        }
+        Ok(DirectoryPage {
+            attributes: self.attributes_of(&after)?,
+            end,
+            unusable: 0,
+        })
+    }
+
+    fn listing_at(
+        &self,
+        call: &Call<'_>,
+        directory: &Object,
+        status: &Status,
+        cookie: u64,
+    ) -> Result<Listing> {
+        let caller = self.acting.caller(call);
+        if !self.permits(directory, status, &caller, 4)? {
+            return Err(Error::AccessDenied);
+        }
+        if let Some(listing) = self.listings.take(directory.node, cookie)
+            && listing.is_current(status)
+        {
+            names::DIR_LISTINGS_CONTINUED.add(1);
+            return Ok(listing);
+        }
+        names::DIR_LISTINGS_OPENED.add(1);
+        self.acting.become_server()?;
+        if self.orders_listings.load(Ordering::Relaxed) {
+            self.ordered_at(directory, cookie, cookie)
+        } else {
+            Listing::open(directory.as_fd(), cookie)
+        }
+    }
+
+    /// A listing in an order of our own that stands behind the entry of `cookie`, when all entries
+    /// up to `from` were given. With the identity of the server.
+    fn ordered_at(&self, directory: &Object, cookie: u64, from: u64) -> Result<Listing> {
+        let look = || self.look(directory);
+        let fd = directory.as_fd();
+        let window = self.ordered.window(fd, directory.node, from, &look)?;
+        let mut listing = Listing::of_window(window, from);
+        listing.cookie = cookie;
+        Ok(listing)
+    }
+
+    /// Whether what is remembered of objects may be used: the kernel reports changes here, and
+    /// this caller may search the directory, as asking for the attributes of a name requires.
+    fn memory_for(
+        &self,
+        call: &Call<'_>,
+        directory: &Object,
+        status: &Status,
+    ) -> Result<Option<Moment>> {
+        let known = [handle::EXT4_MAGIC, handle::XFS_MAGIC, handle::TMPFS_MAGIC];
+        let usable = matches!(self.naming, Naming::Handles) && known.contains(&self.magic);
+        let caller = self.acting.caller(call);
+        if usable && self.permits(directory, status, &caller, 1)? {
+            Ok(self.remembered.begin(self.mount.as_fd()))
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn list(
+        &self,
+        call: &Call<'_>,
+        directory: &Object,
+        listing: &mut Listing,
+        detail: Detail,
+        visit: Visitor<'_>,
+    ) -> Result<bool> {
+        let caller = self.acting.caller(call);
+        loop {
+            let from = match listing.fill()? {
+                Filled::Entries => None,
+                Filled::End => return Ok(true),
+                Filled::Further(from) => Some(from),
+                Filled::Unsound => {
+                    self.orders_listings.store(true, Ordering::Relaxed);
+                    Some(listing.cookie)
+                }
+            };
+            if let Some(from) = from {
+                self.acting.become_server()?;
+                *listing = self.ordered_at(directory, listing.cookie, from)?;
+                continue;
+            }
+            let bytes = std::mem::take(&mut listing.bytes);
+            let mut more = true;
+            while more && let Some((raw, next)) = parse(&bytes, listing.at) {
+                let entry = match detail {
+                    Detail::Names => None,
+                    Detail::Attributes(memory) => self.recall(directory, &raw, &caller, memory)?,
+                };
+                let entry = DirectoryEntry {
+                    name: raw.name,
+                    file_id: self.listed_number(directory, &raw, entry.as_ref()),
+                    cookie: raw.cookie,
+                    entry,
+                };
+                more = visit(&entry);
+                if more {
+                    listing.at = next;
+                    listing.cookie = raw.cookie;
+                }
+            }
+            listing.bytes = bytes;
+            if !more {
+                return Ok(false);
+            }
+            listing.at = listing.bytes.len();
+        }
+    }
+
+    fn listed_number(&self, directory: &Object, raw: &RawEntry<'_>, entry: Option<&Entry>) -> u64 {
+        let is_root = directory.node == self.root.node;
+        match (entry, raw.name) {
+            (Some(entry), _) => entry.attributes.file_id,
+            (None, b".") => directory.node.inode,
+            (None, b"..") if is_root => directory.node.inode,
+            _ => raw.inode,
+        }
+    }
+
+    /// Identifier and attributes of a listed name: what is remembered, or what is there.
+    fn recall(
+        &self,
+        directory: &Object,
+        raw: &RawEntry<'_>,
+        caller: &Caller<'_>,
+        memory: Option<Moment>,
+    ) -> Result<Option<Entry>> {
+        let itself = raw.name == b"." || raw.name == b"..";
+        let memory = memory.filter(|_| !itself);
+        if let Some(moment) = memory
+            && let Some(entry) = self.remembered.get(moment, raw.inode)
+        {
+            names::DIR_ATTRIBUTES_REMEMBERED.add(1);
+            return Ok(Some(entry));
+        }
+        self.acting.become_caller(caller)?;
+        let entry = self.examine(directory, raw);
+        if let (Some(moment), Some(entry)) = (memory, entry)
+            && entry.attributes.file_id == raw.inode
+        {
+            self.remembered.put(moment, raw.inode, entry);
+        }
+        Ok(entry)
+    }
+
+    /// Identifier and attributes of a listed name, judged as the caller whom the thread acts for.
+    fn examine(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
+        let is_root = directory.node == self.root.node;
+        if raw.name == b"." || raw.name == b".." && is_root {
+            let status = directory.status().ok()?;
+            return self.entry_of(directory, &status).ok();
+        }
+        if raw.name == b".." {
+            let (parent, status) = self.parent_of(directory).ok()?;
+            return self.entry_of(&parent, &status).ok();
+        }
+        let status = Status::of_name(directory.as_fd(), raw.name).ok()?;
+        if !self.same_mount(&status) {
+            return None;
+        }
+        let place = Place::Child(directory, raw.name);
+        let attributes = self.attributes_of(&status).ok()?;
+        if let Some(object) = self.held(&status, &place) {
+            return Some(Entry {
+                id: object.id,
+                attributes,
+            });
+        }
+        let id = match &self.naming {
+            Naming::Trails(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
+            Naming::Handles => {
+                let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
+                if handle::inode_in(self.magic, &made) != Some(status.node().inode) {
+                    return self.examine_opened(directory, raw);
+                }
+                handle::id_of(&made)?
+            }
+        };
+        Some(Entry { id, attributes })
+    }
+
+    /// The slower way that cannot mix two objects.
+    fn examine_opened(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
+        names::DIR_LISTING_DOUBTS.add(1);
+        let opened = self
+            .resolver
+            .child(directory.as_fd(), raw.name, true)
+            .ok()?;
+        let status = Status::of(&opened).ok()?;
+        let place = Place::Child(directory, raw.name);
+        Some(Entry {
+            id: self.identify(opened.as_fd(), &status, &place).ok()?,
+            attributes: self.attributes_of(&status).ok()?,
+        })
+    }
+}

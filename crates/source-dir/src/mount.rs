@@ -1,0 +1,132 @@
+//! The mount through which an export is used, and what is mounted inside the export.
+//!
+//! Problem: a name that is a mount point leads to another file system. That one is not exported:
+//! its inode numbers and handles would be mixed up with those of the export. The directory beneath
+//! cannot be reached by name, so clients saw a name without attributes.
+//!
+//! Rule: where the kernel lets (root, Linux 5.12) the export is used through a mount of its own,
+//! which shows the same file system without what is mounted in it, and never will have anything
+//! mounted in it: clients see the directory beneath, as with other NFS servers. The original stays
+//! open: it keeps the file system from being unmounted unnoticed, and only there an object has a
+//! path that tells whether it has left the export. Elsewhere mount points are listed, and whatever
+//! is asked about them is refused.
+//!
+//! What is mounted there when the export is opened is told to the operator.
+
+use super::handle;
+use super::status::Status;
+use super::{error_of, system};
+use pagewell_counters::names;
+use pagewell_fs::{OpenFile, Result};
+use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// The original, while an export is used through a mount of its own.
+pub(super) struct Original {
+    root: OpenFile,
+    _own: OwnedFd,
+}
+
+impl Original {
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// An object of the export, as it is seen in the original mount.
+    pub(super) fn see(&self, object: BorrowedFd<'_>) -> Option<OwnedFd> {
+        let made = system::name_to_handle(object, b"").ok()?;
+        system::open_by_handle(self.root.as_fd(), &made, OFlags::PATH | OFlags::CLOEXEC).ok()
+    }
+}
+
+/// Goes over to a mount of its own, if the kernel lets; else stays where it is.
+pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
+    let Ok(own) = system::own_mount(root.as_fd()) else {
+        names::DIR_OWN_MOUNTS_REFUSED.add(1);
+        return Ok((root, None));
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(&own, c".", flags, Mode::empty()).map_err(error_of)?;
+    let opened = OpenFile::new(opened);
+    if !handle::works(opened.as_fd()) {
+        return Ok((root, None));
+    }
+    let original = Original { root, _own: own };
+    Ok((opened, Some(original)))
+}
+
+/// Whether an export has everything on its file system inside: it is the root of a mount, and that
+/// mount shows the file system from its own root (a bind mount may show a part of it).
+pub(super) fn is_whole(root: &Status) -> bool {
+    let Some(number) = root.mount().filter(|_| root.is_mount_root() == Some(true)) else {
+        return false;
+    };
+    let number = number.to_string();
+    let Ok(mounts) = std::fs::read("/proc/thread-self/mountinfo") else {
+        return false;
+    };
+    fields(&mounts)
+        .find(|fields| fields.first() == Some(&number.as_bytes()))
+        .is_some_and(|fields| fields.get(3) == Some(&&b"/"[..]))
+}
+
+/// Where something is mounted below a directory with this path.
+pub(super) fn below(root: &[u8]) -> Vec<PathBuf> {
+    let mounts = std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default();
+    let points = fields(&mounts).filter_map(|fields| fields.get(4).map(|point| plain(point)));
+    let mut below: Vec<PathBuf> = points
+        .filter(|point| super::containment::beneath(root, point).is_some_and(|rest| rest != b""))
+        .map(|point| PathBuf::from(OsString::from_vec(point)))
+        .collect();
+    below.sort();
+    below.dedup();
+    below
+}
+
+/// The fields of the lines of mountinfo: number, parent, device, directory that is shown, place.
+fn fields(mounts: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
+    let lines = mounts.split(|byte| *byte == b'\n');
+    lines.map(|line| line.split(|byte| *byte == b' ').collect())
+}
+
+/// A path without the escapes that mountinfo has: a backslash and three octal digits.
+fn plain(escaped: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((first, after)) = rest.split_first() {
+        let digits = after.get(..3).filter(|_| *first == b'\\');
+        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match code.and_then(|code| u8::from_str_radix(code, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = after.get(3..).unwrap_or(&[]);
+            }
+            None => {
+                plain.push(*first);
+                rest = after;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_mountinfo_are_read() {
+        let mounts = b"22 27 0:21 / /proc rw - proc proc rw\n\
+            122 27 8:1 /a\\040b /srv rw shared:1 - ext4 /dev/x rw\n33\n";
+        let lines: Vec<_> = fields(mounts).collect();
+        assert_eq!(lines[0][..4], [&b"22"[..], b"27", b"0:21", b"/"]);
+        assert_eq!(lines[1][3..5], [&b"/a\\040b"[..], b"/srv"]);
+        assert_eq!(plain(lines[1][3]), b"/a b");
+        assert_eq!(plain(b"\\"), b"\\");
+        assert_eq!(plain(b"a\\9"), b"a\\9");
+        assert!(lines[2].get(3).is_none());
+    }
+}

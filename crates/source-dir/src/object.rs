@@ -1,0 +1,370 @@
+//! One object that is held open.
+//!
+//! An object is one descriptor that only names it (`O_PATH`: no permission needed, no side
+//! effects on devices and pipes) and, once they were needed, one for reading and one for reading
+//! and writing. While any of them is open the kernel cannot reuse the inode number.
+//!
+//! Weak cache consistency data is true when nothing comes between the two looks at an object but
+//! the change that lies between them. Changes of contents and of attributes exclude each other (as
+//! the kernel has writes of one file exclude each other, too). What also touches an object, a
+//! change of its names, is told by counting: it announces itself before its first look and retires
+//! after its last; the first look of others counts only when nobody was announced in between.
+//!
+//! The kernel moves the times of a file first and copies the bytes of a write afterwards. Who is
+//! told the new times meanwhile, and reads the old bytes, takes them for the new ones for ever. So
+//! while a write is at work, lookers are told how the file was before it.
+
+use super::status::{Node, Status};
+use super::{error_of, lock};
+use pagewell_counters::names;
+use pagewell_fs::{Error, FileId, FileType, OpenFile, Result, Timestamp};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
+
+/// An object held open.
+pub(super) struct Object {
+    pub(super) id: FileId,
+    pub(super) node: Node,
+    pub(super) birth: u64,
+    pub(super) file_type: FileType,
+    name: Descriptor,
+    read: OnceLock<Descriptor>,
+    write: OnceLock<Descriptor>,
+    marked: AtomicBool,
+    /// Whether there may be data that no sync has covered yet.
+    unsynced: AtomicBool,
+    /// How many programs have it open.
+    holds: AtomicUsize,
+    changes: Changes,
+    /// When it was last asked whether it is in the export, and its change time then.
+    asked: AtomicU64,
+    asked_changed: AtomicU64,
+    /// Held by a change of contents or attributes from its first look to its last.
+    contents: Mutex<()>,
+    /// How it was before the write that is at work.
+    before_write: Mutex<Option<Status>>,
+    acl: Mutex<Option<(Timestamp, bool)>>,
+}
+
+/// A descriptor that is counted while an object holds it.
+pub(super) struct Descriptor(OpenFile);
+
+impl Descriptor {
+    pub(super) fn new(file: OpenFile) -> Self {
+        names::DIR_OPEN_DESCRIPTORS.add(1);
+        Self(file)
+    }
+
+    pub(super) fn file(&self) -> &OpenFile {
+        &self.0
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        names::DIR_OPEN_DESCRIPTORS.add(-1);
+    }
+}
+
+impl Object {
+    /// An object behind a descriptor that may only name it.
+    pub(super) fn new(id: FileId, status: &Status, name: OpenFile) -> Result<Self> {
+        Ok(Self {
+            id,
+            node: status.node(),
+            birth: status.birth(),
+            file_type: status.file_type()?,
+            name: Descriptor::new(name),
+            read: OnceLock::new(),
+            write: OnceLock::new(),
+            marked: AtomicBool::new(true),
+            unsynced: AtomicBool::new(false),
+            holds: AtomicUsize::new(0),
+            changes: Changes::default(),
+            asked: AtomicU64::new(0),
+            asked_changed: AtomicU64::new(0),
+            contents: Mutex::default(),
+            before_write: Mutex::default(),
+            acl: Mutex::new(None),
+        })
+    }
+
+    /// One look at the object, which may have no names any more.
+    pub(super) fn status(&self) -> Result<Status> {
+        Status::of(self)
+    }
+
+    /// Whether it was asked in this turn where it is.
+    pub(super) fn was_asked(&self, turn: u64) -> bool {
+        self.asked.load(Ordering::Relaxed) == turn
+    }
+
+    /// It was found in the export, in this turn.
+    pub(super) fn set_asked(&self, turn: u64, status: &Status) {
+        self.asked_changed
+            .store(mixed(status.changed()), Ordering::Relaxed);
+        self.asked.store(turn, Ordering::Relaxed);
+    }
+
+    /// Whether it may have been moved since it was asked where it is.
+    pub(super) fn may_have_moved(&self, status: &Status) -> bool {
+        self.is_directory() && self.asked_changed.load(Ordering::Relaxed) != mixed(status.changed())
+    }
+
+    /// A program opens it.
+    pub(super) fn hold(&self) {
+        self.holds.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A program is done with it. Returns whether it was the last.
+    pub(super) fn release(&self) -> bool {
+        self.holds.fetch_sub(1, Ordering::SeqCst) == 1
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.holds.load(Ordering::SeqCst) > 0
+    }
+
+    pub(super) fn is_directory(&self) -> bool {
+        self.file_type == FileType::Directory
+    }
+
+    /// Refuses what is not a regular file.
+    pub(super) fn expect_regular(&self) -> Result<()> {
+        match self.file_type {
+            FileType::Regular => Ok(()),
+            FileType::Directory => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    /// Adds a descriptor for writing that was opened elsewhere.
+    pub(super) fn keep_write(&self, file: OpenFile) {
+        let _ = self.write.set(Descriptor::new(file));
+    }
+
+    /// Marks the object as used since the hand of the cache last passed.
+    pub(super) fn mark(&self) {
+        self.marked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was marked; it is not any more.
+    pub(super) fn unmark(&self) -> bool {
+        self.marked.swap(false, Ordering::Relaxed)
+    }
+
+    /// The file open for writing, if it is.
+    pub(super) fn write_if_open(&self) -> Option<&OpenFile> {
+        self.write.get().map(Descriptor::file)
+    }
+
+    /// The object open for reading: a file (which may be open for writing too) or a directory.
+    /// The thread must have the identity that may open it.
+    pub(super) fn readable(&self) -> Result<&OpenFile> {
+        if let Some(file) = self.read.get().or_else(|| self.write.get()) {
+            return Ok(file.file());
+        }
+        if self.is_directory() {
+            let opened = open_directory(self.as_fd())?;
+            return Ok(keep(&self.read, opened));
+        }
+        self.expect_regular()?;
+        Ok(keep(&self.read, self.reopen(OFlags::RDONLY)?))
+    }
+
+    /// Whether [`Object::readable`] has nothing to open.
+    pub(super) fn is_readable(&self) -> bool {
+        self.read.get().is_some() || self.write.get().is_some()
+    }
+
+    /// The file open for reading and writing. The thread must have the identity that may open it.
+    pub(super) fn writable(&self) -> Result<&OpenFile> {
+        if let Some(file) = self.write.get() {
+            return Ok(file.file());
+        }
+        self.expect_regular()?;
+        Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
+    }
+
+    /// Opens the same inode again. Only for regular files: they cannot block or have effects.
+    fn reopen(&self, access: OFlags) -> Result<OpenFile> {
+        let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = rustix::fs::open(self.link(), flags, Mode::empty()).map_err(error_of)?;
+        Ok(OpenFile::new(file))
+    }
+
+    /// A path that leads to the object and nowhere else.
+    pub(super) fn link(&self) -> String {
+        link_to(self.as_fd())
+    }
+
+    pub(super) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// Keeps other changes of contents and attributes out; `None` where one is at work and the
+    /// caller must not wait for it.
+    pub(super) fn lock_contents(&self, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
+        if may_wait {
+            return Some(lock(&self.contents));
+        }
+        match self.contents.try_lock() {
+            Ok(locked) => Some(locked),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// A write begins, of a thread that holds the contents; it ends when what is returned is
+    /// dropped.
+    pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
+        *lock(&self.before_write) = Some(*before);
+        Writing(self)
+    }
+
+    /// What lookers are told that found this: see the top of the file.
+    pub(super) fn settled(&self, status: Status) -> Status {
+        lock(&self.before_write).unwrap_or(status)
+    }
+
+    /// Notes that there is data which only a sync makes durable.
+    pub(super) fn set_unsynced(&self, unsynced: bool) {
+        self.unsynced.store(unsynced, Ordering::Release);
+    }
+
+    pub(super) fn is_unsynced(&self) -> bool {
+        self.unsynced.load(Ordering::Acquire)
+    }
+
+    /// What was found about an access control list when the object was last changed at `changed`.
+    pub(super) fn known_acl(&self, changed: Timestamp) -> Option<bool> {
+        lock(&self.acl)
+            .filter(|(at, _)| *at == changed)
+            .map(|(_, has)| has)
+    }
+
+    /// A list may have been set or taken away.
+    pub(super) fn forget_acl(&self) {
+        *lock(&self.acl) = None;
+    }
+
+    pub(super) fn remember_acl(&self, changed: Timestamp, has: bool) {
+        *lock(&self.acl) = Some((changed, has));
+    }
+}
+
+/// A write at work.
+pub(super) struct Writing<'a>(&'a Object);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.before_write) = None;
+    }
+}
+
+impl AsFd for Object {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.name.file().as_fd()
+    }
+}
+
+fn keep(slot: &OnceLock<Descriptor>, opened: OpenFile) -> &OpenFile {
+    // of two threads that opened, one descriptor stays and the other is closed here
+    slot.get_or_init(|| Descriptor::new(opened)).file()
+}
+
+/// Opens a directory for listing and syncing, with the identity of the thread.
+pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = match rustix::fs::openat(directory, c".", flags, Mode::empty()) {
+        // looking up `.` needs permission to search, which listing does not
+        Err(Errno::ACCESS) => rustix::fs::open(link_to(directory), flags, Mode::empty()),
+        opened => opened,
+    };
+    opened.map(OpenFile::new).map_err(error_of)
+}
+
+/// A time as one number, only to be compared.
+fn mixed(time: Timestamp) -> u64 {
+    #[allow(clippy::cast_sign_loss)] // equal times stay equal
+    let seconds = time.seconds as u64;
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(u64::from(time.nanoseconds))
+}
+
+/// A path that leads to what is open as `fd` and nowhere else.
+pub(super) fn link_to(fd: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
+}
+
+/// Counts changes in flight, see the top of the file.
+#[derive(Default)]
+pub(super) struct Changes {
+    begun: AtomicU64,
+    running: AtomicU64,
+}
+
+/// A change in flight; retires when dropped.
+pub(super) struct Running<'a> {
+    changes: &'a Changes,
+    first: u64,
+    alone: bool,
+}
+
+impl Changes {
+    /// Announces a change, before the first look.
+    pub(super) fn begin(&self) -> Running<'_> {
+        let alone = self.running.fetch_add(1, Ordering::SeqCst) == 0;
+        let first = self.begun.fetch_add(1, Ordering::SeqCst);
+        Running {
+            changes: self,
+            first,
+            alone,
+        }
+    }
+}
+
+impl Running<'_> {
+    /// After the last look: whether no other change was announced meanwhile.
+    pub(super) fn was_alone(&self) -> bool {
+        let begun = self.changes.begun.load(Ordering::SeqCst);
+        let alone = self.alone && begun == self.first.wrapping_add(1);
+        if !alone {
+            names::DIR_CHANGES_OVERLAPPED.add(1);
+        }
+        alone
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.changes.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_alone_only_when_no_other_was_announced() {
+        let changes = Changes::default();
+        let first = changes.begin();
+        assert!(first.was_alone());
+        drop(first);
+
+        let first = changes.begin();
+        let second = changes.begin();
+        assert!(!first.was_alone() && !second.was_alone());
+        drop(second);
+        assert!(!first.was_alone(), "the second one came and went");
+        drop(first);
+
+        let third = changes.begin();
+        assert!(third.was_alone());
+    }
+}

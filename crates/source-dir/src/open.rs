@@ -1,0 +1,317 @@
+//! Opening an export: what can be told before anything is served.
+
+use super::Tree;
+use super::durability::{Durability, KernelSync, SyncCalls};
+use super::entries::{Listings, gives_cookies};
+use super::handle::{
+    self, BTRFS_MAGIC, EXT4_MAGIC, OVERLAY_MAGIC, RAMFS_MAGIC, TMPFS_MAGIC, XFS_MAGIC,
+};
+use super::identity::Acting;
+use super::naming::Naming;
+use super::object::Object;
+use super::ordered::Ordered;
+use super::permission::has_access_list;
+use super::status::Status;
+use super::trail::{self, Trail};
+use super::{
+    cache::Cache, containment, error_of, extended, mount, resolve::Resolver, stripes::Stripes,
+};
+use pagewell_counters::names;
+use pagewell_fs::{Error, FileId, Limits, OpenFile, Result, Statistics};
+use rustix::fs::{Mode, OFlags, StatVfs, StatVfsMountFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
+
+/// How to serve a directory.
+#[derive(Clone)]
+pub struct Options {
+    /// Changes of names and attributes are on the device when the call returns, as NFSv3
+    /// promises. Without it a crash of the machine may undo answered changes.
+    pub metadata_sync: bool,
+    /// Show what lies beneath mount points, where that can be done. A command that is given a path
+    /// means what its user sees there.
+    pub own_mount: bool,
+    /// Name objects by inode and trail even where kernel handles can be used.
+    pub force_trails: bool,
+    /// The most objects to hold open; `None`: as many as the limit of open files allows.
+    pub open_objects_max: Option<usize>,
+    /// The calls that make data durable.
+    pub sync_calls: Arc<dyn SyncCalls>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            metadata_sync: true,
+            own_mount: true,
+            force_trails: false,
+            open_objects_max: None,
+            sync_calls: Arc::new(KernelSync),
+        }
+    }
+}
+
+/// Why a directory cannot be served.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct OpenError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// Descriptors that the soft limit is raised to at most.
+const DESCRIPTORS_MAX: u64 = 65_536;
+/// Descriptors left to the rest of the program besides the half: connections, logs, listings.
+const DESCRIPTORS_RESERVED: u64 = 256;
+/// A small limit still lets some objects be held.
+const DESCRIPTORS_MIN: u64 = 64;
+/// More held objects only cost memory: opening one again takes microseconds.
+const OBJECTS_MAX: usize = 16_384;
+
+impl Tree {
+    pub(super) fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let failed = |reason: String| OpenError {
+            path: path.to_owned(),
+            reason,
+        };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let mount = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| failed(reason_of(errno)))?;
+        Self::over(path, OpenFile::new(mount), options).map_err(|error| failed(error.to_string()))
+    }
+
+    fn over(path: &Path, mount: OpenFile, options: Options) -> Result<Self> {
+        rustix::process::umask(Mode::empty());
+        let acting = Acting::detect();
+        acting.become_server()?;
+        let whole_mount = mount::is_whole(&Status::of(&mount)?);
+        let mounts_inside = containment::path_of(mount.as_fd())
+            .map(|path| mount::below(&path))
+            .unwrap_or_default();
+        let handles = !options.force_trails && handle::works(mount.as_fd());
+        let (mount, original) = if handles && options.own_mount {
+            mount::own(mount)?
+        } else {
+            (mount, None)
+        };
+        let status = Status::of(&mount)?;
+        let sizes = rustix::fs::fstatvfs(&mount).map_err(error_of)?;
+        let magic = magic_of(&mount)?;
+        let (naming, id) = if handles {
+            (Naming::Handles, handle::identify(mount.as_fd())?)
+        } else {
+            names::DIR_HANDLE_FALLBACKS.add(1);
+            (Naming::Trails(Trail::default()), trail::root_id(&status))
+        };
+        let root = Arc::new(Object::new(id, &status, mount.clone())?);
+        let has_acls = acls_possible(&root);
+        let has_extended = extended::are_possible(&root);
+        let descriptors = descriptors_max();
+        let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
+        let one_journal = match magic {
+            EXT4_MAGIC => ext4_has_journal(status.node().device),
+            other => other == XFS_MAGIC,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            options: options.clone(),
+            naming,
+            acting,
+            resolver: Resolver::probe(mount.as_fd(), &status),
+            cache: Cache::new(objects.min(descriptors), descriptors),
+            stripes: Stripes::new(),
+            durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
+            limits: limits_of(magic, &sizes),
+            filesystem_id: if sizes.f_fsid == 0 {
+                status.node().device
+            } else {
+                sizes.f_fsid
+            },
+            tree_id: tree_id_of(&id, &status, sizes.f_fsid),
+            mount_number: status.mount(),
+            whole_mount,
+            original,
+            mounts_inside,
+            has_extended,
+            has_acls,
+            counts_links: status.link_count() > 0,
+            magic,
+            listings: Listings::default(),
+            ordered: Ordered::default(),
+            remembered: super::remembered::Remembered::default(),
+            orders_listings: AtomicBool::new(
+                matches!(magic, TMPFS_MAGIC | RAMFS_MAGIC | OVERLAY_MAGIC)
+                    || !gives_cookies(root.as_fd())?,
+            ),
+            census: super::census::Census::default(),
+            turns: AtomicU64::new(1),
+            myself: OnceLock::new(),
+            root,
+            mount,
+        })
+    }
+
+    /// Why this directory cannot be served after all.
+    pub(super) fn failed(&self, reason: &dyn std::fmt::Display) -> OpenError {
+        OpenError {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let names = match self.naming {
+            Naming::Handles => "kernel file handles",
+            Naming::Trails(_) => "inode trails",
+        };
+        let acting = match &self.acting {
+            Acting::AsCaller => "as the caller".to_owned(),
+            Acting::AsSelf { uid, .. } => format!("as user {uid} for everybody"),
+        };
+        let path = self.path.display();
+        format!("directory {path} (objects named by {names}; acts {acting})")
+    }
+
+    /// [`pagewell_fs::FileSystem::statistics`].
+    pub(super) fn statistics(&self) -> Result<Statistics> {
+        let sizes = rustix::fs::fstatvfs(&self.mount).map_err(error_of)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(sizes.f_frsize);
+        Ok(Statistics {
+            bytes_total: bytes(sizes.f_blocks),
+            bytes_free: bytes(sizes.f_bfree),
+            bytes_available: bytes(sizes.f_bavail),
+            files_total: sizes.f_files,
+            files_free: sizes.f_ffree,
+            files_available: sizes.f_favail,
+        })
+    }
+}
+
+/// What the file system can hold and do.
+fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
+    Limits {
+        read_only: sizes.f_flag.contains(StatVfsMountFlags::RDONLY),
+        file_bytes_max: file_bytes_max(magic, sizes.f_bsize),
+        name_bytes_max: u32::try_from(sizes.f_namemax).unwrap_or(255).min(255),
+        links_max: links_max(magic),
+        symlinks: true,
+        times_settable: true,
+        time_grain_nanoseconds: 1,
+        case_insensitive: false,
+    }
+}
+
+/// What tells this tree from others: the root's inode with its generation and birth, and the
+/// number of its file system, unless that is only the number of its device, which may be another
+/// one after a restart of the machine.
+fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
+    let device = status.node().device;
+    let (major, minor) = (device >> 32, device & 0xffff_ffff);
+    let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
+    let filesystem = if filesystem == encoded { 0 } else { filesystem };
+    let mut bytes = root.as_bytes().to_vec();
+    bytes.extend(status.birth().to_be_bytes());
+    bytes.extend(filesystem.to_be_bytes());
+    bytes
+}
+
+fn reason_of(errno: Errno) -> String {
+    match errno {
+        Errno::NOENT => "not found".to_owned(),
+        Errno::NOTDIR => "not a directory".to_owned(),
+        Errno::ACCESS | Errno::PERM => "not readable".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+fn magic_of(mount: &OpenFile) -> Result<i64> {
+    let sizes = rustix::fs::fstatfs(mount).map_err(error_of)?;
+    #[allow(clippy::useless_conversion)] // the type differs by architecture
+    i64::try_from(sizes.f_type).map_err(|_| Error::NotSupported)
+}
+
+/// Whether objects there can have access control lists at all.
+fn acls_possible(root: &Object) -> bool {
+    let asked = rustix::fs::fgetxattr_query(root.as_fd(), c"system.posix_acl_access");
+    asked != Err(Errno::OPNOTSUPP) && has_access_list(&root.link()).is_ok()
+}
+
+/// Raises the soft limit of open files and says how many of them objects may use.
+fn descriptors_max() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let most = limit
+        .maximum
+        .unwrap_or(DESCRIPTORS_MAX)
+        .min(DESCRIPTORS_MAX);
+    let mut current = limit.current.unwrap_or(DESCRIPTORS_MAX);
+    if current < most {
+        let raised = Rlimit {
+            current: Some(most),
+            maximum: limit.maximum,
+        };
+        if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+            current = most;
+        }
+    }
+    let usable = (current / 2)
+        .saturating_sub(DESCRIPTORS_RESERVED)
+        .max(DESCRIPTORS_MIN);
+    usize::try_from(usable).unwrap_or(usize::MAX)
+}
+
+/// Largest file, in bytes. ext4 numbers the blocks of a file with 32 bits; elsewhere the kernel's
+/// signed offsets are the limit.
+fn file_bytes_max(magic: i64, block_bytes: u64) -> u64 {
+    if magic == EXT4_MAGIC {
+        u64::from(u32::MAX).saturating_mul(block_bytes)
+    } else {
+        i64::MAX.unsigned_abs()
+    }
+}
+
+/// Most hard links to one object, from the sources of Linux' file systems.
+fn links_max(magic: i64) -> u32 {
+    match magic {
+        EXT4_MAGIC => 65_000,
+        XFS_MAGIC | TMPFS_MAGIC => i32::MAX.unsigned_abs(),
+        BTRFS_MAGIC => 65_535,
+        _ => 127, // what Linux promises of any file system (LINK_MAX of limits.h)
+    }
+}
+
+/// Whether the file system on this device is ext4 with a journal. ext2, and ext4 made without one,
+/// have the same magic number; there the names of two directories are not written together.
+fn ext4_has_journal(device: u64) -> bool {
+    let (major, minor) = (device >> 32, device & 0xffff_ffff);
+    let Ok(link) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
+        return false;
+    };
+    let Some(name) = link.file_name() else {
+        return false;
+    };
+    let task = Path::new("/sys/fs/ext4").join(name).join("journal_task");
+    // The number of the journal's thread, or "<none>".
+    std::fs::read_to_string(task).is_ok_and(|task| task.trim().parse::<u32>().is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_served_is_named_with_the_reason() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        std::fs::write(&file, b"").unwrap();
+        let missing = directory.path().join("missing");
+        for (path, reason) in [(&file, "not a directory"), (&missing, "not found")] {
+            let error = Tree::open(path, Options::default()).err().unwrap();
+            let wanted = format!("{}: {reason}", path.display());
+            assert_eq!(error.to_string(), wanted);
+        }
+    }
+}

@@ -1,0 +1,439 @@
+//! Directories in an order of our own, where the file system gives no positions that can be kept.
+//!
+//! Problem: tmpfs starts a listing anew when the entry at the position was removed, ramfs and
+//! overlay count entries, others give 0, or neighbours the same. Each page must go on behind any
+//! cookie all the same, and many clients may ask for pages of a large directory at once.
+//!
+//! Rule: the order is that of a hash of the names, which is the cookie. A *window* is all that a
+//! directory has between two hashes: usually the whole of it, of a very large one as much as
+//! [`WINDOW_BYTES_MAX`] hold.
+//!
+//! ```text
+//!   the kernel's order:   names  c a f b e d          bytes, as they came
+//!   window:               order  a b c d e f          (cookie, where in names), 16 bytes each
+//!                                  ^ a page begins behind its cookie: a binary search
+//! ```
+//!
+//! One thread at a time makes a large window for an export; others wait for it, and find what
+//! they want in the window that was made. It is kept until the directory changes or another needs
+//! its room. When [`WAITING_MAX`] threads wait, more are told to ask again later, so that there are
+//! threads for others.
+//!
+//! Known weakness: a directory that changes all the time is read anew for each page, and one that
+//! is larger than a window for each window.
+
+use super::entries::{RawEntry, append, each_entry, parse, settled_times, times_of};
+use super::lock;
+use super::object::open_directory;
+use super::status::{Node, Status};
+use pagewell_counters::names;
+use pagewell_fs::{Error, Result, Timestamp};
+use siphasher::sip::SipHasher13;
+use std::collections::VecDeque;
+use std::hash::Hasher;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Memory of one window: some 200,000 names.
+const WINDOW_BYTES_MAX: usize = 12 << 20;
+/// Memory of all that are kept.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+/// A window that is made without waiting for others, and kept by the call that continues it: some
+/// 4,000 names.
+pub(super) const SMALL_BYTES_MAX: usize = 256 << 10;
+/// Threads that may wait for a window.
+const WAITING_MAX: usize = 8;
+/// Bytes of a place in the order.
+const PLACE_BYTES: usize = 16;
+/// Names with equal hashes take the next free numbers: so far may a cookie be from its hash.
+const MARGIN: u64 = 1024;
+
+/// What a directory has from one hash to another, in order.
+pub(super) struct Window {
+    /// Entries as the kernel gave them.
+    names: Vec<u8>,
+    /// Cookie, and place in `names`; ascending.
+    order: Vec<(u64, u32)>,
+    /// Cookies from here on are complete.
+    from: u64,
+    /// Hashes from here on are not in it.
+    to: Option<u64>,
+    /// Times of the directory while it was read; `None`: it was changing.
+    read_when: Option<(Timestamp, Timestamp)>,
+}
+
+impl Window {
+    /// Reads the directory, with what comes behind `cookie`; `None` when that takes more than
+    /// `bytes_max` and need not be cut.
+    fn read(
+        directory: BorrowedFd<'_>,
+        cookie: u64,
+        (bytes_max, may_cut): (usize, bool),
+    ) -> Result<Option<Self>> {
+        let mut window = Self {
+            names: Vec::new(),
+            order: Vec::new(),
+            from: 0,
+            to: None,
+            read_when: None,
+        };
+        let opened = open_directory(directory)?;
+        let mut fits = true;
+        each_entry(opened.as_fd(), &mut |entry| {
+            window.take(entry);
+            if window.bytes() > bytes_max {
+                fits = may_cut && window.cut(cookie, bytes_max);
+            }
+            fits
+        })?;
+        if !fits && may_cut {
+            // As many names with one hash, or nearly so, is nothing that happens.
+            return Err(Error::Io("directory cannot be put in order".to_owned()));
+        }
+        window.finish();
+        Ok(fits.then_some(window))
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.names.len() + self.order.len() * PLACE_BYTES
+    }
+
+    fn take(&mut self, entry: &RawEntry<'_>) {
+        let hash = hash(entry.name);
+        let Ok(at) = u32::try_from(self.names.len()) else {
+            return;
+        };
+        if hash >= self.from && self.to.is_none_or(|to| hash < to) {
+            self.order.push((hash, at));
+            append(&mut self.names, entry);
+        }
+    }
+
+    /// Makes room: what lies before `cookie` goes, then the half that is farthest behind it.
+    /// False if that is not enough.
+    fn cut(&mut self, cookie: u64, bytes_max: usize) -> bool {
+        self.from = self.from.max(cookie.saturating_sub(MARGIN));
+        let from = self.from;
+        self.order.retain(|(hash, _)| *hash >= from);
+        self.pack();
+        if self.bytes() > bytes_max / 2 {
+            let half = self.order.len() / 2;
+            let (_, (to, _), _) = self.order.select_nth_unstable(half);
+            let to = *to;
+            self.order.retain(|(hash, _)| *hash < to);
+            self.to = Some(to);
+            self.pack();
+        }
+        self.bytes() < bytes_max && !self.order.is_empty()
+    }
+
+    /// Drops the names that are not in the order any more.
+    fn pack(&mut self) {
+        let mut names = Vec::new();
+        self.order.sort_unstable_by_key(|(_, at)| *at);
+        for (_, at) in &mut self.order {
+            if let Some((entry, _)) = parse(&self.names, *at as usize) {
+                // It only gets smaller.
+                *at = u32::try_from(names.len()).unwrap_or(u32::MAX);
+                append(&mut names, &entry);
+            }
+        }
+        self.names = names;
+    }
+
+    fn finish(&mut self) {
+        let names = &self.names;
+        let name = |at: u32| parse(names, at as usize).map(|(entry, _)| entry.name);
+        self.order.sort_unstable_by(|one, other| {
+            let by_hash = one.0.cmp(&other.0);
+            by_hash.then_with(|| name(one.1).cmp(&name(other.1)))
+        });
+        let mut last = 0;
+        for (cookie, _) in &mut self.order {
+            last = (*cookie).max(last + 1); // equal hashes take the next free numbers
+            *cookie = last;
+        }
+        self.names.shrink_to_fit();
+        self.order.shrink_to_fit();
+        if self.from > 0 {
+            self.from += MARGIN;
+        }
+    }
+
+    fn covers(&self, cookie: u64) -> bool {
+        cookie >= self.from && self.to.is_none_or(|to| cookie < to)
+    }
+
+    /// The number of the first entry behind `cookie`.
+    pub(super) fn behind(&self, cookie: u64) -> usize {
+        self.order.partition_point(|(of, _)| *of <= cookie)
+    }
+
+    /// Appends entries from number `first` on, about `bytes_max` of them; says where the next one
+    /// is, or `None` at the end of the window.
+    pub(super) fn copy(
+        &self,
+        first: usize,
+        bytes_max: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let mut next = first;
+        for (cookie, at) in self.order.get(first..)? {
+            if bytes.len() >= bytes_max {
+                return Some(next);
+            }
+            if let Some((entry, _)) = parse(&self.names, *at as usize) {
+                append(
+                    bytes,
+                    &RawEntry {
+                        cookie: *cookie,
+                        ..entry
+                    },
+                );
+            }
+            next += 1;
+        }
+        (next > first).then_some(next)
+    }
+
+    /// The cookie behind which the next window begins; `None` when this is the last.
+    pub(super) fn further(&self) -> Option<u64> {
+        self.to.map(|to| to - 1)
+    }
+
+    /// Whether it is still what a directory with these times holds.
+    pub(super) fn is_current(&self, times: (Timestamp, Timestamp)) -> bool {
+        self.read_when == Some(times)
+    }
+}
+
+/// Positive as a signed number, with room for equal hashes; the same in every life.
+fn hash(name: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new_with_keys(0, 0);
+    hasher.write(name);
+    hasher.finish() >> 2
+}
+
+/// The large windows of an export.
+#[derive(Default)]
+pub(super) struct Ordered {
+    /// The call that makes one.
+    turn: Mutex<()>,
+    waiting: AtomicUsize,
+    /// The last used is last.
+    kept: Mutex<VecDeque<(Node, Arc<Window>)>>,
+}
+
+/// One more thread that waits.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Ordered {
+    /// A window with what comes behind `cookie`; `look` tells how the directory is now. With the
+    /// identity of the thread.
+    pub(super) fn window(
+        &self,
+        directory: BorrowedFd<'_>,
+        node: Node,
+        cookie: u64,
+        look: &dyn Fn() -> Result<Status>,
+    ) -> Result<Arc<Window>> {
+        if i64::try_from(cookie).is_err() {
+            return Err(Error::BadCookie);
+        }
+        let before = look()?;
+        if let Some(window) = self.kept(node, cookie, &before) {
+            return Ok(window);
+        }
+        names::DIR_LISTINGS_ORDERED.add(1);
+        if let Some(mut window) = Window::read(directory, cookie, (SMALL_BYTES_MAX, false))? {
+            window.read_when = settled_times(&before, &look()?);
+            return Ok(Arc::new(window));
+        }
+        let waiting = Waiting(&self.waiting);
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING_MAX {
+            names::DIR_LISTINGS_REFUSED.add(1);
+            return Err(Error::TryLater);
+        }
+        let _turn = lock(&self.turn);
+        drop(waiting);
+        let before = look()?;
+        if let Some(window) = self.kept(node, cookie, &before) {
+            return Ok(window);
+        }
+        // It may be what another one is made of.
+        self.make_room(WINDOW_BYTES_MAX);
+        let made = Window::read(directory, cookie, (WINDOW_BYTES_MAX, true))?;
+        let mut window = made.ok_or_else(|| Error::Io("directory cannot be read".to_owned()))?;
+        window.read_when = settled_times(&before, &look()?);
+        let window = Arc::new(window);
+        self.make_room(window.bytes());
+        lock(&self.kept).push_back((node, window.clone()));
+        Ok(window)
+    }
+
+    fn kept(&self, node: Node, cookie: u64, now: &Status) -> Option<Arc<Window>> {
+        let mut kept = lock(&self.kept);
+        kept.retain(|(of, window)| *of != node || window.is_current(times_of(now)));
+        let mut all = kept.iter();
+        let found = all.position(|(of, window)| *of == node && window.covers(cookie))?;
+        let entry = kept.remove(found)?;
+        let window = entry.1.clone();
+        kept.push_back(entry);
+        Some(window)
+    }
+
+    /// Forgets windows until `bytes` more can be kept.
+    fn make_room(&self, bytes: usize) {
+        let mut kept = lock(&self.kept);
+        let mut gone = Vec::new();
+        while kept.iter().map(|(_, window)| window.bytes()).sum::<usize>() + bytes > KEPT_BYTES_MAX
+        {
+            let Some(oldest) = kept.pop_front() else {
+                break;
+            };
+            gone.push(oldest);
+        }
+        drop(kept);
+        drop(gone);
+    }
+
+    /// Forgets the windows of a directory that is gone.
+    pub(super) fn forget(&self, node: Node) {
+        lock(&self.kept).retain(|(of, _)| *of != node);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    fn names_behind(window: &Window, cookie: u64) -> Vec<(Vec<u8>, u64)> {
+        let mut bytes = Vec::new();
+        window.copy(window.behind(cookie), usize::MAX, &mut bytes);
+        let (mut at, mut found) = (0, Vec::new());
+        while let Some((entry, next)) = parse(&bytes, at) {
+            found.push((entry.name.to_vec(), entry.cookie));
+            at = next;
+        }
+        found
+    }
+
+    fn directory_of(count: usize) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for number in 0..count {
+            std::fs::write(directory.path().join(number.to_string()), b"").unwrap();
+        }
+        directory
+    }
+
+    #[test]
+    fn ordered_listings_resume_behind_any_cookie() {
+        let directory = directory_of(50);
+        let opened = File::open(directory.path()).unwrap();
+        let names_after = |cookie| {
+            let window = Window::read(opened.as_fd(), cookie, (SMALL_BYTES_MAX, false));
+            names_behind(&window.unwrap().unwrap(), cookie)
+        };
+        let whole = names_after(0);
+        assert_eq!(whole.len(), 52);
+        std::fs::remove_file(directory.path().join("49")).unwrap();
+        for (index, (_, cookie)) in whole.iter().enumerate() {
+            let mut rest = whole[index + 1..].to_vec();
+            rest.retain(|(name, _)| name != b"49");
+            assert_eq!(names_after(*cookie), rest);
+        }
+    }
+
+    /// However small the windows are, each entry comes once, and a window from any cookie on
+    /// begins with the entry behind it.
+    #[test]
+    fn windows_of_a_directory_that_is_too_large_for_one_join_up() {
+        let directory = directory_of(500);
+        let opened = File::open(directory.path()).unwrap();
+        let all = Window::read(opened.as_fd(), 0, (usize::MAX, false)).unwrap();
+        let all = names_behind(&all.unwrap(), 0);
+        let small = |cookie| {
+            let window = Window::read(opened.as_fd(), cookie, (4096, true));
+            window.unwrap().unwrap()
+        };
+        assert!(
+            Window::read(opened.as_fd(), 0, (4096, false))
+                .unwrap()
+                .is_none()
+        );
+        let (mut joined, mut cookie, mut windows) = (Vec::new(), 0, 0);
+        loop {
+            let window = small(cookie);
+            assert!(window.bytes() <= 4096 && window.covers(cookie));
+            joined.extend(names_behind(&window, cookie));
+            windows += 1;
+            let Some(further) = window.further() else {
+                break;
+            };
+            let last = joined
+                .last()
+                .map_or(0, |(_, cookie): &(Vec<u8>, u64)| *cookie);
+            cookie = last.max(further);
+        }
+        assert!(windows > 4, "{windows} windows");
+        assert_eq!(joined, all);
+        for (index, (_, cookie)) in all.iter().enumerate().step_by(37) {
+            let found = names_behind(&small(*cookie), *cookie);
+            assert_eq!(found.first(), all.get(index + 1));
+        }
+    }
+
+    #[test]
+    fn a_large_directory_is_put_in_order_once_until_it_changes() {
+        let directory = directory_of(7000);
+        let opened = File::open(directory.path()).unwrap();
+        let status = || Status::of(&opened);
+        let node = status().unwrap().node();
+        let ordered = Ordered::default();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let window = |cookie| {
+            let made = ordered.window(opened.as_fd(), node, cookie, &status);
+            made.unwrap()
+        };
+        let first = window(0);
+        assert!(first.bytes() > SMALL_BYTES_MAX);
+        assert!(Arc::ptr_eq(&first, &window(1 << 61)), "kept for any cookie");
+        std::fs::write(directory.path().join("new"), b"").unwrap();
+        let second = window(0);
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert_eq!(second.order.len(), first.order.len() + 1);
+        ordered.forget(node);
+        assert!(!Arc::ptr_eq(&second, &window(0)));
+    }
+
+    #[test]
+    fn when_many_wait_for_an_order_more_are_told_to_ask_again() {
+        let directory = directory_of(7000);
+        let opened = File::open(directory.path()).unwrap();
+        let status = || Status::of(&opened);
+        let node = status().unwrap().node();
+        let ordered = Ordered::default();
+        let turn = lock(&ordered.turn);
+        std::thread::scope(|scope| {
+            let ask = || ordered.window(opened.as_fd(), node, 0, &status).err();
+            let waiting: Vec<_> = (0..WAITING_MAX).map(|_| scope.spawn(ask)).collect();
+            while ordered.waiting.load(Ordering::Relaxed) < WAITING_MAX {
+                std::thread::yield_now();
+            }
+            assert_eq!(ask(), Some(Error::TryLater));
+            drop(turn);
+            for thread in waiting {
+                assert_eq!(thread.join().unwrap(), None);
+            }
+        });
+        assert_eq!(ordered.waiting.load(Ordering::Relaxed), 0);
+    }
+}

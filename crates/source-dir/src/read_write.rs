@@ -1,0 +1,242 @@
+//! Data: read, write, commit; and the targets of symbolic links.
+//!
+//! The kernel's page cache is the cache. A read only says where the bytes are; a write goes to
+//! the page cache and, as asked, on to the device. Permission is judged at every call. A write is
+//! made as its caller, so that quotas count and set-user-id bits go as for a local writer.
+
+use super::Tree;
+use super::blocking;
+use super::object::Object;
+use super::status::Status;
+use super::{error_of, identity::Caller};
+use pagewell_counters::names;
+use pagewell_fs::{
+    Attributes, Call, Change, Committed, Error, FileId, FileType, OpenFile, Payload, ReadReply,
+    Result, Seek, Stability, Written,
+};
+use rustix::fs::SeekFrom;
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+/// The most that is read at once of a file that says it is empty, in bytes.
+const UNSIZED_BYTES_MAX: usize = 64 << 10;
+/// The kernel knows no place behind it.
+const UNSIZED_OFFSET_MAX: u64 = i64::MAX as u64 - UNSIZED_BYTES_MAX as u64;
+
+impl Tree {
+    /// [`pagewell_fs::FileSystem::read`].
+    pub(super) fn read(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadReply> {
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let status = self.look_once(&object)?;
+        self.check_read(&object, &status, &self.acting.caller(call))?;
+        if status.size() == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
+            return self.read_unsized(&object, &status, offset, count);
+        }
+        let left = status.size().saturating_sub(offset);
+        let length = u32::try_from(left.min(u64::from(count))).unwrap_or(count);
+        let payload = if length == 0 {
+            Payload::Bytes(Vec::new())
+        } else {
+            Payload::File {
+                file: self.readable(&object)?.clone(),
+                offset,
+                length,
+            }
+        };
+        Ok(ReadReply {
+            payload,
+            end_of_file: left <= u64::from(length),
+            attributes: self.attributes_of(&status)?,
+        })
+    }
+
+    /// Reads a file that says it is empty. Some that say so are not: those of proc(5).
+    fn read_unsized(
+        &self,
+        object: &Object,
+        status: &Status,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadReply> {
+        let mut bytes = vec![0; UNSIZED_BYTES_MAX.min(count as usize)];
+        let file = self.readable(object)?;
+        let length = rustix::io::pread(file, &mut bytes, offset).map_err(error_of)?;
+        bytes.truncate(length);
+        Ok(ReadReply {
+            payload: Payload::Bytes(bytes),
+            end_of_file: length == 0,
+            attributes: self.attributes_of(status)?,
+        })
+    }
+
+    /// [`pagewell_fs::FileSystem::seek`].
+    pub(super) fn seek(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        wanted: Seek,
+    ) -> Result<u64> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let status = self.look_once(&object)?;
+        self.check_read(&object, &status, &self.acting.caller(call))?;
+        let from = match wanted {
+            Seek::Data => SeekFrom::Data(offset),
+            Seek::Hole => SeekFrom::Hole(offset),
+        };
+        // It moves the position of the descriptor, which nothing here goes by.
+        rustix::fs::seek(self.readable(&object)?, from).map_err(error_of)
+    }
+
+    /// [`pagewell_fs::FileSystem::read_link`].
+    pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
+        let object = self.object(call, id)?;
+        if object.file_type != FileType::Symlink {
+            return Err(Error::Invalid);
+        }
+        let status = self.look_once(&object)?;
+        blocking::may_read_target(call, &status)?;
+        let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
+        Ok((target.into_bytes(), self.attributes_of(&status)?))
+    }
+
+    /// [`pagewell_fs::FileSystem::write`].
+    pub(super) fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        let caller = self.acting.caller(call);
+        let verifier = self.durability.verifier();
+        let locked = object.lock_contents(call.may_block);
+        let locked = locked.ok_or(Error::WouldBlock)?;
+        let running = object.changes().begin();
+        let before = self.look(&object)?;
+        self.check_write(&object, &before, &caller)?;
+        offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= self.limits.file_bytes_max)
+            .ok_or(Error::FileTooLarge)?;
+        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
+        if !call.may_block {
+            names::DIR_WRITES_INLINE.add(1);
+        }
+        let file = self.writable(&object)?;
+        self.acting.become_caller(&caller)?;
+        object.set_unsynced(true);
+        let writing = object.begin_write(&before);
+        let count = write_all(file, data, offset)?;
+        drop(writing);
+        names::COPIED_BYTES.add(u64::from(count));
+        // again: a commit that ran meanwhile has taken the mark away
+        object.set_unsynced(true);
+        let after = object.status().ok();
+        let alone = running.was_alone();
+        // A sync changes nothing that is told.
+        drop((running, locked));
+        match stability {
+            Stability::Unstable => {}
+            Stability::DataSync => self.durability.sync_data(&object, file)?,
+            Stability::FileSync => self.durability.sync_all(&object, file)?,
+        }
+        Ok(Written {
+            count,
+            committed: stability,
+            verifier,
+            change: self.change(&before, after.as_ref(), alone),
+        })
+    }
+
+    /// [`pagewell_fs::FileSystem::commit`]. The whole file is brought to the device, whatever the
+    /// range: syncing a part of a file durably is not something Linux offers.
+    pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        object.expect_regular()?;
+        self.look(&object)?;
+        let file = match object.write_if_open() {
+            Some(file) => file,
+            None => self.readable(&object)?,
+        };
+        self.durability.sync_data(&object, file)?;
+        // It changes nothing: how the file is at one moment is how it was before and after.
+        let attributes = object.status().ok().map(|status| object.settled(status));
+        let after = attributes.and_then(|status| self.attributes_of(&status).ok());
+        Ok(Committed {
+            verifier: self.durability.verifier(),
+            change: Change {
+                before: after.map(|after| after.wcc()),
+                after,
+            },
+        })
+    }
+
+    /// The file or directory open for reading; the permission was checked before, or none is
+    /// needed to sync it.
+    pub(super) fn readable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+        if !object.is_readable() {
+            self.acting.become_server()?;
+        }
+        object.readable()
+    }
+
+    /// The file open for writing; the permission was checked before.
+    pub(super) fn writable<'a>(&self, object: &'a Object) -> Result<&'a OpenFile> {
+        if let Some(file) = object.write_if_open() {
+            return Ok(file);
+        }
+        self.acting.become_server()?;
+        object.writable()
+    }
+
+    /// Sets the length of a file, judged as `caller` by what was checked before.
+    pub(super) fn truncate(&self, object: &Object, caller: &Caller<'_>, size: u64) -> Result<()> {
+        let file = self.writable(object)?;
+        self.acting.become_caller(caller)?;
+        object.set_unsynced(true);
+        rustix::fs::ftruncate(file, size).map_err(error_of)?;
+        object.set_unsynced(true);
+        Ok(())
+    }
+
+    /// What a client learns of a change.
+    pub(super) fn change(&self, before: &Status, after: Option<&Status>, alone: bool) -> Change {
+        let before = alone.then(|| self.attributes_of(before).ok()).flatten();
+        Change {
+            before: before.map(|attributes| attributes.wcc()),
+            after: after.and_then(|status| self.attributes_of(status).ok()),
+        }
+    }
+}
+
+/// Writes all of `data`, or as much as goes before an error: then that is what counts.
+fn write_all(file: &OpenFile, data: &[u8], offset: u64) -> Result<u32> {
+    let mut done = 0usize;
+    while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pwrite(file, rest, offset + done as u64) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(errno) if done == 0 => return Err(error_of(errno)),
+            Err(_) => break,
+        }
+    }
+    if done == 0 && !data.is_empty() {
+        return Err(Error::NoSpace);
+    }
+    Ok(u32::try_from(done).unwrap_or(u32::MAX))
+}

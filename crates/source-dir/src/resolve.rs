@@ -1,0 +1,151 @@
+//! One name in one directory, to a descriptor: the only way from a name to an object.
+//!
+//! Rule: never more than one name at a time, relative to the descriptor of a directory, and never
+//! through a symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
+//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). With `O_PATH|O_NOFOLLOW`
+//! a symbolic link is opened itself. A swap of names meanwhile changes what one name means,
+//! never where it is looked up.
+//!
+//! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
+//! the same for a single name, except for mount points: what was opened is looked at, and refused
+//! when it is on another mount (before Linux 5.8, on another device). Which of the two is used is
+//! found out once, with the root of the export; what a later call is refused with says nothing of
+//! it. `..` is never passed to [`Resolver::child`].
+
+use super::error_of;
+use super::status::Status;
+use pagewell_counters::names;
+use pagewell_fs::{Error, Result};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const INSIDE: ResolveFlags = ResolveFlags::NO_SYMLINKS
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// How names are looked up on one mount.
+pub(super) struct Resolver {
+    lacks_openat2: AtomicBool,
+    lacks_cached: bool,
+    /// Number of the mount, where the kernel tells.
+    mount: Option<u64>,
+    device: u64,
+}
+
+impl Resolver {
+    /// Finds out what can be used here, with the root of the export.
+    pub(super) fn probe(root: BorrowedFd<'_>, status: &Status) -> Self {
+        let lacks = |flags: ResolveFlags| {
+            let opened = rustix::fs::openat2(root, c".", NAME_ONLY, Mode::empty(), flags);
+            let missing = [Errno::NOSYS, Errno::PERM, Errno::INVAL];
+            opened.is_err_and(|errno| missing.contains(&errno))
+        };
+        let beneath = INSIDE | ResolveFlags::BENEATH;
+        let lacks_openat2 = lacks(beneath);
+        let lacks_cached = lacks(beneath | ResolveFlags::CACHED); // before Linux 5.12
+        if lacks_openat2 || lacks_cached {
+            names::DIR_RESOLVE_FALLBACKS.add(1);
+        }
+        Self {
+            lacks_openat2: AtomicBool::new(lacks_openat2),
+            lacks_cached,
+            mount: status.mount(),
+            device: status.node().device,
+        }
+    }
+
+    /// Behaves as before Linux 5.6 from here on.
+    #[cfg(test)]
+    pub(super) fn pretend_old(&self) {
+        self.lacks_openat2.store(true, Ordering::Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_old(&self) -> bool {
+        self.lacks_openat2.load(Ordering::Relaxed)
+    }
+
+    /// Opens the object `name` means in `directory`, only to name it. With `may_wait` false,
+    /// [`Error::WouldBlock`] when the kernel does not have the name in memory.
+    pub(super) fn child(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        may_wait: bool,
+    ) -> Result<OwnedFd> {
+        if may_wait {
+            let beneath = INSIDE | ResolveFlags::BENEATH;
+            return self.open(directory, name, NAME_ONLY, 0, beneath);
+        }
+        if self.lacks_cached || self.lacks_openat2.load(Ordering::Relaxed) {
+            return Err(Error::WouldBlock);
+        }
+        let cached = INSIDE | ResolveFlags::BENEATH | ResolveFlags::CACHED;
+        match rustix::fs::openat2(directory, name, NAME_ONLY, Mode::empty(), cached) {
+            Ok(opened) => Ok(opened),
+            Err(Errno::AGAIN) => {
+                names::DIR_LOOKUPS_NOT_CACHED.add(1);
+                Err(Error::WouldBlock)
+            }
+            Err(errno) => Err(refused(errno)),
+        }
+    }
+
+    /// Opens the parent of `directory`, wherever that is: the caller must check.
+    pub(super) fn parent(&self, directory: BorrowedFd<'_>) -> Result<OwnedFd> {
+        self.open(directory, b"..", NAME_ONLY | OFlags::DIRECTORY, 0, INSIDE)
+    }
+
+    /// Makes the regular file `name` in `directory` and opens it for reading and writing.
+    pub(super) fn create(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        mode: u32,
+    ) -> Result<OwnedFd> {
+        let flags = OFlags::RDWR
+            | OFlags::CREATE
+            | OFlags::EXCL
+            | OFlags::NOFOLLOW
+            | OFlags::CLOEXEC
+            | OFlags::NOCTTY;
+        self.open(directory, name, flags, mode, INSIDE | ResolveFlags::BENEATH)
+    }
+
+    fn open(
+        &self,
+        directory: BorrowedFd<'_>,
+        name: &[u8],
+        flags: OFlags,
+        mode: u32,
+        resolve: ResolveFlags,
+    ) -> Result<OwnedFd> {
+        let mode = Mode::from_raw_mode(mode);
+        if !self.lacks_openat2.load(Ordering::Relaxed) {
+            let opened = rustix::fs::openat2(directory, name, flags, mode, resolve);
+            return opened.map_err(refused);
+        }
+        let opened = rustix::fs::openat(directory, name, flags, mode).map_err(refused)?;
+        let status = Status::of(&opened)?;
+        let is_same = match (self.mount, status.mount()) {
+            (Some(own), Some(other)) => own == other,
+            _ => self.device == status.node().device,
+        };
+        if is_same {
+            Ok(opened)
+        } else {
+            Err(refused(Errno::XDEV))
+        }
+    }
+}
+
+fn refused(errno: Errno) -> Error {
+    if errno == Errno::XDEV {
+        names::DIR_MOUNT_POINTS_REFUSED.add(1);
+        return Error::AccessDenied;
+    }
+    error_of(errno)
+}

@@ -1,0 +1,227 @@
+//! Changing attributes, all or nothing.
+//!
+//! Rule: everything that can be refused is refused before the first change, from one look at the
+//! object; then the changes are made as the caller, so that the kernel judges them once more. The
+//! order is owner, size, mode, times: changing the owner or the size takes set-user-id bits away,
+//! so the mode comes after them and stays as asked; changing the size moves the times, so they
+//! come last. The size comes before the mode also because it can still fail (no space).
+//!
+//! Setting a time to the server's clock needs only write permission, which the kernel grants for
+//! both times at once and not for one: for one it is done as the server, after the check.
+
+use super::Tree;
+use super::blocking;
+use super::error_of;
+use super::identity::Caller;
+use super::object::Object;
+use super::status::Status;
+use super::system;
+use pagewell_fs::{
+    Call, Change, Error, FileId, FileType, Result, SetAttributes, SetTime, Timestamp,
+};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+
+const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
+
+impl Tree {
+    /// [`pagewell_fs::FileSystem::set_attributes`].
+    pub(super) fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        wanted: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        let caller = self.acting.caller(call);
+        let locked = (self.stripes.lock(object.node), object.lock_contents(true));
+        let running = object.changes().begin();
+        let before = self.look(&object)?;
+        if guard.is_some_and(|guard| guard != before.changed()) {
+            return Err(Error::NotSync);
+        }
+        self.check_set(&object, &before, &caller, wanted)?;
+        self.apply(&object, &before, &caller, wanted)?;
+        let after = object.status().ok();
+        let alone = running.was_alone();
+        drop((running, locked));
+        if *wanted != SetAttributes::default() {
+            self.sync_attributes(&object)?;
+        }
+        Ok(self.change(&before, after.as_ref(), alone))
+    }
+
+    /// Refuses what `caller` may not set, or nobody can.
+    fn check_set(
+        &self,
+        object: &Object,
+        status: &Status,
+        caller: &Caller<'_>,
+        wanted: &SetAttributes,
+    ) -> Result<()> {
+        if *wanted == SetAttributes::default() {
+            return Ok(());
+        }
+        if self.limits.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if status.is_frozen() {
+            return Err(Error::NotPermitted);
+        }
+        let owner = caller.uid == status.uid();
+        if wanted.mode.is_some() {
+            if object.file_type == FileType::Symlink {
+                return Err(Error::NotSupported); // links have no mode on Linux
+            }
+            permit(owner || caller.is_root())?;
+        }
+        if let Some(uid) = wanted.uid {
+            permit(caller.is_root() || owner && uid == status.uid())?;
+            valid(uid != u32::MAX)?;
+        }
+        if let Some(gid) = wanted.gid {
+            let member = gid == status.gid() || caller.in_group(gid);
+            permit(caller.is_root() || owner && member)?;
+            valid(gid != u32::MAX)?;
+        }
+        self.check_times(object, status, caller, wanted)?;
+        if let Some(size) = wanted.size {
+            self.check_size(object, status, caller, size)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a new size, and opens the file: the last thing that can fail without a change.
+    pub(super) fn check_size(
+        &self,
+        object: &Object,
+        status: &Status,
+        caller: &Caller<'_>,
+        size: u64,
+    ) -> Result<()> {
+        object.expect_regular()?;
+        self.check_write(object, status, caller)?;
+        if size > self.limits.file_bytes_max {
+            return Err(Error::FileTooLarge);
+        }
+        self.writable(object).map(|_| ())
+    }
+
+    fn check_times(
+        &self,
+        object: &Object,
+        status: &Status,
+        caller: &Caller<'_>,
+        wanted: &SetAttributes,
+    ) -> Result<()> {
+        check_nanoseconds(wanted)?;
+        let times = [wanted.accessed, wanted.modified];
+        if times == [None, None] || caller.is_root() || caller.uid == status.uid() {
+            return Ok(());
+        }
+        let explicit = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
+        permit(!times.iter().any(explicit))?;
+        if self.permits(object, status, caller, 2)? {
+            Ok(())
+        } else {
+            Err(Error::AccessDenied)
+        }
+    }
+
+    /// Makes the changes, which were checked before, in the order told above.
+    pub(super) fn apply(
+        &self,
+        object: &Object,
+        before: &Status,
+        caller: &Caller<'_>,
+        wanted: &SetAttributes,
+    ) -> Result<()> {
+        self.acting.become_caller(caller)?;
+        // also to the owner it has: that takes set-user-id away, which clients leave to the server
+        if wanted.uid.is_some() || wanted.gid.is_some() {
+            change_owner(object, wanted.uid, wanted.gid)?;
+        }
+        if let Some(size) = wanted.size {
+            self.truncate(object, caller, size)?;
+        }
+        if let Some(mode) = wanted.mode {
+            change_mode(object, mode & 0o7777)?;
+        }
+        if wanted.accessed.is_some() || wanted.modified.is_some() {
+            let only_write = !caller.is_root() && caller.uid != wanted.uid.unwrap_or(before.uid());
+            if only_write {
+                self.acting.become_server()?;
+            }
+            set_times(object, wanted.accessed, wanted.modified)?;
+            self.remembered.forget(&object.id);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses times that are none; two such values have a special meaning to the kernel.
+pub(super) fn check_nanoseconds(wanted: &SetAttributes) -> Result<()> {
+    let sound = |time: &Option<SetTime>| match time {
+        Some(SetTime::To(time)) => time.nanoseconds < NANOSECONDS_PER_SECOND,
+        _ => true,
+    };
+    valid(sound(&wanted.accessed) && sound(&wanted.modified))
+}
+
+fn permit(allowed: bool) -> Result<()> {
+    if allowed {
+        Ok(())
+    } else {
+        Err(Error::NotPermitted)
+    }
+}
+
+fn valid(sound: bool) -> Result<()> {
+    if sound { Ok(()) } else { Err(Error::Invalid) }
+}
+
+pub(super) fn change_owner(object: &Object, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+    let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+    rustix::fs::chownat(object.as_fd(), c"", uid, gid, AtFlags::EMPTY_PATH).map_err(error_of)
+}
+
+pub(super) fn change_mode(object: &Object, mode: u32) -> Result<()> {
+    match system::change_mode(object.as_fd(), mode) {
+        Err(Errno::NOSYS) => {
+            rustix::fs::chmod(object.link(), Mode::from_raw_mode(mode)).map_err(error_of)
+        }
+        result => result.map_err(error_of),
+    }
+}
+
+pub(super) fn set_times(
+    object: &Object,
+    accessed: Option<SetTime>,
+    modified: Option<SetTime>,
+) -> Result<()> {
+    let times = Timestamps {
+        last_access: timespec(accessed),
+        last_modification: timespec(modified),
+    };
+    let empty = AtFlags::EMPTY_PATH;
+    match rustix::fs::utimensat(object.as_fd(), c"", &times, empty) {
+        // before Linux 5.8
+        Err(Errno::INVAL) => {
+            let link = object.link();
+            rustix::fs::utimensat(rustix::fs::CWD, link, &times, AtFlags::empty()).map_err(error_of)
+        }
+        result => result.map_err(error_of),
+    }
+}
+
+fn timespec(time: Option<SetTime>) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        None => (0, UTIME_OMIT),
+        Some(SetTime::ToServerTime) => (0, UTIME_NOW),
+        Some(SetTime::To(time)) => (time.seconds, time.nanoseconds.into()),
+    };
+    Timespec { tv_sec, tv_nsec }
+}

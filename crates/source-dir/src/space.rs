@@ -1,0 +1,84 @@
+//! Room, holes and copies of data, which the file system beneath makes: fallocate(2) and
+//! copy_file_range(2), which shares the data where the file system can.
+
+use pagewell_fs::{Call, FileId, OpenFile, Result, Space};
+
+use super::object::Object;
+use super::{Tree, blocking, error_of};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+
+/// The most that is copied at once, in bytes: others wait for their turn meanwhile.
+const COPY_BYTES_MAX: usize = 64 << 20;
+
+impl Tree {
+    /// [`pagewell_fs::FileSystem::allocate`].
+    pub(super) fn allocate(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        (offset, length): (u64, u64),
+        space: Space,
+    ) -> Result<()> {
+        let flags = match space {
+            Space::Reserve => FallocateFlags::empty(),
+            Space::ReserveOnly => FallocateFlags::KEEP_SIZE,
+            Space::Punch => FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+            Space::Zero => FallocateFlags::ZERO_RANGE,
+            Space::ZeroOnly => FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+        };
+        blocking::may_wait(call)?;
+        let object = self.object(call, id)?;
+        self.change_data(call, &object, |file| {
+            rustix::fs::fallocate(file, flags, offset, length)
+        })
+    }
+
+    /// [`pagewell_fs::FileSystem::copy`].
+    pub(super) fn copy(
+        &self,
+        call: &Call<'_>,
+        (from, mut from_offset): (&FileId, u64),
+        (to, mut to_offset): (&FileId, u64),
+        length: u64,
+    ) -> Result<u64> {
+        blocking::may_wait(call)?;
+        let (from, to) = (self.object(call, from)?, self.object(call, to)?);
+        from.expect_regular()?;
+        let status = self.look(&from)?;
+        self.check_read(&from, &status, &self.acting.caller(call))?;
+        let source = self.readable(&from)?;
+        let length = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(COPY_BYTES_MAX);
+        let copied = self.change_data(call, &to, |target| {
+            let (at, to) = (Some(&mut from_offset), Some(&mut to_offset));
+            rustix::fs::copy_file_range(source, at, target, to, length)
+        })?;
+        Ok(copied as u64)
+    }
+
+    /// Changes the data of a file as the caller, which must be allowed to write to it.
+    fn change_data<T>(
+        &self,
+        call: &Call<'_>,
+        object: &Object,
+        act: impl FnOnce(&OpenFile) -> Result<T, Errno>,
+    ) -> Result<T> {
+        object.expect_regular()?;
+        let caller = self.acting.caller(call);
+        let _locked = object.lock_contents(true);
+        let _running = object.changes().begin();
+        let before = self.look(object)?;
+        self.check_write(object, &before, &caller)?;
+        let file = self.writable(object)?;
+        self.acting.become_caller(&caller)?;
+        object.set_unsynced(true);
+        let writing = object.begin_write(&before);
+        let done = act(file).map_err(error_of);
+        drop(writing);
+        // again: a commit that ran meanwhile has taken the mark away
+        object.set_unsynced(true);
+        done
+    }
+}

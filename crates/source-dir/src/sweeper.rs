@@ -1,0 +1,63 @@
+//! Lets go of files that local programs have removed.
+//!
+//! Problem: a held object keeps its inode, and so its space, after its last name is gone. What is
+//! removed through Pagewell is let go at once; what a local program removes is not noticed.
+//!
+//! Rule: a thread looks at all held objects every [`PERIOD`] and lets go of those without names.
+//! At most 16,384 looks of less than a microsecond: a few milliseconds of one core per period. It
+//! also counts the turns by which objects are asked again where they are ([`super::containment`]).
+//!
+//! Weakness: the space of a file removed locally may come back a period late.
+
+use super::Tree;
+use pagewell_counters::names;
+use pagewell_fs::Error;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// Shorter than a person waits for `df` to show the space.
+const PERIOD: Duration = Duration::from_secs(5);
+
+/// How long it may take until something that was moved out of the export is found out.
+const TURN: Duration = Duration::from_secs(1);
+
+/// The thread ends when this is dropped.
+pub(super) struct Sweeper {
+    _running: Sender<()>,
+}
+
+impl Sweeper {
+    pub(super) fn start(tree: &Arc<Tree>) -> std::io::Result<Self> {
+        let (running, ended) = channel();
+        let tree = Arc::downgrade(tree);
+        std::thread::Builder::new()
+            .name("dir-sweeper".to_owned())
+            .spawn(move || run(&tree, &ended))?;
+        Ok(Self { _running: running })
+    }
+}
+
+fn run(tree: &Weak<Tree>, ended: &Receiver<()>) {
+    let mut swept = Instant::now();
+    while ended.recv_timeout(TURN) == Err(RecvTimeoutError::Timeout) {
+        let Some(tree) = tree.upgrade() else { return };
+        tree.end_turn();
+        if swept.elapsed() >= PERIOD {
+            tree.sweep();
+            swept = Instant::now();
+        }
+        tree.remembered.rest(Instant::now());
+    }
+}
+
+impl Tree {
+    /// Lets go of all held objects that have no names any more.
+    pub(super) fn sweep(&self) {
+        self.cache.each(|object| {
+            if matches!(self.look(object), Err(Error::Stale)) {
+                names::DIR_OBJECTS_SWEPT.add(1);
+            }
+        });
+    }
+}

@@ -1,0 +1,133 @@
+//! Listings that remember attributes show what is true at that moment, whatever changed it.
+
+use super::*;
+use pagewell_counters::names;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+
+/// Size, mode, links and change time of each name as a listing shows them and as they are.
+fn compare(fixture: &Fixture, what: &str) {
+    let root = root_credentials();
+    let mut seen = 0;
+    let page = fixture.files.read_directory(
+        &waiting(&root),
+        &fixture.id("many"),
+        0,
+        true,
+        &mut |entry| {
+            if entry.name != b"." && entry.name != b".." {
+                let name = std::str::from_utf8(entry.name).unwrap();
+                let truth = std::fs::symlink_metadata(fixture.path("many").join(name)).unwrap();
+                let shown = entry.entry.unwrap_or_else(|| panic!("{name} {what}"));
+                let attributes = shown.attributes;
+                assert_eq!(attributes.size, truth.len(), "{name} {what}");
+                assert_eq!(attributes.mode, truth.mode() & 0o7777, "{name} {what}");
+                assert_eq!(
+                    u64::from(attributes.link_count),
+                    truth.nlink(),
+                    "{name} {what}"
+                );
+                let changed = (truth.ctime(), truth.ctime_nsec());
+                let shown_change = attributes.changed;
+                assert_eq!(
+                    (shown_change.seconds, i64::from(shown_change.nanoseconds)),
+                    changed,
+                    "{name} {what}"
+                );
+                assert_eq!(
+                    shown.id,
+                    fixture.id(&format!("many/{name}")),
+                    "{name} {what}"
+                );
+                seen += 1;
+            }
+            true
+        },
+    );
+    assert!(page.unwrap().end && seen > 0);
+}
+
+#[test]
+fn what_is_remembered_is_forgotten_with_every_kind_of_change() {
+    if !is_root() {
+        return;
+    }
+    let fixture = &Fixture::new(Options::default());
+    let many = fixture.path("many");
+    std::fs::create_dir(&many).unwrap();
+    std::fs::create_dir(many.join("folder")).unwrap();
+    for number in 0..200 {
+        std::fs::write(many.join(format!("f{number}")), b"x").unwrap();
+    }
+    let at = |name: &str| many.join(name);
+    compare(fixture, "at first");
+    let before = names::DIR_ATTRIBUTES_REMEMBERED.get();
+    compare(fixture, "again");
+    let used = names::DIR_ATTRIBUTES_REMEMBERED.get() > before;
+    assert!(
+        used || names::DIR_WATCHES_REFUSED.get() > 0,
+        "nothing was remembered"
+    );
+
+    std::fs::write(at("f0"), b"longer").unwrap();
+    compare(fixture, "after a local write");
+    fixture.put(&fixture.id("many/f1"), 0, b"by handle");
+    compare(fixture, "after a write by handle");
+    let access_time = SetAttributes {
+        accessed: Some(pagewell_fs::SetTime::ToServerTime),
+        ..SetAttributes::default()
+    };
+    let root = root_credentials();
+    let id = fixture.id("many/f9");
+    let changed = fixture
+        .files
+        .set_attributes(&waiting(&root), &id, &access_time, None);
+    assert!(changed.is_ok());
+    compare(fixture, "after an access time was set");
+    chmod(&at("f2"), 0o600);
+    compare(fixture, "after a local chmod");
+    std::fs::hard_link(at("f3"), fixture.path("elsewhere")).unwrap();
+    compare(fixture, "after a link from elsewhere");
+    std::fs::write(fixture.path("elsewhere"), b"by another name").unwrap();
+    compare(fixture, "after a write by another name");
+    std::fs::rename(at("f4"), at("f5")).unwrap();
+    compare(fixture, "after a rename over another");
+    std::fs::remove_file(at("f6")).unwrap();
+    std::fs::write(at("f7-new"), b"may have the inode of f6").unwrap();
+    compare(fixture, "after an inode was used again");
+    std::fs::create_dir(at("folder").join("inner")).unwrap();
+    compare(fixture, "after a directory got a directory");
+    let open = std::fs::OpenOptions::new()
+        .append(true)
+        .mode(0o600)
+        .open(at("f8"))
+        .unwrap();
+    compare(fixture, "while a file is open for writing");
+    std::io::Write::write_all(&mut &open, b"appended").unwrap();
+    compare(fixture, "after a write through an old descriptor");
+    open.set_len(100_000).unwrap();
+    compare(fixture, "after a truncation");
+}
+
+#[test]
+fn attributes_are_not_remembered_for_who_may_not_search() {
+    if !is_root() {
+        return;
+    }
+    let fixture = &Fixture::new(Options::default());
+    let many = fixture.path("many");
+    std::fs::create_dir(&many).unwrap();
+    std::fs::write(many.join("file"), b"x").unwrap();
+    compare(fixture, "at first");
+    chmod(&many, 0o744);
+    let stranger = Credentials::new(4242, 4242, &[]);
+    let id = fixture.id("many");
+    let mut entries = Vec::new();
+    let page = fixture
+        .files
+        .read_directory(&waiting(&stranger), &id, 0, true, &mut |entry| {
+            entries.push((entry.name.to_vec(), entry.entry.is_some()));
+            true
+        });
+    assert!(page.is_ok());
+    assert!(entries.contains(&(b"file".to_vec(), false)), "{entries:?}");
+}
