@@ -22,7 +22,7 @@
 
 use pagewell_fs::{Error, FileId, Result};
 
-use super::tree::TreeKind;
+use super::tree_kind::TreeKind;
 
 const LAYOUT: u8 = 1;
 

@@ -8,7 +8,8 @@ use pagewell_fs::{
 
 use super::file_id::Object;
 use super::group::Found;
-use super::tree::{Tree, TreeKind};
+use super::tree::Tree;
+use super::tree_kind::TreeKind;
 use super::{IsoFileSystem, read};
 
 /// Cookies of `.` and `..`; the name at index N has N + 3.

@@ -40,6 +40,7 @@ mod select;
 mod susp;
 mod time;
 mod tree;
+mod tree_kind;
 mod volume;
 
 use std::fmt;
@@ -50,7 +51,7 @@ use pagewell_cache::Cache;
 use pagewell_device::{Device, FileDevice};
 use pagewell_fs::source::OpenError;
 
-pub use tree::TreeKind;
+pub use tree_kind::TreeKind;
 
 /// Which names are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -119,16 +120,6 @@ impl IsoFileSystem {
     #[must_use]
     pub fn tree_kind(&self) -> TreeKind {
         self.tree.kind
-    }
-}
-
-impl fmt::Display for TreeKind {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Plain => "plain",
-            Self::RockRidge => "Rock Ridge",
-            Self::Joliet => "Joliet",
-        })
     }
 }
 

@@ -20,7 +20,8 @@ use super::file_id::Object;
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
 use super::susp::Continuation;
-use super::tree::{Tree, TreeKind};
+use super::tree::Tree;
+use super::tree_kind::TreeKind;
 use super::volume::{SECTOR_BYTES, Volume, Window};
 use super::{IsoOptions, Names};
 

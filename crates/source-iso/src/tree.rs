@@ -33,6 +33,7 @@ use super::node::{ObjectReader, Recorded, RecordedKind};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
+use super::tree_kind::TreeKind;
 use super::volume::{SECTOR_BYTES, Volume, Window};
 
 /// The largest directory that is read, in bytes of records: half a million Rock Ridge names.
@@ -58,18 +59,6 @@ const CONTINUATION_BYTES_MAX: u64 = 512 << 20;
 /// Continuation areas of an object that is not read with its whole directory: two records, for
 /// a run has its POSIX attributes in a later one at times.
 const OBJECT_CONTINUATION_BYTES: u64 = 2 * CONTINUATION_BYTES;
-
-/// Which of the trees in an image.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum TreeKind {
-    /// ECMA-119 names, lower case.
-    Plain = 0,
-    /// The same tree with POSIX names and attributes.
-    RockRidge = 1,
-    /// The second tree, with Unicode names.
-    Joliet = 2,
-}
 
 /// A tree.
 pub(super) struct Tree {
