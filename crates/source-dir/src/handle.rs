@@ -14,12 +14,10 @@
 //! directories above an object: a client that was given its identifier may use it, as with other
 //! NFS servers.
 
-use super::Tree;
-use super::error_of;
 use super::object::Object;
 use super::status::Status;
 use super::system::{self, KernelHandle};
-use super::trail::ID_BYTES_MAX;
+use super::{ID_BYTES_MAX, Tree, error_of};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use rustix::fs::OFlags;

@@ -55,6 +55,7 @@ mod stripes;
 mod sweeper;
 mod system;
 mod trail;
+mod trail_id;
 mod watch;
 
 #[cfg(test)]
@@ -83,6 +84,10 @@ pub struct Directory {
     /// What is served since this one was removed.
     next: OnceLock<Box<Directory>>,
 }
+
+/// Longest identifier of an object of a directory: what this program's server can put into a
+/// handle, and no more than was given out before, as handles are to stay what they are.
+const ID_BYTES_MAX: usize = 48;
 
 /// Everything about one export.
 struct Tree {

@@ -4,7 +4,8 @@ use super::Tree;
 use super::handle;
 use super::object::Object;
 use super::status::Status;
-use super::trail::{self, Trail};
+use super::trail::Trail;
+use super::trail_id;
 use pagewell_fs::{Error, FileId, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -29,9 +30,9 @@ impl Naming {
     pub(super) fn key_of(&self, id: &FileId) -> Result<FileId> {
         match (self, id.as_bytes().first()) {
             (Self::Handles, Some(&handle::TAG)) => Ok(*id),
-            (Self::Trails(_), Some(&trail::TAG)) => trail::key_of(id),
+            (Self::Trails(_), Some(&trail_id::TAG)) => trail_id::key_of(id),
             // issued while the program had other privileges
-            (_, Some(&(handle::TAG | trail::TAG))) => Err(Error::Stale),
+            (_, Some(&(handle::TAG | trail_id::TAG))) => Err(Error::Stale),
             _ => Err(Error::BadId),
         }
     }

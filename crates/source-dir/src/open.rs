@@ -12,7 +12,8 @@ use super::object::Object;
 use super::ordered::Ordered;
 use super::permission::has_access_list;
 use super::status::Status;
-use super::trail::{self, Trail};
+use super::trail::Trail;
+use super::trail_id;
 use super::{
     cache::Cache, containment, error_of, extended, mount, resolve::Resolver, stripes::Stripes,
 };
@@ -105,7 +106,7 @@ impl Tree {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
-            (Naming::Trails(Trail::default()), trail::root_id(&status))
+            (Naming::Trails(Trail::default()), trail_id::root_id(&status))
         };
         let root = Arc::new(Object::new(id, &status, mount.clone())?);
         let has_acls = acls_possible(&root);

@@ -4,7 +4,7 @@
 //! Problem: an inode number cannot be opened. Something must lead back to the object after it was
 //! closed, even after a restart, and the number may have been given to another object.
 //!
-//! Rule: the identifier is one byte [`TAG`], the inode number, the birth time as its generation,
+//! Rule: the identifier is one byte, the inode number, the birth time as its generation,
 //! and a *trail*: one byte for each directory between the export's root and the object, a hash of
 //! that directory's inode number. Inode numbers do not change when a directory is renamed in
 //! place, so the trail survives that too.
@@ -29,10 +29,10 @@
 //! resolved.
 //!
 //! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
-//! restart an object that was reached by two names may be given the other name's trail. More than
-//! [`TRAIL_BYTES_MAX`] levels down, and when a file was moved to another directory while the
-//! program was down, finding it takes the census. File systems whose listings show other inode
-//! numbers than stat (some union mounts) can only be followed by the table.
+//! restart an object that was reached by two names may be given the other name's trail. Further
+//! down than a trail has bytes ([`super::trail_id`]), and when a file was moved to another
+//! directory while the program was down, finding it takes the census. File systems whose listings
+//! show other inode numbers than stat (some union mounts) can only be followed by the table.
 
 use super::Tree;
 use super::entries::each_entry;
@@ -41,21 +41,13 @@ use super::missing::Missing;
 use super::naming::Naming;
 use super::object::open_directory;
 use super::status::Status;
+use super::trail_id::{compose, hash, key_of, parse};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-/// First byte of an identifier of this kind.
-pub(super) const TAG: u8 = 2;
-/// Tag, inode number and birth time: what tells objects apart.
-pub(super) const KEY_BYTES: usize = 17;
-/// Longest identifier of an object of a directory: what this program's server can put into a
-/// handle, and no more than was given out before, as handles are to stay what they are.
-pub(super) const ID_BYTES_MAX: usize = 48;
-/// What is left of an identifier for the trail.
-pub(super) const TRAIL_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 /// Objects whose place is remembered: about 10 MiB.
 const PLACES_MAX: usize = 1 << 16;
 /// Longest way to the root that the table is followed.
@@ -88,44 +80,6 @@ struct Table {
     slots: Vec<Place>,
     hand: usize,
     missing: Missing,
-}
-
-fn hash(inode: u64) -> u8 {
-    // Fibonacci hashing: the top byte depends on all bits of the number
-    (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
-}
-
-fn compose(inode: u64, birth: u64, trail: &[u8]) -> FileId {
-    let mut bytes = Vec::with_capacity(KEY_BYTES + trail.len());
-    bytes.push(TAG);
-    bytes.extend(inode.to_be_bytes());
-    bytes.extend(birth.to_be_bytes());
-    bytes.extend(trail.iter().take(TRAIL_BYTES_MAX));
-    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
-}
-
-fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
-    let bytes = id.as_bytes();
-    let number = |from: usize| -> Option<u64> {
-        Some(u64::from_be_bytes(
-            bytes.get(from..from + 8)?.try_into().ok()?,
-        ))
-    };
-    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
-        (Some(&TAG), Some(inode), Some(birth), Some(trail)) => Ok((inode, birth, trail)),
-        _ => Err(Error::BadId),
-    }
-}
-
-/// What tells the object apart: the identifier without its trail.
-pub(super) fn key_of(id: &FileId) -> Result<FileId> {
-    parse(id)?;
-    FileId::new(id.as_bytes().get(..KEY_BYTES).unwrap_or(&[])).ok_or(Error::BadId)
-}
-
-/// The identifier of the export's root.
-pub(super) fn root_id(status: &Status) -> FileId {
-    compose(status.node().inode, status.birth(), &[])
 }
 
 impl Trail {

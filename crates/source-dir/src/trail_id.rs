@@ -1,0 +1,56 @@
+//! The bytes of an identifier with a trail: see [`super::trail`].
+//!
+//! One byte [`TAG`], the inode number, the birth time, and a hash of each directory above the
+//! object, from the root down, as far as there is room.
+
+use super::ID_BYTES_MAX;
+use super::status::Status;
+use pagewell_fs::{Error, FileId, Result};
+
+/// First byte of an identifier of this kind.
+pub(super) const TAG: u8 = 2;
+/// Tag, inode number and birth time: what tells objects apart.
+const KEY_BYTES: usize = 17;
+/// What is left of an identifier for the trail.
+const TRAIL_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
+
+/// One byte of a trail: stands for the directory of this inode number.
+pub(super) fn hash(inode: u64) -> u8 {
+    // Fibonacci hashing: the top byte depends on all bits of the number
+    (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
+}
+
+/// The identifier of an object; a trail that is too long is cut.
+pub(super) fn compose(inode: u64, birth: u64, trail: &[u8]) -> FileId {
+    let mut bytes = Vec::with_capacity(KEY_BYTES + trail.len());
+    bytes.push(TAG);
+    bytes.extend(inode.to_be_bytes());
+    bytes.extend(birth.to_be_bytes());
+    bytes.extend(trail.iter().take(TRAIL_BYTES_MAX));
+    FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
+}
+
+/// Inode number, birth time and trail.
+pub(super) fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
+    let bytes = id.as_bytes();
+    let number = |from: usize| -> Option<u64> {
+        Some(u64::from_be_bytes(
+            bytes.get(from..from + 8)?.try_into().ok()?,
+        ))
+    };
+    match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
+        (Some(&TAG), Some(inode), Some(birth), Some(trail)) => Ok((inode, birth, trail)),
+        _ => Err(Error::BadId),
+    }
+}
+
+/// What tells the object apart: the identifier without its trail.
+pub(super) fn key_of(id: &FileId) -> Result<FileId> {
+    parse(id)?;
+    FileId::new(id.as_bytes().get(..KEY_BYTES).unwrap_or(&[])).ok_or(Error::BadId)
+}
+
+/// The identifier of the export's root.
+pub(super) fn root_id(status: &Status) -> FileId {
+    compose(status.node().inode, status.birth(), &[])
+}
