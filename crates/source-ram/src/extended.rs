@@ -3,8 +3,7 @@
 //! There are two kinds: `user.` for those whom the mode of the object lets, on files and
 //! directories, and `trusted.` for the superuser. Each attribute is charged to the quota.
 
-use std::collections::BTreeMap;
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 
 use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
 use pagewell_fs::{Credentials, Error, FileId, FileType, Result};
@@ -12,27 +11,9 @@ use pagewell_fs::{Credentials, Error, FileId, FileType, Result};
 use super::RamFileSystem;
 use super::inode::State;
 use super::permission::{self, MODE_STICKY, READ, WRITE};
+use super::quota::attribute_charge;
 
 const USER: &[u8] = b"user.";
-
-/// Charge of an attribute beyond its own bytes: two headers and its share of the map, which is
-/// largest for one that is alone.
-const ATTRIBUTE_BYTES: u64 = 448;
-
-/// The attributes of one object.
-pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
-
-fn charge(name: &CStr, value: &[u8]) -> u64 {
-    ATTRIBUTE_BYTES + (name.count_bytes() + value.len()) as u64
-}
-
-/// What all of them are charged with.
-pub(super) fn charge_of(extended: &Extended) -> u64 {
-    extended
-        .iter()
-        .map(|(name, value)| charge(name, value))
-        .sum()
-}
 
 /// Refuses kinds of attributes that are not kept here, and users that may not use one of this
 /// object.
@@ -121,8 +102,8 @@ impl RamFileSystem {
             _ => {}
         }
         let (old, new) = (
-            known.map_or(0, |old| charge(name, old)),
-            charge(name, value),
+            known.map_or(0, |old| attribute_charge(name, old)),
+            attribute_charge(name, value),
         );
         if new > old {
             self.storage.quota.take_or_refuse(new - old)?;
@@ -149,7 +130,7 @@ impl RamFileSystem {
         if all.is_empty() {
             state.extended = None;
         }
-        self.storage.quota.give(charge(name, &value));
+        self.storage.quota.give(attribute_charge(name, &value));
         state.touch_changed();
         Ok(())
     }
@@ -159,6 +140,7 @@ impl RamFileSystem {
 mod tests {
     use super::*;
     use pagewell_fs::{Call, CreateMode, FileSystem, SetAttributes};
+    use std::ffi::CString;
 
     /// A memory file system, and a file of user 10 that others may read, in a sticky directory.
     fn files() -> (RamFileSystem, FileId) {

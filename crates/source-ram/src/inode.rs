@@ -1,13 +1,14 @@
 //! One object of the tree and its lock.
 
+use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::sync::{LockResult, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pagewell_fs::{Attributes, Change, Error, FileType, Result, Timestamp, WccAttributes};
 
 use super::data::FileData;
 use super::directory::Directory;
-use super::extended::{self, Extended};
-use super::quota::{INODE_BYTES, Quota};
+use super::quota::{INODE_BYTES, Quota, attribute_charge};
 
 /// An object: what never changes outside the lock, everything else inside.
 #[derive(Debug)]
@@ -17,6 +18,9 @@ pub(super) struct Inode {
     pub(super) file_type: FileType,
     state: RwLock<State>,
 }
+
+/// The extended attributes of an object.
+pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
 
 /// What the lock of an inode protects.
 #[derive(Debug)]
@@ -127,6 +131,12 @@ impl State {
         }
     }
 
+    /// What its extended attributes are charged with.
+    fn extended_charge(&self) -> u64 {
+        let all = self.extended.iter().flat_map(|all| all.iter());
+        all.map(|(name, value)| attribute_charge(name, value)).sum()
+    }
+
     /// What the object is charged with, its names and the entries in it not counted.
     pub(super) fn charge(&self) -> u64 {
         INODE_BYTES
@@ -135,7 +145,7 @@ impl State {
                 Body::Symlink(target) => target.len() as u64,
                 _ => 0,
             }
-            + self.extended.as_deref().map_or(0, extended::charge_of)
+            + self.extended_charge()
     }
 
     pub(super) fn attributes(&self, number: u64, filesystem_id: u64) -> Attributes {

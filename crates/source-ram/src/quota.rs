@@ -9,6 +9,7 @@
 //! was replaced while a reader held it is charged once although both copies exist until the
 //! reader lets go; readers in flight are bounded by the fronts.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,6 +28,15 @@ const NAME_BYTES: u64 = 160;
 /// What a name costs.
 pub(super) fn name_charge(name: &[u8]) -> u64 {
     NAME_BYTES + name.len() as u64
+}
+
+/// Charge of an extended attribute beyond its own bytes: two headers and its share of the map,
+/// which is largest for one that is alone.
+const ATTRIBUTE_BYTES: u64 = 448;
+
+/// What an extended attribute costs.
+pub(super) fn attribute_charge(name: &CStr, value: &[u8]) -> u64 {
+    ATTRIBUTE_BYTES + (name.count_bytes() + value.len()) as u64
 }
 
 /// The least that one more object costs: an inode and a short name.
