@@ -15,8 +15,8 @@ use super::node::Node;
 use super::regions::{Region, Regions};
 
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
-/// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
-/// beside its cache.
+/// [`super::kept_listings::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may
+/// have beside its cache.
 pub(super) const NODES_MAX: usize = 30_000;
 
 /// So many objects forgotten at once are worth telling the allocator.
@@ -183,7 +183,7 @@ mod tests {
         let node = node + place_bytes::<BriefId, Arc<Node>>();
         // A name of usual length.
         let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
-        let total = NODES_MAX * node + NAMES_MAX * name + crate::pages::BYTES_MAX;
+        let total = NODES_MAX * node + NAMES_MAX * name + crate::kept_listings::BYTES_MAX;
         assert!(total < 43 << 20, "{node} {name} {total}");
     }
 

@@ -19,10 +19,10 @@ use pagewell_sunrpc::nfs3::{
 use super::NfsFileSystem;
 use super::calls::{Calls, Settings, whole};
 use super::files::{Files, NODES_MAX};
+use super::kept_listings::Listings;
 use super::later::Later;
 use super::names::{NAMES_MAX, Names};
 use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
-use super::pages::Listings;
 use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
 use super::remote::{Remote, RemoteDevice};
 use super::shared::Shared;

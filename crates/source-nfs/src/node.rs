@@ -16,13 +16,13 @@ use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
 use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
 use pagewell_sunrpc::client::EncodedCredential;
 
+use super::failures::Failures;
 use super::length::Length;
-use super::names::{Epoch, Stamp};
 use super::pages::Listing;
 use super::regions::Region;
 use super::silly::Silly;
+use super::stamp::{Epoch, Stamp};
 use super::wcc::{Consistency, Verdict, newness};
-use super::writers::Failures;
 
 /// Longest target of a symbolic link that is remembered, in bytes.
 const LINK_BYTES_MAX: usize = 256;

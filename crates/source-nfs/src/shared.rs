@@ -16,11 +16,12 @@ use pagewell_sunrpc::nfs3::{
 use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
-use super::names::{Names, Stamp};
+use super::kept_listings::Listings;
+use super::names::Names;
 use super::node::{Moment, Node, Taken};
 use super::options::NfsOptions;
-use super::pages::Listings;
 use super::remote::Remote;
+use super::stamp::Stamp;
 
 /// See the module's text.
 pub(super) struct Shared {

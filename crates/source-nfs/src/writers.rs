@@ -24,55 +24,13 @@
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
 
 use pagewell_counters::names::CLIENT_WRITER_CHANGES;
-use pagewell_fs::{Call, Credentials, Error, Result};
+use pagewell_fs::{Call, Credentials, Result};
 
+use super::failures::FAILURES_MAX;
 use super::node::{Node, User};
 use super::place::alone;
 use super::regions::Region;
 use super::shared::Shared;
-
-/// Users of one file whose errors are kept.
-const FAILURES_MAX: usize = 8;
-
-/// What the server has refused of a file.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    /// Errors that were not told.
-    untold: Vec<(Credentials, Error)>,
-    /// It may still be in the cache.
-    is_cached: bool,
-}
-
-impl Failures {
-    /// Notes an error of a write on behalf of a user. The first of each is kept.
-    pub(super) fn note(&mut self, user: Credentials, error: Error) {
-        self.is_cached = true;
-        if self.untold.iter().any(|(other, _)| *other == user) {
-            return;
-        }
-        if self.untold.len() == FAILURES_MAX {
-            self.untold.remove(0);
-        }
-        self.untold.push((user, error));
-    }
-
-    /// What a user is to be told, who is the only one left or not; whether there is something at
-    /// all to be done.
-    fn concern(&self, user: &Credentials, is_last: bool) -> bool {
-        self.is_cached
-            || self
-                .untold
-                .iter()
-                .any(|(other, _)| other == user || is_last)
-    }
-
-    /// Takes what a user is to be told.
-    fn take(&mut self, user: &Credentials, is_last: bool) -> Option<Error> {
-        let own = self.untold.iter().position(|(other, _)| other == user);
-        let first = (is_last && !self.untold.is_empty()).then_some(0);
-        own.or(first).map(|at| self.untold.remove(at).1)
-    }
-}
 
 /// Holds a file's data for a write.
 #[expect(dead_code, reason = "held, not looked at")]
@@ -161,9 +119,8 @@ impl Shared {
     pub(super) fn untold_failure(&self) -> Result<()> {
         let mut result = Ok(());
         for node in self.files.failed() {
-            let untold = std::mem::take(&mut node.lock().failures.untold);
-            let first = untold.into_iter().next();
-            result = result.and(first.map_or(Ok(()), |(_, error)| Err(error)));
+            let first = node.lock().failures.take_all();
+            result = result.and(first.map_or(Ok(()), Err));
             self.files.was_told(&node);
         }
         result
@@ -183,17 +140,17 @@ impl Shared {
 
     fn tell(&self, node: &Arc<Node>, user: &Credentials, is_last: bool) -> Result<()> {
         let _alone = alone(node);
-        if node.lock().failures.is_cached {
+        if node.lock().failures.is_cached() {
             self.throw_away(node)?;
         }
         let mut state = node.lock();
-        if std::mem::take(&mut state.failures.is_cached) {
+        if state.failures.take_cached() {
             state.changes += 1;
             state.data_changes = state.changes;
             state.doubt();
         }
         let failure = state.failures.take(user, is_last);
-        if state.failures.untold.is_empty() {
+        if state.failures.is_told() {
             drop(state);
             self.files.was_told(node);
         }
@@ -203,31 +160,4 @@ impl Shared {
 
 fn is_of(user: Option<&Arc<User>>, call: &Call<'_>) -> bool {
     user.is_some_and(|user| user.credentials == *call.credentials)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn user(uid: u32) -> Credentials {
-        Credentials::new(uid, uid, &[])
-    }
-
-    #[test]
-    fn each_user_is_told_of_his_own_once() {
-        let mut failures = Failures::default();
-        failures.note(user(1), Error::NoSpace);
-        failures.note(user(2), Error::QuotaExceeded);
-        failures.note(user(1), Error::Stale);
-        assert_eq!(failures.take(&user(3), false), None);
-        assert_eq!(failures.take(&user(2), false), Some(Error::QuotaExceeded));
-        assert_eq!(failures.take(&user(2), false), None);
-        assert_eq!(failures.take(&user(3), true), Some(Error::NoSpace));
-        assert_eq!(failures.take(&user(1), true), None);
-        for uid in 0..100 {
-            failures.note(user(uid), Error::NoSpace);
-            assert!(failures.untold.len() <= FAILURES_MAX);
-        }
-        assert_eq!(failures.take(&user(99), false), Some(Error::NoSpace));
-    }
 }
