@@ -7,9 +7,10 @@ use crate::{Attributes, Change, Credentials, FileId, Payload, SetAttributes};
 pub struct Call<'a> {
     /// On whose behalf.
     pub credentials: &'a Credentials,
-    /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`] and
-    /// has changed nothing. A front asks so first, on the thread that received the request, and
-    /// again with true on a thread that may wait. A kind that cannot tell answers
+    /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`]. It has
+    /// changed nothing then, but for a write: the first of its bytes may be in the file already, as
+    /// after a write that failed. A front asks so first, on the thread that received the request,
+    /// and again with true on a thread that may wait. A source that cannot tell answers
     /// `WouldBlock` to whatever may wait.
     pub may_block: bool,
 }
