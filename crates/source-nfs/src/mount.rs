@@ -18,9 +18,9 @@ use pagewell_sunrpc::nfs3::{
 
 use super::NfsFileSystem;
 use super::calls::{Calls, Settings, whole};
+use super::deferred::Deferred;
 use super::files::{Files, NODES_MAX};
 use super::kept_listings::Listings;
-use super::later::Later;
 use super::names::{NAMES_MAX, Names};
 use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
 use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
@@ -130,7 +130,7 @@ impl NfsFileSystem {
         let remote = Arc::new(Remote {
             calls: calls.clone(),
             files: files.clone(),
-            later: Later::default(),
+            deferred: Deferred::default(),
             read_bytes: transfer(options.read_bytes, read),
             write_bytes: transfer(options.write_bytes, write),
             synchronous: options.synchronous,
@@ -170,7 +170,7 @@ impl NfsFileSystem {
     pub(super) fn give_up(&self) -> u64 {
         let lost = self.shared.device.abandon();
         self.shared.calls.end();
-        self.shared.remote.later.end();
+        self.shared.remote.deferred.end();
         lost
     }
 
@@ -207,7 +207,7 @@ impl Drop for NfsFileSystem {
                 eprintln!("pagewell: {}: {error}", self.shared.calls.name());
             }
             self.shared.calls.end();
-            self.shared.remote.later.end();
+            self.shared.remote.deferred.end();
             self.mounted.unmount();
         }
     }

@@ -183,7 +183,7 @@ impl Remote {
             return (committing.then)(self, Ended::Done);
         };
         let this = self.clone();
-        self.later
+        self.deferred
             .after(pause, move || this.send_commit(committing));
     }
 

@@ -38,8 +38,8 @@ use pagewell_sunrpc::client::{CallError, EncodedCredential, LentSlice};
 
 use super::calls::Calls;
 use super::convert;
+use super::deferred::Deferred;
 use super::files::Files;
-use super::later::Later;
 use super::node::Node;
 use super::regions::SPACE_BYTES;
 use pagewell_sunrpc::nfs3::Status;
@@ -56,7 +56,7 @@ pub(super) struct RemoteDevice {
 pub(super) struct Remote {
     pub(super) calls: Calls,
     pub(super) files: Arc<Files>,
-    pub(super) later: Later,
+    pub(super) deferred: Deferred,
     pub(super) read_bytes: u32,
     pub(super) write_bytes: u32,
     /// Every write is durable.

@@ -51,7 +51,7 @@ impl Rig {
         let remote = Arc::new(Remote {
             calls,
             files,
-            later: Later::default(),
+            deferred: Deferred::default(),
             read_bytes: 1 << 16,
             write_bytes: 1 << 16,
             synchronous: false,

@@ -216,6 +216,6 @@ impl Remote {
             return writing.request.succeed();
         };
         let this = self.clone();
-        self.later.after(pause, move || this.send_write(writing));
+        self.deferred.after(pause, move || this.send_write(writing));
     }
 }

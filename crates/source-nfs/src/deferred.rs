@@ -1,4 +1,4 @@
-//! Work for later: calls that a server was not ready for.
+//! Deferred calls: what a server was not ready for is asked again after a pause.
 //!
 //! One thread, which begins with the first such call and ends with the mount. What is left then is
 //! dropped, which tells the thread that waits for it.
@@ -14,17 +14,17 @@ type Sender = mpsc::Sender<(Instant, Work)>;
 
 /// See the module's text.
 #[derive(Default)]
-pub(super) struct Later {
+pub(super) struct Deferred {
     sender: Mutex<Option<Sender>>,
 }
 
-impl Later {
+impl Deferred {
     /// Does `work` after `pause`; drops it when no thread can be had.
     pub(super) fn after(&self, pause: Duration, work: impl FnOnce() + Send + 'static) {
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         if sender.is_none() {
             let (new, receiver) = mpsc::channel();
-            let builder = std::thread::Builder::new().name("pagewell-later".to_owned());
+            let builder = std::thread::Builder::new().name("pagewell-deferred".to_owned());
             if builder.spawn(move || run(&receiver)).is_err() {
                 return;
             }
@@ -79,14 +79,14 @@ mod tests {
 
     #[test]
     fn work_is_done_in_the_order_of_its_times() {
-        let later = Later::default();
+        let deferred = Deferred::default();
         let (sender, receiver) = mpsc::channel();
         let base = Instant::now() + Duration::from_millis(20);
         for (number, pause) in [(2, 2), (0, 0), (3, 2), (1, 1)] {
             let sender = sender.clone();
             let when = base + Duration::from_millis(pause);
             let pause = when.saturating_duration_since(Instant::now());
-            later.after(pause, move || sender.send(number).unwrap());
+            deferred.after(pause, move || sender.send(number).unwrap());
         }
         let mut done: Vec<i32> = receiver.iter().take(4).collect();
         done.sort_unstable();
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn what_is_left_at_the_end_is_dropped() {
-        let later = Later::default();
+        let deferred = Deferred::default();
         let (sender, receiver) = mpsc::channel::<()>();
-        later.after(Duration::from_secs(1000), move || sender.send(()).unwrap());
-        later.end();
+        deferred.after(Duration::from_secs(1000), move || sender.send(()).unwrap());
+        deferred.end();
         assert!(receiver.recv().is_err());
     }
 }
