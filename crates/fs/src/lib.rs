@@ -12,9 +12,9 @@
 
 pub mod access;
 pub mod attributes;
-mod brief_id;
 pub mod bytes;
 pub mod call;
+mod compact_id;
 pub mod error;
 pub mod extended;
 pub mod filesystem;
@@ -33,11 +33,11 @@ pub mod verifier;
 pub use attributes::{
     Access, Attributes, Change, FileType, SetAttributes, SetTime, Timestamp, WccAttributes,
 };
-pub use brief_id::BriefId;
 pub use call::{
     Call, Committed, CreateMode, Created, DirectoryEntry, DirectoryPage, Entry, Limits, Move,
     NodeKind, ReadReply, Stability, Statistics, Written,
 };
+pub use compact_id::CompactId;
 pub use error::{Error, Result};
 pub use extended::Presence;
 pub use filesystem::FileSystem;

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pagewell_counters::names;
-use pagewell_fs::{BriefId, Entry, FileId, FileSystem};
+use pagewell_fs::{CompactId, Entry, FileId, FileSystem};
 
 /// The kernel's number of the root.
 pub(crate) const ROOT: u64 = 1;
@@ -38,7 +38,7 @@ pub(crate) const OBJECTS_MAX: usize = 50_000;
 pub(crate) const OBJECTS_UNCHANGED_MAX: usize = 400_000;
 
 struct Node {
-    id: BriefId,
+    id: CompactId,
     lookups: u64,
 }
 
@@ -115,13 +115,13 @@ impl Nodes {
                     if !filesystem.same_object(&known, &id) {
                         return false;
                     }
-                    node.id = BriefId::new(&id); // which may tell better where the object is
+                    node.id = CompactId::new(&id); // which may tell better where the object is
                 }
                 node.lookups += 1;
                 true
             }
             None => {
-                let id = BriefId::new(&id);
+                let id = CompactId::new(&id);
                 shard.insert(number, Node { id, lookups: 1 });
                 self.count.fetch_add(1, Ordering::Relaxed);
                 names::FUSE_NODES.add(1);

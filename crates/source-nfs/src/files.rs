@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use pagewell_fs::{BriefId, FileId};
+use pagewell_fs::{CompactId, FileId};
 
 use super::generations::Generations;
 use super::node::Node;
@@ -24,7 +24,7 @@ const FORGOTTEN_MANY: usize = NODES_MAX / 4;
 
 /// See the module's text.
 pub(super) struct Files {
-    nodes: Mutex<Generations<BriefId, Arc<Node>>>,
+    nodes: Mutex<Generations<CompactId, Arc<Node>>>,
     next_number: AtomicU64,
     regions: RwLock<Regions<Arc<Node>>>,
     /// Those with unstable writes that the server has taken.
@@ -46,7 +46,7 @@ impl Files {
 
     /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
-        let key = BriefId::new(id);
+        let key = CompactId::new(id);
         let mut nodes = lock(&self.nodes);
         if let Some(node) = nodes.get(&key) {
             return node.clone();
@@ -65,7 +65,7 @@ impl Files {
 
     /// The object is gone, or another.
     pub(super) fn forget(&self, node: &Node) {
-        let key = BriefId::new(&node.id);
+        let key = CompactId::new(&node.id);
         let mut nodes = lock(&self.nodes);
         if nodes
             .get(&key)
@@ -180,7 +180,7 @@ mod tests {
     fn what_is_known_fits_into_memory() {
         // One user of each, the counts of an Arc, and what an allocation costs.
         let node = size_of::<Node>() + size_of::<Granted>() + 48;
-        let node = node + place_bytes::<BriefId, Arc<Node>>();
+        let node = node + place_bytes::<CompactId, Arc<Node>>();
         // A name of usual length.
         let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
         let total = NODES_MAX * node + NAMES_MAX * name + crate::kept_listings::BYTES_MAX;

@@ -18,7 +18,7 @@
 //!
 //! **Known weakness.** A directory that others change all the time has no remembered names.
 
-use pagewell_fs::{BriefId, FileId};
+use pagewell_fs::{CompactId, FileId};
 
 use super::generations::Generations;
 use super::node::Node;
@@ -40,7 +40,7 @@ pub(super) enum Meaning {
 pub(super) struct Remembered {
     changes: u64,
     /// The object, or nothing.
-    object: Option<BriefId>,
+    object: Option<CompactId>,
 }
 
 /// See the module's text.
@@ -60,7 +60,7 @@ impl Names {
     /// What is remembered of a name; nothing is, once its directory has moved on.
     pub(super) fn find(&mut self, epoch: Epoch, name: &[u8]) -> Option<Meaning> {
         let found = self.names.get(&key(epoch, name)[..])?;
-        let object = |id: &BriefId| Meaning::Object(id.whole());
+        let object = |id: &CompactId| Meaning::Object(id.whole());
         let meaning = || found.object.as_ref().map_or(Meaning::Nothing, object);
         (found.changes == epoch.changes).then(meaning)
     }
@@ -91,7 +91,7 @@ impl Names {
         let remembered = Remembered {
             changes: epoch.changes,
             object: match meaning {
-                Meaning::Object(id) => Some(BriefId::new(&id)),
+                Meaning::Object(id) => Some(CompactId::new(&id)),
                 Meaning::Nothing => None,
             },
         };

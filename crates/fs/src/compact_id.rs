@@ -10,7 +10,7 @@ const INLINE_BYTES_MAX: usize = 30;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct BriefId(Kept);
+pub struct CompactId(Kept);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Kept {
@@ -19,7 +19,7 @@ enum Kept {
     Long(Box<FileId>),
 }
 
-impl BriefId {
+impl CompactId {
     /// The same identifier.
     #[must_use]
     pub fn new(id: &FileId) -> Self {
@@ -51,14 +51,14 @@ mod tests {
 
     #[test]
     fn identifiers_of_every_length_come_back_and_most_are_small() {
-        assert_eq!(size_of::<BriefId>(), 32);
+        assert_eq!(size_of::<CompactId>(), 32);
         let bytes: Vec<u8> = (1..).take(FILE_ID_BYTES_MAX).collect();
         for length in 0..=FILE_ID_BYTES_MAX {
             let id = FileId::new(&bytes[..length]).unwrap();
-            let brief = BriefId::new(&id);
-            assert_eq!(brief.whole(), id);
-            assert_eq!(brief, BriefId::new(&id));
-            let is_inline = matches!(brief.0, Kept::Inline(..));
+            let compact = CompactId::new(&id);
+            assert_eq!(compact.whole(), id);
+            assert_eq!(compact, CompactId::new(&id));
+            let is_inline = matches!(compact.0, Kept::Inline(..));
             assert_eq!(is_inline, length <= INLINE_BYTES_MAX);
         }
     }
