@@ -11,7 +11,7 @@
 //!
 //! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` and
-//! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `hold` (what
+//! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `opening` (what
 //! stays there without a name), `permission`, `read_write`, `space`, `set_attributes`, `extended`,
 //! `create`, `links`, `listing` with `remembered` and `watch`, [`durability`], `sweeper`, and
 //! `blocking` (what a thread that may not wait answers).
@@ -32,7 +32,6 @@ pub mod durability;
 mod entries;
 mod extended;
 mod handle;
-mod hold;
 pub mod identity;
 mod links;
 mod listing;
@@ -42,6 +41,7 @@ mod mount;
 mod naming;
 mod object;
 mod open;
+mod opening;
 mod ordered;
 mod permission;
 mod read_write;

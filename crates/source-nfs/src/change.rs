@@ -6,7 +6,7 @@ use pagewell_sunrpc::nfs3::{Procedure, SetattrArguments, SetattrReply};
 use super::calls::whole;
 use super::convert;
 use super::node::Node;
-use super::place::alone;
+use super::region_lock::alone;
 use super::regions::FILE_BYTES_MAX;
 use super::shared::Shared;
 

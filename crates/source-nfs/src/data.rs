@@ -16,7 +16,7 @@ use pagewell_fs::{
 use rustix::io::Errno;
 
 use super::node::Node;
-use super::place::alone;
+use super::region_lock::alone;
 use super::shared::Shared;
 
 impl Shared {

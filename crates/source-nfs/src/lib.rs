@@ -47,7 +47,7 @@ mod node;
 mod opening;
 mod options;
 mod pages;
-mod place;
+mod region_lock;
 mod regions;
 mod remote;
 mod repeat;

@@ -154,7 +154,7 @@ pub(super) struct Node {
     pub(super) id: FileId,
     /// Tells nodes apart, also those of one handle at different times.
     pub(super) number: u64,
-    /// See [`super::place`].
+    /// See [`super::region_lock`].
     pub(super) data: RwLock<()>,
     state: Mutex<State>,
     /// The last reader has left the region, or the region was moved.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use pagewell_fs::{Call, FileId, Opened, Result};
 
 use super::node::{Node, State};
-use super::place::alone;
+use super::region_lock::alone;
 use super::shared::Shared;
 
 /// Keeps a file open.

@@ -28,7 +28,7 @@ use pagewell_fs::{Call, Credentials, Result};
 
 use super::failures::FAILURES_MAX;
 use super::node::{Node, User};
-use super::place::alone;
+use super::region_lock::alone;
 use super::regions::Region;
 use super::shared::Shared;
 
