@@ -31,8 +31,8 @@ pub trait FileSystem: Send + Sync {
         self.root().as_bytes().to_vec()
     }
 
-    /// Where an object is, for people; `None` when that is not known at once.
-    fn place(&self, _id: &FileId) -> Option<String> {
+    /// The path of an object, for people; `None` when it is not known at once.
+    fn path_of(&self, _id: &FileId) -> Option<String> {
         None
     }
 

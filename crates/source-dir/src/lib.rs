@@ -198,8 +198,8 @@ impl FileSystem for Directory {
         self.now().tree.tree_id.clone()
     }
 
-    fn place(&self, id: &FileId) -> Option<String> {
-        self.now().tree.place(id)
+    fn path_of(&self, id: &FileId) -> Option<String> {
+        self.now().tree.path_of(id)
     }
 
     fn limits(&self) -> Limits {

@@ -31,8 +31,8 @@ impl Tree {
         self.hold(*id, opened, &status, true)
     }
 
-    /// [`pagewell_fs::FileSystem::place`]: the path of an object that is held.
-    pub(super) fn place(&self, id: &FileId) -> Option<String> {
+    /// [`pagewell_fs::FileSystem::path_of`]: the path of an object that is held.
+    pub(super) fn path_of(&self, id: &FileId) -> Option<String> {
         let held = self
             .naming
             .key_of(id)

@@ -22,8 +22,8 @@
 //! told after it was written. A name that another client makes or removes is seen when the
 //! directory's attributes are asked for again, within a minute at most.
 //!
-//! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`, `place.rs`,
-//! `length.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
+//! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`,
+//! `region_lock.rs`, `length.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
 
 mod age;
 mod calls;

@@ -217,7 +217,7 @@ impl Target<'_> {
 
     /// Tells the operator what went wrong with this object.
     pub(super) fn tell(&self, text: &str) {
-        let place = self.filesystem().place(&self.id);
+        let place = self.filesystem().path_of(&self.id);
         report::report(&self.export.config.name, place.as_deref(), text);
     }
 
