@@ -26,6 +26,22 @@ pub struct Event<'a> {
     pub is_stable: bool,
 }
 
+impl Event<'_> {
+    /// A call that says no more than this.
+    fn of(operation: &'static str, call: &Call<'_>, id: &FileId) -> Self {
+        Self {
+            operation,
+            id: *id,
+            may_block: call.may_block,
+            uid: call.credentials.uid,
+            offset: 0,
+            count: 0,
+            name: b"",
+            is_stable: false,
+        }
+    }
+}
+
 /// What is done before each call. It may wait when the event says so, and an error is the call's.
 pub trait Hook: Send + Sync {
     fn before(&self, event: &Event<'_>) -> Result<()>;
@@ -71,7 +87,7 @@ impl<H: Hook> Layer<H> {
     }
 
     fn before(&self, operation: &'static str, call: &Call<'_>, id: &FileId) -> Result<()> {
-        self.before_name(operation, call, id, b"")
+        self.hook.before(&Event::of(operation, call, id))
     }
 
     fn before_name(
@@ -81,35 +97,8 @@ impl<H: Hook> Layer<H> {
         id: &FileId,
         name: &[u8],
     ) -> Result<()> {
-        self.hook.before(&Event {
-            operation,
-            id: *id,
-            may_block: call.may_block,
-            uid: call.credentials.uid,
-            offset: 0,
-            count: 0,
-            name,
-            is_stable: false,
-        })
-    }
-
-    fn before_range(
-        &self,
-        operation: &'static str,
-        call: &Call<'_>,
-        id: &FileId,
-        (offset, count): (u64, usize),
-    ) -> Result<()> {
-        self.hook.before(&Event {
-            operation,
-            id: *id,
-            may_block: call.may_block,
-            uid: call.credentials.uid,
-            offset,
-            count,
-            name: b"",
-            is_stable: false,
-        })
+        let event = Event::of(operation, call, id);
+        self.hook.before(&Event { name, ..event })
     }
 }
 
@@ -158,7 +147,11 @@ impl<H: Hook> FileSystem for Layer<H> {
     }
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
-        self.before_range("read", call, id, (offset, count as usize))?;
+        self.hook.before(&Event {
+            offset,
+            count: count as usize,
+            ..Event::of("read", call, id)
+        })?;
         let reply = self.inner.read(call, id, offset, count)?;
         Ok(self.hook.reply(reply))
     }
@@ -174,14 +167,10 @@ impl<H: Hook> FileSystem for Layer<H> {
         let verifier = self.write_verifier();
         let stability = self.hook.stability(stability);
         self.hook.before(&Event {
-            operation: "write",
-            id: *id,
-            may_block: call.may_block,
-            uid: call.credentials.uid,
             offset,
             count: data.len(),
-            name: b"",
             is_stable: stability > Stability::Unstable,
+            ..Event::of("write", call, id)
         })?;
         let written = self.inner.write(call, id, offset, data, stability)?;
         Ok(Written {
@@ -191,7 +180,11 @@ impl<H: Hook> FileSystem for Layer<H> {
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed> {
-        self.before_range("commit", call, id, (offset, count as usize))?;
+        self.hook.before(&Event {
+            offset,
+            count: count as usize,
+            ..Event::of("commit", call, id)
+        })?;
         let committed = self.inner.commit(call, id, offset, count)?;
         Ok(Committed {
             verifier: self.hook.verifier(committed.verifier),
