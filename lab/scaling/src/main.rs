@@ -32,7 +32,8 @@ struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "target/release/pagewell")]
     program: PathBuf,
     /// Operations of each of the two clients
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     operations: u32,
     /// Only operations whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
