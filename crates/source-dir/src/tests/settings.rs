@@ -98,7 +98,8 @@ fn an_older_kernel_does_the_same_without_openat2() {
         let f = fixture.make(&d.entry.id, "f", b"data");
         assert_eq!(fixture.id("d/f"), f);
         assert_eq!(files.lookup(&call, &d.entry.id, b"..").unwrap().id, root);
-        let hurried = files.lookup(&hasty(&who), &root, b"d");
+        std::fs::create_dir(fixture.path("new")).unwrap();
+        let hurried = files.lookup(&hasty(&who), &root, b"new");
         assert_eq!(hurried, Err(Error::WouldBlock));
         std::os::unix::fs::symlink("/", fixture.path("l")).unwrap();
         let mode = CreateMode::Unchecked(mode_of(0o644));
