@@ -3,5 +3,4 @@
 pub(crate) mod flush_state;
 pub(crate) mod quota;
 pub(crate) mod set;
-pub(crate) mod spans;
 pub(crate) mod state;

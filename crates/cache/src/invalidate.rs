@@ -59,9 +59,9 @@ impl Purger {
         if self.dirty.has_started() {
             // First: what is written while the pages go is not to be taken from a flush.
             let mut dirty = self.dirty.lock();
-            dirty.unflushed.take(extent);
-            dirty.lost.take(extent);
-            dirty.unrecovered.take(extent);
+            dirty.unflushed.take(extent.offset, extent.end());
+            dirty.lost.take(extent.offset, extent.end());
+            dirty.unrecovered.take(extent.offset, extent.end());
         }
         let range = offset / PAGE..extent.end().div_ceil(PAGE);
         for page in self.own.pages.resident(layout.number, range) {

@@ -31,13 +31,6 @@ pub(crate) fn page_of(key: u64) -> u64 {
     key & ((1 << PAGE_BITS) - 1)
 }
 
-/// Spreads a key over all 64 bits (the finaliser of splitmix64, public domain).
-pub(crate) fn mix(key: u64) -> u64 {
-    let key = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let key = (key ^ key >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    key ^ key >> 31
-}
-
 /// Bytes of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
+use pagewell_base::mix::{STEP, mix};
 use pagewell_device::{
     Device, Engine, FileDevice, FileOptions, Issuer, Memory, Operation, Request, Segment,
 };
@@ -112,11 +113,8 @@ impl Load {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let blocks = FILE_BYTES / self.block_bytes as u64;
         let index = if self.random {
-            // SplitMix64: all blocks equally likely.
-            let mut value = index.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            value ^ (value >> 31)
+            // All blocks equally likely.
+            mix(index.wrapping_mul(STEP))
         } else {
             index
         };

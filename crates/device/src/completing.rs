@@ -38,8 +38,12 @@ pub(crate) fn complete(request: Request, outcome: Outcome) {
 
 fn contain(work: impl FnOnce()) {
     if catch_unwind(AssertUnwindSafe(work)).is_err() {
-        DEVICE_COMPLETION_PANICS.add(1);
+        completion_panicked();
     }
+}
+
+pub(crate) fn completion_panicked() {
+    DEVICE_COMPLETION_PANICS.add(1);
 }
 
 /// Runs a part of a completion when the other completions of the burst that it is part of have

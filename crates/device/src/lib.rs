@@ -12,15 +12,12 @@ mod file;
 pub mod layer;
 mod memory;
 mod mirror;
-mod mix;
 pub mod model;
 mod pattern;
-pub mod quantity;
 mod ram;
 mod read_exact;
 mod request;
 mod stripe;
-mod timer;
 mod warning;
 
 pub use buffer::Buffer;

@@ -49,8 +49,9 @@ mod resync;
 mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names::{
     MIRROR_FLUSHES_FAILED, MIRROR_HALVES_FAILED, MIRROR_HALVES_LEFT_OUT, MIRROR_READS_FAILED,
     MIRROR_READS_RETRIED, MIRROR_READS_STALE, MIRROR_WRITES_FAILED,
@@ -357,7 +358,7 @@ impl Shared {
     /// The outcome of a write or flush that these halves were asked for, and the halves that have
     /// it; takes those out of service that missed it.
     fn judge(&self, request: &Request, asked: &[usize], outcomes: Vec<Outcome>) -> (Outcome, u64) {
-        let guard = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        let guard = self.service.lock();
         let (mut good, mut best, mut bad) = (0u64, None, Vec::new());
         let mut worst: Option<Outcome> = None;
         for (index, outcome) in asked.iter().zip(outcomes) {

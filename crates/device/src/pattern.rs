@@ -5,9 +5,9 @@
 //! `N * odd + mix(seed)`: within one device no two words are equal, so bytes from the wrong place
 //! are always found when at least one whole word is checked.
 
-use crate::mix::{STEP, mix};
 use crate::{Device, Error, Geometry, Operation, Request, Result};
 
+use pagewell_base::mix::{STEP, mix};
 use rustix::io::Errno;
 
 /// See the module's text. It completes requests at once and refuses writes with `EROFS`.

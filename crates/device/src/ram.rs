@@ -11,7 +11,8 @@
 //! Known weakness: a page that is written with zeros again keeps its memory.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+
+use pagewell_base::sync::RwLock;
 
 use crate::bounds::check;
 use crate::{Device, Geometry, Operation, Request};
@@ -45,7 +46,7 @@ impl RamDevice {
     /// Bytes of memory that hold data: a multiple of 64 KiB.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        let pages = |shard: &Shard| shard.read().unwrap_or_else(PoisonError::into_inner).len();
+        let pages = |shard: &Shard| shard.read().len();
         let pages: usize = self.shards.iter().map(pages).sum();
         (pages * PAGE_BYTES) as u64
     }
@@ -59,7 +60,6 @@ impl RamDevice {
     fn read(&self, offset: u64, target: &mut [u8]) {
         for (page, inside, range) in pages(offset, target.len()) {
             let shard = self.shard(page).read();
-            let shard = shard.unwrap_or_else(PoisonError::into_inner);
             let target = &mut target[range];
             match shard.get(&page) {
                 Some(bytes) => target.copy_from_slice(&bytes[inside..inside + target.len()]),
@@ -70,8 +70,7 @@ impl RamDevice {
 
     fn write(&self, offset: u64, source: &[u8]) {
         for (page, inside, range) in pages(offset, source.len()) {
-            let shard = self.shard(page).write();
-            let mut shard = shard.unwrap_or_else(PoisonError::into_inner);
+            let mut shard = self.shard(page).write();
             let bytes = shard
                 .entry(page)
                 .or_insert_with(|| vec![0; PAGE_BYTES].into_boxed_slice());

@@ -12,9 +12,10 @@
 //! operation that does both; who appends on several clients has to lock.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fuser::{INodeNo, Notifier, OpenFlags, WriteFlags};
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 use pagewell_fs::{FileId, Result};
 
@@ -36,19 +37,15 @@ struct Wanted {
 }
 
 impl Forgetting {
-    fn lock(&self) -> MutexGuard<'_, Wanted> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A file is told once, however often it was asked for meanwhile.
     fn want(&self, node: u64) {
-        if self.lock().nodes.insert(node) {
+        if self.state.lock().nodes.insert(node) {
             self.change.notify_one();
         }
     }
 
     fn next(&self) -> Option<u64> {
-        let mut wanted = self.lock();
+        let mut wanted = self.state.lock();
         loop {
             if wanted.stopping {
                 return None;
@@ -58,14 +55,13 @@ impl Forgetting {
                 wanted.nodes.remove(&node);
                 return Some(node);
             }
-            let wait = self.change.wait(wanted);
-            wanted = wait.unwrap_or_else(PoisonError::into_inner);
+            wanted = self.change.wait(wanted);
         }
     }
 
     /// The mount ends.
     pub(crate) fn stop(&self) {
-        self.lock().stopping = true;
+        self.state.lock().stopping = true;
         self.change.notify_one();
     }
 }

@@ -15,10 +15,11 @@
 //! changes names may happen although its program, which is dead, was told that it did not.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fuser::Errno;
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 
 use crate::dispatch::Wanted;
@@ -67,11 +68,11 @@ impl<R: Refuse> Interrupt for Mutex<Option<R>> {
 }
 
 fn take<R>(reply: &Mutex<Option<R>>) -> Option<R> {
-    reply.lock().unwrap_or_else(PoisonError::into_inner).take()
+    reply.lock().take()
 }
 
 fn is_there<R>(reply: &Mutex<Option<R>>) -> bool {
-    let reply = reply.lock().unwrap_or_else(PoisonError::into_inner);
+    let reply = reply.lock();
     reply.is_some()
 }
 
@@ -102,15 +103,11 @@ impl<R: Refuse> Ticket<R> {
 
 impl<R: Refuse> Drop for Ticket<R> {
     fn drop(&mut self) {
-        self.register.lock().waiting.remove(&self.number);
+        self.register.state.lock().waiting.remove(&self.number);
     }
 }
 
 impl Blocked {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts the thread that looks. It calls `let_go` when it has let go of anybody.
     pub(crate) fn start(
         self: &Arc<Self>,
@@ -126,7 +123,7 @@ impl Blocked {
     /// Registers a request that is about to wait.
     pub(crate) fn enter<R: Refuse>(self: &Arc<Self>, thread: u32, reply: R) -> Ticket<R> {
         let reply = Arc::new(Mutex::new(Some(reply)));
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
         state.waiting.insert(
@@ -150,18 +147,14 @@ impl Blocked {
     }
 
     fn watch(&self, let_go: impl Fn()) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while !state.stopping {
             if state.waiting.is_empty() {
                 state.parked = true;
-                state = self
-                    .wake
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state = self.wake.wait(state);
                 continue;
             }
-            let waited = self.wake.wait_timeout(state, PERIOD);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.wake.wait_timeout(state, PERIOD);
             let now = Instant::now();
             let long: Vec<(u32, Arc<dyn Interrupt>)> = state
                 .waiting
@@ -180,13 +173,13 @@ impl Blocked {
                 names::FUSE_INTERRUPTED.add(interrupted);
                 let_go();
             }
-            state = self.lock();
+            state = self.state.lock();
         }
     }
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        self.lock().stopping = true;
+        self.state.lock().stopping = true;
         self.wake.notify_one();
     }
 }
@@ -276,7 +269,7 @@ mod tests {
         assert!(!wanted() && !ticket.is_wanted());
         assert!(ticket.finish().is_none());
         assert!(other.finish().is_some());
-        assert!(register.lock().waiting.is_empty());
+        assert!(register.state.lock().waiting.is_empty());
         child.wait().unwrap();
         register.stop();
     }

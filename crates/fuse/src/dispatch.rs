@@ -31,10 +31,11 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_counters::names;
 
 use crate::room::{READ_BYTES_MAX, Room, Rooms};
@@ -169,10 +170,6 @@ impl Dispatch {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Whether the reader that asks may wait.
     pub(crate) fn here(&self) -> Option<Here<'_>> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
@@ -183,7 +180,7 @@ impl Dispatch {
     /// Whether the reader that asks may wait for a read, and the room for it.
     pub(crate) fn here_in_room(&self, bytes: usize) -> Option<(Here<'_>, Room)> {
         let here = self.here()?;
-        let queue = self.lock();
+        let queue = self.queue.lock();
         let is_read = |job: &Job| matches!(job.memory, Memory::Room(_));
         // Those that came before go first.
         if queue.jobs.iter().any(is_read) {
@@ -194,7 +191,7 @@ impl Dispatch {
 
     /// Room was given back by a reader: workers may have waited for it.
     pub(crate) fn room_is_back(&self) {
-        let queue = self.lock();
+        let queue = self.queue.lock();
         if queue.idle > 0 && !queue.jobs.is_empty() {
             self.ready.notify_one();
         }
@@ -208,14 +205,12 @@ impl Dispatch {
         while queue.bytes > 0 && queue.bytes + bytes > HELD_BYTES_MAX && !queue.stopping {
             let rest = PATIENCE.saturating_sub(queue.moved.elapsed());
             if !rest.is_zero() {
-                let waited = self.let_go.wait_timeout(queue, rest);
-                queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+                queue = self.let_go.wait_timeout(queue, rest);
             } else if queue.bytes + bytes <= OVERDUE_BYTES_MAX {
                 names::FUSE_WRITES_OVERDUE.add(1);
                 break;
             } else {
-                let waited = self.let_go.wait(queue);
-                queue = waited.unwrap_or_else(PoisonError::into_inner);
+                queue = self.let_go.wait(queue);
             }
         }
         queue
@@ -223,7 +218,7 @@ impl Dispatch {
 
     /// Has `work` done by a worker, unless nobody wants it any more when its turn comes.
     pub(crate) fn hand_over(self: &Arc<Self>, memory: Memory, wanted: Option<Wanted>, work: Work) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         if memory.data() > 0 {
             queue = self.hold(queue, memory.data());
         }
@@ -269,7 +264,7 @@ impl Dispatch {
     }
 
     fn work(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         loop {
             if let Some((job, room)) = self.next(&mut queue) {
                 let data = job.memory.data();
@@ -278,17 +273,14 @@ impl Dispatch {
                 if catch_unwind(AssertUnwindSafe(|| (job.work)(room))).is_err() {
                     names::PANICS.add(1);
                 }
-                queue = self.lock();
+                queue = self.queue.lock();
                 queue.working_bytes -= data;
                 self.let_go(&mut queue, data);
             } else if queue.stopping {
                 return;
             } else {
                 queue.idle += 1;
-                queue = self
-                    .ready
-                    .wait(queue)
-                    .unwrap_or_else(PoisonError::into_inner);
+                queue = self.ready.wait(queue);
                 queue.idle -= 1;
             }
         }
@@ -320,7 +312,7 @@ impl Dispatch {
 
     /// Drops what waits in the queue for nobody.
     pub(crate) fn drop_unwanted(&self) {
-        let mut queue = self.lock();
+        let mut queue = self.queue.lock();
         let jobs = std::mem::take(&mut queue.jobs);
         let is_wanted = |job: &Job| job.wanted.as_ref().is_none_or(|wanted| wanted());
         let (wanted, unwanted): (VecDeque<Job>, VecDeque<Job>) =
@@ -337,7 +329,7 @@ impl Dispatch {
 
     /// Nothing more will come: the workers end when they are done.
     pub(crate) fn stop(&self) {
-        self.lock().stopping = true;
+        self.queue.lock().stopping = true;
         self.ready.notify_all();
         self.let_go.notify_all();
     }

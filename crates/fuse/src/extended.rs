@@ -18,7 +18,6 @@ use pagewell_fs::{Call, Credentials, Error, FileId, Presence, Result, SetAttribu
 
 use crate::attributes::errno;
 use crate::front::Front;
-use crate::naming::reply_done;
 
 /// The attribute of programs that have rights of their own.
 const CAPABILITIES: &CStr = c"security.capability";
@@ -107,17 +106,12 @@ impl Front {
             _ => return reply.error(Errno::EINVAL),
         };
         let (name, value) = (name_of(name), value.to_vec());
-        self.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
-                let call = caller.call(may_block);
-                let files = &front.filesystem;
-                files.set_extended_attribute(&call, &id, name, &value, presence)
-            },
-            |_, reply, done| reply_done(reply, done),
-        );
+        self.answer_done(request, reply, move |front, caller, may_block| {
+            let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
+            let call = caller.call(may_block);
+            let files = &front.filesystem;
+            files.set_extended_attribute(&call, &id, name, &value, presence)
+        });
     }
 
     pub(crate) fn answer_remove_extended(
@@ -128,31 +122,26 @@ impl Front {
         reply: ReplyEmpty,
     ) {
         let name = name_of(name);
-        self.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
-                let files = &front.filesystem;
-                if name != CAPABILITIES || caller.is_root() {
-                    let call = caller.call(may_block);
-                    return files.remove_extended_attribute(&call, &id, name);
-                }
-                // Programs that may not are refused by the kernel. This is the kernel itself,
-                // before a write of a user.
-                let root = Credentials::root();
-                let as_root = Call {
-                    credentials: &root,
-                    may_block,
-                };
-                match files.remove_extended_attribute(&as_root, &id, name) {
-                    // Without root's rights here the file system beneath does it at the write.
-                    Err(Error::NotPermitted) => Ok(()),
-                    done => done,
-                }
-            },
-            |_, reply, done| reply_done(reply, done),
-        );
+        self.answer_done(request, reply, move |front, caller, may_block| {
+            let (id, name) = (front.id(node.0)?, name.as_deref().map_err(Error::clone)?);
+            let files = &front.filesystem;
+            if name != CAPABILITIES || caller.is_root() {
+                let call = caller.call(may_block);
+                return files.remove_extended_attribute(&call, &id, name);
+            }
+            // Programs that may not are refused by the kernel. This is the kernel itself,
+            // before a write of a user.
+            let root = Credentials::root();
+            let as_root = Call {
+                credentials: &root,
+                may_block,
+            };
+            match files.remove_extended_attribute(&as_root, &id, name) {
+                // Without root's rights here the file system beneath does it at the write.
+                Err(Error::NotPermitted) => Ok(()),
+                done => done,
+            }
+        });
     }
 
     /// Before the data of a file is changed for a user without the right to leave set-user-id there

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuser::{FileAttr, Notifier, ReplyData, Request};
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,

@@ -1,9 +1,10 @@
 //! Open files: what the kernel's file handles mean.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use pagewell_base::sync::RwLock;
 use pagewell_counters::names;
 use pagewell_fs::{Credentials, FileId, Hold};
 
@@ -72,20 +73,20 @@ impl<T> Handles<T> {
     /// The handle of what was just opened.
     pub(crate) fn insert(&self, file: T) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.write();
         open.insert(handle, Arc::new(file));
         handle
     }
 
     /// What a handle means.
     pub(crate) fn get(&self, handle: u64) -> Option<Arc<T>> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         open.get(&handle).cloned()
     }
 
     /// The last descriptor is closed.
     pub(crate) fn remove(&self, handle: u64) -> Option<Arc<T>> {
-        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.write();
         open.remove(&handle)
     }
 }

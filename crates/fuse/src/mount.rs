@@ -6,12 +6,13 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use fuser::{Config, InitFlags, KernelConfig, Session, SessionACL};
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{Coherence, FileSystem};
 
 use crate::attach::{Attached, attach};
@@ -409,7 +410,7 @@ impl Mounted {
     }
 
     fn take_session(&self) -> Option<JoinHandle<io::Result<()>>> {
-        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut session = self.session.lock();
         session.take()
     }
 

@@ -89,12 +89,18 @@ impl Front {
             Err(error) => reply.error(errno(&error)),
         }
     }
-}
 
-pub(crate) fn reply_done(reply: ReplyEmpty, result: Result<()>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(&error)),
+    /// As [`Front::answer`], for what has no result.
+    pub(crate) fn answer_done(
+        self: &Arc<Self>,
+        request: &Request,
+        reply: ReplyEmpty,
+        work: impl Fn(&Self, &Caller, bool) -> Result<()> + Send + 'static,
+    ) {
+        self.answer(request, reply, work, |_, reply, done| match done {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(&error)),
+        });
     }
 }
 
@@ -136,8 +142,7 @@ impl Service {
     pub(crate) fn make(
         &self,
         request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
+        (parent, name): (INodeNo, &OsStr),
         permissions: Permissions,
         reply: ReplyEntry,
         make: impl Fn(&Front, &Call<'_>, &FileId, &[u8]) -> Result<Entry> + Send + 'static,
@@ -213,8 +218,7 @@ impl Service {
         };
         self.make(
             request,
-            parent,
-            name,
+            (parent, name),
             permissions,
             reply,
             move |front, call, directory, name| {
@@ -241,8 +245,7 @@ impl Service {
         let attributes = permissions.attributes();
         self.make(
             request,
-            parent,
-            name,
+            (parent, name),
             permissions,
             reply,
             move |front, call, directory, name| {
@@ -263,8 +266,7 @@ impl Service {
     ) {
         self.make(
             request,
-            parent,
-            name,
+            (parent, name),
             Permissions::NONE,
             reply,
             move |front, call, directory, name| {
@@ -286,8 +288,7 @@ impl Service {
     ) {
         self.make(
             request,
-            parent,
-            name,
+            (parent, name),
             Permissions::NONE,
             reply,
             move |front, call, directory, name| {
@@ -307,16 +308,12 @@ impl Service {
         remove: Remove,
     ) {
         let name = name.as_bytes().to_vec();
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
+        self.front
+            .answer_done(request, reply, move |front, caller, may_block| {
                 let directory = front.id(parent.0)?;
                 let call = caller.call(may_block);
                 remove(&*front.filesystem, &call, &directory, &name).map(drop)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+            });
     }
 
     pub(crate) fn move_name(
@@ -335,10 +332,8 @@ impl Service {
         };
         let (from_parent, from_name) = (from.0, from.1.as_bytes().to_vec());
         let (to_parent, to_name) = (to.0, to.1.as_bytes().to_vec());
-        self.front.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
+        self.front
+            .answer_done(request, reply, move |front, caller, may_block| {
                 let (from, to) = (front.id(from_parent.0)?, front.id(to_parent.0)?);
                 let call = caller.call(may_block);
                 let files = &front.filesystem;
@@ -347,8 +342,6 @@ impl Service {
                     Some(how) => files.move_name(&call, (&from, &from_name), (&to, &to_name), how),
                 };
                 moved.map(drop)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+            });
     }
 }

@@ -21,8 +21,8 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 use pagewell_fs::{CompactId, Entry, FileId, FileSystem};
 
@@ -73,7 +73,7 @@ impl Nodes {
         // The numbers of some sources are places, and all even.
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         #[allow(clippy::cast_possible_truncation)] // only the low bits count
-        lock(&self.shards[mixed as usize % SHARDS])
+        self.shards[mixed as usize % SHARDS].lock()
     }
 
     /// The object that a number means.
@@ -95,10 +95,10 @@ impl Nodes {
             return number;
         }
         loop {
-            let known = lock(&self.others).get(&entry.id).copied();
+            let known = self.others.lock().get(&entry.id).copied();
             let number = known.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
             if self.count(filesystem, number, entry.id) {
-                lock(&self.others).insert(entry.id, number);
+                self.others.lock().insert(entry.id, number);
                 return number;
             }
         }
@@ -143,7 +143,7 @@ impl Nodes {
         if let Some(node) = shard.remove(&number)
             && number >= MADE_UP
         {
-            lock(&self.others).remove(&node.id.whole());
+            self.others.lock().remove(&node.id.whole());
         }
         self.count.fetch_sub(1, Ordering::Relaxed);
         names::FUSE_NODES.add(-1);
@@ -175,20 +175,16 @@ impl Nodes {
 
     /// The numbers of one of [`SHARDS`] parts of the objects.
     pub(crate) fn part(&self, part: usize) -> Vec<u64> {
-        lock(&self.shards[part % SHARDS]).keys().copied().collect()
+        self.shards[part % SHARDS].lock().keys().copied().collect()
     }
 }
 
 impl Drop for Nodes {
     fn drop(&mut self) {
         // The kernel forgets all at once when it is unmounted.
-        let left: usize = self.shards.iter().map(|shard| lock(shard).len()).sum();
+        let left: usize = self.shards.iter().map(|shard| shard.lock().len()).sum();
         names::FUSE_NODES.add(-i64::try_from(left).unwrap_or(i64::MAX));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -14,10 +14,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fuser::BackingId;
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use rustix::thread::CapabilitySet;
 
@@ -47,10 +48,6 @@ impl Passing {
         self.is_possible.store(true, Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Kind>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Opens a node, whose file is `file` if it has one; `register` tells the kernel of it.
     pub(crate) fn open(
         self: &Arc<Self>,
@@ -58,10 +55,10 @@ impl Passing {
         file: Option<BorrowedFd<'_>>,
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Option<Pass> {
-        if !self.is_possible.load(Ordering::Relaxed) && self.lock().is_empty() {
+        if !self.is_possible.load(Ordering::Relaxed) && self.open.lock().is_empty() {
             return None;
         }
-        let mut open = self.lock();
+        let mut open = self.open.lock();
         let backing = match open.entry(node) {
             Entry::Occupied(mut kind) => {
                 kind.get_mut().opens += 1;
@@ -128,7 +125,7 @@ fn without_set_id(
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut open = self.passing.lock();
+        let mut open = self.passing.open.lock();
         if let Entry::Occupied(mut kind) = open.entry(self.node) {
             kind.get_mut().opens -= 1;
             if kind.get().opens == 0 {
@@ -156,9 +153,9 @@ mod tests {
         let second = passing.open(7, Some(file.as_fd()), never).unwrap();
         assert!(second.backing.is_none());
         drop(first);
-        assert_eq!(passing.lock().len(), 1);
+        assert_eq!(passing.open.lock().len(), 1);
         drop(second);
-        assert!(passing.lock().is_empty());
+        assert!(passing.open.lock().is_empty());
         assert!(passing.open(8, Some(file.as_fd()), never).is_none());
     }
 }

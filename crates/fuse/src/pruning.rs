@@ -25,8 +25,9 @@
 
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 
 use crate::front::Front;
@@ -52,12 +53,8 @@ struct State {
 }
 
 impl Pruning {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn want(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // More than all of them at a time makes no sense.
         state.wanted = (state.wanted + 1).min(SHARDS);
         self.change.notify_one();
@@ -65,10 +62,9 @@ impl Pruning {
 
     /// Waits until a part is to be given up; false when the mount ends.
     fn next(&self) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.wanted == 0 && !state.stopping {
-            let waited = self.change.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state = self.change.wait(state);
         }
         state.wanted = state.wanted.saturating_sub(1);
         !state.stopping
@@ -76,7 +72,7 @@ impl Pruning {
 
     /// The mount ends.
     pub(crate) fn stop(&self) {
-        self.lock().stopping = true;
+        self.state.lock().stopping = true;
         self.change.notify_one();
     }
 }
@@ -119,7 +115,7 @@ impl Front {
     /// covered: with the object it would be forgotten whether that was lost since.
     pub(crate) fn prunable(&self, part: usize) -> Vec<u64> {
         let mut numbers = self.nodes.part(part);
-        let written = self.written();
+        let written = self.written.lock();
         numbers.retain(|number| !written.contains_key(number));
         numbers
     }
@@ -166,11 +162,11 @@ mod tests {
         pruning.want();
         pruning.want();
         assert!(pruning.next() && pruning.next());
-        assert_eq!(pruning.lock().wanted, 0);
+        assert_eq!(pruning.state.lock().wanted, 0);
         for _ in 0..100 {
             pruning.want();
         }
-        assert_eq!(pruning.lock().wanted, SHARDS);
+        assert_eq!(pruning.state.lock().wanted, SHARDS);
         pruning.stop();
         assert!(!pruning.next());
     }

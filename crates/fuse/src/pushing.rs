@@ -24,9 +24,10 @@
 //! sorting, is not helped.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use fuser::{INodeNo, Notifier};
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Call, Credentials, Entry, FileType};
 
@@ -133,16 +134,12 @@ impl Pushing {
         let _ = self.notifier.set(notifier);
     }
 
-    fn order(&self) -> MutexGuard<'_, Order> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A directory lists this object, which the kernel knows as `node` from now on.
     pub(crate) fn listed(&self, node: u64, entry: &Entry) {
         let attributes = &entry.attributes;
         let is_small = (1..=FILE_BYTES_MAX).contains(&attributes.size);
         if self.notifier.get().is_some() && is_small && attributes.file_type == FileType::Regular {
-            self.order().add(node, attributes.size);
+            self.order.lock().add(node, attributes.size);
         }
     }
 }
@@ -153,7 +150,7 @@ impl Front {
         let Some(notifier) = self.pushing.notifier.get() else {
             return;
         };
-        let batch = self.pushing.order().asked(node);
+        let batch = self.pushing.order.lock().asked(node);
         if batch.is_empty() {
             return;
         }

@@ -8,7 +8,6 @@ use pagewell_fs::{Call, Error, FileId, Result, Space};
 use crate::attributes::errno;
 use crate::front::Front;
 use crate::handles::OpenFile;
-use crate::naming::reply_done;
 
 /// A place in a file that a program has open.
 pub(crate) struct Spot {
@@ -37,18 +36,13 @@ impl Front {
             ZERO_ONLY => Space::ZeroOnly,
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
-        self.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let id = front.id(spot.node.0)?;
-                let range = (spot.offset, length);
-                front.change_data(&spot, (&id, !caller.is_root()), may_block, |call| {
-                    front.filesystem.allocate(call, &id, range, space)
-                })
-            },
-            |_, reply, done| reply_done(reply, done),
-        );
+        self.answer_done(request, reply, move |front, caller, may_block| {
+            let id = front.id(spot.node.0)?;
+            let range = (spot.offset, length);
+            front.change_data(&spot, (&id, !caller.is_root()), may_block, |call| {
+                front.filesystem.allocate(call, &id, range, space)
+            })
+        });
     }
 
     /// Answers copy_file_range(2). From the first ENOSYS on the kernel copies by itself.

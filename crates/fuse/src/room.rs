@@ -13,7 +13,9 @@
 //!
 //! Weakness: programs that read a little wait behind those that read a lot.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
 
 /// Data of reads that are waited for.
 pub(crate) const READ_BYTES_MAX: usize = 16 << 20;
@@ -31,19 +33,15 @@ pub(crate) struct Room {
 }
 
 impl Rooms {
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How much may be taken now.
     pub(crate) fn free(&self) -> usize {
-        READ_BYTES_MAX - *self.lock()
+        READ_BYTES_MAX - *self.taken.lock()
     }
 
     /// Room for `bytes`, if it is there; more than there ever is counts as all of it.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
         let bytes = bytes.min(READ_BYTES_MAX);
-        let mut taken = self.lock();
+        let mut taken = self.taken.lock();
         if *taken + bytes > READ_BYTES_MAX {
             return None;
         }
@@ -58,7 +56,7 @@ impl Rooms {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        *self.rooms.lock() -= self.bytes;
+        *self.rooms.taken.lock() -= self.bytes;
     }
 }
 

@@ -7,20 +7,16 @@
 //!
 //! Rule: what is given back goes to the next call that needs some, up to [`PIECES_MAX`] pieces.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use pagewell_base::sync::Mutex;
 
 static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// Most pieces that are kept, and most bytes of one.
 const PIECES_MAX: usize = 16;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
-fn lock() -> MutexGuard<'static, Vec<Vec<u8>>> {
-    SPARE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Memory with nothing in it.
 pub(crate) fn take() -> Vec<u8> {
-    let mut piece = lock().pop().unwrap_or_default();
+    let mut piece = SPARE.lock().pop().unwrap_or_default();
     piece.clear();
     piece
 }
@@ -28,7 +24,7 @@ pub(crate) fn take() -> Vec<u8> {
 /// Keeps memory for the next that asks.
 pub(crate) fn give_back(piece: Vec<u8>) {
     if (1..=PIECE_BYTES_MAX).contains(&piece.capacity()) {
-        let mut spare = lock();
+        let mut spare = SPARE.lock();
         if spare.len() < PIECES_MAX {
             spare.push(piece);
         }
@@ -72,13 +68,14 @@ mod tests {
             let copies: Vec<Copied> = (0..2 * PIECES_MAX).map(|_| Copied::of(&[7; 100])).collect();
             assert!(copies.iter().all(|copy| **copy == [7; 100]));
             drop(copies);
-            assert!(lock().len() <= PIECES_MAX);
+            assert!(SPARE.lock().len() <= PIECES_MAX);
             assert!(take().is_empty());
         }
         give_back(vec![1; PIECE_BYTES_MAX + 1]);
         drop(Copied::of(&vec![1; PIECE_BYTES_MAX]));
         assert!(
-            lock()
+            SPARE
+                .lock()
                 .iter()
                 .all(|piece| piece.capacity() <= PIECE_BYTES_MAX)
         );

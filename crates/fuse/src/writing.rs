@@ -8,10 +8,10 @@
 //! The file is the kernel's node: that stays the same while the kernel knows it, and the source's
 //! identifier of it need not.
 
-use std::collections::HashMap;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fuser::{INodeNo, ReplyEmpty, ReplyWrite, Request};
+
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result, Stability};
 
@@ -20,7 +20,6 @@ use crate::blocked::Ticket;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
-use crate::naming::reply_done;
 use crate::spare::Copied;
 
 /// Where the kernel wants bytes to go.
@@ -97,15 +96,10 @@ impl Front {
         file: Option<Arc<OpenFile>>,
         reply: ReplyEmpty,
     ) {
-        self.answer(
-            request,
-            reply,
-            move |front, _, may_block| {
-                let id = front.id(node.0)?;
-                front.close(file.as_deref(), may_block, &id)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        self.answer_done(request, reply, move |front, _, may_block| {
+            let id = front.id(node.0)?;
+            front.close(file.as_deref(), may_block, &id)
+        });
     }
 
     /// Answers a request to make a file durable.
@@ -117,15 +111,10 @@ impl Front {
         data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.answer(
-            request,
-            reply,
-            move |front, _, may_block| {
-                let id = front.id(node.0)?;
-                front.commit(file.as_deref(), may_block, (node.0, &id), data_only)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        self.answer_done(request, reply, move |front, _, may_block| {
+            let id = front.id(node.0)?;
+            front.commit(file.as_deref(), may_block, (node.0, &id), data_only)
+        });
     }
 
     /// Answers a request to make the names in a directory durable.
@@ -135,16 +124,11 @@ impl Front {
         node: INodeNo,
         reply: ReplyEmpty,
     ) {
-        self.answer(
-            request,
-            reply,
-            move |front, caller, may_block| {
-                let directory = front.id(node.0)?;
-                let call = caller.call(may_block);
-                front.filesystem.commit_metadata(&call, &directory)
-            },
-            |_, reply, result| reply_done(reply, result),
-        );
+        self.answer_done(request, reply, move |front, caller, may_block| {
+            let directory = front.id(node.0)?;
+            let call = caller.call(may_block);
+            front.filesystem.commit_metadata(&call, &directory)
+        });
     }
 
     fn reply_written(self: &Arc<Self>, reply: ReplyWrite, place: Place, done: Result<Done>) {
@@ -157,10 +141,6 @@ impl Front {
             }
             Err(error) => reply.error(errno(&error)),
         }
-    }
-
-    pub(crate) fn written(&self) -> MutexGuard<'_, HashMap<u64, [u8; 8]>> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Writes all of `data`, or what goes before an error: then that is what counts.
@@ -204,7 +184,7 @@ impl Front {
     }
 
     pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
-        let mut written = self.written();
+        let mut written = self.written.lock();
         written.entry(node).or_insert(verifier);
     }
 
@@ -216,7 +196,7 @@ impl Front {
         (node, id): (u64, &FileId),
         data_only: bool,
     ) -> Result<()> {
-        let before = self.written().get(&node).copied();
+        let before = self.written.lock().get(&node).copied();
         let any = |_: &OpenFile| true;
         let committed = Self::ask_open(file, may_block, any, |call| {
             self.filesystem.commit(call, id, 0, 0)
@@ -226,7 +206,7 @@ impl Front {
                 self.filesystem.commit_metadata(call, id)
             })?;
         }
-        let mut written = self.written();
+        let mut written = self.written.lock();
         if before.is_some() && written.get(&node).copied() == before {
             written.remove(&node);
         }
@@ -241,7 +221,7 @@ impl Front {
     /// The kernel does not know an object any more.
     pub(crate) fn forget(&self, node: u64, lookups: u64) {
         if self.nodes.forget(node, lookups) {
-            self.written().remove(&node);
+            self.written.lock().remove(&node);
         }
     }
 }
@@ -335,7 +315,8 @@ mod tests {
         // As if the source had lost all since.
         mounted
             .front
-            .written()
+            .written
+            .lock()
             .values_mut()
             .for_each(|one| one[0] ^= 1);
         assert_eq!(mounted.look_up_anew(b"file"), node);
@@ -368,10 +349,10 @@ mod tests {
         let mounted = Mounted::new(place.path());
         let node = mounted.create(b"file");
         mounted.write(node);
-        assert_eq!(mounted.front.written().len(), 1);
+        assert_eq!(mounted.front.written.lock().len(), 1);
         mounted.look_up_anew(b"file");
         mounted.front.forget(node, 2);
         assert_eq!(mounted.front.nodes.id(node), None);
-        assert_eq!(mounted.front.written().len(), 0);
+        assert_eq!(mounted.front.written.lock().len(), 0);
     }
 }

@@ -35,9 +35,10 @@ mod identity;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 
 pub use crate::duplicate::calls::{Asker, KEPT_FOR, Key};
@@ -164,7 +165,7 @@ impl<A: Asker> Duplicates<A> {
     /// Looks a call up and, when it is new, marks it as running. When it is running already,
     /// `asker` is remembered.
     pub fn begin(&self, key: &Key, asker: &Arc<A>, now: Instant) -> Seen {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sweep(now);
         let share = state.shares.entry(key.share).or_default();
         match share.calls.get_mut(&key.identity) {
@@ -184,7 +185,7 @@ impl<A: Asker> Duplicates<A> {
 
     /// Ends a running call; its reply is kept if it is to be. Returns what else waits for it.
     pub fn finish(&self, key: &Key, reply: Option<&[u8]>, now: Instant) -> Vec<Arc<A>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(share) = state.shares.get_mut(&key.share) else {
             return Vec::new();
         };
@@ -200,7 +201,7 @@ impl<A: Asker> Duplicates<A> {
     /// Gives up a call that was never begun, unless a client waits for it.
     #[must_use]
     pub fn abandon(&self, key: &Key) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let Some(share) = state.shares.get_mut(&key.share) else {
             return true;
         };
@@ -210,10 +211,6 @@ impl<A: Asker> Duplicates<A> {
         }
         share.calls.remove(&key.identity);
         true
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<A>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

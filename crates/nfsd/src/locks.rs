@@ -26,12 +26,13 @@ mod testing;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 
-use crate::locks::calls::{Calls, Context, Job, Peer, lock};
+use crate::locks::calls::{Calls, Context, Job, Peer};
 use crate::locks::owner::Client;
 use crate::locks::records::{Listed, Records};
 use crate::locks::shares::Shares;
@@ -125,7 +126,7 @@ impl Locks {
     /// Whether only locks of before the restart are taken.
     #[must_use]
     pub fn in_grace(&self, now: Instant) -> bool {
-        lock(&self.table).in_grace(now)
+        self.table.lock().in_grace(now)
     }
 
     /// The key of a file that may be known by another identifier.
@@ -136,7 +137,7 @@ impl Locks {
         number: Option<u64>,
         is_same: impl Fn(&FileKey) -> bool,
     ) -> FileKey {
-        let table = lock(&self.table);
+        let table = self.table.lock();
         if table.has_file(&key) {
             return key;
         }
@@ -144,7 +145,7 @@ impl Locks {
         let Some(number) = number else {
             return table.files().copied().find(is_same).unwrap_or(key);
         };
-        let mut numbers = lock(&self.numbers);
+        let mut numbers = self.numbers.lock();
         let known = numbers.entry((key.export, number)).or_insert(key);
         if !(table.has_file(known) && is_same(known)) {
             *known = key;
@@ -158,16 +159,16 @@ impl Locks {
     pub fn is_listed(&self, client: &Client, may_block: bool) -> bool {
         let now = Instant::now();
         if may_block {
-            return lock(&self.records).touch(client, now);
+            return self.records.lock().touch(client, now);
         }
         let records = self.records.try_lock();
-        records.is_ok_and(|mut records| records.touch(client, now))
+        records.is_some_and(|mut records| records.touch(client, now))
     }
 
     /// Lists a client, which may have to wait for the device. False when that cannot be done.
     #[must_use]
     pub fn list(&self, listed: &Listed) -> bool {
-        match lock(&self.records).add(listed, Instant::now()) {
+        match self.records.lock().add(listed, Instant::now()) {
             Ok(added) => added,
             Err(error) => {
                 crate::report::report_own("the list of clients with locks", &error.to_string());
@@ -180,7 +181,7 @@ impl Locks {
     #[must_use]
     pub fn lock(&self, wish: &Wish, reclaim: (bool, i32), wait: Option<Context>) -> Outcome {
         let now = Instant::now();
-        let (outcome, offers) = lock(&self.table).lock(wish, reclaim, wait, now);
+        let (outcome, offers) = self.table.lock().lock(wish, reclaim, wait, now);
         match outcome {
             Outcome::Granted => names::LOCKS_GRANTED.add(1),
             Outcome::Blocked => names::LOCKS_BLOCKED.add(1),
@@ -196,14 +197,14 @@ impl Locks {
     /// What is in the way of a lock.
     #[must_use]
     pub fn test(&self, wish: &Wish) -> Option<(owner::Owner, file::Piece)> {
-        lock(&self.table).test(wish)
+        self.table.lock().test(wish)
     }
 
     /// Lets go of a range. False when a bound is reached.
     #[must_use]
     pub fn unlock(&self, wish: &Wish) -> bool {
         let range = (wish.file, &wish.owner, wish.range);
-        let (offers, unlocked) = lock(&self.table).unlock(range, Instant::now());
+        let (offers, unlocked) = self.table.lock().unlock(range, Instant::now());
         self.call_back(offers);
         unlocked.is_ok()
     }
@@ -211,14 +212,14 @@ impl Locks {
     /// Waits no more. False when nothing was waited for.
     #[must_use]
     pub fn cancel(&self, wish: &Wish) -> bool {
-        let (cancelled, offers) = lock(&self.table).cancel(wish, Instant::now());
+        let (cancelled, offers) = self.table.lock().cancel(wish, Instant::now());
         self.call_back(offers);
         cancelled
     }
 
     /// The share modes.
     pub fn shares(&self) -> MutexGuard<'_, Shares> {
-        lock(&self.shares)
+        self.shares.lock()
     }
 
     /// A client says that it holds nothing any more.
@@ -233,7 +234,7 @@ impl Locks {
     /// The name is often not the one that its locks have: with a domain, or none. When the address
     /// has one client only, that is meant; of several the one whose name fits, or none.
     pub fn restarted(&self, address: IpAddr, name: &[u8], state: i32) {
-        let clients = lock(&self.table).clients_at(address);
+        let clients = self.table.lock().clients_at(address);
         let fitting = clients.iter().find(|client| fits(&client.name, name));
         let client = match (fitting, clients.as_slice()) {
             (Some(client), _) | (None, [client]) => client,
@@ -242,7 +243,7 @@ impl Locks {
                 return;
             }
         };
-        let mut restarts = lock(&self.restarts);
+        let mut restarts = self.restarts.lock();
         if restarts.get(client) == Some(&state) {
             // Notices are sent until they are answered, and may come again late.
             names::LOCK_NOTICES_IGNORED.add(1);
@@ -259,7 +260,7 @@ impl Locks {
     }
 
     fn free(&self, client: &Client, keep: Option<i32>) {
-        let offers = lock(&self.table).free(client, keep, Instant::now());
+        let offers = self.table.lock().free(client, keep, Instant::now());
         self.call_back(offers);
     }
 
@@ -314,18 +315,18 @@ impl Locks {
 
     /// What came of a call back.
     fn answered(&self, number: u64, answer: Answer) {
-        let offers = lock(&self.table).answered(number, answer, Instant::now());
+        let offers = self.table.lock().answered(number, answer, Instant::now());
         self.call_back(offers);
     }
 
     /// Whether an offer still waits for its client.
     fn is_open(&self, number: u64) -> bool {
-        lock(&self.table).is_open(number)
+        self.table.lock().is_open(number)
     }
 
     /// What came of notifying a client of the restart.
     fn notified(&self, client: &Client, heard: bool) {
-        let mut unnotified = lock(&self.unnotified);
+        let mut unnotified = self.unnotified.lock();
         let Some(at) = unnotified
             .iter()
             .position(|one| *one.listed.client == *client)
@@ -335,7 +336,7 @@ impl Locks {
         if heard || unnotified[at].notices >= NOTICES_MAX {
             unnotified.swap_remove(at);
             drop(unnotified);
-            lock(&self.records).heard(client);
+            self.records.lock().heard(client);
         }
     }
 
@@ -350,10 +351,10 @@ impl Locks {
 
     /// To be called every second or so: what is due. It never waits.
     pub fn tick(&self, now: Instant) {
-        let offers = lock(&self.table).tick(now);
+        let offers = self.table.lock().tick(now);
         self.call_back(offers);
         let mut due = Vec::new();
-        for unnotified in lock(&self.unnotified).iter_mut() {
+        for unnotified in self.unnotified.lock().iter_mut() {
             if now >= unnotified.next_at {
                 unnotified.next_at =
                     now + NOTIFY_AGAIN_AFTER * 2u32.pow(unnotified.notices.min(NOTICES_MAX));
@@ -368,14 +369,14 @@ impl Locks {
             }
         }
         {
-            let table = lock(&self.table);
-            lock(&self.numbers).retain(|_, key| table.has_file(key));
+            let table = self.table.lock();
+            self.numbers.lock().retain(|_, key| table.has_file(key));
         }
-        let holds = |client: &Arc<Client>| lock(&self.table).holds(client);
+        let holds = |client: &Arc<Client>| self.table.lock().holds(client);
         if self
             .records
             .try_lock()
-            .is_ok_and(|records| records.is_stale(now, holds))
+            .is_some_and(|records| records.is_stale(now, holds))
         {
             self.calls.queue(Job::Clean);
         }
@@ -383,8 +384,8 @@ impl Locks {
 
     /// Takes clients that hold nothing off the list.
     fn clean(&self) {
-        let holds = |client: &Arc<Client>| lock(&self.table).holds(client);
-        let cleaned = lock(&self.records).clean(Instant::now(), holds);
+        let holds = |client: &Arc<Client>| self.table.lock().holds(client);
+        let cleaned = self.records.lock().clean(Instant::now(), holds);
         if let Err(error) = cleaned {
             crate::report::report_own("the list of clients with locks", &error.to_string());
         }

@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io::Write;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use pagewell_base::sync::Mutex;
 
 use crate::report::{Period, line};
 
@@ -62,7 +63,7 @@ static STATE: Mutex<State> = Mutex::new(State {
 /// Tells that a client was turned away.
 pub fn note(peer: IpAddr, reason: Reason) {
     let address = peer.to_canonical();
-    let mut state = lock();
+    let mut state = STATE.lock();
     state.count(address, reason);
     let hidden = state.period.admit(Instant::now());
     drop(state);
@@ -75,11 +76,7 @@ pub fn note(peer: IpAddr, reason: Reason) {
 /// The counts of all addresses that are remembered, the latest last.
 #[must_use]
 pub fn by_address() -> Vec<Refused> {
-    lock().refused.iter().copied().collect()
-}
-
-fn lock() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.lock().refused.iter().copied().collect()
 }
 
 impl State {

@@ -5,9 +5,9 @@
 //! written in a [`PERIOD`], then one with the number of those that were not. All are counted.
 
 use std::io::Write;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names::STORAGE_ERRORS;
 use pagewell_fs::source::one_line;
 
@@ -63,7 +63,7 @@ pub(crate) fn report_own(subject: &str, text: &str) {
 
 fn say(line: impl FnOnce(u64) -> String) {
     STORAGE_ERRORS.add(1);
-    let mut period = PERIOD_NOW.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut period = PERIOD_NOW.lock();
     let Some(hidden) = period.admit(Instant::now()) else {
         return;
     };

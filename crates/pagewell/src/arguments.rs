@@ -190,7 +190,7 @@ mod tests {
             (&["unmount"], &["MOUNTPOINT", "'pagewell unmount --help'"]),
             (
                 &["counters", "--interval", "0"],
-                &["--interval", "1 to 86400"],
+                &["--interval", "100ms to 86400s"],
             ),
         ] {
             let line = line(arguments);

@@ -13,7 +13,6 @@ use crate::commands::man;
 use crate::{failure, signals, time_text};
 
 pub use crate::failure::Outcome;
-pub use crate::size;
 pub use crate::values::parse_count;
 
 /// Runs a program beside this one that is called as `pagewell COMMAND`: parses its command line,

@@ -11,8 +11,8 @@ use pagewell_cache::{Cache, CacheOptions, ReadAheadRule, WriteRule};
 use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
-use crate::size;
 use crate::storage::{self, Storage, Want};
+use pagewell_base::size;
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
 const SERVER_CACHE_BYTES: u64 = 256 << 20;
@@ -28,11 +28,10 @@ const MEASURING: &str = "Options for measuring";
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options for images")]
 pub(crate) struct EngineArguments {
-    /// Memory of the page cache that all images share, taken as it is used: 4m or more; takes k, m
-    /// or g
+    /// Memory of the page cache that all images share, taken as it is used: 4m or more
     /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory, 1/6
     /// of it for mounts of nfs://, and 1/4 of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     cache: Option<u64>,
     /// Put a simulated device over every image: dvd, hdd-7200, fc-15k, ssd or nvme, such as
     /// dvd,speed=20 for one whose clock runs 20 times as fast

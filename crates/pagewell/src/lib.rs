@@ -106,7 +106,6 @@ mod recognise;
 mod registration;
 mod signals;
 #[doc(hidden)]
-pub mod size;
 mod source;
 mod state;
 mod storage;

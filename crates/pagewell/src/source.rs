@@ -8,8 +8,8 @@ use pagewell_source_nfs::Url;
 
 use crate::escape;
 use crate::failure::usage;
-use crate::size;
 use crate::storage::Storage;
+use pagewell_base::size;
 
 /// The kinds of source that this version opens, for messages.
 pub(crate) const SUPPORTED: &str = "a path to a directory, an ISO image or a disk image, dir:PATH, \
@@ -106,7 +106,7 @@ fn spelling(text: &OsStr) -> Option<String> {
 fn parse_ram(text: &OsStr, rest: &[u8]) -> anyhow::Result<Source> {
     let size = std::str::from_utf8(rest)
         .map_err(|_| "the size is not a number".to_owned())
-        .and_then(size::parse);
+        .and_then(size::parse_positive);
     match size {
         Ok(bytes) => Ok(Source::Ram(bytes)),
         Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),

@@ -31,8 +31,8 @@ use rustix::io::Errno;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
 use crate::mirror;
-use crate::size;
 use crate::source::kind_of;
+use pagewell_base::size;
 
 pub(crate) use parts::Parts;
 
@@ -306,7 +306,7 @@ const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTB
 
 fn parse_size(bytes: &[u8]) -> anyhow::Result<u64> {
     let text = std::str::from_utf8(bytes).map_err(|_| usage("the size is not a number"))?;
-    size::parse(text).map_err(usage)
+    size::parse_positive(text).map_err(usage)
 }
 
 fn split_at_colon(bytes: &[u8]) -> Option<(&[u8], &[u8])> {

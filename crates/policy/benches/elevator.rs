@@ -5,6 +5,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use pagewell_base::mix::{STEP, mix};
 use pagewell_policy::elevator::{Class, Elevator, Extent, RequestId, Settings};
 
 const REQUEST_BYTES: u64 = 64 << 10;
@@ -12,9 +13,7 @@ const TRANSFER_BYTES_MAX: u64 = 1 << 20;
 const REQUESTS: u64 = 400_000;
 
 fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 31)
+    mix(number.wrapping_mul(STEP))
 }
 
 /// Keeps `queued` requests waiting, and dispatches and completes one by one.

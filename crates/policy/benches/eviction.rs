@@ -7,6 +7,7 @@
 
 use std::time::Instant;
 
+use pagewell_base::mix::{STEP, mix};
 use pagewell_policy::eviction::{Arrival, Clock, Eviction, Lru, Replay, S3Fifo, Sieve};
 
 const FRAMES: u32 = 4096;
@@ -27,10 +28,7 @@ const POLICIES: [(&str, New); 4] = [
 ];
 
 fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
+    mix(number.wrapping_add(1).wrapping_mul(STEP))
 }
 
 /// Page k of `pages` is read in proportion to 1 / (k + 1)^exponent.

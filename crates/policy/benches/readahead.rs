@@ -6,6 +6,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use pagewell_base::mix::{STEP, mix};
 use pagewell_policy::readahead::{
     Access, AccessKind, Adaptive, Hsfs, NoReadAhead, ReadAhead, Settings,
 };
@@ -48,10 +49,8 @@ fn eight_streams_late(number: u64, _: Option<u64>) -> (u64, AccessKind) {
 }
 
 fn random_misses(number: u64, _: Option<u64>) -> (u64, AccessKind) {
-    // The finaliser of SplitMix64. A multiplication alone would be a stride.
-    let mut place = number.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    place = (place ^ (place >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    place = (place ^ (place >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    // A multiplication alone would be a stride.
+    let place = mix(number.wrapping_add(1).wrapping_mul(STEP));
     (place % LENGTH / REQUEST * REQUEST, AccessKind::Miss)
 }
 

@@ -6,15 +6,14 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use pagewell_base::mix::{STEP, mix};
 use pagewell_policy::writeback::{Admission, Extent, FileNumber, Rule, Settings, WriteBack};
 
 const CALLS: u64 = 400_000;
 const FILE: FileNumber = FileNumber(1);
 
 fn mixed(number: u64) -> u64 {
-    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed ^ (mixed >> 31)
+    mix(number.wrapping_mul(STEP))
 }
 
 /// Writes, and keeps eight writes at a device that has done them when the ninth comes.

@@ -17,6 +17,7 @@
 
 use std::time::Duration;
 
+use pagewell_base::mix::Random;
 use pagewell_policy::readahead::{Access, AccessKind, Adaptive, Plan, ReadAhead, Settings};
 
 const SCHEDULES: u64 = 1_000_000;
@@ -27,21 +28,6 @@ const PAGE: u64 = 64 * KIB;
 const APART: u64 = 1 << 30;
 /// One read finds the place, the next proves the stream.
 const MISSES_MAX: u32 = 2;
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let word = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let word = (word ^ word >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ word >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-}
 
 struct Reader {
     at: u64,

@@ -4,15 +4,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails so")]
 
 use std::io::Write;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_bench::experiment::{Options, Row, Session, direct, filecache, text};
 use serde_json::Value;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+    ONE_AT_A_TIME.lock()
 }
 
 fn session() -> Session {

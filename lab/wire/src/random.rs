@@ -1,8 +1,6 @@
-//! Numbers that look random and follow from a seed: SplitMix64 (Steele, Lea and Flood, "Fast
-//! splittable pseudorandom number generators", 2014). A run that failed is made again by its seed.
+//! Numbers that look random and follow from a seed. A run that failed is made again by its seed.
 
-/// The golden ratio as a 64-bit fraction.
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+use pagewell_base::mix::{STEP, mix};
 
 /// A sequence of numbers.
 #[derive(Clone, Debug)]
@@ -17,10 +15,7 @@ impl Random {
 
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
-        let mut value = self.0;
-        value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        value ^ (value >> 31)
+        mix(self.0)
     }
 
     /// A number from 0 to `limit` - 1.

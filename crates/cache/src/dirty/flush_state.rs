@@ -3,9 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use pagewell_base::spans::Spans;
 use pagewell_device::Error as DeviceError;
-
-use crate::dirty::spans::Spans;
 
 /// How a flush ended, for all that wait for it.
 #[derive(Default)]

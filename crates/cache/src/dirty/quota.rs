@@ -113,7 +113,7 @@ mod tests {
         let mut random = 1_u64;
         let mut held = [0_u64; 5];
         for _ in 0..10_000 {
-            random = crate::page::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            random = pagewell_base::mix::mix(random.wrapping_add(0x9e37_79b9_7f4a_7c15));
             let number = usize::try_from(random % 5).unwrap();
             let allowed = quota.allowance(u32::try_from(number).unwrap(), 4000);
             if random >> 20 & 3 == 0 {

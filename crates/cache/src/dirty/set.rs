@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pagewell_base::spans::Spans;
 use pagewell_counters::names::{
     CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_DISCARDED_DIRTY_BYTES, CACHE_KEPT_BYTES,
     CACHE_LOST_BYTES, CACHE_REWRITTEN_BYTES,
@@ -20,7 +21,6 @@ use pagewell_policy::writeback::{Admission, Rule, Settings, Urgency, Write};
 
 use crate::Error;
 use crate::dirty::quota::Quota;
-use crate::dirty::spans::Spans;
 use crate::dirty::state::{Dirty, FILE};
 use crate::flusher::Flusher;
 use crate::open_options::OpenOptions;
@@ -188,7 +188,7 @@ impl DirtySet {
             return Urgency::Later;
         }
         let urgency = dirty.policy.wrote(FILE, extent, self.now());
-        dirty.lost.take(extent);
+        dirty.lost.take(extent.offset, extent.end());
         for block in blocks.into_iter().flatten() {
             dirty.policy.join(FILE, block);
         }

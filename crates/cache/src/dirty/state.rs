@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
 
 use crate::dirty::flush_state::{Flush, Flushing};
-use crate::dirty::spans::Spans;
 use crate::page::Part;
 use crate::residency::in_flight::Fetch;
 
@@ -19,6 +19,9 @@ use crate::residency::in_flight::Fetch;
 pub(crate) const FILE: FileNumber = FileNumber(0);
 /// Tags that no commit waits for any more and that have not ended.
 const ABANDONED_MAX: usize = 1024;
+
+/// More spans than this of what is not durable, or was lost, become one.
+pub(crate) const SPANS_MAX: usize = 4096;
 
 /// A write that cannot go yet.
 pub(crate) struct Postponed {
@@ -115,11 +118,11 @@ impl Dirty {
 
     /// The flush that covers what was written of a range until now.
     pub(crate) fn flush_needed(&self, extent: Extent) -> Option<Arc<Flush>> {
-        if self.unflushed.overlaps(extent) {
+        if self.unflushed.overlaps(extent.offset, extent.end()) {
             return Some(self.next_flush.clone());
         }
         let flushing = self.flushing.as_ref()?;
-        let is_covered = flushing.spans.overlaps(extent);
+        let is_covered = flushing.spans.overlaps(extent.offset, extent.end());
         is_covered.then(|| flushing.flush.clone())
     }
 

@@ -15,13 +15,13 @@
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
+use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_WINDOW_HITS, CACHE_WINDOW_MAPS, CACHE_WINDOW_UNMAPS};
 use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::PAGE_BYTES;
-use crate::page::mix;
 use crate::sync::{Mutex, Rank};
 
 /// Bytes of a window, as segmap had them.

@@ -36,10 +36,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use pagewell_base::mix::mix;
 use pagewell_counters::names::CACHE_PASSED_WANTED;
 use pagewell_policy::eviction::Ghost;
 
-use crate::page::mix;
 use crate::sync::{Mutex, Rank};
 
 /// One part of the cache in this many is passed and waits: of 4 GiB, 64 MiB, and a reader of a

@@ -1,9 +1,10 @@
 //! Which page goes when another comes, and what read-ahead may bring.
 
+use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
 use pagewell_policy::eviction::{Arrival, FrameIndex, Frames};
 
-use crate::page::{PAGE, mix};
+use crate::page::PAGE;
 use crate::residency::pages::Pages;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, DIRTY, PRESENT, STREAM, State};

@@ -8,10 +8,11 @@
 //!   lost with the old frame, or sees that there is no name any more;
 //! - a thread that takes [`DIRTY`] away, under that of the dirty set.
 
+use pagewell_base::mix::mix;
 use pagewell_counters::names::CACHE_PAGES;
 use pagewell_policy::eviction::{Arrival, FrameIndex};
 
-use crate::page::{Units, mix};
+use crate::page::Units;
 use crate::residency::pages::{Found, Pages};
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, DETACHED, DIRTY, FULL, MARKER, PRESENT, State};

@@ -11,13 +11,14 @@
 //! bytes do: `valid` says which units are there, and [`FULL`](crate::table::state::FULL) that all
 //! are. A thread that fetches has a pin until the bytes have come.
 
+use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_CONFLICTS, CACHE_PAGES};
 use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, S3Fifo};
 use rustix::io::Errno;
 
 use crate::frame::arena::Arena;
 use crate::frame::free_list::FreeList;
-use crate::page::{Units, mix};
+use crate::page::Units;
 use crate::residency::detached::Detached;
 use crate::residency::devices::Devices;
 use crate::residency::drop_behind::DropBehind;

@@ -52,10 +52,10 @@
 //! side, the table is four times as large as it would be with a name for each. A look for a page
 //! that is not there may take sixteen lines, but then the reader goes to a device.
 
+use pagewell_base::mix::mix;
 use pagewell_policy::eviction::FrameIndex;
 use rustix::io::Errno;
 
-use crate::page::mix;
 use crate::sync::{AtomicU64, Ordering, relax};
 use crate::table::lines::{EMPTY, LOCKED, Line, Lines, extent_of, key_in};
 use crate::table::state::{DETACHED, DIRTY, PIN, PINS_MAX, PRESENT, State, WRITING};

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use pagewell_base::spans::Spans;
 use pagewell_counters::names::{
     CACHE_FLUSH_ERRORS, CACHE_FLUSHES, CACHE_FLUSHES_SHARED, CACHE_FLUSHES_UNASKED,
     CACHE_REPLAYED_BYTES, CACHE_REPLAYS, CACHE_WRITE_TIMEOUTS,
@@ -25,8 +26,7 @@ use pagewell_policy::elevator::Extent;
 
 use crate::dirty::flush_state::Flushing;
 use crate::dirty::set::{DirtySet, abandoned};
-use crate::dirty::spans::Spans;
-use crate::dirty::state::Dirty;
+use crate::dirty::state::{Dirty, SPANS_MAX};
 use crate::flusher::Flusher;
 use crate::io_queue::IoQueue;
 use crate::page::{PAGE, Part, parts};
@@ -93,7 +93,7 @@ impl Flushes {
             dirty = self.dirty.wait(dirty, TICK);
         }
         match needed.and_then(|flush| flush.failure()) {
-            None if !dirty.lost.overlaps(extent) => Ok(()),
+            None if !dirty.lost.overlaps(extent.offset, extent.end()) => Ok(()),
             failure => Err(self.lost(failure.or_else(|| dirty.loss.clone()))),
         }
     }
@@ -231,7 +231,9 @@ impl Flushes {
             }
         } else {
             dirty.lost.extend(spans.clone());
+            dirty.lost.melt(SPANS_MAX);
             dirty.unrecovered.extend(spans);
+            dirty.unrecovered.melt(SPANS_MAX);
         }
         dirty.loss = Some(error);
         self.dirty.losses.fetch_add(1, Ordering::AcqRel);
@@ -240,9 +242,9 @@ impl Flushes {
     /// Makes dirty again, of what a failed flush has lost, what memory still has. What was written
     /// anew or purged meanwhile is lost no more: of that, memory has other bytes.
     fn write_again(&self, spans: &Spans) {
-        for extent in spans.extents() {
-            let end = extent.end().min(self.own.layout.length_bytes);
-            parts(extent.offset..end).for_each(|part| self.write_page_again(&part));
+        for (start, end) in spans.iter() {
+            let end = end.min(self.own.layout.length_bytes);
+            parts(start..end).for_each(|part| self.write_page_again(&part));
         }
     }
 
@@ -253,9 +255,14 @@ impl Flushes {
         let Some(found) = pages.find(key) else {
             return;
         };
-        let lost = self.dirty.lock().lost.within(part.extent());
-        for extent in lost {
-            let units = layout.units(extent.offset % PAGE, extent.length);
+        let extent = part.extent();
+        let dirty = self.dirty.lock();
+        let lost: Vec<_> = dirty.lost.within(extent.offset, extent.end()).collect();
+        drop(dirty);
+        for (offset, end) in lost {
+            let length = end - offset;
+            let extent = Extent { offset, length };
+            let units = layout.units(offset % PAGE, length);
             if pages.valid(found.frame) & units == units {
                 self.dirty.note_written(found.slot, extent, [None, None]);
             }

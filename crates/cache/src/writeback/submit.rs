@@ -35,7 +35,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::Write;
 
 use crate::dirty::set::DirtySet;
-use crate::dirty::state::{Dirty, Postponed};
+use crate::dirty::state::{Dirty, Postponed, SPANS_MAX};
 use crate::flusher::{Flusher, Work};
 use crate::io_queue::{IoQueue, Transfer};
 use crate::page::{Part, Units, parts};
@@ -340,7 +340,8 @@ impl SubmitLoop {
             let error = result.err();
             dirty.failure = Some(error.unwrap_or_else(|| self.queue.short(wide.offset)));
         } else if !durable {
-            dirty.unflushed.insert(wide);
+            dirty.unflushed.insert(wide.offset, wide.end());
+            dirty.unflushed.melt(SPANS_MAX);
         }
         if is_written && !durable && self.flushes.keeps {
             dirty.policy.finished_unflushed(write.id, now);

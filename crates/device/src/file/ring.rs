@@ -31,12 +31,13 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::{JoinHandle, ThreadId};
 use std::time::Duration;
 
 use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, opcode, squeue};
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names::{DEVICE_FIXED_TRANSFERS, DEVICE_RING_QUEUED, DEVICE_RING_STALLS};
 use rustix::io::Errno;
 
@@ -162,7 +163,7 @@ impl Ring {
 
     pub(super) fn submit(&self, transfers: Vec<Transfer>) {
         let shared = &self.shared;
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         let count = transfers.len();
         state.waiting.extend(transfers);
         let is_reaper = shared.reaper.get() == Some(&std::thread::current().id());
@@ -183,7 +184,7 @@ impl Ring {
 
     /// Prepares the memory, so that the kernel need not look up its pages for each request.
     pub(super) fn register(&self, memory: &Memory) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let submitter = self.shared.ring.submitter();
         state
             .fixed
@@ -193,7 +194,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.closing = true;
         if state.parked {
             state.parked = false;
@@ -216,10 +217,6 @@ impl Drop for Ring {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Puts an entry into the submission queue. There is room: every slot has at most one entry
     /// there, and one more is left for waking.
     fn push(&self, _state: &mut State, entry: &squeue::Entry) -> bool {
@@ -322,7 +319,7 @@ impl Shared {
     /// Waits for completions, or sleeps when it has been quiet and there is nothing to wait for.
     /// False when there never will be.
     fn has_work(&self, quiet: bool) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             let idle = state.free.len() == self.depth && state.waiting.is_empty();
             if idle && state.closing {
@@ -333,10 +330,7 @@ impl Shared {
             }
             state.parked = true;
             while state.parked {
-                state = self
-                    .work
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state = self.work.wait(state);
             }
         }
     }
@@ -367,7 +361,7 @@ impl Shared {
             return;
         }
         let mut back = Vec::with_capacity(answers.len());
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for (mark, answer) in answers {
             let index = usize::try_from(*mark).unwrap_or(usize::MAX);
             if let Some(slot) = state.slots.get_mut(index).and_then(Option::take) {
@@ -385,7 +379,7 @@ impl Shared {
                 Progress::Finished(request, outcome) => complete_now.push((request, outcome)),
             }
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         for transfer in again.into_iter().rev() {
             state.waiting.push_front(transfer);
         }

@@ -1,13 +1,16 @@
 //! Transfers by threads that wait: where there is no ring, and to compare it with.
 //!
 //! Threads are started one at a time, when a transfer comes and none is idle, up to the limit.
-//! They end when the device is dropped, after all transfers.
+//! They end when the device is dropped, after all transfers. Transfers are taken in their order;
+//! the server's pool, in which clients take turns, and a mount's workers, which are bounded by
+//! memory, have nothing to say to each other or to this.
 
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names::DEVICE_WORKERS_REFUSED;
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -49,7 +52,7 @@ impl Workers {
     }
 
     pub(super) fn submit(&self, transfers: Vec<Transfer>) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         for transfer in transfers {
             state.queue.push_back(transfer);
             self.shared.work.notify_one();
@@ -80,27 +83,20 @@ fn start_one(shared: &Arc<Shared>, state: &mut State) {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Some(transfer) = state.queue.pop_front() {
                 drop(state);
                 run(&self.target, transfer);
-                state = self.lock();
+                state = self.state.lock();
                 continue;
             }
             if state.closing {
                 return;
             }
             state.idle += 1;
-            state = self
-                .work
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.work.wait(state);
             state.idle -= 1;
         }
     }
@@ -108,7 +104,7 @@ impl Shared {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.closing = true;
         let threads = std::mem::take(&mut state.threads);
         drop(state);

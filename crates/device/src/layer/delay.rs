@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::mix::{STEP, mix};
-use crate::quantity::parse_duration;
-use crate::timer::Timer;
+use pagewell_base::duration;
+use pagewell_base::mix::{STEP, mix};
+use pagewell_base::timer::Timer;
+
+use crate::completing::completion_panicked;
 use crate::{Device, Geometry, Memory, Request, Result};
 
 /// How long a request is held back.
@@ -35,13 +37,13 @@ impl DelayAmount {
     /// What is wrong, for people.
     pub fn parse(text: &str) -> Result<Self, String> {
         let Some((low, high)) = text.split_once("..") else {
-            return parse_duration(text).map(Self::Fixed);
+            return duration::parse(text).map(Self::Fixed);
         };
         let (high, seed) = high.split_once(",seed=").unwrap_or((high, "0"));
         let seed = seed
             .parse()
             .map_err(|_| format!("'{seed}' is no whole number"))?;
-        let (low, high) = (parse_duration(low)?, parse_duration(high)?);
+        let (low, high) = (duration::parse(low)?, duration::parse(high)?);
         if low > high {
             return Err(format!("'{text}' ends before it begins"));
         }
@@ -76,7 +78,7 @@ impl Delay {
             inner,
             amount,
             submitted: AtomicU64::new(0),
-            timer: Timer::new("device-delay", Duration::ZERO)?,
+            timer: Timer::new("device-delay", Duration::ZERO, completion_panicked)?,
         })
     }
 }
@@ -135,7 +137,7 @@ mod tests {
         assert_eq!(uniform.of(5), times[5]);
         for text in [
             "",
-            "5",
+            "5d",
             "2ms..1ms",
             "1ms..",
             "1ms..2ms,seed=x",

@@ -23,10 +23,11 @@
 //! Storing waits for storage, which a completion must not: a thread does it, which ends when there
 //! is nothing left to store.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names::MIRROR_RECORD_FAILURES;
 use rustix::io::Errno;
 
@@ -90,13 +91,9 @@ impl Keeper {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The write, when it may go to the halves at once; else it is held.
     fn admit(&self, request: Request) -> Option<Request> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.in_use {
             return Some(request);
         }
@@ -135,7 +132,7 @@ impl Keeper {
     /// Waits for all threads but this one. One that has nothing left to store may still have the
     /// mirror: it would mark the halves clean when the next opening writes to them.
     pub(super) fn join(&self) {
-        let workers = std::mem::take(&mut self.lock().workers);
+        let workers = std::mem::take(&mut self.state.lock().workers);
         let own = std::thread::current().id();
         for worker in workers {
             if worker.thread().id() != own {
@@ -161,7 +158,7 @@ impl Shared {
             && good != 0
             && keeper.recorded.load(Ordering::SeqCst) & !good != 0
         {
-            keeper.lock().waiting.push(Waiting {
+            keeper.state.lock().waiting.push(Waiting {
                 request,
                 outcome,
                 good,
@@ -174,7 +171,7 @@ impl Shared {
 
     /// Has a thread store what is to be stored; without a thread it is done here.
     fn settle_soon(self: &Arc<Self>, keeper: &Keeper) {
-        let mut state = keeper.lock();
+        let mut state = keeper.state.lock();
         if state.working {
             return;
         }
@@ -201,7 +198,7 @@ impl Shared {
         };
         loop {
             let raised = self.raise(keeper);
-            let mut state = keeper.lock();
+            let mut state = keeper.state.lock();
             let in_service = self.in_service();
             let done = match &raised {
                 Ok(recorded) => *recorded == in_service,
@@ -238,7 +235,7 @@ impl Shared {
     fn raise(&self, keeper: &Keeper) -> Result<u64, RecordError> {
         let mut wanted = self.in_service();
         let mut generation = {
-            let state = keeper.lock();
+            let state = keeper.state.lock();
             let same = wanted == keeper.recorded.load(Ordering::SeqCst);
             if same && state.in_use {
                 return Ok(wanted);
@@ -258,7 +255,7 @@ impl Shared {
                 self.leave_unrecorded(wanted & !stored, stored, error);
             }
             let now = self.in_service();
-            let mut state = keeper.lock();
+            let mut state = keeper.state.lock();
             state.generation = generation;
             match error {
                 None if stored == now => {
@@ -276,7 +273,7 @@ impl Shared {
 
     /// Takes halves whose record cannot be kept out of service, unless none would be left.
     fn leave_unrecorded(&self, unrecorded: u64, stored: u64, error: &RecordError) {
-        let _guard = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.service.lock();
         if stored & self.in_service() == 0 {
             return;
         }
@@ -293,7 +290,7 @@ impl Shared {
         let Some(keeper) = self.keeper() else {
             return;
         };
-        let state = keeper.lock();
+        let state = keeper.state.lock();
         let recorded = keeper.recorded.load(Ordering::SeqCst);
         if state.in_use && recorded == self.in_service() && self.is_flushed() {
             // What cannot be marked stays marked as in use: that is safe, and it was counted.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
+use pagewell_base::mix::mix;
 use rustix::io::Errno;
 
 use super::world::{NEVER, World};
 use super::{Condition, Mirror};
 use crate::layer::{PowerCut, PowerCutHandle};
-use crate::mix::mix;
 use crate::testing::{PATIENCE, flush, read, request, write, write_durable};
 use crate::{Buffer, Device, Error, Geometry, Operation, RamDevice, Request};
 

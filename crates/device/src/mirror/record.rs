@@ -3,8 +3,7 @@
 //! Each half has a record of its own, its *standing*, kept apart from its bytes and replaced as a
 //! whole. Where records live is for the [`MirrorRecord`] to say.
 
-use std::sync::{Mutex, PoisonError};
-
+use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
 
 /// What a half was last known to be doing.
@@ -160,17 +159,15 @@ impl MemoryRecord {
 
 impl MirrorRecord for MemoryRecord {
     fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
-        let standings = self.standings.lock();
-        let standings = standings.unwrap_or_else(PoisonError::into_inner);
-        standings
+        self.standings
+            .lock()
             .get(half)
             .copied()
             .ok_or_else(|| Self::of_no_half(half))
     }
 
     fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
-        let standings = self.standings.lock();
-        let mut standings = standings.unwrap_or_else(PoisonError::into_inner);
+        let mut standings = self.standings.lock();
         let slot = standings
             .get_mut(half)
             .ok_or_else(|| Self::of_no_half(half))?;

@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
+use pagewell_base::mix::mix;
+
 use super::{Assessment, Condition, MemoryRecord, Mirror, MirrorError, MirrorRecord, Resync};
 use super::{RecordError, Standing};
-use crate::mix::mix;
 use crate::testing::{flush, read, write};
 use crate::{Device, RamDevice};
 

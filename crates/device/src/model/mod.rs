@@ -22,14 +22,17 @@
 mod mechanism;
 mod parameters;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_base::timer::Timer;
 
 pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
 
-use crate::timer::Timer;
+use crate::completing::completion_panicked;
 use crate::{Device, Geometry, Memory, Request};
 
 /// A thread that sleeps wakes up that much late on most machines, virtual ones included.
@@ -74,7 +77,7 @@ impl Model {
             inner,
             began: Instant::now(),
             late: Arc::new(AtomicU64::new(0)),
-            timer: Timer::new("device-model", SPIN)?,
+            timer: Timer::new("device-model", SPIN, completion_panicked)?,
         })
     }
 
@@ -109,8 +112,7 @@ impl Model {
     }
 
     fn mechanism(&self) -> MutexGuard<'_, Mechanism> {
-        let mechanism = self.mechanism.lock();
-        mechanism.unwrap_or_else(PoisonError::into_inner)
+        self.mechanism.lock()
     }
 
     /// The time on the wall at which the model's clock shows `time`; nothing when that is beyond

@@ -13,10 +13,12 @@
 //! | `depth` | number | requests inside the device at a time |
 //! | `transfer` | size | longest transfer, in bytes |
 //! | `cache` | size | the drive's own read-ahead buffer, 0 for none |
+//!
+//! Sizes and times are written as [`pagewell_base::size`] and [`pagewell_base::duration`] say.
 
 use std::time::Duration;
 
-use crate::quantity::{decimal, parse_duration, parse_size};
+use pagewell_base::{duration, size};
 
 /// The names of the presets.
 pub const PRESETS: [&str; 5] = ["dvd", "hdd-7200", "fc-15k", "ssd", "nvme"];
@@ -122,10 +124,12 @@ impl Parameters {
         const GIB: u64 = 1 << 30;
         match option {
             "speed" => self.speed = number(value, 0.001, 1e6)?,
-            "fixed" => self.fixed = parse_duration(value)?,
-            "rate" => self.media_bytes_per_second = size(value, 1024, 1024 * GIB)? as f64,
-            "interface" => self.interface_bytes_per_second = size(value, 1024, 1024 * GIB)? as f64,
-            "seek" => self.set_seek(parse_duration(value)?)?,
+            "fixed" => self.fixed = time(value)?,
+            "rate" => self.media_bytes_per_second = size::within(value, 1024..=1024 * GIB)? as f64,
+            "interface" => {
+                self.interface_bytes_per_second = size::within(value, 1024..=1024 * GIB)? as f64
+            }
+            "seek" => self.set_seek(time(value)?)?,
             "rpm" => {
                 let rpm = number(value, 0.0, 1e6)?;
                 self.turn = if rpm < 1.0 {
@@ -137,8 +141,8 @@ impl Parameters {
             #[allow(clippy::cast_possible_truncation)] // within the bounds
             "depth" => self.queue_depth = whole(value, 1, 4096)? as u32,
             #[allow(clippy::cast_possible_truncation)]
-            "transfer" => self.transfer_bytes_max = size(value, 512, GIB)? as u32,
-            "cache" => self.cache_bytes = size(value, 0, 1024 * GIB)?,
+            "transfer" => self.transfer_bytes_max = size::within(value, 512..=GIB)? as u32,
+            "cache" => self.cache_bytes = size::within(value, 0..=1024 * GIB)?,
             _ => return Ok(false),
         }
         Ok(true)
@@ -248,7 +252,8 @@ impl Parameters {
 }
 
 fn number(text: &str, low: f64, high: f64) -> Result<f64, String> {
-    let value = decimal(text).filter(|value| (low..=high).contains(value));
+    let value = text.parse().ok();
+    let value = value.filter(|value| (low..=high).contains(value));
     value.ok_or_else(|| format!("'{text}' is no number from {low} to {high}"))
 }
 
@@ -258,12 +263,9 @@ fn whole(text: &str, low: u64, high: u64) -> Result<u64, String> {
     value.ok_or_else(|| format!("'{text}' is no whole number from {low} to {high}"))
 }
 
-fn size(text: &str, low: u64, high: u64) -> Result<u64, String> {
-    let value = parse_size(text)?;
-    if !(low..=high).contains(&value) {
-        return Err(format!("'{text}' is not between {low} and {high} bytes"));
-    }
-    Ok(value)
+/// At most a day.
+fn time(text: &str) -> Result<Duration, String> {
+    duration::within(text, Duration::ZERO..=Duration::from_hours(24))
 }
 
 #[cfg(test)]
@@ -329,11 +331,11 @@ mod tests {
             ("dvd,speed=0", "'0' is no number from 0.001 to 1000000"),
             ("dvd,speed=NaN", "'NaN' is no number"),
             ("dvd,speed=-1", "'-1' is no number"),
-            ("dvd,rate=0", "'0' is not between 1024"),
-            ("dvd,fixed=5", "'5' is no time"),
+            ("dvd,rate=0", "a size from 1.0 KiB to 1.0 TiB"),
+            ("dvd,fixed=25h", "a time from 0ns to 86400s"),
             ("dvd,depth=0", "'0' is no whole number from 1 to 4096"),
             ("dvd,depth=5000", "'5000' is no whole number"),
-            ("dvd,transfer=2g", "'2g' is not between 512"),
+            ("dvd,transfer=2g", "a size from 512 B to 1.0 GiB"),
             (
                 "ssd,seek=1ms",
                 "option 'seek' of a device model: 'ssd' has no head",

@@ -1,6 +1,8 @@
 //! Sending a request's work elsewhere without giving the request away.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
 
 use super::{Operation, Outcome, Request};
 
@@ -75,7 +77,7 @@ struct Gathering {
 
 impl Gathering {
     fn arrive(this: &Mutex<Option<Self>>, index: usize, outcome: Outcome) {
-        let mut guard = this.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = this.lock();
         let Some(gathering) = guard.as_mut() else {
             return;
         };

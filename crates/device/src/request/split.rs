@@ -13,7 +13,9 @@
 //! a gap from its start: group 1 ending in the middle of piece 3 ends the whole there, even though
 //! piece 4 has come.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
 
 use super::{Completion, Operation, Outcome, Request, Segment};
 
@@ -127,7 +129,7 @@ struct Join {
 
 impl Join {
     fn arrive(this: &Mutex<Self>, group: usize, outcome: Outcome) {
-        let mut join = this.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut join = this.lock();
         if let Some(slot) = join.outcomes.get_mut(group) {
             *slot = Some(outcome);
         }
@@ -140,7 +142,7 @@ impl Join {
     }
 
     fn finish(this: &Mutex<Self>) {
-        let mut join = this.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut join = this.lock();
         let whole = join.whole();
         let completion = join.completion.take();
         drop(join);

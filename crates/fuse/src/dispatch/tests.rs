@@ -14,7 +14,7 @@ fn gate() -> (Sender<()>, Arc<Mutex<Receiver<()>>>) {
 fn waits(gate: &Arc<Mutex<Receiver<()>>>, done: &Sender<usize>, number: usize) -> Work {
     let (gate, done) = (Arc::clone(gate), done.clone());
     Box::new(move |_room| {
-        let _ = gate.lock().unwrap().recv();
+        let _ = gate.lock().recv();
         done.send(number).unwrap();
     })
 }
@@ -71,7 +71,7 @@ fn writes_to_storage_that_does_not_answer_keep_nobody_from_receiving() {
     }
     assert!(names::FUSE_WRITES_OVERDUE.get() >= overdue + 184);
     {
-        let queue = dispatch.lock();
+        let queue = dispatch.queue.lock();
         assert_eq!(queue.bytes, 200 * MEBIBYTE);
         assert!(queue.working_bytes <= HELD_BYTES_MAX);
     }
@@ -89,7 +89,7 @@ fn while_storage_answers_no_more_data_is_held_than_the_bound() {
     let (done, results) = channel();
     for number in 0..400 {
         dispatch.hand_over(Memory::Data(MEBIBYTE), None, sends(&done, number));
-        assert!(dispatch.lock().bytes <= HELD_BYTES_MAX);
+        assert!(dispatch.queue.lock().bytes <= HELD_BYTES_MAX);
     }
     assert_eq!(sorted(&results, 400), (0..400).collect::<Vec<_>>());
     dispatch.stop();
@@ -137,10 +137,10 @@ fn what_nobody_wants_any_more_is_dropped_with_its_data() {
         dispatch.hand_over(Memory::Data(10), Some(ask), sends(&done, number));
     }
     dispatch.drop_unwanted();
-    assert_eq!(dispatch.lock().bytes, 40);
+    assert_eq!(dispatch.queue.lock().bytes, 40);
     wanted.store(false, Ordering::SeqCst);
     dispatch.drop_unwanted();
-    assert_eq!(dispatch.lock().bytes, 10);
+    assert_eq!(dispatch.queue.lock().bytes, 10);
     drop(open);
     assert_eq!(sorted(&results, 2), [0, 3]);
     drop(done);

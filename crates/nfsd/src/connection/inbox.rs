@@ -1,8 +1,9 @@
 //! How other threads call a reader.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
@@ -35,7 +36,7 @@ impl Waker {
     /// Calls the reader.
     pub fn wake(&self) {
         let tokens = &self.inbox.tokens;
-        let mut tokens = tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tokens = tokens.lock();
         let is_first = tokens.is_empty();
         tokens.push(self.token);
         drop(tokens);
@@ -65,7 +66,7 @@ impl Inbox {
     pub fn collect(&self) -> Vec<u64> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);
-        std::mem::take(&mut *self.tokens.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.tokens.lock())
     }
 }
 

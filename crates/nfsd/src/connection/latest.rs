@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use pagewell_base::sync::Mutex;
 
 /// The numbers of the latest connections, by address. Connections hold the number of theirs; one
 /// that no connection holds is forgotten.
@@ -28,10 +30,7 @@ impl LatestConnections {
     #[must_use]
     pub fn of(&self, peer: IpAddr) -> Arc<AtomicU64> {
         let peer = peer.to_canonical();
-        let mut addresses = self
-            .addresses
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.addresses.lock();
         if let Some(latest) = addresses.latest.get(&peer).and_then(Weak::upgrade) {
             return latest;
         }
@@ -60,7 +59,7 @@ mod tests {
         for host in 0..100_000u32 {
             drop(connections.of(IpAddr::V4(host.into())));
         }
-        assert!(connections.addresses.lock().unwrap().latest.len() < 1000);
+        assert!(connections.addresses.lock().latest.len() < 1000);
         assert!(Arc::ptr_eq(
             &first,
             &connections.of("10.0.0.1".parse().unwrap())

@@ -4,7 +4,9 @@
 //! acceptor that finds none asks an idle connection to leave
 //! ([`crate::accept::acceptor`]).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
 
 use crate::share::{Address, Shares};
 
@@ -27,7 +29,7 @@ impl Slots {
     /// A slot for a connection of an address, if there is one in its share.
     #[must_use]
     pub fn take(self: &Arc<Self>, address: Address) -> Option<Slot> {
-        let mut shares = self.lock();
+        let mut shares = self.0.lock();
         if !shares.may_add_one(address) {
             return None;
         }
@@ -41,16 +43,12 @@ impl Slots {
     /// How many an address has.
     #[must_use]
     pub fn of(&self, address: Address) -> usize {
-        self.lock().of(address)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Shares<Address>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().of(address)
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.lock().subtract(self.address, 1);
+        self.slots.0.lock().subtract(self.address, 1);
     }
 }

@@ -145,7 +145,7 @@ fn two_programs_behind_one_address_are_told_apart_by_the_port() {
                 Seen::Answered(b"first".to_vec())
             );
         }
-        cache.lock().shares.clear();
+        cache.state.lock().shares.clear();
         verdict == Seen::New
     };
     assert!(verdict((true, false), 2, (true, true)), "another program");
@@ -186,7 +186,7 @@ fn a_million_calls_of_one_address_leave_the_share_of_the_others() {
     done(&cache, &own, &on, now);
     for xid in 0..1_000_000 {
         done(&cache, &key_of(&cache, 1, xid, b"write"), &on, now);
-        assert!(cache.lock().bytes <= bytes_max);
+        assert!(cache.state.lock().bytes <= bytes_max);
     }
     for call in quiet.iter().chain([&own]) {
         assert_eq!(cache.begin(call, &on, now), Seen::Answered(b"ok".to_vec()));
@@ -196,7 +196,7 @@ fn a_million_calls_of_one_address_leave_the_share_of_the_others() {
             done(&cache, &key_of(&cache, host, xid, b"remove"), &on, now);
         }
     }
-    let state = cache.lock();
+    let state = cache.state.lock();
     assert!(state.bytes <= bytes_max);
     let sum: usize = state.shares.values().map(Calls::bytes).sum();
     assert_eq!(state.bytes, sum);
@@ -212,7 +212,7 @@ fn hosts_of_one_ipv6_network_share_but_are_told_apart() {
     done(&cache, &key("2001:db8::1"), &line(1), now);
     done(&cache, &key("2001:db8::2"), &line(1), now);
     done(&cache, &key("2001:db8:0:1::1"), &line(1), now);
-    assert_eq!(cache.lock().shares.len(), 2);
+    assert_eq!(cache.state.lock().shares.len(), 2);
     let mapped = key("::ffff:10.0.0.1");
     done(&cache, &mapped, &line(1), now);
     assert_ne!(cache.begin(&key("10.0.0.1"), &line(1), now), Seen::New);
@@ -226,6 +226,6 @@ fn addresses_that_are_gone_are_forgotten() {
     }
     let call = key_of(&cache, 200, 1, b"call");
     assert_eq!(cache.begin(&call, &line(1), now + KEPT_FOR), Seen::New);
-    let state = cache.lock();
+    let state = cache.state.lock();
     assert_eq!((state.shares.len(), state.bytes), (1, 0));
 }

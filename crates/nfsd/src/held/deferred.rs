@@ -6,8 +6,9 @@
 //! waited for long enough. What waits is bounded by what each connection may have under way.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::Mutex;
 
 use crate::held::slow::{Kind, Subject};
 
@@ -43,7 +44,7 @@ impl<J> Deferred<J> {
     /// Has a call wait that began to wait at `since`.
     pub fn defer(&self, job: J, (subject, kind): (Subject, Kind), since: Instant) {
         let until = since + self.delay;
-        self.lock().push_back(Entry {
+        self.calls.lock().push_back(Entry {
             job,
             subject,
             kind,
@@ -55,7 +56,7 @@ impl<J> Deferred<J> {
     pub fn due(&self, now: Instant, is_held: impl Fn(Subject, Kind) -> bool) -> Vec<J> {
         let mut due = Vec::new();
         let mut stay = VecDeque::new();
-        let mut entries = self.lock();
+        let mut entries = self.calls.lock();
         for call in entries.drain(..) {
             if call.until <= now || !is_held(call.subject, call.kind) {
                 due.push(call.job);
@@ -69,11 +70,7 @@ impl<J> Deferred<J> {
 
     /// Takes out all.
     pub fn all(&self) -> Vec<J> {
-        self.lock().drain(..).map(|call| call.job).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Entry<J>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock().drain(..).map(|call| call.job).collect()
     }
 }
 

@@ -25,9 +25,11 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::Mutex;
 
 /// How many times the limit a call may take while its export's storage moves. With the limit of
 /// five seconds that is half of the time after which clients send again.
@@ -90,7 +92,7 @@ impl<C> Watched<'_, C> {
     }
 
     fn end(&self, now: Instant) {
-        let mut state = self.calls.lock();
+        let mut state = self.calls.state.lock();
         state.running.remove(&self.number);
         let took = now.saturating_duration_since(self.running.since);
         if took >= self.calls.limit / WAITED_PART {
@@ -181,7 +183,7 @@ impl<C> SlowCalls<C> {
     /// Whether calls for this object are held at the moment, or too many of its export.
     #[must_use]
     pub fn is_held(&self, subject: Subject, kind: Kind) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let (held, commits) = (&state.held, &state.held_commits);
         let also_commits = usize::from(kind == Kind::Commit);
         let of_export = held.of_export(subject) + also_commits * commits.of_export(subject);
@@ -193,7 +195,7 @@ impl<C> SlowCalls<C> {
     /// Whether any call of an export is held.
     #[must_use]
     pub fn holds(&self, export: u32) -> bool {
-        self.lock().held.exports.contains_key(&export)
+        self.state.lock().held.exports.contains_key(&export)
     }
 
     /// Notes a call as running, until what is returned is dropped.
@@ -206,7 +208,7 @@ impl<C> SlowCalls<C> {
             since: now,
             answered,
         });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let number = state.next;
         state.next += 1;
         state.running.insert(number, running.clone());
@@ -219,7 +221,7 @@ impl<C> SlowCalls<C> {
 
     /// Finds the calls that take too long.
     pub fn watch(&self, now: Instant) -> Found<C> {
-        let mut guard = self.lock();
+        let mut guard = self.state.lock();
         let state = &mut *guard;
         let mut found = Found {
             due: Vec::new(),
@@ -261,17 +263,13 @@ impl<C> SlowCalls<C> {
     /// Whether nothing runs.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.lock().running.is_empty()
+        self.state.lock().running.is_empty()
     }
 
     /// How often [`SlowCalls::watch`] should be called.
     #[must_use]
     pub fn period(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<C>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -12,9 +12,10 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_sunrpc::caller::{self, Caller, Target};
 use pagewell_sunrpc::nlm4::{self, Reply, Status, TestArguments};
@@ -98,7 +99,7 @@ impl Calls {
         let pool = Pool::new(THREADS_MAX, move |job: Job| {
             let address = job.address();
             run(job);
-            lock(&counts).end(address);
+            counts.lock().end(address);
         });
         Arc::new(Self { pool, queued })
     }
@@ -106,7 +107,7 @@ impl Calls {
     /// Has a call made; false when too many wait.
     pub fn queue(&self, job: Job) -> bool {
         let address = job.address();
-        if !lock(&self.queued).begin(address) {
+        if !self.queued.lock().begin(address) {
             names::LOCK_CALLS_DROPPED.add(1);
             return false;
         }
@@ -146,11 +147,6 @@ impl Queued {
             }
         }
     }
-}
-
-/// [`Mutex::lock`], whatever a thread that panicked has left.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes that are encoded already.

@@ -9,9 +9,10 @@
 //! little where all are idle, so that of readers which do nothing the one with the fewest
 //! connections is chosen.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
 
 use crate::connection::Connection;
@@ -39,8 +40,7 @@ impl ReaderHandle {
 
     /// Hands a new connection to the reader.
     pub fn hand_over(&self, connection: Arc<Connection>) {
-        let newcomers = self.newcomers.lock();
-        let mut newcomers = newcomers.unwrap_or_else(PoisonError::into_inner);
+        let mut newcomers = self.newcomers.lock();
         newcomers.push(connection);
         drop(newcomers);
         self.inbox.ring();
@@ -48,8 +48,7 @@ impl ReaderHandle {
 
     /// The connections that were handed over since the last time.
     pub fn newcomers(&self) -> Vec<Arc<Connection>> {
-        let newcomers = self.newcomers.lock();
-        std::mem::take(&mut *newcomers.unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.newcomers.lock())
     }
 
     /// The reader has let go of a connection.

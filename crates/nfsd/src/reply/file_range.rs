@@ -18,9 +18,10 @@
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::{Gauge, names};
 use pagewell_fs::OpenFile;
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
@@ -140,7 +141,7 @@ impl PipePool {
     }
 
     fn take(&self) -> Option<Pipe> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if let Some(pipe) = state.free.pop() {
             return Some(pipe);
         }
@@ -167,7 +168,7 @@ impl PipePool {
     }
 
     fn give_back(&self, pipe: Pipe, empty: bool) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if empty {
             state.free.push(pipe);
         } else {
@@ -341,9 +342,9 @@ mod tests {
         }
         assert!(reader.join().unwrap() == data[100_000..]);
         drop(filled);
-        assert_eq!(pool.state.lock().unwrap().free.len(), 1);
+        assert_eq!(pool.state.lock().free.len(), 1);
         drop(pool.fill(&file, 0, 10).unwrap());
-        let state = pool.state.lock().unwrap();
+        let state = pool.state.lock();
         assert_eq!(
             (state.made, state.free.len()),
             (0, 0),

@@ -17,8 +17,9 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 use rustix::ioctl::{Getter, Opcode, ioctl};
 
@@ -85,7 +86,7 @@ impl SendQueue {
 
     /// Queues pieces that belong together and sends what can be sent.
     fn send_pieces(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> Sent {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.dead {
             return Sent::Dead;
         }
@@ -98,7 +99,7 @@ impl SendQueue {
 
     /// Sends one block of replies, straight from the caller's memory when nothing is queued.
     fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> Sent {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.dead {
             return Sent::Dead;
         }
@@ -110,7 +111,7 @@ impl SendQueue {
         state.sending = true;
         drop(state);
         let result = transmit::bytes(&socket, bytes);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.sending = false;
         match result {
             Ok(count) if count == bytes.len() => bytes.clear(),
@@ -134,7 +135,7 @@ impl SendQueue {
 
     /// Goes on after the socket was full.
     pub fn send_more(&self, socket: impl AsFd) -> Sent {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.dead {
             return Sent::Dead;
         }
@@ -148,7 +149,7 @@ impl SendQueue {
     /// Bytes that have not left yet.
     #[must_use]
     pub fn unsent_bytes(&self) -> usize {
-        self.lock().unsent_bytes
+        self.state.lock().unsent_bytes
     }
 
     fn drain<'a>(&'a self, mut state: MutexGuard<'a, State>, socket: &impl AsFd) -> Sent {
@@ -164,7 +165,7 @@ impl SendQueue {
             let before: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
             let result = transmit::pieces(socket, &mut pieces, &mut offset);
             let left: usize = pieces.iter().map(Piece::length).sum::<usize>() - offset;
-            state = self.lock();
+            state = self.state.lock();
             let sent = before - left;
             assert!(
                 sent <= state.unsent_bytes,
@@ -215,15 +216,11 @@ impl SendQueue {
         state.pieces.clear();
         self.settle(state);
     }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for SendQueue {
     fn drop(&mut self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let queued: usize = state.pieces.iter().map(Piece::length).sum();
         // A thread that panicked while it sent has left things half done.
         if !state.sending {
@@ -284,7 +281,7 @@ mod tests {
         }
         assert!(received == expected);
         assert_eq!(queue.unsent_bytes(), 0);
-        assert_eq!(queue.lock().charged_bytes, 0);
+        assert_eq!(queue.state.lock().charged_bytes, 0);
         drop(there);
         assert_eq!(queue.send_bytes(&here, &mut vec![1]), Sent::Dead);
     }
@@ -300,7 +297,7 @@ mod tests {
         for _ in 0..4 {
             queue.send_bytes(&here, &mut vec![7; 1 << 20]);
         }
-        assert!(charged() < nothing && queue.lock().charged_bytes >= 3 << 20);
+        assert!(charged() < nothing && queue.state.lock().charged_bytes >= 3 << 20);
         drop(there);
         assert_eq!(queue.send_more(&here), Sent::Dead);
         assert_eq!(charged(), nothing);

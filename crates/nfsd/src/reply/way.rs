@@ -5,9 +5,10 @@
 //! socket did not take at once is none. What is chosen is read by all threads and seldom written,
 //! so that a reply shares no changing memory with those of other threads.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::{Gauge, names};
 use pagewell_policy::sending::{Sending, Way};
 use rustix::time::{ClockId, clock_gettime};
@@ -83,7 +84,7 @@ impl Meter {
         *uses = uses.saturating_add(1);
         if is_first && *uses >= known.interval.load(Ordering::Relaxed) {
             *uses = 0;
-            let way = known.lock().trial();
+            let way = known.policy.lock().trial();
             self.trial = Some(Trial {
                 ways: ways.clone(),
                 class,
@@ -113,7 +114,7 @@ impl Trial {
             return;
         }
         let took = processor_nanoseconds().saturating_sub(self.began);
-        let mut policy = class.lock();
+        let mut policy = class.policy.lock();
         policy.sampled(self.way, self.bytes, took);
         class.best.store(policy.best() as u8, Ordering::Relaxed);
         class.interval.store(policy.interval(), Ordering::Relaxed);
@@ -124,10 +125,6 @@ impl Trial {
 }
 
 impl Class {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Sending> {
-        self.policy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn best(&self) -> Way {
         let best = self.best.load(Ordering::Relaxed);
         let known = Way::ALL.into_iter().find(|way| *way as u8 == best);
@@ -175,7 +172,7 @@ mod tests {
     fn all_ways_are_tried_and_only_whole_blocks_of_one_class_count() {
         let ways = Ways::new(None);
         let mut meter = Meter::default();
-        let cost = |way| ways.classes[1].lock().cost(way);
+        let cost = |way| ways.classes[1].policy.lock().cost(way);
         meter.choose(&ways, 100_000, true);
         sent(&mut meter, false);
         meter.choose(&ways, 100_000, true);

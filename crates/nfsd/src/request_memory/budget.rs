@@ -28,8 +28,9 @@
 //! faults. A record that gets one is charged for all of it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 
 use crate::connection::inbox::Waker;
@@ -262,7 +263,7 @@ impl Lease {
     /// [`RequestBudget::pass_on`].
     pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
         let memory = self.memory.clone();
-        let mut state = memory.lock();
+        let mut state = memory.state.lock();
         let order = *self.order.get_or_insert_with(|| {
             self.payer = state.careless.payer(self.address);
             state.next_order += 1;
@@ -315,7 +316,7 @@ impl Lease {
     /// Whether the record's export holds so much that no more of it fits.
     #[must_use]
     pub fn export_is_full(&self) -> bool {
-        let state = self.memory.lock();
+        let state = self.memory.state.lock();
         !state.has_room_for(self.export, state.by_address.left())
     }
 
@@ -323,7 +324,7 @@ impl Lease {
     /// and not for records that arrive.
     #[must_use]
     pub fn waits_for_storage(&self) -> bool {
-        let state = self.memory.lock();
+        let state = self.memory.state.lock();
         let much = state.by_address.left().max(self.memory.limit / 8);
         !state.has_room_for(self.export, much)
     }
@@ -334,7 +335,7 @@ impl Lease {
             return;
         }
         let memory = self.memory.clone();
-        let mut state = memory.lock();
+        let mut state = memory.state.lock();
         if let Some(export) = self.export {
             *state.by_export.entry(export).or_default() += self.bytes;
             self.is_whole = true;
@@ -382,7 +383,7 @@ impl RequestBudget {
             return Some(Buffer { bytes, lease });
         }
         let size = wanted.next_multiple_of(GRANULE_BYTES);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if size > state.by_address.left() {
             names::REQUEST_MEMORY_REFUSED.add(1);
             return None;
@@ -397,7 +398,7 @@ impl RequestBudget {
 
     /// The connection `token` does not want what it waited for, for now: others may have it.
     pub fn pass_on(&self, token: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.stop_waiting(token);
         self.call(state);
     }
@@ -415,12 +416,12 @@ impl RequestBudget {
     /// Whether a record waits.
     #[must_use]
     pub fn is_wanted(&self) -> bool {
-        !self.lock().waiting.is_empty()
+        !self.state.lock().waiting.is_empty()
     }
 
     /// A record of `address` was lost because others waited for its memory.
     pub fn blame(&self, address: Address) {
-        self.lock().careless.note(address);
+        self.state.lock().careless.note(address);
     }
 
     fn give_back(&self, lease: &mut Lease, bytes: Vec<u8>) {
@@ -428,7 +429,7 @@ impl RequestBudget {
         if charged == 0 {
             return;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if std::mem::take(&mut lease.is_first) {
             state.end_first(lease.payer);
         }
@@ -448,10 +449,6 @@ impl RequestBudget {
             state.free.push(bytes);
         }
         self.call(state);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

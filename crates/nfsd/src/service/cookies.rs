@@ -10,8 +10,8 @@
 //! numbers anew.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::FileId;
 
 /// Cookies remembered, all directories together: 32 MiB at most.
@@ -53,7 +53,7 @@ struct Table {
 impl NarrowCookies {
     /// The number that clients see for a cookie of a directory; never 0.
     pub fn narrow(&self, directory: &FileId, cookie: u64) -> Result<u64, TooMany> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.clock += 1;
         let clock = state.clock;
         let table = state.directories.entry(*directory).or_default();
@@ -75,7 +75,7 @@ impl NarrowCookies {
 
     /// The cookie behind a number; `None` when the table is gone.
     pub fn widen(&self, directory: &FileId, number: u64) -> Option<u64> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if number == 0 {
             state.renew(directory);
             return Some(0);

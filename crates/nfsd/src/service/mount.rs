@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs as fs;
 use pagewell_sunrpc::mount3::{
     ExportEntry, Group, MountEntry, MountOk, MountReply, PathArguments, Procedure, Status,
@@ -157,7 +157,7 @@ impl MountProgram {
 
     /// Notes a mount.
     fn add(&self, peer: IpAddr, path: &[u8]) {
-        let mut entries = self.lock();
+        let mut entries = self.mounts.lock();
         if entries
             .iter()
             .any(|(address, name)| *address == peer && name == path)
@@ -172,17 +172,14 @@ impl MountProgram {
 
     /// Forgets one mount of `peer`, or all of them.
     fn remove(&self, peer: IpAddr, path: Option<&[u8]>) {
-        self.lock()
+        self.mounts
+            .lock()
             .retain(|(address, name)| *address != peer || path.is_some_and(|path| path != name));
     }
 
     /// All of them.
     fn list(&self) -> Vec<(IpAddr, Vec<u8>)> {
-        self.lock().iter().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<(IpAddr, Vec<u8>)>> {
-        self.mounts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mounts.lock().iter().cloned().collect()
     }
 }
 

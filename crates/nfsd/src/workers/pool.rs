@@ -23,7 +23,9 @@
 //! that is bounded where calls are begun (see `slow`).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::share::Address;
 use crate::workers::turns::Turns;
@@ -105,20 +107,20 @@ impl<J: Send + 'static> Pool<J> {
 
     /// Queues one job.
     pub fn queue(self: &Arc<Self>, flow: &Flow, job: J) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.put(flow, job);
         self.call_thread(state);
     }
 
     /// Says how many calls storage holds in each lane at the moment; other lanes have none.
     pub fn set_held(self: &Arc<Self>, held: &HashMap<u32, usize>) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.set_held(held);
         while state.wants_thread() {
             if !self.start_thread(state) {
                 return;
             }
-            state = self.lock();
+            state = self.state.lock();
         }
         let has_ready = state.ready() > 0;
         drop(state);
@@ -148,7 +150,7 @@ impl<J: Send + 'static> Pool<J> {
             .stack_size(256 << 10)
             .spawn(move || pool.serve());
         if started.is_err() {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.threads -= 1;
             state.starting -= 1;
         }
@@ -157,7 +159,7 @@ impl<J: Send + 'static> Pool<J> {
 
     /// Lets the threads end once every queue is empty.
     pub fn stop(&self) {
-        self.lock().stopping = true;
+        self.state.lock().stopping = true;
         self.work.notify_all();
     }
 
@@ -166,23 +168,20 @@ impl<J: Send + 'static> Pool<J> {
             // On Linux of this thread alone. Where it is refused the thread is only less polite.
             let _ = rustix::process::nice(self.niceness);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.starting -= 1;
         loop {
             if let Some((flow, job)) = state.next() {
                 // What this one leaves, another must find.
                 self.call_thread(state);
                 (self.run)(job);
-                state = self.lock();
+                state = self.state.lock();
                 state.end(&flow);
             } else if state.stopping || state.free >= state.lane_threads_max {
                 break;
             } else {
                 state.free += 1;
-                state = self
-                    .work
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner);
+                state = self.work.wait(state);
                 state.free -= 1;
             }
         }
@@ -191,10 +190,6 @@ impl<J: Send + 'static> Pool<J> {
             "a thread ends that is free or was not counted"
         );
         state.threads -= 1;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State<J>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -335,9 +330,9 @@ mod tests {
         let pool = Pool::new(1, move |job: &'static str| {
             if job == "first" {
                 started.send(()).unwrap();
-                gate.lock().unwrap().recv().unwrap();
+                gate.lock().recv().unwrap();
             }
-            seen.lock().unwrap().push(job);
+            seen.lock().push(job);
             finished.send(()).unwrap();
         });
         queue(&pool, 1, 0, "first");
@@ -350,7 +345,7 @@ mod tests {
         for _ in 0..5 {
             end.recv().unwrap();
         }
-        assert_eq!(*order.lock().unwrap(), ["first", "a1", "b1", "a2", "a3"]);
+        assert_eq!(*order.lock(), ["first", "a1", "b1", "a2", "a3"]);
         pool.stop();
     }
 
@@ -361,7 +356,7 @@ mod tests {
         let gate = Mutex::new(gate);
         let pool = Pool::new(1, move |job: u64| {
             started.send(job).unwrap();
-            gate.lock().unwrap().recv().unwrap();
+            gate.lock().recv().unwrap();
         });
         queue(&pool, 1, 0, 0);
         assert_eq!(begin.recv(), Ok(0));
@@ -386,7 +381,7 @@ mod tests {
         let gate = Mutex::new(gate);
         let pool = Pool::new(16, move |job: u64| {
             started.send(job).unwrap();
-            let _ = gate.lock().unwrap().recv();
+            let _ = gate.lock().recv();
         });
         for token in 1..=50 {
             queue_at(&pool, 1, (7, token), token);
@@ -408,12 +403,12 @@ mod tests {
         let pool = Pool::new(2, move |job: &'static str| {
             started.send(job).unwrap();
             if job == "held" {
-                gate.lock().unwrap().recv().unwrap();
+                gate.lock().recv().unwrap();
             }
         });
         queue(&pool, 1, 0, "quick");
         begin.recv().unwrap();
-        while pool.lock().free == 0 {
+        while pool.state.lock().free == 0 {
             std::thread::yield_now();
         }
         queue(&pool, 1, 0, "held");
@@ -436,7 +431,7 @@ mod tests {
         let pool = Pool::new(4, move |job: &'static str| {
             started.send(job).unwrap();
             if job == "held" {
-                gate.lock().unwrap().recv().unwrap();
+                gate.lock().recv().unwrap();
             }
         });
         for _ in 0..20 {
@@ -461,10 +456,10 @@ mod tests {
             assert_eq!(begin.recv(), Ok("held"));
         }
         pool.stop();
-        while pool.lock().threads > 0 {
+        while pool.state.lock().threads > 0 {
             std::thread::yield_now();
         }
-        assert!(pool.lock().lanes.is_empty());
+        assert!(pool.state.lock().lanes.is_empty());
     }
 
     #[test]
@@ -478,7 +473,7 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..1000).collect::<Vec<_>>());
         pool.stop();
-        while pool.lock().threads > 0 {
+        while pool.state.lock().threads > 0 {
             std::thread::yield_now();
         }
     }

@@ -21,11 +21,12 @@ mod replies;
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::nfs3::StableHow;
 
 use pagewell_wire::client::{Client, User};
@@ -55,7 +56,7 @@ struct Slow(String);
 /// Runs an attack while no other one runs. Only one that was slow is tried again.
 fn alone(mut attack: impl FnMut() -> Result<(), Slow>) {
     static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = ALONE.lock();
     let mut slow = Vec::new();
     for _ in 0..TRIES {
         match attack() {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use pagewell_base::mix::mix;
 use pagewell_fs::{Error, Result};
 use pagewell_sunrpc::nfs3::{
     CreateArguments, CreateHow, Procedure, ReadArguments, RemoveArguments, RenameArguments,
@@ -40,19 +41,13 @@ struct Chance(u64);
 impl Chance {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
+        mix(self.0)
     }
 
     /// True in `percent` of 100 cases.
     fn is(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }
-}
-
-fn mixed(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 /// Keeps some calls for some milliseconds.
@@ -64,7 +59,7 @@ struct Holds {
 impl Hook for Holds {
     fn before(&self, event: &Event<'_>) -> Result<()> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        let chance = mixed(self.seed ^ number);
+        let chance = mix(self.seed ^ number);
         if !event.may_block {
             // Attributes that go with an answer are left out when they cannot be had at once.
             return if event.operation == "attributes" || chance.is_multiple_of(4) {
@@ -277,7 +272,7 @@ impl Subject {
 fn run(seed: u64) {
     let storage = ram();
     let holds = Holds {
-        seed: mixed(seed),
+        seed: mix(seed),
         calls: AtomicU64::new(0),
     };
     let (layer, _) = Layer::new(storage.clone(), holds);
@@ -289,7 +284,7 @@ fn run(seed: u64) {
         Subject {
             number,
             address,
-            chance: Chance(mixed(seed * CLIENTS + number)),
+            chance: Chance(mix(seed * CLIENTS + number)),
             client,
             root,
             file,

@@ -1,18 +1,19 @@
 //! `pagewell counters`.
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use pagewell_base::duration;
 
 use crate::failure::Outcome;
 use crate::metrics::{Snapshot, table};
 use crate::target::TargetArguments;
-use crate::values;
 
-/// The longest interval: a day.
-const SECONDS_MAX: u32 = 86_400;
+/// The intervals that can be had.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 
 /// Show the counters of a running server or mount, in the manner of nfsstat and netstat -m.
 ///
@@ -31,13 +32,13 @@ Examples:
 pub(crate) struct CountersArguments {
     #[command(flatten)]
     target: TargetArguments,
-    /// Go on, and show what was counted in each interval of this many seconds
+    /// Go on, and show what was counted in each interval
     #[arg(
         long,
-        value_name = "SECONDS",
-        value_parser = |text: &str| values::parse_count(text, SECONDS_MAX)
+        value_name = "TIME",
+        value_parser = |text: &str| duration::within(text, INTERVALS)
     )]
-    interval: Option<u32>,
+    interval: Option<Duration>,
     /// Show what is 0, too
     #[arg(short, long)]
     all: bool,
@@ -58,11 +59,11 @@ pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
             None => now.clone(),
         };
         print(arguments, &shown).context("standard output")?;
-        let Some(seconds) = arguments.interval else {
+        let Some(interval) = arguments.interval else {
             return Ok(Outcome::Done);
         };
         earlier = Some(now);
-        next += Duration::from_secs(seconds.into());
+        next += interval;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
 }

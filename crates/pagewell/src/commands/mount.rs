@@ -91,9 +91,9 @@ pub(crate) struct MountArguments {
     http: Option<SocketAddr>,
     /// Options in the manner of mount(8), separated by commas: ro, rw, allow_other, suid and dev
     /// (together), exec, noexec, noatime, uid=N, gid=N, umask=MODE (owner and permissions that are
-    /// shown instead of the source's), and for how many seconds the kernel keeps what it was told:
-    /// attr_timeout=N, entry_timeout=N, negative_timeout=N. Those for fstab, such as nofail,
-    /// _netdev, user and x-..., are taken
+    /// shown instead of the source's), and for how long the kernel keeps what it was told:
+    /// attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME. Those for fstab, such as
+    /// nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     pub(super) options: Vec<String>,
     /// What to mount

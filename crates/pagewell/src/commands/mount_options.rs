@@ -2,14 +2,12 @@
 
 use std::time::Duration;
 
+use pagewell_base::duration;
 use pagewell_fs::Coherence;
 use pagewell_fuse::{Appearance, Options};
 
 use super::mount::MountArguments;
 use crate::failure::usage;
-
-/// Longest time that `-o` takes for something to be kept: a hundred years.
-const SECONDS_MAX: f64 = 100.0 * 365.0 * 86_400.0;
 
 /// What others act upon: mount(8), systemd and those who read fstab. `sync` asks for less than
 /// this does anyway, and a `loop` device is not needed.
@@ -77,13 +75,8 @@ impl Wanted {
     }
 
     fn add(&mut self, option: &str) -> anyhow::Result<()> {
-        let seconds = |value: &str| {
-            value
-                .parse()
-                .ok()
-                .filter(|seconds: &f64| (0.0..=SECONDS_MAX).contains(seconds))
-                .map(Duration::from_secs_f64)
-                .ok_or_else(|| usage(format!("-o {option}: a number of seconds is wanted")))
+        let time = |value: &str| {
+            duration::parse(value).map_err(|reason| usage(format!("-o {option}: {reason}")))
         };
         match option.split_once('=') {
             None => match option {
@@ -108,9 +101,9 @@ impl Wanted {
                 }
                 self.appearance.umask = Some(umask);
             }
-            Some(("attr_timeout", value)) => self.attributes = Some(seconds(value)?),
-            Some(("entry_timeout", value)) => self.names = Some(seconds(value)?),
-            Some(("negative_timeout", value)) => self.missing_names = Some(seconds(value)?),
+            Some(("attr_timeout", value)) => self.attributes = Some(time(value)?),
+            Some(("entry_timeout", value)) => self.names = Some(time(value)?),
+            Some(("negative_timeout", value)) => self.missing_names = Some(time(value)?),
             Some((name, _)) if name.starts_with("x-") || name == "comment" => {}
             Some(_) => return Err(unknown(option)),
         }
@@ -145,8 +138,8 @@ fn number(option: &str, value: &str, radix: u32) -> anyhow::Result<u32> {
 fn unknown(option: &str) -> anyhow::Error {
     usage(format!(
         "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
-         noexec, noatime, uid=N, gid=N, umask=MODE, attr_timeout=SECONDS, entry_timeout=SECONDS \
-         and negative_timeout=SECONDS)"
+         noexec, noatime, uid=N, gid=N, umask=MODE, attr_timeout=TIME, entry_timeout=TIME and \
+         negative_timeout=TIME)"
     ))
 }
 

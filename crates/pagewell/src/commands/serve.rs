@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use pagewell_device::quantity::parse_duration;
+use pagewell_base::duration;
 use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Config, Export, LockOptions, Network, Server, Squash};
 use pagewell_policy::sending::Way;
@@ -167,10 +167,8 @@ fn parse_poll(text: &str) -> Result<Duration, String> {
     match text {
         "auto" => Ok(POLL_FOR),
         "never" => Ok(Duration::ZERO),
-        time => parse_duration(time)
-            .ok()
-            .filter(|time| *time <= POLL_FOR_MAX)
-            .ok_or_else(|| "auto, never, or a time up to 1ms, like 30us, is wanted".to_owned()),
+        time => duration::within(time, Duration::ZERO..=POLL_FOR_MAX)
+            .map_err(|_| "auto, never, or a time up to 1ms, like 30us, is wanted".to_owned()),
     }
 }
 

@@ -13,9 +13,9 @@ use crate::escape;
 use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextOrHex};
 use crate::location::{Follow, Location, Place};
-use crate::size;
 use crate::time_text::nanoseconds;
 use crate::tree;
+use pagewell_base::size;
 
 /// Show all attributes of files, and the sizes of the source they are in.
 ///

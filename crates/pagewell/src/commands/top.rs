@@ -1,6 +1,7 @@
 //! `pagewell top`.
 
 use std::io::Write;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::Args;
+use pagewell_base::duration;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::failure::{Outcome, one_line, usage};
@@ -19,10 +21,9 @@ use crate::top::measure::{Look, title};
 use crate::top::screen::{Around, draw};
 use crate::top::terminal::FullScreen;
 use crate::top::text;
-use crate::values;
 
-/// The longest interval: an hour.
-const SECONDS_MAX: u32 = 3600;
+/// The intervals that can be had.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// How long a key may wait for an answer.
 const KEY_TIME: Duration = Duration::from_millis(100);
@@ -46,11 +47,11 @@ pub(crate) struct TopArguments {
     /// Look so often
     #[arg(
         long,
-        value_name = "SECONDS",
-        default_value = "1",
-        value_parser = |text: &str| values::parse_count(text, SECONDS_MAX)
+        value_name = "TIME",
+        default_value = "1s",
+        value_parser = |text: &str| duration::within(text, INTERVALS)
     )]
-    interval: u32,
+    interval: Duration,
     /// Print what happens in one interval as text, and end
     #[arg(long)]
     once: bool,
@@ -71,18 +72,14 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     }
     // Before any thread starts: threads inherit what is blocked.
     let stopping = stop_on_signals().context("signals")?;
-    let shown = format!("{target}, every {} s", arguments.interval);
-    let snapshots = ask(target, interval(arguments))?;
+    let shown = format!("{target}, every {:?}", arguments.interval);
+    let snapshots = ask(target, arguments.interval)?;
     let screen = FullScreen::enter().context("the terminal")?;
     watch(&shown, screen, &first, &snapshots, &stopping)
 }
 
-fn interval(arguments: &TopArguments) -> Duration {
-    Duration::from_secs(arguments.interval.into())
-}
-
 fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::Result<Outcome> {
-    std::thread::sleep(interval(arguments));
+    std::thread::sleep(arguments.interval);
     let now = target.counters()?;
     let look = Look::between(first, &now)
         .with_context(|| format!("{target}: the process was restarted"))?;

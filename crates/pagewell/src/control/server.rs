@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 
 use super::PREFIX;
@@ -78,7 +79,7 @@ impl Control {
             None => "done\n".to_owned(),
             Some(reason) => format!("lost {}\n", reason.replace('\n', " ")),
         };
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.ending = Some(line);
         self.shared.changed.notify_all();
         let deadline = Instant::now() + FAREWELL;
@@ -87,15 +88,14 @@ impl Control {
             if left.is_zero() {
                 return;
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.shared.changed.wait_timeout(state, left);
         }
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
-        self.shared.lock().stopping = true;
+        self.shared.state.lock().stopping = true;
         // Wakes the accept that is waiting.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
@@ -104,16 +104,10 @@ impl Drop for Control {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 fn accept_all(listener: &UnixListener, shared: &Arc<Shared>) {
     loop {
         let accepted = listener.accept();
-        if shared.lock().stopping {
+        if shared.state.lock().stopping {
             return;
         }
         match accepted {
@@ -134,7 +128,7 @@ fn may_ask(stream: &UnixStream) -> bool {
 
 fn begin(stream: UnixStream, shared: &Arc<Shared>) {
     {
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         if state.askers >= ASKERS_MAX {
             return;
         }
@@ -155,7 +149,7 @@ struct Asker(Arc<Shared>);
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        self.0.lock().askers -= 1;
+        self.0.state.lock().askers -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -173,7 +167,7 @@ fn answer(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
 }
 
 fn tell_ending(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     loop {
         if let Some(line) = state.ending.clone() {
             drop(state);
@@ -185,10 +179,9 @@ fn tell_ending(mut stream: &UnixStream, shared: &Shared) -> std::io::Result<()> 
             false => format!("left {}\n", names::CACHE_DIRTY_BYTES.get()),
         };
         stream.write_all(line.as_bytes())?;
-        state = shared.lock();
+        state = shared.state.lock();
         if state.ending.is_none() {
-            let waited = shared.changed.wait_timeout(state, TELL_EVERY);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = shared.changed.wait_timeout(state, TELL_EVERY);
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_nfsd::Network;
 
 use crate::http::host::Names;
@@ -101,7 +102,7 @@ struct Open(Mutex<Vec<(IpAddr, Arc<TcpStream>)>>);
 impl Open {
     /// Adds one, in the place of another if there are too many.
     fn add(&self, peer: IpAddr, stream: &Arc<TcpStream>) {
-        let mut open = self.lock();
+        let mut open = self.0.lock();
         if open.len() >= CONNECTIONS_MAX {
             let of = |peer| open.iter().filter(|(other, _)| *other == peer).count();
             // The first of those that are equal, which is the oldest.
@@ -114,10 +115,6 @@ impl Open {
         }
         open.push((peer, Arc::clone(stream)));
     }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<(IpAddr, Arc<TcpStream>)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Has a connection counted for as long as it lives.
@@ -125,7 +122,7 @@ struct Permit(Arc<Open>, Arc<TcpStream>);
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut open = self.0.lock();
+        let mut open = self.0.0.lock();
         open.retain(|(_, stream)| !Arc::ptr_eq(stream, &self.1));
     }
 }
@@ -326,14 +323,15 @@ mod tests {
         let many: Vec<_> = (1..CONNECTIONS_MAX).map(|_| add([10, 0, 0, 2])).collect();
         let newcomer = add([10, 0, 0, 3]);
         let is_open = |stream| {
-            open.lock()
+            open.0
+                .lock()
                 .iter()
                 .any(|(_, other)| Arc::ptr_eq(other, stream))
         };
         assert!(is_open(&first.0) && is_open(&newcomer.0));
         assert!(!is_open(&many[0].0) && is_open(&many[1].0));
         drop(Permit(Arc::new(Open::default()), newcomer.0.clone()));
-        assert_eq!(open.lock().len(), CONNECTIONS_MAX);
+        assert_eq!(open.0.lock().len(), CONNECTIONS_MAX);
     }
 
     #[test]

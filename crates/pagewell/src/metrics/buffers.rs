@@ -7,7 +7,7 @@ use std::fmt::Write;
 use pagewell_counters::names;
 
 use crate::metrics::snapshot::Snapshot;
-use crate::size;
+use pagewell_base::size;
 
 /// Renders the lines of pools that exist; all of them if `all` are wanted.
 pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::metrics::snapshot::{Procedure, Snapshot};
 use crate::metrics::{buffers, nfsstat};
-use crate::size;
+use pagewell_base::size;
 
 /// Renders a snapshot: a table for each program with the procedures that were called, what NFS
 /// clients of the process have done, buffers, then the counters and gauges. With `all`, also what

@@ -5,8 +5,9 @@
 //! the program ends meanwhile, the thread ends with it, and the mirror is taken for one that was
 //! cut off: all its bytes would have to be compared.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::{Condvar, Mutex};
 
 /// Longer than records take. What takes longer hangs, and is not worth a program that never ends:
 /// the mirror stays marked as in use, which is safe.
@@ -32,25 +33,20 @@ impl Open {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, usize> {
-        self.count.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn begin(&'static self) -> InUse {
-        *self.lock() += 1;
+        *self.count.lock() += 1;
         InUse(self)
     }
 
     /// Waits until none is in use, but not longer; whether none is.
     pub(super) fn wait(&self, limit: Duration) -> bool {
         let begin = Instant::now();
-        let mut count = self.lock();
+        let mut count = self.count.lock();
         while *count > 0 {
             let Some(left) = limit.checked_sub(begin.elapsed()) else {
                 return false;
             };
-            let waited = self.closed.wait_timeout(count, left);
-            count = waited.unwrap_or_else(PoisonError::into_inner).0;
+            count = self.closed.wait_timeout(count, left);
         }
         true
     }
@@ -58,7 +54,7 @@ impl Open {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        *self.0.lock() -= 1;
+        *self.0.count.lock() -= 1;
         self.0.closed.notify_all();
     }
 }

@@ -8,9 +8,10 @@ mod sidecar;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use anyhow::{anyhow, bail};
+use pagewell_base::sync::Mutex;
 use pagewell_device::{
     Assessment, Condition, Device, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal,
@@ -277,7 +278,7 @@ fn warnings(name: &str, names: &[String], assessment: &Assessment) -> Vec<String
 /// A source may be opened more than once in the life of a program.
 fn say_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut said = SAID.lock();
     if said.insert(escape::text(text.as_bytes())) {
         failure::report(text);
     }

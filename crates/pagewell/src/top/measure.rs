@@ -4,7 +4,7 @@ use pagewell_counters::{Counter, Counts, names};
 
 use crate::metrics::snapshot::{Latency, Procedure, Snapshot};
 use crate::metrics::table;
-use crate::size;
+use pagewell_base::size;
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

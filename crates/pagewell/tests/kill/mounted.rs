@@ -4,9 +4,9 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::{Call, Credentials, FileId, FileSystem, Stability};
 use pagewell_source_nfs::{NfsFileSystem, Url};
@@ -41,7 +41,7 @@ fn work(mount: &NfsFileSystem, id: &FileId, model: &Mutex<Model>, stop: &AtomicB
         let start = usize::try_from(offset).unwrap();
         let mut bytes = vec![0; length];
         random.fill(&mut bytes);
-        let mut guard = model.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = model.lock();
         guard.bytes[start..start + length].copy_from_slice(&bytes);
         guard.is_committed[start..start + length].fill(false);
         drop(guard);
@@ -52,7 +52,7 @@ fn work(mount: &NfsFileSystem, id: &FileId, model: &Mutex<Model>, stop: &AtomicB
         if random.below(8) == 0 {
             mount.commit(&call, id, 0, 0).unwrap();
             commits += 1;
-            let mut guard = model.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut guard = model.lock();
             for range in written.drain(..) {
                 guard.is_committed[range].fill(true);
             }
@@ -65,7 +65,7 @@ fn work(mount: &NfsFileSystem, id: &FileId, model: &Mutex<Model>, stop: &AtomicB
 /// Compares the image that a dead server has left with what was committed; says how many bytes
 /// that were not are missing.
 fn check(trial: &Trial, model: &Mutex<Model>) -> usize {
-    let guard = model.lock().unwrap_or_else(PoisonError::into_inner);
+    let guard = model.lock();
     let found = fs::read(trial.file()).unwrap();
     let mut missing = 0;
     for (at, byte) in found.iter().enumerate() {

@@ -28,7 +28,8 @@ use super::queue::Request;
 /// Extents of a group that are looked at.
 const PROBES: usize = 16;
 
-/// A set of extents that answers whether one overlaps any of them.
+/// A set of extents that answers whether one overlaps any of them. Unlike `pagewell_base::spans`,
+/// it keeps extents apart that overlap each other: each goes when its request is done.
 #[derive(Debug)]
 struct Spans {
     /// Keyed by group, first byte and sequence; the value is the end.

@@ -12,6 +12,8 @@
 //! Weakness: fingerprints have 32 bits; about one lookup in a thousand million is wrong, and costs
 //! one page a place in the wrong queue.
 
+use pagewell_base::mix::{STEP, mix};
+
 const WAYS: usize = 4;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,11 +46,8 @@ impl Ghost {
     }
 
     fn find(&mut self, key: u64) -> (u32, &mut [Slot]) {
-        // The finalizer of splitmix64: the caller may give any hash, or none at all.
-        let mut mixed = key.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        // The caller may give any hash, or none at all.
+        let mixed = mix(key.wrapping_add(STEP));
         let first = (mixed as usize & self.bucket_mask) * WAYS;
         let fingerprint = ((mixed >> 32) as u32).max(1);
         (fingerprint, &mut self.slots[first..first + WAYS])

@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
+use pagewell_base::spans::Span;
+
 use super::file::File;
-use super::spans::Span;
 use super::{Extent, FileNumber, WriteBack, WriteId};
 
 impl WriteBack {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use pagewell_base::spans::{Span, Spans};
+
 use super::WriteId;
-use super::spans::{Span, Spans};
 
 /// A page with a byte that is dirty, under write-out or kept.
 #[derive(Clone, Copy, Debug)]

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pagewell_base::spans::Span;
+
 use super::FileNumber;
 use super::file::{Due, File};
-use super::spans::Span;
 
 /// What it costs to clean a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,7 +43,6 @@ mod pacing;
 mod recent;
 mod selection;
 pub mod settings;
-mod spans;
 mod state;
 mod stream;
 mod tags;

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use super::spans::Spans;
+use pagewell_base::spans::Spans;
 
 /// Spans of one generation: 64 KiB of memory or so.
 const SPANS_MAX: usize = 2048;

@@ -49,8 +49,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use pagewell_base::spans::Span;
+
 use super::file::{Due, File, Flight};
-use super::spans::Span;
 use super::state::Flying;
 use super::{Extent, FileNumber, Rule, Tag, Write, WriteBack, WriteId};
 

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use pagewell_base::spans::{Span, Spans};
+
 use super::file::{File, Flight};
 use super::index::Index;
 use super::kept::Flushes;
 use super::pacing::Pacing;
 use super::selection::Turn;
-use super::spans::{Span, Spans};
 use super::stream::Habits;
 use super::tags::Tags;
 use super::{Counts, Extent, FileNumber, Limits, Rule, Settings, WriteId};

@@ -11,7 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::spans::{Span, Spans};
+use pagewell_base::spans::{Span, Spans};
+
 use super::{Extent, FileNumber, Tag, TagState, WriteBack, WriteId};
 
 /// What one tag waits for.

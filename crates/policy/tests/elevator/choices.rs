@@ -1,5 +1,7 @@
 //! Where the decisions of a schedule come from: a seed or the input of a fuzzer.
 
+use pagewell_base::mix::{STEP, mix};
+
 /// A source of decisions.
 pub(crate) trait Choices {
     /// Below `limit`, which is at least 1.
@@ -20,11 +22,8 @@ impl SplitMix {
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.state = self.state.wrapping_add(STEP);
+        mix(self.state)
     }
 }
 

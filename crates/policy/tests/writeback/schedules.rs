@@ -4,20 +4,10 @@ use std::time::Duration;
 
 use pagewell_policy::writeback::{Counts, Rule, Settings};
 
+/// A schedule is replayed by its seed.
+pub(crate) use pagewell_base::mix::Random as Numbers;
+
 use crate::model::{Action, BYTES, FILES, Model};
-
-/// A generator of numbers; a schedule is replayed by its seed.
-pub(crate) struct Numbers(pub(crate) u64);
-
-impl Numbers {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
-    }
-}
 
 pub(crate) fn small(rule: Rule, numbers: &mut Numbers) -> Settings {
     let page_bytes = 1 << (4 + numbers.below(4));

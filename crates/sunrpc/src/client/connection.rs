@@ -1,7 +1,6 @@
 //! The client itself: its threads, and how calls enter.
 
 use super::error::{CallError, ConnectError};
-use super::lock;
 use super::options::{CONNECTIONS_MAX, Options};
 use super::outgoing::{EncodedCredential, Outgoing};
 use super::reply::{Answer, Outcome, refuse};
@@ -72,7 +71,8 @@ impl Client {
         options.delay = options.delay.map(|delay| delay.min(WAIT_MAX));
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
-        let shared = Arc::new(Shared::new(program, version, options));
+        let shared = Shared::new(program, version, options).map_err(ConnectError::Thread)?;
+        let shared = Arc::new(shared);
         // From here on a failure stops the threads that have begun.
         let client = Self {
             handle: Arc::new(Handle { shared, slots }),
@@ -93,11 +93,6 @@ impl Client {
             })?;
         }
         self.spawn("rpc-watch", watcher::run)?;
-        if self.handle.shared.delay_line.is_some() {
-            self.spawn("rpc-delay", |shared, _| {
-                shared.delay_line.iter().for_each(|line| line.run());
-            })?;
-        }
         Ok(())
     }
 
@@ -130,7 +125,7 @@ impl Client {
         };
         let mut is_large = call.load_bytes() >= LARGE_BYTES;
         let mut call = call;
-        let mut state = lock(&slot.state);
+        let mut state = slot.state.lock();
         if state.stopped {
             drop(state);
             return refuse(completion, CallError::Stopped);

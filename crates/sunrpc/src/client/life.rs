@@ -18,15 +18,16 @@
 
 use super::dial::{dial, forget};
 use super::error::{CallError, ConnectError};
-use super::lock;
 use super::receiver::{End, Receiver};
 use super::reply::Origin;
 use super::shared::Shared;
 use super::slot::{Link, Slot, State};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::MutexGuard;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -75,7 +76,7 @@ impl Slot {
             if receiver.has_good_replies() {
                 backoff = BACKOFF_MIN;
                 useless = 0;
-            } else if since.elapsed() < BACKOFF_MAX || !lock(&self.state).table.is_empty() {
+            } else if since.elapsed() < BACKOFF_MAX || !self.state.lock().table.is_empty() {
                 // Not one that was closed because it had not been used for long.
                 self.make_way((shared, all), &mut useless, Some(since));
             }
@@ -86,10 +87,9 @@ impl Slot {
 
     /// False when the client was stopped.
     fn wait_for_work(&self, shared: &Shared, connected: bool) -> bool {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while !state.stopped && state.table.is_empty() && !state.wanted && !connected {
-            let wait = self.work.wait(state);
-            state = wait.unwrap_or_else(PoisonError::into_inner);
+            state = self.work.wait(state);
         }
         // Once: a connection that is not needed is not made again when it fails or is lost.
         state.wanted = false;
@@ -104,7 +104,7 @@ impl Slot {
         useless: &mut u32,
         since: Option<Instant>,
     ) {
-        lock(&self.state).wanted = false;
+        self.state.lock().wanted = false;
         let others = all.iter().filter(|slot| slot.is_usable());
         let Some(other) = others.min_by_key(|slot| slot.reluctance(shared)) else {
             // It is the server that is gone: this connection is as good as any.
@@ -121,14 +121,14 @@ impl Slot {
 
     /// Gives calls to another connection: those that were never sent, or also the others.
     fn pass_on(&self, shared: &Arc<Shared>, other: &Self, sent_too: bool) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let taken = state.table.take(sent_too);
         self.note_load(&state);
         drop(state);
         if taken.is_empty() {
             return;
         }
-        let mut state = lock(&other.state);
+        let mut state = other.state.lock();
         if state.stopped {
             drop(state);
             for entry in taken {
@@ -150,7 +150,7 @@ impl Slot {
             other.wake();
         }
         other.send(shared, state);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         for entry in left {
             state.table.adopt(entry);
         }
@@ -160,20 +160,19 @@ impl Slot {
     fn pause(&self, backoff: &mut Duration) {
         let until = Instant::now() + *backoff;
         *backoff = (*backoff * 2).min(BACKOFF_MAX);
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         while !state.stopped {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
-            let wait = self.work.wait_timeout(state, left);
-            state = wait.unwrap_or_else(PoisonError::into_inner).0;
+            state = self.work.wait_timeout(state, left);
         }
     }
 
     fn connected(&self, origin: &Origin, again: bool) {
         let shared = &origin.shared;
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         let mut link = Link {
             stream: origin.stream.clone(),
             since: Instant::now(),
@@ -202,7 +201,7 @@ impl Slot {
         if let End::Garbage { reason, .. } = &end {
             shared.tell_garbage(reason);
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         self.stands.store(false, Ordering::Relaxed);
         if let Some(mut link) = state.link.take() {
             if !state.stopped {
@@ -234,15 +233,14 @@ impl Slot {
 
     fn wait_until_quiet<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         while state.writer_active {
-            let wait = self.quiet.wait(state);
-            state = wait.unwrap_or_else(PoisonError::into_inner);
+            state = self.quiet.wait(state);
         }
         state
     }
 
     /// The client was stopped.
     fn end(&self, shared: &Shared) {
-        let mut state = self.wait_until_quiet(lock(&self.state));
+        let mut state = self.wait_until_quiet(self.state.lock());
         // No thread adds a call behind the last that is taken out.
         state.stopped = true;
         let deliveries = state.table.take_all();

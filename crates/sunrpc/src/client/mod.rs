@@ -25,7 +25,6 @@
 //! as soon as theirs cannot be made.
 
 mod connection;
-mod delay;
 mod dial;
 mod error;
 mod life;
@@ -50,10 +49,3 @@ pub use options::{CONNECTIONS_MAX, Options, Patience, SourcePort, Tell};
 pub use outgoing::{EncodedCredential, Locate, Outgoing};
 pub use reply::{Answer, Outcome, Reply};
 pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, nfs_procedures};
-
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// Locks; a thread that panicked with the lock leaves nothing half done here.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

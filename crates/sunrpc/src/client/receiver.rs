@@ -14,7 +14,6 @@
 //!
 //! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
 
-use super::lock;
 use super::memory::Sink;
 use super::outgoing::Locate;
 use super::reply::{Delivery, Finished, Origin};
@@ -145,7 +144,7 @@ impl<'a> Receiver<'a> {
     /// Finds the call of a reply. `None`: the reply is of no interest.
     fn begin_reply(&mut self, xid: u32) -> Result<Option<std::sync::Arc<Call>>, End> {
         let counted = &self.origin.shared.counted;
-        match lock(&self.slot.state).table.begin_reply(xid) {
+        match self.slot.state.lock().table.begin_reply(xid) {
             Known::Waiting(call) => return Ok(Some(call)),
             Known::Late => counted.late_replies.add(1),
             Known::Unexpected => {
@@ -192,7 +191,7 @@ impl<'a> Receiver<'a> {
     fn take(&self, call: &Call, finished: impl FnOnce() -> Finished) -> Option<Delivery> {
         let shared = &self.origin.shared;
         shared.heard();
-        let mut state = lock(&self.slot.state);
+        let mut state = self.slot.state.lock();
         let delivery = state.table.end_reply(call.xid, finished);
         self.slot.note_load(&state);
         self.slot.send(shared, state);
@@ -349,7 +348,7 @@ impl<'a> Receiver<'a> {
         self.end -= self.start;
         self.start = 0;
         while self.end < wanted {
-            let many = lock(&self.slot.state).table.awaits_many_without_data();
+            let many = self.slot.state.lock().table.awaits_many_without_data();
             let limit = if many {
                 BUFFER_BYTES
             } else {

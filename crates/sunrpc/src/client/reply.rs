@@ -127,18 +127,16 @@ pub(super) enum Finished {
 impl Delivery {
     /// Completes the call with a reply, now or when the injected delay is over.
     pub(super) fn reply(self, origin: &Origin, results: &[u8], data_bytes: usize) {
-        let Some(line) = &origin.shared.delay_line else {
+        let Some((delay, timer)) = &origin.shared.delay else {
             return self.reply_now(origin, results, data_bytes);
         };
-        let due = self.sent + line.delay();
+        let due = self.sent + *delay;
         if due <= Instant::now() {
             return self.reply_now(origin, results, data_bytes);
         }
         let (results, origin_kept) = (results.to_vec(), origin.clone());
-        line.deliver(
-            due,
-            Box::new(move || self.reply_now(&origin_kept, &results, data_bytes)),
-        );
+        let reply = move || self.reply_now(&origin_kept, &results, data_bytes);
+        timer.handle().at(Some(due), reply);
     }
 
     fn reply_now(self, origin: &Origin, results: &[u8], data_bytes: usize) {

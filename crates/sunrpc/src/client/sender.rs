@@ -7,17 +7,17 @@
 //! submit, although it runs on the thread that must go on receiving: a server that does not read
 //! before its replies are read cannot block us.
 
-use super::lock;
 use super::reply::{Delivery, Finished, Origin};
 use super::shared::Shared;
 use super::slot::{Slot, State, Task};
 use super::table::Batch;
+use pagewell_base::sync::MutexGuard;
 use pagewell_counters::names;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Slices of one system call; the system takes 1024.
 const SLICES_MAX: usize = 512;
@@ -50,16 +50,15 @@ impl Slot {
 
     /// The sending thread.
     pub(super) fn run_sender(&self, shared: &Arc<Shared>) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         loop {
             if let Some(task) = state.handed_over.take() {
                 self.write(shared, state, task, true);
-                state = lock(&self.state);
+                state = self.state.lock();
             } else if state.ended {
                 return;
             } else {
-                let wait = self.handed_over.wait(state);
-                state = wait.unwrap_or_else(PoisonError::into_inner);
+                state = self.handed_over.wait(state);
             }
         }
     }
@@ -96,7 +95,7 @@ impl Slot {
             if may_wait && matches!(sent, Sent::Full) {
                 wait_for_room(&stream);
             }
-            state = lock(&self.state);
+            state = self.state.lock();
             match sent {
                 Sent::Bytes(count) => state.table.written(batch.advance(count), &mut ended),
                 Sent::Full if may_wait => {}
@@ -111,7 +110,7 @@ impl Slot {
                 self.note_load(&state);
                 drop(state);
                 deliver(shared, &stream, &mut ended);
-                state = lock(&self.state);
+                state = self.state.lock();
             }
         }
         state.table.written(batch.rest(), &mut ended);

@@ -1,12 +1,11 @@
 //! What all threads of a client share.
 
-use super::delay::DelayLine;
-use super::lock;
 use super::options::Options;
 use super::statistics::{Counted, Statistics};
+use pagewell_base::sync::{Condvar, Mutex};
+use pagewell_base::timer::Timer;
 use pagewell_counters::names;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// A server that answers garbage all the time is reported no more often than this.
@@ -17,7 +16,10 @@ pub(super) struct Shared {
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) counted: Counted,
-    pub(super) delay_line: Option<DelayLine>,
+    /// Keeps replies until the injected delay is over, which makes a near server look far away.
+    /// Calls in flight overlap, as on a long line. What it does not imitate: bandwidth, loss, and
+    /// that a far server learns of a call later.
+    pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
     /// Grows with each connection in place of a lost one.
     pub(super) epoch: AtomicU64,
@@ -33,14 +35,18 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(program: u32, version: u32, options: Options) -> Self {
+    pub(super) fn new(program: u32, version: u32, options: Options) -> std::io::Result<Self> {
+        let panicked = || names::CLIENT_COMPLETION_PANICS.add(1);
+        let timer = |_| Timer::new("rpc-delay", Duration::ZERO, panicked);
+        let timer = options.delay.map(timer).transpose()?;
+        let delay = options.delay.zip(timer);
         #[allow(clippy::cast_possible_truncation)] // any 32 bits will do
         let first_xid = super::dial::scatter() as u32;
-        Self {
+        Ok(Self {
             program,
             version,
             counted: Counted::new(program),
-            delay_line: options.delay.map(DelayLine::new),
+            delay,
             started: Instant::now(),
             epoch: AtomicU64::new(0),
             // A server remembers calls by xid: those of the last run of this program must not
@@ -53,7 +59,7 @@ impl Shared {
             watch: Mutex::new(false),
             stopping: Condvar::new(),
             options,
-        }
+        })
     }
 
     /// Since the client was made.
@@ -86,21 +92,20 @@ impl Shared {
 
     pub(super) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        *lock(&self.watch) = true;
+        *self.watch.lock() = true;
         self.stopping.notify_all();
-        if let Some(line) = &self.delay_line {
-            line.stop();
+        if let Some((_, timer)) = &self.delay {
+            timer.handle().stop();
         }
     }
 
     /// Sleeps; true when the client was stopped.
     pub(super) fn sleep(&self, duration: Duration) -> bool {
-        let stopped = lock(&self.watch);
+        let stopped = self.watch.lock();
         if *stopped {
             return true;
         }
-        let wait = self.stopping.wait_timeout(stopped, duration);
-        *wait.unwrap_or_else(std::sync::PoisonError::into_inner).0
+        *self.stopping.wait_timeout(stopped, duration)
     }
 
     /// Says once that the server does not respond, until it does.
@@ -122,7 +127,7 @@ impl Shared {
 
     pub(super) fn tell_garbage(&self, reason: &str) {
         self.counted.invalid_replies.add(1);
-        let mut reported = lock(&self.garbage_reported);
+        let mut reported = self.garbage_reported.lock();
         if reported.is_some_and(|reported| reported.elapsed() < GARBAGE_REPORTED_EVERY) {
             return;
         }

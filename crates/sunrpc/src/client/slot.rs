@@ -1,12 +1,13 @@
 //! What is known of one connection, as long as its client lives.
 
-use super::lock;
 use super::shared::Shared;
 use super::table::{Batch, Table};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::{Condvar, Mutex};
 
 /// What is on its way on a connection counts in steps of this: small calls stay together and leave
 /// and arrive together; large data is spread, so that several threads of both sides work on it.
@@ -101,7 +102,7 @@ impl Slot {
         if self.stands.load(Ordering::Relaxed) || self.is_avoided(shared) {
             return;
         }
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         if state.link.is_none() && !state.wanted {
             state.wanted = true;
             drop(state);
@@ -119,7 +120,7 @@ impl Slot {
     }
 
     pub(super) fn stop(&self) {
-        let mut state = lock(&self.state);
+        let mut state = self.state.lock();
         state.stopped = true;
         if let Some(link) = &mut state.link {
             link.give_up();
@@ -130,13 +131,13 @@ impl Slot {
 
     /// Whether a connection stands.
     pub(super) fn is_usable(&self) -> bool {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         state.link.as_ref().is_some_and(|link| !link.given_up)
     }
 
     /// Whether the connection stands and has brought something since then.
     pub(super) fn has_brought(&self, shared: &Shared, since: Instant) -> bool {
-        let state = lock(&self.state);
+        let state = self.state.lock();
         let link = state.link.as_ref();
         link.is_some_and(|link| self.heard(shared) > since.max(link.since))
     }

@@ -12,7 +12,6 @@
 //! has the memory ends the call.
 
 use super::error::CallError;
-use super::lock;
 use super::options::Patience;
 use super::reply::Delivery;
 use super::shared::Shared;
@@ -47,7 +46,7 @@ pub(super) fn run(shared: &Arc<Shared>, slots: &[Slot]) {
 
 fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
     let now = Instant::now();
-    let mut state = lock(&slot.state);
+    let mut state = slot.state.lock();
     if state.table.is_empty() {
         return;
     }

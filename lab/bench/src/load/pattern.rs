@@ -9,16 +9,15 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use pagewell_base::mix::{STEP, mix};
+
 const WORD_BYTES: usize = 8;
 /// Bytes made at once to compare with: they stay in the first-level cache.
 const SCRATCH_BYTES: usize = 4096;
 
 /// The bytes of the word at `index`, counted in words from the start of the file.
 fn word(index: u64) -> [u8; WORD_BYTES] {
-    let mut mixed = index.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ (mixed >> 31)).to_le_bytes()
+    mix(index.wrapping_add(STEP)).to_le_bytes()
 }
 
 /// Fills `buffer` with what belongs at byte `offset` of the file.

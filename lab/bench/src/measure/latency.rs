@@ -2,7 +2,8 @@
 //!
 //! Logarithmic buckets with 32 linear steps per power of two: a quantile is at most 3.2 % above
 //! the true one, which is less than two runs of one server differ. One thread records, without
-//! atomics, and the threads' histograms are added afterwards. The longest is kept exactly.
+//! atomics, and the threads' histograms are added afterwards. The longest is kept exactly. (The
+//! histogram of the counters is recorded by many threads, with a quarter of the steps.)
 
 use std::time::Duration;
 

@@ -6,9 +6,10 @@
 //! ([`RestartedMachine`]).
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_nfsd::Server;
 use pagewell_source_image::{ImageFileSystem, Origin};
@@ -88,16 +89,12 @@ impl Machine for ImageMachine {
     fn power_off(&mut self) {
         if let Some(store) = self.on.take() {
             store.served.power.cut();
-            store.lock().die();
+            store.writer.lock().die();
         }
     }
 }
 
 impl ImageStore {
-    fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn call(
         &self,
         act: impl FnOnce(&mut Writer) -> std::result::Result<(), Trouble>,
@@ -105,7 +102,7 @@ impl ImageStore {
         if self.is_cut() {
             return Err("no power".to_owned());
         }
-        act(&mut self.lock()).map_err(|trouble| format!("{trouble:?}"))
+        act(&mut self.writer.lock()).map_err(|trouble| format!("{trouble:?}"))
     }
 }
 
@@ -184,7 +181,7 @@ impl RestartedStore {
         &self,
         mut act: impl FnMut(&mut Writer) -> std::result::Result<(), Trouble>,
     ) -> Result<()> {
-        let mut pair = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pair = self.state.lock();
         loop {
             let result = act(&mut pair.writer);
             match result {

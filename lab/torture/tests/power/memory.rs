@@ -3,7 +3,9 @@
 //! when syncs do not work the harness has to find losses.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
 
 use crate::random::Random;
 use crate::store::{Machine, Result, SECTOR_BYTES, Store};
@@ -62,7 +64,7 @@ impl MemoryMachine {
 
 impl Machine for MemoryMachine {
     fn power_on(&mut self, cut_after: u64, random: Random) -> Arc<dyn Store> {
-        let mut state = self.store.lock();
+        let mut state = self.store.state.lock();
         state.operations_left = cut_after;
         state.random = random;
         state.is_cut = false;
@@ -71,7 +73,7 @@ impl Machine for MemoryMachine {
     }
 
     fn power_off(&mut self) {
-        self.store.lock().cut();
+        self.store.state.lock().cut();
     }
 }
 
@@ -118,12 +120,6 @@ impl State {
     }
 }
 
-impl MemoryStore {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The bytes of a range as indexes, if it is inside.
 fn range(offset: u64, length: usize, whole: usize) -> Result<std::ops::Range<usize>> {
     let start = usize::try_from(offset).map_err(|_| "far past the end".to_owned())?;
@@ -136,7 +132,7 @@ fn range(offset: u64, length: usize, whole: usize) -> Result<std::ops::Range<usi
 
 impl Store for MemoryStore {
     fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.is_cut {
             return Err("no power".to_owned());
         }
@@ -146,7 +142,7 @@ impl Store for MemoryStore {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let range = range(offset, data.len(), state.current.len())?;
         // The write at which the power fails may be on the medium, in any part.
         let fails = state.operations_left == 0 && !state.is_cut;
@@ -159,7 +155,7 @@ impl Store for MemoryStore {
     }
 
     fn sync(&self) -> Result<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.step()?;
         let works = match self.sync {
             _ if state.lives < 2 => true,
@@ -174,6 +170,6 @@ impl Store for MemoryStore {
     }
 
     fn is_cut(&self) -> bool {
-        self.lock().is_cut
+        self.state.lock().is_cut
     }
 }

@@ -4,7 +4,8 @@
 //! dies is sent, and nobody waits for the answer. What was not sent yet is lost.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pagewell_base::sync::Mutex;
 
 use crate::random::Random;
 use crate::store::{Result, Store};
@@ -29,13 +30,9 @@ impl RemoteStore {
         Self { writer }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The client dies.
     pub(crate) fn die(&self) {
-        self.lock().die();
+        self.writer.lock().die();
     }
 }
 
@@ -45,18 +42,18 @@ fn described<T>(result: std::result::Result<T, Trouble>) -> Result<T> {
 
 impl Store for RemoteStore {
     fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        described(self.lock().read(offset, target))
+        described(self.writer.lock().read(offset, target))
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<()> {
-        described(self.lock().write(offset, data))
+        described(self.writer.lock().write(offset, data))
     }
 
     fn sync(&self) -> Result<()> {
-        described(self.lock().sync())
+        described(self.writer.lock().sync())
     }
 
     fn is_cut(&self) -> bool {
-        self.lock().is_gone()
+        self.writer.lock().is_gone()
     }
 }

@@ -17,7 +17,9 @@
 //!
 //! Memory that the log's index is in (`-shm`) is the process's, and is gone with it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
 
 use crate::random::Random;
 use crate::store::{Result, Store};
@@ -136,17 +138,13 @@ impl Volume {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn is_cut(&self) -> bool {
         self.store.is_cut()
     }
 
     /// The first thing that went wrong below.
     pub(crate) fn failure(&self) -> Option<String> {
-        self.lock().failure.clone()
+        self.state.lock().failure.clone()
     }
 
     /// Keeps the first failure for [`Volume::failure`].
@@ -154,14 +152,14 @@ impl Volume {
         match result {
             Ok(value) => Some(value),
             Err(error) => {
-                self.lock().failure.get_or_insert(error);
+                self.state.lock().failure.get_or_insert(error);
                 None
             }
         }
     }
 
     pub(crate) fn length(&self, file: File) -> Option<u64> {
-        let length = self.lock().current.lengths[file as usize];
+        let length = self.state.lock().current.lengths[file as usize];
         (length != ABSENT).then_some(length)
     }
 
@@ -170,17 +168,17 @@ impl Volume {
         if self.length(file).is_some() {
             return Ok(());
         }
-        self.lock().current.lengths[file as usize] = 0;
+        self.state.lock().current.lengths[file as usize] = 0;
         self.save_directory()
     }
 
     pub(crate) fn remove(&self, file: File) -> Result<()> {
-        self.lock().current.lengths[file as usize] = ABSENT;
+        self.state.lock().current.lengths[file as usize] = ABSENT;
         self.save_directory()
     }
 
     pub(crate) fn truncate(&self, file: File, length: u64) {
-        self.lock().current.lengths[file as usize] = length;
+        self.state.lock().current.lengths[file as usize] = length;
     }
 
     /// Bytes that were there; the rest of `target` is zeros.
@@ -208,7 +206,7 @@ impl Volume {
             self.store.write(start + length, &vec![0; gap])?;
         }
         self.store.write(start + offset, data)?;
-        let lengths = &mut self.lock().current.lengths[file as usize];
+        let lengths = &mut self.state.lock().current.lengths[file as usize];
         *lengths = end.max(length);
         Ok(())
     }
@@ -216,7 +214,7 @@ impl Volume {
     /// All of a volume's bytes, then all of its lengths.
     pub(crate) fn sync(&self) -> Result<()> {
         self.store.sync()?;
-        let state = self.lock();
+        let state = self.state.lock();
         let changed = state.current.lengths != state.durable.lengths;
         drop(state);
         if changed {
@@ -233,25 +231,25 @@ impl Volume {
     }
 
     fn write_directory(&self) -> Result<()> {
-        let mut directory = self.lock().current;
+        let mut directory = self.state.lock().current;
         directory.generation += 1;
         let copy = directory.generation % 2;
         self.store.write(copy * COPY_BYTES, &directory.encode())?;
         self.store.sync()?;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.current = directory;
         state.durable = directory;
         Ok(())
     }
 
     pub(crate) fn randomness(&self, target: &mut [u8]) {
-        self.lock().random.fill(target);
+        self.state.lock().random.fill(target);
     }
 
     /// Region `index` of the memory that connections share, each of `length` bytes; null when
     /// there is none and none is wanted.
     pub(crate) fn shared(&self, index: usize, length: usize, extend: bool) -> *mut u8 {
-        let shared = &mut self.lock().shared;
+        let shared = &mut self.state.lock().shared;
         while extend && shared.len() <= index {
             shared.push(vec![0; length].into_boxed_slice());
         }

@@ -7,15 +7,17 @@
 
 mod script;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
+use pagewell_base::timer::{Timer, TimerHandle};
 use rustix::io::Errno;
 
 pub use script::{Script, ScriptError};
 
-use crate::timer::{Timer, TimerHandle};
+use crate::completing::completion_panicked;
 use crate::{Device, Error, Geometry, Memory, Request};
 use script::Action;
 
@@ -42,7 +44,7 @@ struct Shared {
 impl Fault {
     /// Breaks `inner` as `script` says. Starts one thread.
     pub fn new(inner: Arc<dyn Device>, script: Script) -> std::io::Result<Self> {
-        let timer = Timer::new("device-fault", Duration::ZERO)?;
+        let timer = Timer::new("device-fault", Duration::ZERO, completion_panicked)?;
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             fired: AtomicU64::new(0),
@@ -101,8 +103,7 @@ impl Fault {
 impl FaultHandle {
     /// Replaces the script; counting starts again. Stalls go on.
     pub fn set_script(&self, script: Script) {
-        let current = self.shared.script.lock();
-        *current.unwrap_or_else(PoisonError::into_inner) = script;
+        *self.shared.script.lock() = script;
     }
 
     /// Ends all stalls now. Later requests may stall again.
@@ -141,10 +142,7 @@ impl Device for Fault {
     }
 
     fn submit(&self, request: Request) {
-        let script = self.handle.shared.script.lock();
-        let verdict = script
-            .unwrap_or_else(PoisonError::into_inner)
-            .judge(&request);
+        let verdict = self.handle.shared.script.lock().judge(&request);
         let Some(verdict) = verdict else {
             self.inner.submit(request);
             return;

@@ -13,8 +13,8 @@
 //!           | "for" ISSUER                              reader, read-ahead, flusher or metadata
 //! ```
 //!
-//! Sizes take k, m, g, t; times are like `80us`, `5ms`, `2s`; ERRNO is a name such as `EIO` or a
-//! number. A `#` begins a comment.
+//! Sizes and times are those of `pagewell_base::size` and `duration`; ERRNO is a name such as `EIO`
+//! or a number. A `#` begins a comment.
 //!
 //! `write` is every write, `durable` those that have to survive a power failure by themselves. A
 //! flush has no bytes: a rule for `flush` has the range `*` and no `short`, and `any` with another
@@ -37,9 +37,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use pagewell_base::{duration, size};
 use rustix::io::Errno;
 
-use crate::quantity::{parse_duration, parse_size};
 use crate::{Issuer, Operation, Request};
 
 /// More rules than anybody writes by hand; every request is compared with all of them.
@@ -198,10 +198,10 @@ fn parse_rule(operation: &str, words: &mut Words<'_>) -> Result<Rule, String> {
     let action = match word(words, "error, short or stall")? {
         "error" => Action::Error(parse_errno(word(words, "an error's name")?)?),
         "short" if is_flush => return Err("a flush has no bytes to be short of".to_owned()),
-        "short" => Action::Short(parse_size(word(words, "a size")?)?),
+        "short" => Action::Short(size::parse(word(words, "a size")?)?),
         "stall" => Action::Stall(match word(words, "a time")? {
             "forever" => None,
-            time => Some(parse_duration(time)?),
+            time => Some(duration::parse(time)?),
         }),
         other => return Err(format!("'{other}' is not error, short or stall")),
     };
@@ -247,12 +247,12 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let first = if first.is_empty() {
         0
     } else {
-        parse_size(first)?
+        size::parse(first)?
     };
     let end = if end.is_empty() {
         u64::MAX
     } else {
-        parse_size(end)?
+        size::parse(end)?
     };
     if first >= end {
         return Err(format!("the range '{text}' is empty"));
@@ -422,7 +422,7 @@ mod tests {
             ("read", "the line ends where a range should be"),
             ("read 5 error EIO", "'5' is no range"),
             ("read 8..8 error EIO", "the range '8..8' is empty"),
-            ("read -1.. error EIO", "'-1' is no size"),
+            ("read -1.. error EIO", "a size is a number"),
             (
                 "read *",
                 "the line ends where error, short or stall should be",
@@ -435,8 +435,8 @@ mod tests {
             ),
             ("read * error 0", "'0' is no error"),
             ("read * error 4096", "'4096' is no error"),
-            ("read * short x", "'x' is no size"),
-            ("read * stall 5", "'5' is no time"),
+            ("read * short x", "a size is a number"),
+            ("read * stall 5d", "a time is written like"),
             ("read * error EIO every 0", "'0' is no whole number from 1"),
             ("read * error EIO times", "the line ends where a number"),
             (

@@ -4,8 +4,9 @@
 //! sector is never torn. How much is lost, how much is torn and the order are drawn first, so
 //! that cuts which lose nothing, and cuts which lose all, are as likely as those in between.
 
+use pagewell_base::mix::{STEP, mix};
+
 use super::log::Entry;
-use crate::mix::{STEP, mix};
 
 /// Storage writes so many bytes at once or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;

@@ -30,9 +30,10 @@ mod log;
 mod work;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use rustix::io::Errno;
 
 pub use damage::Damage;
@@ -120,7 +121,7 @@ impl PowerCut {
 
 impl Drop for PowerCut {
     fn drop(&mut self) {
-        self.shared.lock().closing = true;
+        self.shared.state.lock().closing = true;
         self.shared.changed.notify_all();
         let current = std::thread::current().id();
         if let Some(thread) = self.thread.take()
@@ -136,7 +137,7 @@ impl PowerCutHandle {
     /// Cuts the power now, waits until the device below is as it stays, and tells what happened
     /// to the writes in memory. A second cut changes nothing. Must not be called by a completion.
     pub fn cut(&self, seed: u64) -> Damage {
-        self.0.lock().begin(seed);
+        self.0.state.lock().begin(seed);
         self.0.changed.notify_all();
         self.wait()
     }
@@ -144,26 +145,26 @@ impl PowerCutHandle {
     /// Cuts the power in the middle of the write or flush that comes after `count` others, counted
     /// from now. [`Self::wait`] tells when the device below is as it stays.
     pub fn cut_after(&self, count: u64, seed: u64) {
-        self.0.lock().fuse = Some((count, seed));
+        self.0.state.lock().fuse = Some((count, seed));
     }
 
     /// Whether the power is cut.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        self.0.lock().power != Power::On
+        self.0.state.lock().power != Power::On
     }
 
     /// Bytes of writes that a cut would damage.
     #[must_use]
     pub fn unflushed_bytes(&self) -> usize {
-        self.0.lock().log.bytes()
+        self.0.state.lock().log.bytes()
     }
 
     /// Waits until the power has been cut and the device below is as it stays, or the layer is
     /// gone. Must not be called by a completion.
     #[must_use]
     pub fn wait(&self) -> Damage {
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         loop {
             if let Power::Off(damage) = state.power {
                 return damage;
@@ -171,8 +172,7 @@ impl PowerCutHandle {
             if state.ended {
                 return Damage::default();
             }
-            let changed = self.0.changed.wait(state);
-            state = changed.unwrap_or_else(PoisonError::into_inner);
+            state = self.0.changed.wait(state);
         }
     }
 }
@@ -220,10 +220,6 @@ impl State {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn gone(&self, offset: u64) -> Error {
         Error::Failed {
             device: self.inner.name().to_owned(),
@@ -259,7 +255,7 @@ impl Shared {
     }
 
     fn read(self: &Arc<Self>, request: Request) {
-        let state = self.lock();
+        let state = self.state.lock();
         if state.power != Power::On {
             drop(state);
             let error = self.gone(request.offset());
@@ -270,7 +266,7 @@ impl Shared {
         drop(state);
         let shared = self.clone();
         let covered = request.relay(move |mut request, outcome| {
-            if shared.lock().power != Power::On {
+            if shared.state.lock().power != Power::On {
                 let error = shared.gone(request.offset());
                 return request.fail(0, error);
             }
@@ -300,7 +296,7 @@ impl Shared {
 
     fn write(&self, request: Request) {
         let there = self.there(&request);
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.power == Power::On {
             if state.burn() {
                 // On its way: it may reach the medium, and nobody is told.
@@ -323,7 +319,7 @@ impl Shared {
     }
 
     fn flush(&self, request: Request) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.power == Power::On && !state.burn() {
             let before = state.sequence;
             return self.assign(state, Task::Flush(before, request));

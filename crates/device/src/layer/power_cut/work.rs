@@ -1,6 +1,6 @@
 //! What the thread of a power cut layer does.
 
-use std::sync::{PoisonError, mpsc};
+use std::sync::mpsc;
 
 use super::damage::draw;
 use super::log::Entry;
@@ -20,28 +20,27 @@ pub(super) enum Task {
 impl Shared {
     /// The life of the thread.
     pub(super) fn work(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if let Power::Failing(seed) = state.power {
                 drop(state);
                 self.fail(seed);
-                state = self.lock();
+                state = self.state.lock();
             } else if let Some(task) = state.tasks.pop_front() {
                 drop(state);
                 self.run(task);
-                state = self.lock();
+                state = self.state.lock();
             } else if state.closing {
                 drop(state);
                 // Nothing is left that could be told of an error.
                 let _ = self
                     .write_out(u64::MAX, 0)
                     .and_then(|()| self.flush_below());
-                self.lock().ended = true;
+                self.state.lock().ended = true;
                 self.changed.notify_all();
                 return;
             } else {
-                let changed = self.changed.wait(state);
-                state = changed.unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait(state);
             }
         }
     }
@@ -53,7 +52,7 @@ impl Shared {
                 let room = self.log_bytes_max.saturating_sub(there);
                 let made = self.write_out(u64::MAX, room);
                 let result = made.and_then(|()| {
-                    let mut state = self.lock();
+                    let mut state = self.state.lock();
                     if state.power != Power::On {
                         return Err(self.gone(request.offset()));
                     }
@@ -77,7 +76,7 @@ impl Shared {
     /// are no more than `left_bytes` in the log.
     fn write_out(&self, before: u64, left_bytes: usize) -> Result<()> {
         loop {
-            let state = self.lock();
+            let state = self.state.lock();
             if state.power != Power::On {
                 return Err(self.gone(0));
             }
@@ -91,12 +90,12 @@ impl Shared {
             drop(state);
             self.put(entry.offset, &entry.bytes, false)?;
             // Only this thread takes anything away, so it is still the first.
-            self.lock().log.pop();
+            self.state.lock().log.pop();
         }
     }
 
     fn write_durably(&self, sequence: u64) -> Result<()> {
-        let state = self.lock();
+        let state = self.state.lock();
         let Some(entry) = state.log.find(sequence).cloned() else {
             // It made room for another write, and so is below already.
             drop(state);
@@ -107,13 +106,13 @@ impl Shared {
         }
         drop(state);
         self.put(entry.offset, &entry.bytes, true)?;
-        self.lock().log.supersede(&entry);
+        self.state.lock().log.supersede(&entry);
         Ok(())
     }
 
     /// The power is gone: damages the log and fails what waits.
     fn fail(&self, seed: u64) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let tasks = std::mem::take(&mut state.tasks);
         for task in &tasks {
             // The others are in the log, or have no bytes.
@@ -129,7 +128,7 @@ impl Shared {
             let _ = self.put_part(&entry);
         }
         let _ = self.flush_below();
-        self.lock().power = Power::Off(damage);
+        self.state.lock().power = Power::Off(damage);
         self.changed.notify_all();
         for task in tasks {
             let (Task::Write(request) | Task::Durable(_, request) | Task::Flush(_, request)) = task;

@@ -10,10 +10,11 @@ mod queue;
 mod sizes;
 mod snapshot;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::Histogram;
 
 pub use iostat::Iostat;
@@ -78,10 +79,6 @@ impl Cell {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn cell(&self, issuer: Issuer, operation: Operation) -> &Cell {
         let row = match issuer {
             Issuer::Reader => 0,
@@ -120,7 +117,7 @@ impl Stats {
     pub fn snapshot(&self) -> Snapshot {
         let shared = &self.shared;
         let (time, queue) = {
-            let mut queue = shared.queue();
+            let mut queue = shared.queue.lock();
             let time = shared.began.elapsed();
             queue.pass(time);
             (time, queue.clone())
@@ -152,7 +149,7 @@ impl Stats {
 
     /// Has the most outstanding requests counted anew.
     pub fn reset_outstanding_max(&self) {
-        let mut queue = self.shared.queue();
+        let mut queue = self.shared.queue.lock();
         queue.outstanding_max = queue.outstanding;
     }
 }
@@ -188,7 +185,7 @@ impl Device for Stats {
             count.fetch_add(1, Ordering::Relaxed);
         }
         let start = {
-            let mut queue = self.shared.queue();
+            let mut queue = self.shared.queue.lock();
             let start = self.shared.began.elapsed();
             queue.enter(start, place);
             start
@@ -196,7 +193,7 @@ impl Device for Stats {
         let shared = self.shared.clone();
         request.observe(move |outcome| {
             let now = {
-                let mut queue = shared.queue();
+                let mut queue = shared.queue.lock();
                 let now = shared.began.elapsed();
                 queue.exit(now);
                 now

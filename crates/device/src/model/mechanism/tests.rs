@@ -1,5 +1,6 @@
+use pagewell_base::mix::mix;
+
 use super::*;
-use crate::mix::mix;
 
 const READ: Operation = Operation::Read;
 const LENGTH: u64 = 1 << 40;

@@ -27,9 +27,9 @@ fn the_budget_holds_and_comes_back() {
     drop(first);
     assert_eq!(memory.take(70 << 10).unwrap().len(), 80 << 10);
     drop(second);
-    assert_eq!(memory.lock().by_address.used(), 0);
+    assert_eq!(memory.state.lock().by_address.used(), 0);
     assert_eq!(
-        memory.lock().free_bytes,
+        memory.state.lock().free_bytes,
         (112 << 10) + (80 << 10) + (128 << 10)
     );
 }
@@ -111,7 +111,7 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
                     break;
                 }
             }
-            let state = memory.lock();
+            let state = memory.state.lock();
             let used = state.by_address.used() + state.first_bytes;
             drop(state);
             assert!(used <= 4 * MIB + RECORD_BYTES_MAX, "{used} bytes");
@@ -126,9 +126,9 @@ fn one_record_goes_on_when_all_wait_for_each_other() {
         assert!(records.len() < before, "all wait for each other");
     }
     assert_eq!(whole, 16);
-    assert_eq!(memory.lock().by_address.used(), 0);
-    assert!(memory.lock().first.is_none());
-    assert_eq!(memory.lock().first_bytes, 0);
+    assert_eq!(memory.state.lock().by_address.used(), 0);
+    assert!(memory.state.lock().first.is_none());
+    assert_eq!(memory.state.lock().first_bytes, 0);
 }
 
 /// Addresses that begin records and lose them again have one share together, whose being full
@@ -217,5 +217,5 @@ fn an_export_whose_storage_hangs_leaves_room_for_others() {
     other.export = Some(8);
     assert!(grown(&mut other, MIB));
     held.clear();
-    assert!(memory.lock().by_export.is_empty());
+    assert!(memory.state.lock().by_export.is_empty());
 }

@@ -4,9 +4,9 @@ use pagewell_fs::Attributes;
 
 use super::LsArguments;
 use crate::listing;
-use crate::size;
 use crate::time_text;
 use crate::tree;
+use pagewell_base::size;
 
 /// What stands before the names, and how wide it is.
 #[derive(Clone, Copy, Default)]

@@ -30,7 +30,8 @@ An ISO 9660 image, to be read.
 Any file or block device, as one file that is named after it and keeps its length.
 .TP
 \fBram:\fISIZE\fR
-A file system in memory, empty at first and gone with the process. \fISIZE\fR takes k, m or g.
+A file system in memory, empty at first and gone with the process. \fISIZE\fR is
+a number such as 1.5, with k, m, g or t for units of 1024, 1024^2, 1024^3 and 1024^4 bytes.
 .TP
 \fBstripe:\fICHUNK\fB:\fISOURCE\fB,\fISOURCE\fR...
 Files or devices side by side: chunks are dealt to them in turn.

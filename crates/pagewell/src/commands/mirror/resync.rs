@@ -11,9 +11,9 @@ use super::Halves;
 use crate::failure::{self, Outcome, usage};
 use crate::mirror::advice;
 use crate::progress::Progress;
-use crate::size;
 use crate::storage::Storage;
 use crate::{escape, state};
+use pagewell_base::size;
 
 /// Make the halves of a mirror equal.
 ///

@@ -17,7 +17,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     let mut server = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let stream = Arc::new(listener.accept().unwrap().0);
     let options = Options::new("here", Vec::new());
-    let shared = Arc::new(Shared::new(1, 1, options));
+    let shared = Arc::new(Shared::new(1, 1, options).unwrap());
     let credential = EncodedCredential::none();
     let mut outgoing = Outgoing::new(1, &credential, &0u32);
     if let Some(sink) = sink {
@@ -26,7 +26,7 @@ fn receive_fragments(fragments: &[&[u8]], sink: Option<Sink>) -> (End, bool) {
     let call = Arc::new(Call { xid: XID, outgoing });
     let slot = &Slot::default();
     {
-        let mut state = lock(&slot.state);
+        let mut state = slot.state.lock();
         state.table.insert(call, Box::new(|_| ()));
         let mut batch = state.table.next_batch(1, &mut 0);
         let sent = batch.advance(usize::MAX / 2).to_vec();

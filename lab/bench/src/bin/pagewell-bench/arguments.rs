@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use pagewell::command_line::{self, Outcome, parse_count, seconds_text, size};
+use pagewell::command_line::{self, Outcome, parse_count, seconds_text};
+use pagewell_base::{duration, size};
 use pagewell_bench::experiment::direct::{self, Choice, TargetName};
 use pagewell_bench::experiment::nfs;
 use pagewell_bench::experiment::seekreadwrite;
@@ -58,9 +59,9 @@ struct Manner {
     /// How often each case runs
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_repeat)]
     repeat: u32,
-    /// Begin nothing new after so many seconds
-    #[arg(long, value_name = "SECONDS", default_value = "7200", value_parser = parse_seconds)]
-    time_max: u32,
+    /// Begin nothing new after this time
+    #[arg(long, value_name = "TIME", default_value = "2h", value_parser = duration::parse)]
+    time_max: Duration,
     /// Write the result as JSON to a file; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -112,11 +113,11 @@ struct DirectArguments {
     /// Files, block devices or modelled disks (model:NAME[,OPTION=VALUE]...)
     #[arg(value_name = "TARGET")]
     targets: Vec<TargetName>,
-    /// Operations on each target; k, m, g for units of 1024
-    #[arg(long, value_name = "N", value_parser = size::parse)]
+    /// Operations on each target; written as a size is
+    #[arg(long, value_name = "N", value_parser = size::parse_positive)]
     blocks: Option<u64>,
     /// Bytes of an operation, by default 1m of direct and raw reads and 8k of the others
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     bs: Option<u64>,
     /// Large requests into the program's memory
     #[arg(long)]
@@ -275,20 +276,12 @@ fn parse_blocks(text: &str) -> Result<u32, String> {
 
 /// Bytes of a block: at least one, and so few that the file of all blocks can be had.
 fn parse_block_bytes(text: &str) -> Result<u64, String> {
-    let bytes = size::parse(text)?;
-    if (1..=BLOCK_BYTES_MAX).contains(&bytes) {
-        return Ok(bytes);
-    }
-    Err("1 byte to 1m".to_owned())
+    size::within(text, 1..=BLOCK_BYTES_MAX)
 }
 
 /// Bytes of a file of `bench nfs`.
 fn parse_file_bytes(text: &str) -> Result<u64, String> {
-    let bytes = size::parse(text)?;
-    if (1 << 20..=nfs::FILE_BYTES_MAX).contains(&bytes) {
-        return Ok(bytes);
-    }
-    Err(format!("1m to {}g", nfs::FILE_BYTES_MAX >> 30))
+    size::within(text, 1 << 20..=nfs::FILE_BYTES_MAX)
 }
 
 fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
@@ -296,10 +289,6 @@ fn parse_write_rule(text: &str) -> Result<WriteRule, String> {
         let names: Vec<_> = WriteRule::ALL.iter().map(|rule| rule.name()).collect();
         format!("there are {}", names.join(", "))
     })
-}
-
-fn parse_seconds(text: &str) -> Result<u32, String> {
-    parse_count(text, 1_000_000)
 }
 
 /// Runs the command.
@@ -337,7 +326,7 @@ fn measure(manner: &Manner, run: impl FnOnce(&mut Session)) -> anyhow::Result<Ou
     let mut session = Session::new(Options {
         quick: manner.quick,
         repeat: manner.repeat as usize,
-        time_max: Duration::from_secs(manner.time_max.into()),
+        time_max: manner.time_max,
         progress: true,
     });
     run(&mut session);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use pagewell_base::{duration, size};
 use pagewell_bench::compare::Server;
 use pagewell_bench::load::{Load, LoadError, Target, Workload};
 
@@ -29,8 +30,8 @@ pub(crate) enum Command {
     MakeFile {
         /// The file; it is replaced.
         path: PathBuf,
-        /// Its length; k, m and g are 1024-based.
-        #[arg(value_parser = size)]
+        /// Its length.
+        #[arg(value_parser = size::parse)]
         size: u64,
     },
 }
@@ -53,10 +54,10 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value = "/")]
     export: String,
     /// Bytes of one READ or WRITE, or of one READDIRPLUS reply.
-    #[arg(long, value_parser = size, default_value = "128k")]
+    #[arg(long, value_parser = size::parse, default_value = "128k")]
     block: u64,
     /// Bytes of the file to use; write needs it.
-    #[arg(long, value_parser = size)]
+    #[arg(long, value_parser = size::parse)]
     size: Option<u64>,
     /// Calls in flight on each connection.
     #[arg(long, default_value_t = 1)]
@@ -65,8 +66,8 @@ pub(crate) struct RunArguments {
     #[arg(long, default_value_t = 1)]
     connections: usize,
     /// How long to go on; write ends at the size of the file.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "3s")]
+    seconds: Duration,
     /// Read the file once, however long it takes.
     #[arg(long)]
     once: bool,
@@ -95,8 +96,8 @@ pub(crate) struct CompareArguments {
     #[arg(long, default_value_t = 5)]
     pub(crate) repeat: usize,
     /// How long one run takes.
-    #[arg(long, default_value_t = 3.0)]
-    pub(crate) seconds: f64,
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "3s")]
+    pub(crate) seconds: Duration,
     /// Only cases whose name contains this.
     #[arg(long, default_value = "")]
     pub(crate) only: String,
@@ -163,8 +164,6 @@ impl RunArguments {
     pub(crate) fn load(&self) -> Result<Load, LoadError> {
         let wrong = |what: &str| LoadError::Settings(what.to_owned());
         let block_bytes = u32::try_from(self.block).map_err(|_| wrong("the block is too long"))?;
-        let duration = Duration::try_from_secs_f64(self.seconds)
-            .map_err(|_| wrong("seconds must be a positive number"))?;
         let unbounded = self.once || self.workload == Workload::Write;
         Ok(Load {
             workload: self.workload,
@@ -173,7 +172,7 @@ impl RunArguments {
             file_bytes: self.size,
             depth: self.depth,
             connections: self.connections,
-            duration: (!unbounded).then_some(duration),
+            duration: (!unbounded).then_some(self.seconds),
             verify: self.verify,
         })
     }
@@ -186,25 +185,6 @@ impl RunArguments {
             export: self.export.clone(),
         }
     }
-}
-
-/// A size with an optional unit of 1024, 1024^2 or 1024^3 bytes.
-fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a number with k, m or g");
-    let lower = text.to_ascii_lowercase();
-    let shift = match lower.chars().last() {
-        Some('k') => 10,
-        Some('m') => 20,
-        Some('g') => 30,
-        _ => 0,
-    };
-    let digits = if shift == 0 {
-        &lower
-    } else {
-        &lower[..lower.len() - 1]
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(1 << shift).ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -239,16 +219,6 @@ mod tests {
             "x",
         ] {
             assert!(server(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        assert_eq!(size("4096"), Ok(4096));
-        assert_eq!(size("128K"), Ok(131_072));
-        assert_eq!(size("2g"), Ok(2 << 30));
-        for wrong in ["", "k", "-1", "1t", "1.5m", "99999999999g"] {
-            assert!(size(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use pagewell_bench::compare::{
     CaseResult, Plan, Verdict, compare, markdown, memory_case, prepare_directory, replace_between,
@@ -17,14 +16,13 @@ use super::{Failure, document, with_path};
 /// Compares; true when every requirement is met.
 pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     let environment = Environment::here();
-    let duration = Duration::try_from_secs_f64(arguments.seconds)?;
     let plan = Plan {
         servers: arguments.servers.clone(),
         directory: arguments.directory.clone(),
         rounds: arguments.repeat,
     };
     prepare_directory(&plan.directory)?;
-    let mut cases = serve_cases(duration);
+    let mut cases = serve_cases(arguments.seconds);
     if let Some(case) = cases.first() {
         eprintln!("every server reads the whole file, every byte verified");
         warm(&plan, case)?;
@@ -36,7 +34,7 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
         eprintln!("{}", case.name);
         results.push(compare(&plan, case, progress)?);
     }
-    let memory = memory_case(duration);
+    let memory = memory_case(arguments.seconds);
     eprintln!("{}", memory.name);
     // Memory is asked for once: it does not vary as time does.
     let memory = compare(
@@ -92,7 +90,7 @@ fn part(
         versions.join(", "),
     );
     text += &format!(
-        "Each server did each case {} times, in turn, {} s each; the sequential write ends with\n\
+        "Each server did each case {} times, in turn, {:?} each; the sequential write ends with\n\
          its file. Numbers are medians; a ratio is the median of the rounds' ratios with the\n\
          lowest and the highest. Latencies and processor times are in the order of the\n\
          servers.\n\n",

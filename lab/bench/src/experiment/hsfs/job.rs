@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use pagewell_base::mix::Random;
 use pagewell_cache::{Bounds, ReadMode};
 use pagewell_device::Issuer;
 
@@ -52,10 +53,8 @@ impl Job {
     /// Reads at random multiples of the length of a read, always the same ones for a seed.
     pub(super) fn random(name: &str, start: u64, length: u64, io_bytes: usize, seed: u64) -> Self {
         let count = (length / io_bytes as u64).max(1);
-        let mut state = seed;
-        let reads = std::iter::repeat_with(move || {
-            start + next_random(&mut state) % count * io_bytes as u64
-        });
+        let mut random = Random(seed);
+        let reads = std::iter::repeat_with(move || start + random.below(count) * io_bytes as u64);
         Self::new(name, reads, io_bytes)
     }
 
@@ -81,14 +80,6 @@ impl Job {
         );
         self
     }
-}
-
-/// The step of splitmix64 (public domain).
-pub(super) fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// Runs jobs until they are done or `limit` has come. After `deadline` nothing is worth anything.

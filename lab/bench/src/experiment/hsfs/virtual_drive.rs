@@ -14,9 +14,10 @@
 //! a read is overdue. Deadlines are switched off here, and no test takes a minute.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, Error, ReadMode};
 use pagewell_device::layer::{Snapshot, Stats};
 use pagewell_device::model::{Mechanism, Parameters};
@@ -65,27 +66,24 @@ impl Drive {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Time passes; what is done by then is complete.
     fn pass(&self, time: Duration) {
-        let until = self.state().now + time;
+        let until = self.state.lock().now + time;
         while self
-            .state()
+            .state
+            .lock()
             .asked
             .front()
             .is_some_and(|next| next.0 <= until)
         {
             self.answer();
         }
-        self.state().now = until;
+        self.state.lock().now = until;
     }
 
     /// The clock goes to where the next request is done. Says which bytes that brought.
     fn answer(&self) -> Option<std::ops::Range<u64>> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (done, request) = state.asked.pop_front()?;
         state.now = state.now.max(done);
         // What is asked for in answer to this is asked for now.
@@ -110,7 +108,7 @@ impl Device for Drive {
     }
 
     fn submit(&self, request: Request) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let (now, length) = (state.now, request.len() as u64);
         let service = state
             .mechanism

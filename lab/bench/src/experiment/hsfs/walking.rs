@@ -6,10 +6,11 @@
 //! find and takes the files as they lie. Both read the sector of each directory when they come to
 //! it. The cache is told where the file ends that is read, as the readers of images tell it.
 
+use pagewell_base::mix::Random;
 use pagewell_cache::Bounds;
 use pagewell_device::Issuer;
 
-use super::job::{Job, Read, next_random};
+use super::job::{Job, Read};
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, reference, row};
 use super::variant::Variant;
@@ -47,12 +48,12 @@ struct Layout {
 impl Layout {
     /// Sizes from 1 KiB to 512 KiB, as many between each power of two and the next.
     fn new(directories: u64) -> Self {
-        let mut state = 1;
+        let mut random = Random(1);
         let mut at = directories * SECTOR_BYTES;
         let directory = |index| {
             let files = (0..FILES_PER_DIRECTORY).map(|_| {
-                let power = 10 + next_random(&mut state) % 9;
-                let length = (1 << power) + next_random(&mut state) % (1 << power);
+                let power = 10 + random.below(9);
+                let length = (1 << power) + random.below(1 << power);
                 let offset = at;
                 at += length.next_multiple_of(SECTOR_BYTES);
                 Extent { offset, length }
@@ -80,7 +81,7 @@ impl Layout {
     /// The reads of one program.
     fn job(&self, name: &str, by_name: bool) -> Job {
         let mut reads = Vec::new();
-        let mut state = 2;
+        let mut random = Random(2);
         for directory in &self.directories {
             reads.push(Read {
                 offset: directory.sector,
@@ -90,7 +91,7 @@ impl Layout {
             });
             let mut files = directory.files.clone();
             if by_name {
-                files.sort_by_cached_key(|_| next_random(&mut state));
+                files.sort_by_cached_key(|_| random.number());
             }
             for file in files {
                 let blocks = (0..file.length).step_by(BLOCK_BYTES as usize);

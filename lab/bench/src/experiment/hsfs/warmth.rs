@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 
+use pagewell_base::mix::Random;
 use pagewell_cache::{Cache, CachedDevice, ReadMode};
 use pagewell_device::Pattern;
 
-use super::job::{Job, next_random};
+use super::job::Job;
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, row};
 use super::variant::Variant;
@@ -115,13 +116,13 @@ fn free_behind(session: &mut Session) -> Result<()> {
 fn kept(device: &CachedDevice, warm: u64, stream: u64) -> Result<f64> {
     let mut buffer = vec![0; IO_BYTES];
     let count = warm / IO_BYTES as u64;
-    let mut state = 3;
+    let mut random = Random(3);
     for pass in 0..3 {
         for index in 0..count {
             let place = if pass == 0 {
                 index
             } else {
-                next_random(&mut state) % count
+                random.below(count)
             };
             device.read_at(place * IO_BYTES as u64, &mut buffer, ReadMode::WAIT)?;
         }

@@ -1,5 +1,7 @@
 //! The eight workloads of the report, and what the report measured.
 
+use pagewell_base::mix::Random;
+
 use crate::experiment::Mode;
 
 /// One of them.
@@ -132,14 +134,10 @@ pub(super) fn is_right(block: &[u8], offset: u64, seed: u64) -> bool {
 /// All numbers below `count` in an order that is always the same for a seed.
 pub(super) fn shuffled(count: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count).collect();
-    let mut state = seed;
+    let mut random = Random(seed);
     for left in (1..order.len()).rev() {
-        // Steele, Lea and Flood's SplitMix64.
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         #[allow(clippy::cast_possible_truncation)] // not above left
-        let other = ((mixed ^ (mixed >> 31)) % (left as u64 + 1)) as usize;
+        let other = random.below(left as u64 + 1) as usize;
         order.swap(left, other);
     }
     order

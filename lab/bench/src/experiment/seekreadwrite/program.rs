@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use pagewell_base::mix::{STEP, mix};
 use pagewell_cache::{CachedDevice, ReadMode, WriteMode};
 
 use crate::experiment::{Error, Result};
@@ -120,7 +121,7 @@ impl Program {
                     (u128::from(update) * u128::from(stride) % u128::from(blocks)) as u64
                 }
                 Order::Sequential => update % blocks,
-                Order::Random => mix(update) % blocks,
+                Order::Random => mix(update.wrapping_add(STEP)) % blocks,
             };
             block * self.block_bytes
         })
@@ -192,14 +193,6 @@ fn common_divisor(mut one: u64, mut other: u64) -> u64 {
         (one, other) = (other, one % other);
     }
     one
-}
-
-/// Spreads a number over all bits (the finaliser of splitmix64, public domain).
-fn mix(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
 
 #[cfg(test)]

@@ -1,34 +1,38 @@
-//! A set of bytes, kept as spans that neither overlap nor touch.
+//! A set of numbers, such as bytes of a file, kept as spans that neither overlap nor touch.
 
 use std::collections::BTreeMap;
 
 /// First byte and the byte after the last.
-pub(super) type Span = (u64, u64);
+pub type Span = (u64, u64);
 
 /// The set.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spans {
+pub struct Spans {
     ends: BTreeMap<u64, u64>,
     bytes: u64,
 }
 
 impl Spans {
     /// Bytes in the set.
-    pub(super) fn bytes(&self) -> u64 {
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Spans in the set.
-    pub(super) fn count(&self) -> usize {
+    #[must_use]
+    pub fn count(&self) -> usize {
         self.ends.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
     /// Adds the bytes of `start..end`, and says how many are new.
-    pub(super) fn insert(&mut self, start: u64, end: u64) -> u64 {
+    pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
         }
@@ -52,8 +56,30 @@ impl Spans {
         self.bytes - before
     }
 
+    /// Adds another set.
+    pub fn extend(&mut self, other: Self) {
+        for (start, end) in other.ends {
+            self.insert(start, end);
+        }
+    }
+
+    /// Where there are more spans than `most`, makes one of them all, from the first byte to the
+    /// last: for a set that only has to name every byte that was put in.
+    pub fn melt(&mut self, most: usize) {
+        if self.count() > most {
+            let first = self.ends.first_key_value().map_or(0, |(start, _)| *start);
+            let last = self.ends.last_key_value().map_or(0, |(_, end)| *end);
+            self.insert(first, last);
+        }
+    }
+
+    /// The spans, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = Span> {
+        self.ends.iter().map(|(start, end)| (*start, *end))
+    }
+
     /// Takes the bytes of `start..end` out, and says which of them were in.
-    pub(super) fn take(&mut self, start: u64, end: u64) -> Vec<Span> {
+    pub fn take(&mut self, start: u64, end: u64) -> Vec<Span> {
         let taken: Vec<Span> = self.within(start, end).collect();
         for &(from, to) in &taken {
             let Some((&low, &high)) = self.ends.range(..=from).next_back() else {
@@ -72,7 +98,7 @@ impl Spans {
     }
 
     /// The parts of `start..end` that are in the set, ascending.
-    pub(super) fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Span> {
+    pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Span> {
         let before = self.ends.range(..start).next_back();
         let from = match before {
             Some((&low, &high)) if high > start => low,
@@ -86,7 +112,8 @@ impl Spans {
 
     /// The last part of `start..end` that is in the set, and whether there is no other. Looks for
     /// one place in the set only: it is asked at every write.
-    pub(super) fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
+    #[must_use]
+    pub fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
         let parts = self.ends.range(..end.max(start)).rev();
         let mut parts = parts.take_while(|(_, high)| **high > start);
         let last = parts.next();
@@ -98,16 +125,19 @@ impl Spans {
     }
 
     /// Whether any byte of `start..end` is in the set.
-    pub(super) fn overlaps(&self, start: u64, end: u64) -> bool {
+    #[must_use]
+    pub fn overlaps(&self, start: u64, end: u64) -> bool {
         self.within(start, end).next().is_some()
     }
 
     /// Whether every byte of `start..end` is in the set.
-    pub(super) fn covers(&self, start: u64, end: u64) -> bool {
+    #[must_use]
+    pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.within(start, end).next() == Some((start, end))
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Takes everything out.
+    pub fn clear(&mut self) {
         self.ends.clear();
         self.bytes = 0;
     }
@@ -117,10 +147,6 @@ impl Spans {
 mod tests {
     use super::*;
 
-    fn all(spans: &Spans) -> Vec<Span> {
-        spans.within(0, u64::MAX).collect()
-    }
-
     #[test]
     fn what_overlaps_or_touches_melts() {
         let mut spans = Spans::default();
@@ -128,10 +154,11 @@ mod tests {
         assert_eq!(spans.insert(30, 40), 10);
         assert_eq!(spans.insert(12, 18), 0);
         assert_eq!(spans.insert(20, 30), 10);
-        assert_eq!(all(&spans), [(10, 40)]);
+        assert!(spans.iter().eq([(10, 40)]));
         assert_eq!(spans.insert(0, 100), 70);
         assert_eq!(spans.insert(5, 5), 0);
-        assert_eq!((all(&spans), spans.bytes()), (vec![(0, 100)], 100));
+        assert!(spans.iter().eq([(0, 100)]));
+        assert_eq!(spans.bytes(), 100);
     }
 
     #[test]
@@ -140,9 +167,9 @@ mod tests {
         spans.insert(0, 10);
         spans.insert(20, 30);
         assert_eq!(spans.take(5, 22), [(5, 10), (20, 22)]);
-        assert_eq!(all(&spans), [(0, 5), (22, 30)]);
+        assert!(spans.iter().eq([(0, 5), (22, 30)]));
         assert_eq!(spans.take(24, 26), [(24, 26)]);
-        assert_eq!(all(&spans), [(0, 5), (22, 24), (26, 30)]);
+        assert!(spans.iter().eq([(0, 5), (22, 24), (26, 30)]));
         assert_eq!((spans.bytes(), spans.count()), (11, 3));
         assert!(spans.take(5, 22).is_empty());
         assert!(spans.take(9, 3).is_empty());
@@ -166,5 +193,52 @@ mod tests {
         assert!(!spans.covers(9, 12) && !spans.covers(12, 21));
         spans.clear();
         assert!(spans.is_empty() && spans.bytes() == 0);
+    }
+
+    #[test]
+    fn it_is_a_set_of_bytes() {
+        let mut random = 1_u64;
+        let (mut spans, mut model) = (Spans::default(), [false; 100]);
+        for _ in 0..5000 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let (start, length) = ((random >> 33) % 90, 1 + (random >> 43) % 9);
+            let (end, range) = (start + length, start as usize..(start + length) as usize);
+            let inside = model[range.clone()].iter().filter(|is_in| **is_in).count() as u64;
+            assert_eq!(spans.overlaps(start, end), inside > 0);
+            assert_eq!(spans.covers(start, end), inside == length);
+            let bytes = spans.within(start, end).flat_map(|(low, high)| low..high);
+            assert!(bytes.eq((start..end).filter(|at| model[*at as usize])));
+            if random >> 60 & 1 == 0 {
+                assert_eq!(spans.insert(start, end), length - inside);
+                model[range].fill(true);
+            } else {
+                let taken = spans.take(start, end);
+                let taken: u64 = taken.iter().map(|(low, high)| high - low).sum();
+                assert_eq!(taken, inside);
+                model[range].fill(false);
+            }
+            let count = model.iter().filter(|is_in| **is_in).count();
+            assert_eq!(
+                (spans.bytes(), spans.is_empty()),
+                (count as u64, count == 0)
+            );
+        }
+    }
+
+    #[test]
+    fn too_many_spans_become_one_that_names_them_all() {
+        let mut spans = Spans::default();
+        for at in 0..5 {
+            spans.insert(at * 10, at * 10 + 1);
+        }
+        let mut other = Spans::default();
+        other.insert(70, 80);
+        spans.extend(other);
+        spans.melt(6);
+        assert_eq!(spans.count(), 6);
+        spans.melt(5);
+        assert!(spans.iter().eq([(0, 80)]));
     }
 }

@@ -1,36 +1,59 @@
-//! Sizes as people write them.
+//! Sizes as people write them: `4096`, `128k`, `1.5g`, `2t`.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 
-/// Bytes of a size: digits, then nothing or one of k, m, g (any case; powers of 1024).
-/// A size of 0, an empty text and what is beyond 2^63 - 1 are errors; the text of the error says
-/// what is wrong without repeating the input.
+use crate::decimal::{scaled, split_unit};
+
+/// The largest size.
+pub const MAX: u64 = i64::MAX as u64;
+
+/// Bytes of a size: a number, with a fraction if need be, then nothing or one of k, m, g, t in
+/// either case, for 1024, 1024^2, 1024^3, 1024^4 bytes. Part of a byte does not count.
 ///
 /// # Errors
 ///
-/// As above.
+/// What is no size, or beyond [`MAX`]; the text says what is wrong without repeating the input.
 pub fn parse(text: &str) -> Result<u64, String> {
-    const FORM: &str = "a size is a number, with k, m or g for units of 1024, 1024^2, 1024^3";
-    let (digits, shift) = match text.as_bytes().last().map(u8::to_ascii_lowercase) {
-        Some(b'k') => (&text[..text.len() - 1], 10),
-        Some(b'm') => (&text[..text.len() - 1], 20),
-        Some(b'g') => (&text[..text.len() - 1], 30),
-        _ => (text, 0),
+    const FORM: &str =
+        "a size is a number below 2^63, with k, m, g or t for units of 1024, as 128k or 1.5g";
+    let (number, unit) = split_unit(text);
+    let shift = match unit {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        _ => return Err(FORM.to_owned()),
     };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(FORM.to_owned());
-    }
-    let too_large = || "the size is beyond 2^63 - 1 bytes".to_owned();
-    let number: u64 = digits.parse().map_err(|_| too_large())?;
-    let bytes = number
-        .checked_mul(1 << shift)
-        .filter(|bytes| i64::try_from(*bytes).is_ok())
-        .ok_or_else(too_large)?;
+    scaled(number, 1 << shift).ok_or_else(|| FORM.to_owned())
+}
+
+/// The same, but not 0.
+///
+/// # Errors
+///
+/// As of [`parse`].
+pub fn parse_positive(text: &str) -> Result<u64, String> {
+    let bytes = parse(text)?;
     if bytes == 0 {
-        Err("the size is 0".to_owned())
-    } else {
-        Ok(bytes)
+        return Err("the size is 0".to_owned());
     }
+    Ok(bytes)
+}
+
+/// The same, from one size to another.
+///
+/// # Errors
+///
+/// As of [`parse`].
+pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let bytes = parse(text)?;
+    if !range.contains(&bytes) {
+        let (low, high) = (display(*range.start()), display(*range.end()));
+        return Err(format!("a size from {low} to {high} is wanted"));
+    }
+    Ok(bytes)
 }
 
 /// `bytes` for people: up to four digits and a unit, such as `640 KiB`.
@@ -98,13 +121,18 @@ mod tests {
     #[test]
     fn sizes_have_units_of_1024() {
         for (text, bytes) in [
+            ("0", 0),
             ("1", 1),
             ("512", 512),
             ("4k", 4096),
             ("4K", 4096),
             ("3m", 3 << 20),
+            ("8.5m", 8_912_896),
+            ("1.5g", 3 << 29),
             ("2G", 2 << 30),
-            ("9223372036854775807", i64::MAX as u64),
+            ("3t", 3 << 40),
+            ("0.3k", 307),
+            ("9223372036854775807", MAX),
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
@@ -115,24 +143,36 @@ mod tests {
         for bad in [
             "",
             "k",
-            "0",
-            "0g",
             "-1",
             "+1",
-            "1.5g",
+            "1e3",
             "1kb",
             "1 k",
             " 1",
-            "1t",
+            ".5g",
+            "1.g",
+            "1.2.3",
+            "1.0000000000000000001k",
+            "9.9999999t9",
+            "inf",
             "0x10",
             "१",
             "9223372036854775808",
             "8589934592g",
+            "8388608t",
             "99999999999999999999999",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
-        assert_eq!(parse("0k"), Err("the size is 0".to_owned()));
+    }
+
+    #[test]
+    fn bounds_are_named() {
+        assert_eq!(parse_positive("1"), Ok(1));
+        assert_eq!(parse_positive("0k"), Err("the size is 0".to_owned()));
+        assert_eq!(within("4k", 4096..=8192), Ok(4096));
+        let error = within("4095", 4096..=8192).unwrap_err();
+        assert_eq!(error, "a size from 4.0 KiB to 8.0 KiB is wanted");
     }
 
     #[test]

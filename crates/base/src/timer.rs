@@ -8,12 +8,12 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
+use crate::sync::{Condvar, Mutex};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -57,26 +57,32 @@ struct Shared {
     /// Something came or ended while the thread was spinning.
     news: AtomicBool,
     spin: Duration,
+    panicked: fn(),
 }
 
 /// See the module's text.
-pub(crate) struct Timer {
+pub struct Timer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Adds jobs to a timer that may have gone.
 #[derive(Clone)]
-pub(crate) struct TimerHandle(Arc<Shared>);
+pub struct TimerHandle(Arc<Shared>);
 
 impl Timer {
-    /// A timer that spins for the last `spin` before each time.
-    pub(crate) fn new(name: &str, spin: Duration) -> std::io::Result<Self> {
+    /// A timer that spins for the last `spin` before each time, and says when a job `panicked`.
+    ///
+    /// # Errors
+    ///
+    /// There is no further thread.
+    pub fn new(name: &str, spin: Duration, panicked: fn()) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             changed: Condvar::new(),
             news: AtomicBool::new(false),
             spin,
+            panicked,
         });
         let worker = shared.clone();
         let thread = std::thread::Builder::new()
@@ -89,23 +95,15 @@ impl Timer {
     }
 
     /// A way to add jobs.
-    pub(crate) fn handle(&self) -> TimerHandle {
+    #[must_use]
+    pub fn handle(&self) -> TimerHandle {
         TimerHandle(self.shared.clone())
-    }
-}
-
-/// Does a job. One that panics must not end the thread that does those of others: the panic is
-/// reported by its hook, counted, and goes no further.
-fn run(job: Job) {
-    if catch_unwind(AssertUnwindSafe(job)).is_err() {
-        DEVICE_COMPLETION_PANICS.add(1);
     }
 }
 
 impl Drop for Timer {
     fn drop(&mut self) {
-        self.shared.lock().stopped = true;
-        self.shared.wake();
+        self.handle().stop();
         if let Some(thread) = self.thread.take() {
             // The last owner may be a job of this very thread.
             if thread.thread().id() != std::thread::current().id() {
@@ -118,8 +116,8 @@ impl Drop for Timer {
 impl TimerHandle {
     /// Has `job` done at `due`; never: when the timer ends or everything is released. At once,
     /// here, when the timer has ended.
-    pub(crate) fn at(&self, due: Option<Instant>, job: impl FnOnce() + Send + 'static) {
-        let mut state = self.0.lock();
+    pub fn at(&self, due: Option<Instant>, job: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.state.lock();
         if state.stopped {
             drop(state);
             job();
@@ -140,15 +138,22 @@ impl TimerHandle {
         }
     }
 
+    /// Has all that is left done at once, on the timer's thread, which ends then.
+    pub fn stop(&self) {
+        self.0.state.lock().stopped = true;
+        self.0.wake();
+    }
+
     /// Jobs that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.0.lock().entries.len()
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.state.lock().entries.len()
     }
 
     /// Does all that waits now, on the timer's thread.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         let now = Instant::now();
-        let mut state = self.0.lock();
+        let mut state = self.0.state.lock();
         let entries = std::mem::take(&mut state.entries).into_sorted_vec();
         // The order stays: all are due now, and the sequence decides.
         let first = state.sequence;
@@ -176,10 +181,6 @@ fn never() -> Instant {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn wake(&self) {
         self.news.store(true, Memory::Release);
         self.changed.notify_one();
@@ -189,13 +190,17 @@ impl Shared {
         // Without it the kernel may end a sleep 50 us late to save power. It cannot fail.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(job) = self.next() {
-            run(job);
+            // One that panics must not end the thread that does those of others: the panic is
+            // reported by its hook, and goes no further.
+            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                (self.panicked)();
+            }
         }
     }
 
     /// Waits for the next job. Nothing when the timer has ended and nothing is left.
     fn next(&self) -> Option<Job> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             self.news.store(false, Memory::Relaxed);
             let due = state.entries.peek().map(|Reverse(entry)| entry.due);
@@ -203,8 +208,7 @@ impl Shared {
                 if state.stopped {
                     return None;
                 }
-                let changed = self.changed.wait(state);
-                state = changed.unwrap_or_else(PoisonError::into_inner);
+                state = self.changed.wait(state);
                 continue;
             };
             let rest = due.saturating_duration_since(Instant::now());
@@ -213,14 +217,13 @@ impl Shared {
             }
             if rest > self.spin {
                 let sleep = rest - self.spin;
-                let changed = self.changed.wait_timeout(state, sleep);
-                state = changed.unwrap_or_else(PoisonError::into_inner).0;
+                state = self.changed.wait_timeout(state, sleep);
             } else {
                 drop(state);
                 while Instant::now() < due && !self.news.load(Memory::Acquire) {
                     std::hint::spin_loop();
                 }
-                state = self.lock();
+                state = self.state.lock();
             }
         }
     }
@@ -233,7 +236,7 @@ mod tests {
 
     #[test]
     fn jobs_are_done_in_order_and_not_early() {
-        let timer = Timer::new("timer", Duration::from_micros(50)).unwrap();
+        let timer = Timer::new("timer", Duration::from_micros(50), || {}).unwrap();
         let (sender, receiver) = mpsc::channel();
         let start = Instant::now();
         for (name, after) in [('c', 9), ('a', 2), ('b', 5), ('d', 9)] {
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn release_and_drop_do_what_is_left() {
-        let timer = Timer::new("timer", Duration::ZERO).unwrap();
+        let timer = Timer::new("timer", Duration::ZERO, || {}).unwrap();
         let handle = timer.handle();
         let (sender, receiver) = mpsc::channel();
         let add = |number: i32, due| {
@@ -271,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_job_may_own_its_timer() {
-        let timer = Arc::new(Timer::new("timer", Duration::ZERO).unwrap());
+        let timer = Arc::new(Timer::new("timer", Duration::ZERO, || {}).unwrap());
         let (sender, receiver) = mpsc::channel();
         let handle = timer.handle();
         let (let_go, gone) = mpsc::channel::<()>();

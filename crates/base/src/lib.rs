@@ -1,0 +1,10 @@
+//! What every crate needs one of: sizes and times as people write them, locks, a
+//! timer, sets of bytes, numbers that look random.
+
+mod decimal;
+pub mod duration;
+pub mod mix;
+pub mod size;
+pub mod spans;
+pub mod sync;
+pub mod timer;

@@ -1,0 +1,126 @@
+//! Locks of the standard library that do not ask what to do after a panic.
+//!
+//! A thread that panics while it has a lock of the standard library poisons it: every other thread
+//! has to say whether it goes on. Here all go on, and nowhere else is that said again. It is right
+//! because no code in this program panics between two halves of a change, and because a server that
+//! lost one request is worth more than one whose every lock refuses.
+//!
+//! The page cache has locks of its own, with ranks and for loom (`cache/sync.rs`).
+
+use std::sync::{PoisonError, TryLockError};
+use std::time::Duration;
+
+pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
+
+/// See [`std::sync::Mutex`].
+#[derive(Debug, Default)]
+pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// A lock that guards `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+}
+
+impl<T: ?Sized> Mutex<T> {
+    /// Waits for the lock.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lock, unless it would have to be waited for.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// See [`std::sync::RwLock`].
+#[derive(Debug, Default)]
+pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// A lock that guards `value`.
+    pub const fn new(value: T) -> Self {
+        Self(std::sync::RwLock::new(value))
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Waits until nobody writes.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody else reads or writes.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// See [`std::sync::Condvar`].
+#[derive(Debug, Default)]
+pub struct Condvar(std::sync::Condvar);
+
+impl Condvar {
+    /// With nobody waiting.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(std::sync::Condvar::new())
+    }
+
+    /// Waits until it is notified, or for no reason.
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, at most so long.
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        most: Duration,
+    ) -> MutexGuard<'a, T> {
+        let waited = self.0.wait_timeout(guard, most);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Wakes one that waits.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes all that wait.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_does_not_close_a_lock() {
+        let lock = Mutex::new(1);
+        let both = RwLock::new(2);
+        std::thread::scope(|scope| {
+            let died = scope.spawn(|| {
+                let _locked = (lock.lock(), both.write());
+                panic!("meant");
+            });
+            assert!(died.join().is_err());
+        });
+        let changed = Condvar::new();
+        let guard = changed.wait_timeout(lock.lock(), Duration::ZERO);
+        assert_eq!(*guard + *both.read(), 3);
+        *both.write() += 1;
+        drop(guard);
+        assert_eq!(lock.try_lock().map(|guard| *guard), Some(1));
+        let _held = lock.lock();
+        assert!(lock.try_lock().is_none());
+    }
+}
