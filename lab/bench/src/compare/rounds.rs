@@ -198,6 +198,7 @@ pub(super) mod tests {
             commit: None,
             latency,
             server: Some(used),
+            system_calls: None,
             client: ProcessUse::default(),
         }
     }

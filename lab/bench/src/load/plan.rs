@@ -10,7 +10,7 @@ use super::client::{self, Client, OwnedHandle};
 use super::slots::DEPTH_MAX;
 use super::worker::{Tally, Worker};
 use super::{LoadError, Workload};
-use crate::measure::{Latency, ProcessSample, ProcessUse};
+use crate::measure::{Latency, ProcessSample, ProcessUse, SystemCalls};
 
 /// The longest block: servers take 1 MiB, and none more than this.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
@@ -49,6 +49,9 @@ pub struct Load {
     /// Write data that can be checked, and check all that is read. Costs the client too much to
     /// be timed.
     pub verify: bool,
+    /// Count the system calls of the server's process. Makes all system calls slower, so that
+    /// it should not be timed.
+    pub count_system_calls: bool,
 }
 
 impl Load {
@@ -64,6 +67,7 @@ impl Load {
             connections: 1,
             duration: Some(Duration::from_secs(3)),
             verify: false,
+            count_system_calls: false,
         }
     }
 
@@ -115,6 +119,8 @@ pub struct Measurement {
     pub latency: Latency,
     /// What the server's process used meanwhile, if it was named.
     pub server: Option<ProcessUse>,
+    /// System calls that the server's process made meanwhile, if they were to be counted.
+    pub system_calls: Option<u64>,
     /// What this process used meanwhile.
     pub client: ProcessUse,
 }
@@ -156,12 +162,15 @@ pub fn run(
         let server = server_process.map(ProcessSample::of).transpose()?;
         Ok((server, ProcessSample::of(std::process::id())?))
     };
+    let counted = server_process.filter(|_| load.count_system_calls);
+    let counter = counted.map(SystemCalls::of).transpose()?;
     let (server_before, client_before) = sample()?;
     let start = Instant::now();
     let tallies = work(&plan, workers, start)?;
     let commit = commit(&plan, &mut control, &tallies)?;
     let elapsed = start.elapsed();
     let (server_after, client_after) = sample()?;
+    let system_calls = counter.map(|counter| counter.count()).transpose()?;
     let mut total = Tally::default();
     tallies.iter().for_each(|tally| total.add(tally));
     Ok(Measurement {
@@ -176,6 +185,7 @@ pub fn run(
         server: server_after
             .zip(server_before)
             .map(|(after, before)| after.since(&before)),
+        system_calls,
         client: client_after.since(&client_before),
     })
 }

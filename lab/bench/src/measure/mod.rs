@@ -6,6 +6,7 @@ mod interval;
 mod latency;
 mod process;
 mod spread;
+mod system_calls;
 mod usage;
 
 pub use counting::Counting;
@@ -14,4 +15,5 @@ pub use interval::{Difference, Interval, difference};
 pub use latency::{Latency, Quantiles};
 pub use process::{ProcessSample, ProcessUse};
 pub use spread::{Case, Movement, RUNS_MIN, movements};
+pub use system_calls::SystemCalls;
 pub use usage::{Usage, UsageSample};

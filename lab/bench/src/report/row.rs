@@ -67,6 +67,10 @@ fn server_part(load: &Load, result: &Measurement, server: &ProcessUse) -> String
     if load.workload.moves_data() {
         text += &format!(", {} s/GiB", rate(seconds_per_gib(server, result)));
     }
+    if let Some(calls) = result.system_calls {
+        let each = calls as f64 / result.operations.max(1) as f64;
+        text += &format!(", {} system calls/operation", rate(each));
+    }
     text + &format!(", at most {} resident", bytes(server.resident_bytes_high))
 }
 
@@ -195,6 +199,9 @@ fn one_run(run: &Measurement) -> Value {
     if let Some(commit) = run.commit {
         put("commit_seconds", json!(commit.as_secs_f64()));
     }
+    if let Some(calls) = run.system_calls {
+        put("server_system_calls", json!(calls));
+    }
     if let Some(server) = &run.server {
         put("server_cpu_seconds", json!(server.cpu().as_secs_f64()));
     }
@@ -220,6 +227,7 @@ mod tests {
             commit: None,
             latency,
             server,
+            system_calls: None,
             client: ProcessUse::default(),
         }
     }

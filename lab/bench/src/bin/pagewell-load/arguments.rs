@@ -77,6 +77,9 @@ pub(crate) struct RunArguments {
     /// Process of the server, to report what it uses.
     #[arg(long, value_name = "PID")]
     pub(crate) server_pid: Option<u32>,
+    /// Count the system calls of that process; not for timing. Needs root and tracefs.
+    #[arg(long, requires = "server_pid")]
+    system_calls: bool,
     /// Print a JSON result.
     #[arg(long)]
     pub(crate) json: bool,
@@ -174,6 +177,7 @@ impl RunArguments {
             connections: self.connections,
             duration: (!unbounded).then_some(self.seconds),
             verify: self.verify,
+            count_system_calls: self.system_calls,
         })
     }
 
