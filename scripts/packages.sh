@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that the programs a group of make targets needs are installed.
 #
-# usage: scripts/packages.sh GROUP...      GROUP is demo, test or bench
+# usage: scripts/packages.sh GROUP...      GROUP is demo, test, bench or unfs3
 #
 # On Debian and Ubuntu missing packages are installed when that is possible without asking
 # (as root, or with a sudo that wants no password). Otherwise they are named together with the
@@ -44,6 +44,11 @@ bench xorriso             xorriso
 bench libarchive-tools    bsdtar
 bench p7zip-full          7z
 bench fuseiso             fuseiso
+bench curl                curl
+unfs3 flex                flex
+unfs3 bison               bison
+unfs3 pkg-config          pkg-config
+unfs3 libtirpc-dev        /usr/include/tirpc/rpc/rpc.h
 '
 
 say() { printf 'packages: %s\n' "$*" >&2; }
@@ -79,7 +84,8 @@ wanted_groups() { # GROUP...: each with the groups it builds on
             demo) echo build demo ;;
             test) echo build demo test ;;
             bench) echo build demo test bench ;;
-            *) say "unknown group '$group' (demo, test or bench)"; exit 2 ;;
+            unfs3) echo build unfs3 ;;
+            *) say "unknown group '$group' (demo, test, bench or unfs3)"; exit 2 ;;
         esac
     done
 }
@@ -101,7 +107,7 @@ install() { # PACKAGE...
 }
 
 main() {
-    [ $# -gt 0 ] || { say 'which group? (demo, test or bench)'; exit 2; }
+    [ $# -gt 0 ] || { say 'which group? (demo, test, bench or unfs3)'; exit 2; }
     local groups packages
     groups=$(wanted_groups "$@")
     # /usr/sbin holds some of the programs and is not on every user's path.
