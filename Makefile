@@ -46,7 +46,7 @@ lint-dependencies: ## Licences, bans and sources of all dependencies (needs carg
 fuzz: ## Feed random input to every decoder for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench-serve: ## Measure against nfs-ganesha, side by side
+bench-serve: ## Measure against nfs-ganesha, unfs3 and the limit of the machine, side by side
 	@scripts/packages.sh bench
 	@scripts/bench-serve.sh $(BENCH_OPTIONS)
 

@@ -5,7 +5,39 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::required::{Beside, Measure, Required};
 use crate::load::{Load, Workload, write_pattern_file};
+
+/// Reads: close to what the machine lets through, and ahead of the others.
+const READ: &[Required] = &[
+    Required::rate(Beside::BestLimit, 0.85),
+    Required::rate(Beside::Peer("unfs3"), 1.0),
+    Required::rate(Beside::Peer("nfs-ganesha"), 1.3),
+];
+/// Reads as the kernel's client makes them.
+const COMMON_READ: &[Required] = &[
+    Required::rate(Beside::BestLimit, 0.85),
+    Required::rate(Beside::Peer("unfs3"), 1.0),
+    Required::rate(Beside::Peer("nfs-ganesha"), 2.0),
+    Required {
+        measure: Measure::Processor,
+        beside: Beside::Peer("nfs-ganesha"),
+        factor: 0.5,
+    },
+];
+/// Many small calls at once.
+const SMALL: &[Required] = &[Required::rate(Beside::EachPeer, 2.0)];
+/// One small call after the other, where latency is all there is.
+const SINGLE: &[Required] = &[
+    Required::rate(Beside::EachPeer, 1.0),
+    Required {
+        measure: Measure::Processor,
+        beside: Beside::EachPeer,
+        factor: 1.3,
+    },
+];
+/// What waits for storage, or is large.
+const NOT_SLOWER: &[Required] = &[Required::rate(Beside::EachPeer, 1.0)];
 
 /// The file that is read.
 const READ_FILE: &str = "read.data";
@@ -19,6 +51,10 @@ const WRITE_FILE_BYTES: u64 = 512 << 20;
 /// The directory that is listed, and how many files it has.
 const LISTED_DIRECTORY: &str = "listed";
 const LISTED_FILES: u32 = 1000;
+
+const KIB: u32 = 1 << 10;
+/// Ways of the bare server to answer a READ.
+const LIMITS_OF_READ: usize = 3;
 
 /// What the speed of a case is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,30 +85,11 @@ pub struct Case {
     pub load: Load,
     /// What is compared.
     pub rate: Rate,
-    /// Processor time is compared too, and these factors are required of the first server over
-    /// the second: so much the rate, so little the processor time per byte.
-    pub required: Required,
+    /// How many of the bare servers do it too, the first ones.
+    pub limits: usize,
+    /// What the first server must reach.
+    pub required: &'static [Required],
 }
-
-/// What the first server must reach, relative to the second.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Required {
-    /// At least this many times the rate.
-    pub rate_factor: f64,
-    /// At most this many times the processor time per byte.
-    pub cpu_factor: Option<f64>,
-}
-
-/// Simply faster.
-const FASTER: Required = Required {
-    rate_factor: 1.0,
-    cpu_factor: None,
-};
-/// What reads of common size must reach.
-const TWICE_AT_HALF: Required = Required {
-    rate_factor: 2.0,
-    cpu_factor: Some(0.5),
-};
 
 impl Case {
     fn new(workload: Workload, path: &str, block_bytes: u32, depth: usize) -> Self {
@@ -101,17 +118,25 @@ impl Case {
             name,
             load,
             rate,
-            required: FASTER,
+            limits: 0,
+            required: NOT_SLOWER,
         }
     }
 
     fn connections(mut self, connections: usize) -> Self {
-        self.name = format!("{}, {connections} connections", self.name);
+        if connections > 1 {
+            self.name = format!("{}, {connections} connections", self.name);
+        }
         self.load.connections = connections;
         self
     }
 
-    fn required(mut self, required: Required) -> Self {
+    const fn limits(mut self, limits: usize) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    const fn required(mut self, required: &'static [Required]) -> Self {
         self.required = required;
         self
     }
@@ -120,32 +145,57 @@ impl Case {
 /// All cases of serving a directory that [`prepare_directory`] made, each for `duration`.
 #[must_use]
 pub fn serve_cases(duration: Duration) -> Vec<Case> {
-    const KIB: u32 = 1 << 10;
-    let read = |block_bytes, depth| Case::new(Workload::Read, READ_FILE, block_bytes, depth);
-    let random_read = || Case::new(Workload::RandomRead, READ_FILE, 8 * KIB, 32);
-    let small = |workload| Case::new(workload, READ_FILE, KIB, 32);
-    let mut write = Case::new(Workload::Write, WRITE_FILE, 128 * KIB, 16);
+    let mut write = Case::new(Workload::Write, WRITE_FILE, 128 * KIB, 16).limits(1);
     write.load.file_bytes = Some(WRITE_FILE_BYTES);
-    let mut cases = vec![
-        read(1024 * KIB, 8),
-        read(128 * KIB, 16).required(TWICE_AT_HALF),
-        read(64 * KIB, 8),
-        random_read(),
-        small(Workload::Getattr),
-        small(Workload::Lookup),
-        small(Workload::Access),
+    let mut cases = read_cases();
+    cases.extend(small_cases());
+    cases.extend([
         Case::new(Workload::ReaddirPlus, LISTED_DIRECTORY, 64 * KIB, 4),
         write,
-        Case::new(Workload::RandomWrite, RANDOM_FILE, 4 * KIB, 32),
-        read(128 * KIB, 16).connections(2),
-        random_read().connections(2),
-        small(Workload::Getattr).connections(2),
-    ];
+        Case::new(Workload::RandomWrite, RANDOM_FILE, 4 * KIB, 32).limits(1),
+    ]);
     for case in &mut cases {
         let bounded = case.load.workload != Workload::Write;
         case.load.duration = bounded.then_some(duration);
     }
     cases
+}
+
+/// Reads in order, in the sizes and depths of clients. All ways of the bare server do them, as it
+/// depends on the size and the machine which is the best.
+fn read_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for block_bytes in [1024 * KIB, 128 * KIB, 64 * KIB] {
+        for connections in [1, 4] {
+            for depth in [1, 4, 16] {
+                let common = (block_bytes, depth, connections) == (128 * KIB, 16, 1);
+                let case = Case::new(Workload::Read, READ_FILE, block_bytes, depth)
+                    .connections(connections)
+                    .required(if common { COMMON_READ } else { READ });
+                cases.push(case.limits(LIMITS_OF_READ));
+            }
+        }
+    }
+    cases
+}
+
+/// Calls that a server answers with a few bytes, or with 8 KiB.
+fn small_cases() -> Vec<Case> {
+    let small = |workload, depth| Case::new(workload, READ_FILE, KIB, depth);
+    let random_read = |depth| Case::new(Workload::RandomRead, READ_FILE, 8 * KIB, depth);
+    let deep = |case: Case| case.required(SMALL).limits(1);
+    let single = |case: Case| case.required(SINGLE).limits(1);
+    vec![
+        deep(random_read(32)),
+        deep(random_read(32)).connections(4),
+        single(random_read(1)),
+        deep(small(Workload::Getattr, 32)),
+        deep(small(Workload::Getattr, 32)).connections(4),
+        single(small(Workload::Getattr, 1)),
+        deep(small(Workload::Lookup, 32)),
+        single(small(Workload::Lookup, 1)),
+        small(Workload::Access, 32).required(SMALL),
+    ]
 }
 
 /// Reads, writes and GETATTR at once on 64 connections: how much memory a server takes for it.
@@ -195,7 +245,8 @@ mod tests {
         cases.push(memory_case(Duration::from_secs(1)));
         let names: HashSet<_> = cases.iter().map(|case| case.name.as_str()).collect();
         assert_eq!(names.len(), cases.len());
-        assert!(names.contains("read 128 KiB, depth 16, 2 connections"));
+        assert!(names.contains("read 128 KiB, depth 16"));
+        assert!(names.contains("read 64 KiB, depth 1, 4 connections"));
         assert!(names.contains("write 128 KiB, depth 16 + commit"));
     }
 
@@ -204,9 +255,11 @@ mod tests {
         let cases = serve_cases(Duration::from_secs(1));
         let strict: Vec<_> = cases
             .iter()
-            .filter(|case| case.required == TWICE_AT_HALF)
+            .filter(|case| case.required == COMMON_READ)
             .collect();
         assert_eq!(strict.len(), 1);
         assert_eq!(strict[0].name, "read 128 KiB, depth 16");
+        let reads = cases.iter().filter(|case| case.required == READ);
+        assert_eq!(reads.count(), 17);
     }
 }

@@ -12,11 +12,16 @@
 //!   case 2:  A B  B A  ...
 //! ```
 //!
+//! Beside the first server, which is in question, and its peers there may be bare servers
+//! ([`crate::limit`]), which say what the machine lets through: they do only what is judged by
+//! that. System calls are counted in short runs of their own, as counting them takes time.
+//!
 //! Weakness: five pairs say little about 3 %; a median near 1 with a spread around it is a tie.
 
 mod case;
 mod document;
 mod median;
+mod required;
 mod rounds;
 mod table;
 mod verdict;
@@ -24,6 +29,7 @@ mod verdict;
 pub use case::{Case, Rate, memory_case, prepare_directory, serve_cases};
 pub use document::replace_between;
 pub use median::{Spread, median};
+pub use required::{Beside, Measure, Required};
 pub use rounds::{CaseResult, Plan, Server, compare, warm};
 pub use table::{markdown, rows, text};
 pub use verdict::{Verdict, verdicts};

@@ -9,6 +9,11 @@ use super::median::Spread;
 use crate::load::{Load, LoadError, Measurement, Target, Workload, remove, run};
 use crate::report;
 
+/// How long system calls are counted.
+const COUNTED_TIME: Duration = Duration::from_millis(250);
+/// What is written meanwhile by what ends with its file.
+const COUNTED_BYTES: u64 = 64 << 20;
+
 /// A server that takes part.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -20,6 +25,10 @@ pub struct Server {
     pub target: Target,
     /// Its process, when it runs on this machine.
     pub process: Option<u32>,
+    /// It is a bare server, the limit of the machine: it does the cases that ask for it.
+    pub limit: bool,
+    /// What it cannot do.
+    pub without: Option<Workload>,
 }
 
 /// A comparison to be made. The first server is the one in question; the others are what it is
@@ -32,6 +41,8 @@ pub struct Plan {
     pub directory: PathBuf,
     /// How often each server does each case.
     pub rounds: usize,
+    /// Count system calls, in a short run besides those that are timed.
+    pub counts_system_calls: bool,
 }
 
 /// The runs of one case.
@@ -39,11 +50,32 @@ pub struct Plan {
 pub struct CaseResult {
     /// What was done.
     pub case: Case,
-    /// For each server, in the order of the plan, its runs in the order of the rounds.
+    /// For each server, in the order of the plan, its runs in the order of the rounds; none
+    /// when it does not take part.
     pub runs: Vec<Vec<Measurement>>,
+    /// For each server, system calls of one operation, if they were counted.
+    pub system_calls: Vec<Option<f64>>,
+}
+
+impl Plan {
+    /// Whether a server does a case.
+    fn takes_part(&self, index: usize, case: &Case) -> bool {
+        let Some(server) = self.servers.get(index) else {
+            return false;
+        };
+        let before = self.servers.iter().take(index);
+        let limits = before.filter(|server| server.limit).count();
+        let wanted = !server.limit || limits < case.limits;
+        wanted && server.without != Some(case.load.workload)
+    }
 }
 
 impl CaseResult {
+    /// Whether a server did the case.
+    pub(super) fn took_part(&self, server: usize) -> bool {
+        self.runs.get(server).is_some_and(|runs| !runs.is_empty())
+    }
+
     /// Of one number of each run of a server: the middle and the spread.
     #[must_use]
     pub fn spread(&self, server: usize, of: impl Fn(&Measurement) -> f64) -> Option<Spread> {
@@ -130,26 +162,48 @@ pub fn compare(
     mut progress: impl FnMut(&str),
 ) -> Result<CaseResult, CompareError> {
     let mut runs: Vec<Vec<Measurement>> = vec![Vec::new(); plan.servers.len()];
+    let mut system_calls = vec![None; plan.servers.len()];
     for round in 0..plan.rounds.max(1) {
-        let mut order: Vec<_> = plan.servers.iter().zip(&mut runs).collect();
+        let mut order: Vec<_> = plan.servers.iter().zip(&mut runs).enumerate().collect();
+        order.retain(|(index, _)| plan.takes_part(*index, case));
         if round % 2 == 1 {
             order.reverse();
         }
-        for (server, runs) in order {
+        for (_, (server, runs)) in order {
             let result = one(plan, server, case)
                 .map_err(|error| CompareError::new(server, &case.name, error))?;
             progress(&format!(
-                "{:<12} {}",
+                "{:<13} {}",
                 server.name,
                 report::line(&case.load, &result)
             ));
             runs.push(result);
         }
     }
+    if plan.counts_system_calls {
+        let counts = plan.servers.iter().zip(&mut system_calls).enumerate();
+        for (_, (server, calls)) in counts.filter(|(index, _)| plan.takes_part(*index, case)) {
+            *calls = system_calls_of(plan, server, case)
+                .map_err(|error| CompareError::new(server, &case.name, error))?;
+        }
+    }
     Ok(CaseResult {
         case: case.clone(),
         runs,
+        system_calls,
     })
+}
+
+/// System calls of one operation, from a short run that is not timed.
+#[allow(clippy::cast_precision_loss)] // below 2^52
+fn system_calls_of(plan: &Plan, server: &Server, case: &Case) -> Result<Option<f64>, LoadError> {
+    let mut case = case.clone();
+    case.load.count_system_calls = true;
+    case.load.duration = case.load.duration.map(|time| time.min(COUNTED_TIME));
+    case.load.file_bytes = case.load.file_bytes.map(|bytes| bytes.min(COUNTED_BYTES));
+    let result = one(plan, server, &case)?;
+    let each = |calls| calls as f64 / result.operations.max(1) as f64;
+    Ok(result.system_calls.map(each))
 }
 
 /// One run, with nothing left to be written when it begins.
@@ -203,9 +257,27 @@ pub(super) mod tests {
         }
     }
 
+    /// A server that nobody asks for anything.
+    pub(crate) fn server(name: &str) -> Server {
+        let address = "127.0.0.1:1".parse().unwrap();
+        Server {
+            name: name.to_owned(),
+            version: "1".to_owned(),
+            target: Target {
+                nfs: address,
+                mount: address,
+                export: "/".to_owned(),
+            },
+            process: None,
+            limit: false,
+            without: None,
+        }
+    }
+
     /// The result of a case in which the first server makes these numbers and the second those.
-    pub(crate) fn result(case: usize, own: &[(u64, u64)], other: &[(u64, u64)]) -> CaseResult {
-        let case = serve_cases(Duration::from_secs(1)).swap_remove(case);
+    pub(crate) fn result(case: &str, own: &[(u64, u64)], other: &[(u64, u64)]) -> CaseResult {
+        let cases = serve_cases(Duration::from_secs(1));
+        let case = cases.into_iter().find(|found| found.name == case).unwrap();
         let runs = |numbers: &[(u64, u64)]| {
             numbers
                 .iter()
@@ -215,13 +287,14 @@ pub(super) mod tests {
         CaseResult {
             case,
             runs: vec![runs(own), runs(other)],
+            system_calls: vec![Some(2.0), None],
         }
     }
 
     #[test]
     fn ratios_are_taken_inside_a_round() {
         let result = result(
-            1,
+            "read 64 KiB, depth 1",
             &[(100, 1), (900, 1), (50, 1)],
             &[(50, 1), (300, 1), (50, 1)],
         );
@@ -244,5 +317,30 @@ pub(super) mod tests {
             }
         );
         assert_eq!(result.ratio(2), None);
+    }
+
+    #[test]
+    fn bare_servers_do_what_is_asked_of_so_many_and_others_what_they_can() {
+        let mut servers = ["own", "peer", "bare", "barer"].map(server);
+        servers[1].without = Some(Workload::ReaddirPlus);
+        servers[2].limit = true;
+        servers[3].limit = true;
+        let plan = Plan {
+            servers: servers.to_vec(),
+            directory: PathBuf::new(),
+            rounds: 1,
+            counts_system_calls: false,
+        };
+        let part = |name: &str| {
+            let cases = serve_cases(Duration::from_secs(1));
+            let case = cases.into_iter().find(|found| found.name == name).unwrap();
+            let parts = (0..5).map(|index| plan.takes_part(index, &case));
+            parts.collect::<Vec<_>>()
+        };
+        let all = [true, true, true, true, false];
+        assert_eq!(part("read 1 MiB, depth 16, 4 connections"), all);
+        assert_eq!(part("getattr, depth 1"), [true, true, true, false, false]);
+        let listing = part("readdirplus of 1000, depth 4");
+        assert_eq!(listing, [true, false, false, false, false]);
     }
 }

@@ -1,60 +1,65 @@
 //! Results as a table for a terminal, a table for a document, and JSON rows.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::median::Spread;
 use super::rounds::{CaseResult, Server};
 use crate::load::Measurement;
-use crate::report::{self, micro_per_operation, rate, seconds_per_gib};
+use crate::report::{self, micro_per_operation, rate};
 
-/// The heads of the columns and the cells of every row.
+/// How many columns there are before those of numbers.
+const TEXT_COLUMNS: usize = 2;
+
+/// The heads of the columns and the cells of every row: one for each server of each case.
 fn cells(servers: &[Server], results: &[CaseResult]) -> Vec<Vec<String>> {
-    let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
-    let own = names.first().copied().unwrap_or_default();
-    let mut head = vec!["case".to_owned(), "unit".to_owned()];
-    head.extend(names.iter().map(|name| (*name).to_owned()));
-    head.extend(names.iter().skip(1).map(|other| format!("{own} / {other}")));
-    head.extend(["p50 us", "p99 us", "CPU us/op", "CPU s/GiB"].map(str::to_owned));
-    let mut table = vec![head];
-    table.extend(
-        results
-            .iter()
-            .map(|result| row_cells(servers.len(), result)),
+    let own = servers.first().map_or("", |server| server.name.as_str());
+    let mut head: Vec<String> = ["case", "server", "rate", "unit"].map(str::to_owned).into();
+    head.push(format!("{own} / it"));
+    head.extend(
+        [
+            "p50 us",
+            "p99 us",
+            "system calls/op",
+            "server CPU us/op",
+            "client CPU us/op",
+        ]
+        .map(str::to_owned),
     );
+    let mut table = vec![head];
+    for result in results {
+        let indices = (0..servers.len()).filter(|index| result.took_part(*index));
+        table.extend(indices.map(|index| row_cells(servers, result, index)));
+    }
     table
 }
 
-fn row_cells(servers: usize, result: &CaseResult) -> Vec<String> {
-    let middle = |of: &dyn Fn(&Measurement) -> Option<f64>| {
-        let of = |server| result.spread(server, |run| of(run).unwrap_or(f64::NAN));
-        let middles = (0..servers).map(|server| match of(server) {
-            Some(Spread { median, .. }) if median.is_finite() => rate(median),
-            _ => "-".to_owned(),
-        });
-        middles.collect::<Vec<String>>()
+fn row_cells(servers: &[Server], result: &CaseResult, server: usize) -> Vec<String> {
+    let middle = |of: &dyn Fn(&Measurement) -> Option<f64>| match result
+        .spread(server, |run| of(run).unwrap_or(f64::NAN))
+    {
+        Some(Spread { median, .. }) if median.is_finite() => rate(median),
+        _ => "-".to_owned(),
     };
-    let mut row = vec![result.case.name.clone(), result.case.rate.unit().to_owned()];
-    row.extend(middle(&|run| Some(result.rate(run))));
-    row.extend((1..servers).map(|other| {
-        let spread = |Spread { median, low, high }| format!("{median:.2} ({low:.2}..{high:.2})");
-        result.ratio(other).map_or_else(|| "-".to_owned(), spread)
-    }));
-    let joined = |of: &dyn Fn(&Measurement) -> Option<f64>| middle(of).join(" / ");
-    row.push(joined(&|run| {
-        Some(run.latency.quantiles().p50.as_secs_f64() * 1e6)
-    }));
-    row.push(joined(&|run| {
-        Some(run.latency.quantiles().p99.as_secs_f64() * 1e6)
-    }));
-    row.push(joined(&|run| {
-        Some(micro_per_operation(run.server.as_ref()?, run))
-    }));
-    row.push(if result.case.load.workload.moves_data() {
-        joined(&|run| Some(seconds_per_gib(run.server.as_ref()?, run)))
-    } else {
-        String::new()
-    });
-    row
+    let ratio = |Spread { median, low, high }| format!("{median:.2} ({low:.2}..{high:.2})");
+    let ratio = result.ratio(server).filter(|_| server > 0).map(ratio);
+    let calls = result.system_calls.get(server).copied().flatten();
+    let micro = |time: Duration| time.as_secs_f64() * 1e6;
+    vec![
+        result.case.name.clone(),
+        servers
+            .get(server)
+            .map_or_else(String::new, |server| server.name.clone()),
+        middle(&|run| Some(result.rate(run))),
+        result.case.rate.unit().to_owned(),
+        ratio.unwrap_or_default(),
+        middle(&|run| Some(micro(run.latency.quantiles().p50))),
+        middle(&|run| Some(micro(run.latency.quantiles().p99))),
+        calls.map_or_else(|| "-".to_owned(), rate),
+        middle(&|run| Some(micro_per_operation(run.server.as_ref()?, run))),
+        middle(&|run| Some(micro_per_operation(&run.client, run))),
+    ]
 }
 
 /// For a terminal: columns of equal width.
@@ -77,7 +82,7 @@ pub fn text(servers: &[Server], results: &[CaseResult]) -> String {
             .zip(&widths)
             .enumerate()
             .map(|(column, (cell, width))| {
-                if column == 0 {
+                if column < TEXT_COLUMNS {
                     format!("{cell:<width$}")
                 } else {
                     format!("{cell:>width$}")
@@ -97,25 +102,38 @@ pub fn markdown(servers: &[Server], results: &[CaseResult]) -> String {
     for (number, row) in cells(servers, results).iter().enumerate() {
         text += &format!("| {} |\n", row.join(" | "));
         if number == 0 {
-            let align = |column| if column < 2 { " --- |" } else { " ---: |" };
+            let align = |column| {
+                if column < TEXT_COLUMNS {
+                    " --- |"
+                } else {
+                    " ---: |"
+                }
+            };
             text += &format!("|{}\n", (0..row.len()).map(align).collect::<String>());
         }
     }
     text
 }
 
-/// One JSON row for each case and server: `enhanced` is the first server, `baseline` the others.
+/// One JSON row for each case and server that did it: `enhanced` is the first server, `baseline`
+/// the others.
 #[must_use]
 pub fn rows(servers: &[Server], results: &[CaseResult]) -> Vec<Value> {
     let mut rows = Vec::new();
     for result in results {
         for (index, (server, runs)) in servers.iter().zip(&result.runs).enumerate() {
+            if !result.took_part(index) {
+                continue;
+            }
             let mut x = Map::new();
             x.insert("server".to_owned(), json!(server.name));
             x.insert("version".to_owned(), json!(server.version));
             let rate = result.spread(index, |run| result.rate(run));
             x.insert("rate".to_owned(), spread_value(rate));
             x.insert("rate_unit".to_owned(), json!(result.case.rate.unit()));
+            if let Some(calls) = result.system_calls.get(index).copied().flatten() {
+                x.insert("system_calls_per_operation".to_owned(), json!(calls));
+            }
             if index > 0 {
                 x.insert(
                     "first_server_factor".to_owned(),
@@ -141,50 +159,47 @@ fn spread_value(spread: Option<Spread>) -> Value {
 mod tests {
     use super::*;
     use crate::compare::rounds::tests::result;
-    use crate::load::Target;
+    use crate::compare::rounds::tests::server;
 
-    fn servers() -> Vec<Server> {
-        let server = |name: &str| Server {
-            name: name.to_owned(),
-            version: "1".to_owned(),
-            target: Target {
-                nfs: "127.0.0.1:1".parse().unwrap(),
-                mount: "127.0.0.1:1".parse().unwrap(),
-                export: "/".to_owned(),
-            },
-            process: None,
-        };
-        vec![server("own"), server("peer")]
+    fn servers() -> [Server; 2] {
+        ["own", "peer"].map(server)
     }
 
     #[test]
-    fn tables_show_both_servers_and_their_ratio() {
+    fn tables_show_each_server_that_took_part_and_the_ratio() {
         let results = [
             result(
-                0,
+                "read 1 MiB, depth 1",
                 &[(3000, 300), (2000, 200)],
                 &[(1000, 1000), (1000, 1000)],
             ),
-            result(4, &[(10, 1)], &[(20, 1)]),
+            result("getattr, depth 32", &[(10, 1)], &[]),
         ];
         let markdown = markdown(&servers(), &results);
         let lines: Vec<&str> = markdown.lines().collect();
-        assert!(lines[0].starts_with("| case | unit | own | peer | own / peer | p50 us |"));
+        assert!(lines[0].starts_with("| case | server | rate | unit | own / it | p50 us |"));
         assert_eq!(
             lines[1].matches("---").count(),
             lines[0].matches(" |").count()
         );
-        let expected = "| read 1 MiB, depth 8 | MB/s | 2,500 | 1,000 | 2.50 (2.00..3.00) | \
-             2,500 / 1,000 | 2,500 / 1,000 | 100 / 1,000 | 0.107 / 1.07 |";
-        assert_eq!(lines[2], expected);
-        assert!(lines[3].contains("| 0.50 (0.50..0.50) |") && lines[3].ends_with("|  |"));
+        let own = "| read 1 MiB, depth 1 | own | 2,500 | MB/s |  | 2,500 | 2,500 | 2.00 | 100 | \
+             0.000 |";
+        assert_eq!(lines[2], own);
+        let peer = "| read 1 MiB, depth 1 | peer | 1,000 | MB/s | 2.50 (2.00..3.00) | 1,000 | \
+             1,000 | - | 1,000 | 0.000 |";
+        assert_eq!(lines[3], peer);
+        assert!(lines[4].starts_with("| getattr, depth 32 | own | 10.0 | ops/s |  |"));
         let text = text(&servers(), &results);
-        assert_eq!(text.lines().count(), 3);
+        assert_eq!((lines.len(), text.lines().count()), (5, 4));
     }
 
     #[test]
     fn rows_name_the_server_and_its_mode() {
-        let results = [result(0, &[(3000, 300)], &[(1000, 1000)])];
+        let results = [result(
+            "read 1 MiB, depth 1",
+            &[(3000, 300)],
+            &[(1000, 1000)],
+        )];
         let rows = rows(&servers(), &results);
         assert_eq!(rows.len(), 2);
         assert_eq!(
@@ -192,7 +207,8 @@ mod tests {
             (&json!("enhanced"), &json!("baseline"))
         );
         assert_eq!(rows[1]["x"]["first_server_factor"]["median"], json!(3.0));
+        assert_eq!(rows[0]["x"]["system_calls_per_operation"], json!(2.0));
         assert_eq!(rows[0]["x"]["server"], json!("own"));
-        assert_eq!(rows[0]["case"], json!("read 1 MiB, depth 8"));
+        assert_eq!(rows[0]["case"], json!("read 1 MiB, depth 1"));
     }
 }

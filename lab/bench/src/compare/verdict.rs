@@ -1,8 +1,9 @@
 //! Whether the first server is what it must be.
 
 use super::median::Spread;
+use super::required::{Measure, Required};
 use super::rounds::{CaseResult, Server};
-use crate::report::{self, rate, seconds_per_gib};
+use crate::report::{self, micro_per_operation, rate};
 
 /// The most memory the first server may ever have resident, in bytes.
 const RESIDENT_BYTES_MAX: u64 = 64 << 20;
@@ -16,64 +17,60 @@ pub struct Verdict {
     pub what: String,
 }
 
-/// The requirements on the first server, against the second, and on its memory.
+/// The requirements on the first server, beside others, and on its memory.
 ///
-/// What could not be measured is not met.
+/// What could not be measured is not met; a server that did not take part requires nothing.
 #[must_use]
 pub fn verdicts(servers: &[Server], results: &[CaseResult], memory: &CaseResult) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    if let [own, other, ..] = servers {
-        for result in results {
-            verdicts.push(speed(own, other, result));
-            verdicts.extend(cost(own, other, result));
+    for result in results {
+        for required in result.case.required {
+            let others = required.beside.find(servers, result);
+            let judged = others
+                .iter()
+                .map(|other| judge(servers, result, *required, *other));
+            verdicts.extend(judged);
         }
     }
     verdicts.push(residence(servers, memory));
     verdicts
 }
 
-fn speed(own: &Server, other: &Server, result: &CaseResult) -> Verdict {
-    let needed = result.case.required.rate_factor;
-    // Without a factor that is asked for, equal is not enough.
-    let enough = |median| {
-        if needed > 1.0 {
-            median >= needed
-        } else {
-            median > needed
+fn judge(servers: &[Server], result: &CaseResult, required: Required, other: usize) -> Verdict {
+    let name = |index: usize| servers.get(index).map_or("", |server| server.name.as_str());
+    let (own, factor) = (name(0), required.factor);
+    let (what, sign, measured) = match required.measure {
+        Measure::Rate => (own.to_owned(), ">=", result.ratio(other)),
+        Measure::Processor => {
+            let what = format!("processor time per operation of {own}");
+            (what, "<=", processor(result, other))
         }
     };
-    let ratio = result.ratio(1);
-    let sign = if needed > 1.0 { ">=" } else { ">" };
+    let enough = |median: f64| match required.measure {
+        Measure::Rate => median >= factor,
+        Measure::Processor => median <= factor,
+    };
     Verdict {
-        pass: ratio.is_some_and(|ratio| enough(ratio.median)),
+        pass: measured.is_some_and(|measured| enough(measured.median)),
         what: format!(
-            "{}: {} {sign} {needed:.1} x {}: {}",
+            "{}: {what} {sign} {factor:.2} x {}: {}",
             result.case.name,
-            own.name,
-            other.name,
-            shown(ratio)
+            name(other),
+            shown(measured)
         ),
     }
 }
 
-fn cost(own: &Server, other: &Server, result: &CaseResult) -> Option<Verdict> {
-    let allowed = result.case.required.cpu_factor?;
-    let known = result.runs.iter().flatten().all(|run| run.server.is_some());
-    let factor = result.factor(1, |run| {
-        run.server
-            .as_ref()
-            .map_or(f64::NAN, |used| seconds_per_gib(used, run))
-    });
-    let factor = factor.filter(|_| known);
-    Some(Verdict {
-        pass: factor.is_some_and(|factor| factor.median <= allowed),
-        what: format!(
-            "{}: processor time per byte of {} <= {allowed:.1} x {}: {}",
-            result.case.name,
-            own.name,
-            other.name,
-            shown(factor)
-        ),
+/// Processor time of the first server over that of another, if all of it is known.
+fn processor(result: &CaseResult, other: usize) -> Option<Spread> {
+    let [own, beside] = [0, other].map(|index| result.runs.get(index));
+    let runs = own.into_iter().chain(beside).flatten();
+    if !runs.into_iter().all(|run| run.server.is_some()) {
+        return None;
+    }
+    result.factor(other, |run| {
+        let used = run.server.as_ref();
+        used.map_or(f64::NAN, |used| micro_per_operation(used, run))
     })
 }
 
@@ -106,46 +103,79 @@ fn shown(spread: Option<Spread>) -> String {
 mod tests {
     use super::*;
     use crate::compare::rounds::tests::result;
-    use crate::load::Target;
+    use crate::compare::rounds::tests::server;
 
-    fn server(name: &str) -> Server {
-        let address = "127.0.0.1:1".parse().unwrap();
-        let target = Target {
-            nfs: address,
-            mount: address,
-            export: "/".to_owned(),
-        };
-        Server {
-            name: name.to_owned(),
-            version: String::new(),
-            target,
-            process: None,
-        }
-    }
+    const COMMON_READ: &str = "read 128 KiB, depth 16";
 
     /// Which requirements are met when a case and the memory case have these results.
-    fn passes(case: &CaseResult, memory: &CaseResult) -> Vec<bool> {
-        let servers = [server("own"), server("peer")];
+    fn passes(peer: &str, case: &CaseResult, memory: &CaseResult) -> Vec<bool> {
+        let mut servers = [server("own"), server(peer)];
+        servers[1].limit = peer.starts_with("bare");
         let verdicts = verdicts(&servers, std::slice::from_ref(case), memory);
         verdicts.iter().map(|verdict| verdict.pass).collect()
     }
 
+    fn memory() -> CaseResult {
+        result(COMMON_READ, &[(1, 1)], &[(1, 1)])
+    }
+
     #[test]
-    fn every_case_must_be_faster_and_one_twice_at_half_the_cost() {
-        let memory = result(0, &[(1, 1)], &[(1, 1)]);
-        let ordinary = |own, other| passes(&result(0, &[(own, 9)], &[(other, 1)]), &memory);
-        assert_eq!(ordinary(101, 100), [true, true]);
-        assert_eq!(ordinary(100, 100), [false, true]);
-        let strict = |own: (u64, u64), other| passes(&result(1, &[own], &[other]), &memory);
+    fn a_read_is_required_something_else_beside_each_kind_of_server() {
+        for (peer, rate) in [("bare copy", 85), ("unfs3", 100), ("nfs-ganesha", 130)] {
+            let case = |own| result("read 64 KiB, depth 4", &[(own, 9)], &[(100, 1)]);
+            assert_eq!(passes(peer, &case(rate), &memory()), [true, true], "{peer}");
+            assert_eq!(passes(peer, &case(rate - 1), &memory()), [false, true]);
+        }
+        let other = result("read 64 KiB, depth 4", &[(1, 1)], &[(100, 1)]);
+        assert_eq!(passes("unknown", &other, &memory()), [true]);
+    }
+
+    #[test]
+    fn one_read_must_be_twice_as_fast_at_half_the_cost() {
+        let strict = |own: (u64, u64), other: (u64, u64)| {
+            let case = result(COMMON_READ, &[own], &[other]);
+            passes("nfs-ganesha", &case, &memory())
+        };
+        // Processor time is per operation, and there are as many as megabytes.
         assert_eq!(strict((200, 100), (100, 100)), [true, true, true]);
         assert_eq!(strict((199, 99), (100, 100)), [false, true, true]);
         assert_eq!(strict((200, 101), (100, 100)), [true, false, true]);
     }
 
     #[test]
+    fn single_calls_may_cost_a_little_more_and_many_may_not_be_slow() {
+        let single = |own: (u64, u64)| {
+            let case = result("getattr, depth 1", &[own], &[(100, 100)]);
+            passes("any", &case, &memory())
+        };
+        assert_eq!(single((100, 130)), [true, true, true]);
+        assert_eq!(single((100, 131)), [true, false, true]);
+        assert_eq!(single((99, 99)), [false, true, true]);
+        let many = |own| {
+            let case = result("getattr, depth 32", &[(own, 900)], &[(100, 1)]);
+            passes("any", &case, &memory())
+        };
+        assert_eq!(many(200), [true, true]);
+        assert_eq!(many(199), [false, true]);
+    }
+
+    #[test]
+    fn the_best_of_the_bare_servers_counts() {
+        let mut servers = ["own", "bare copy", "bare mapping"].map(server);
+        servers[1].limit = true;
+        servers[2].limit = true;
+        let mut case = result("read 64 KiB, depth 4", &[(80, 1)], &[(90, 1)]);
+        let other = result("read 64 KiB, depth 4", &[], &[(100, 1)]);
+        case.runs.extend(other.runs.into_iter().skip(1));
+        let found = verdicts(&servers, &[case], &memory());
+        assert_eq!(found.len(), 2);
+        assert!(!found[0].pass && found[0].what.contains(">= 0.85 x bare mapping: 0.800"));
+    }
+
+    #[test]
     fn too_much_memory_or_none_measured_fails() {
-        let case = result(0, &[(2, 1)], &[(1, 1)]);
-        let mut memory = result(0, &[(1, 1)], &[(1, 1)]);
+        let case = result("readdirplus of 1000, depth 4", &[(2, 1)], &[(1, 1)]);
+        let mut memory = memory();
         let mut with = |high: Option<u64>| {
             for run in memory.runs.iter_mut().flatten() {
                 run.server = high.map(|resident_bytes_high| crate::measure::ProcessUse {
@@ -153,7 +183,7 @@ mod tests {
                     ..Default::default()
                 });
             }
-            passes(&case, &memory)[1]
+            passes("any", &case, &memory)[1]
         };
         assert!(with(Some(RESIDENT_BYTES_MAX - 1)));
         assert!(!with(Some(RESIDENT_BYTES_MAX)));
@@ -162,9 +192,9 @@ mod tests {
 
     #[test]
     fn unmeasured_processor_time_is_not_half() {
-        let memory = result(0, &[(1, 1)], &[(1, 1)]);
-        let mut case = result(1, &[(200, 0)], &[(100, 100)]);
+        let mut case = result(COMMON_READ, &[(200, 0)], &[(100, 100)]);
         case.runs[0][0].server = None;
-        assert_eq!(passes(&case, &memory), [true, false, true]);
+        let found = passes("nfs-ganesha", &case, &memory());
+        assert_eq!(found, [true, false, true]);
     }
 }

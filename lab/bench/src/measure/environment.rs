@@ -12,6 +12,10 @@ pub struct Environment {
     pub processor: String,
     /// Processors that this process may use.
     pub processors: usize,
+    /// Caches of the first processor, the nearest first.
+    pub caches: String,
+    /// The processors are those of a virtual machine.
+    pub is_virtual: bool,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Kernel and its release.
@@ -35,10 +39,14 @@ impl Environment {
             .next()
             .and_then(|text| text.parse().ok());
         let arguments: Vec<String> = std::env::args().collect();
+        let cpuinfo = read("/proc/cpuinfo");
+        let flags = field(&cpuinfo, "flags").unwrap_or_default();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
-            processor: field(&read("/proc/cpuinfo"), "model name").unwrap_or_default(),
+            processor: field(&cpuinfo, "model name").unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
+            caches: caches(&read).join(", "),
+            is_virtual: flags.split(' ').any(|flag| flag == "hypervisor"),
             memory_bytes: memory_bytes(&read("/proc/meminfo")),
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
             load_average: load_average.unwrap_or(0.0),
@@ -53,6 +61,8 @@ impl Environment {
         json!({
             "processor": self.processor,
             "processors": self.processors,
+            "caches": self.caches,
+            "virtual": self.is_virtual,
             "memory_bytes": self.memory_bytes,
             "kernel": self.kernel,
             "load_average": self.load_average,
@@ -61,6 +71,26 @@ impl Environment {
             "version": env!("CARGO_PKG_VERSION"),
         })
     }
+}
+
+/// `L1d 32K` and so on, from sysfs.
+fn caches(read: &impl Fn(&str) -> String) -> Vec<String> {
+    let one = |index| {
+        let part = |name: &str| {
+            let text = read(&format!(
+                "/sys/devices/system/cpu/cpu0/cache/index{index}/{name}"
+            ));
+            text.trim().to_owned()
+        };
+        let kind = match part("type").as_str() {
+            "Data" => "d",
+            "Instruction" => "i",
+            _ => "",
+        };
+        let (level, size) = (part("level"), part("size"));
+        (!level.is_empty()).then(|| format!("L{level}{kind} {size}"))
+    };
+    (0..8).map_while(one).collect()
 }
 
 /// The text after `name` and a colon.
@@ -94,6 +124,22 @@ mod tests {
             25_275_527_168
         );
         assert_eq!(memory_bytes(""), 0);
+    }
+
+    #[test]
+    fn caches_are_listed_until_there_is_none() {
+        let read = |path: &str| {
+            let text = match path.rsplit_once("/index").map(|(_, file)| file) {
+                Some("0/level") => "1\n",
+                Some("0/type") => "Data\n",
+                Some("0/size") => "32K\n",
+                Some("1/level") => "2\n",
+                Some("1/size") => "1024K\n",
+                _ => "",
+            };
+            text.to_owned()
+        };
+        assert_eq!(caches(&read), ["L1d 32K", "L2 1024K"]);
     }
 
     #[test]

@@ -82,9 +82,8 @@ pub fn micro_per_operation(used: &ProcessUse, result: &Measurement) -> f64 {
 }
 
 /// Processor time of a gibibyte of file data, in seconds.
-#[must_use]
 #[allow(clippy::cast_precision_loss)] // below 2^52
-pub fn seconds_per_gib(used: &ProcessUse, result: &Measurement) -> f64 {
+fn seconds_per_gib(used: &ProcessUse, result: &Measurement) -> f64 {
     const GIB: f64 = (1u64 << 30) as f64;
     used.cpu().as_secs_f64() * GIB / result.bytes.max(1) as f64
 }

@@ -26,6 +26,11 @@ pub(crate) enum Command {
     /// Have several servers do the same cases in turn; fail when the first is not as good as it
     /// must be.
     Compare(CompareArguments),
+    /// Make the files in a directory that `compare` needs there, as far as they are missing.
+    Prepare {
+        /// The directory that the servers export.
+        directory: PathBuf,
+    },
     /// Make a local file whose every byte `run --verify read` can check.
     MakeFile {
         /// The file; it is replaced.
@@ -88,8 +93,10 @@ pub(crate) struct RunArguments {
 /// A comparison.
 #[derive(Args)]
 pub(crate) struct CompareArguments {
-    /// name=NAME,version=TEXT,nfs=ADDR:PORT,mount=ADDR:PORT,export=PATH,pid=PID; the first is
-    /// the one in question. The export comes after the last comma and may hold any character.
+    /// name=NAME,version=TEXT,nfs=ADDR:PORT,mount=ADDR:PORT,pid=PID,kind=KIND,without=WORKLOAD,
+    /// export=PATH; the first is the one in question. KIND is server, or limit for a bare one
+    /// that only does what is judged by it; WORKLOAD is what it cannot do. The export comes last
+    /// and may hold any character.
     #[arg(long = "server", value_name = "SERVER", value_parser = server, required = true)]
     pub(crate) servers: Vec<Server>,
     /// The directory that all of them export; the files to read are made in it.
@@ -99,8 +106,11 @@ pub(crate) struct CompareArguments {
     #[arg(long, default_value_t = 5)]
     pub(crate) repeat: usize,
     /// How long one run takes.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "3s")]
+    #[arg(long, value_name = "TIME", value_parser = duration::parse, default_value = "1s")]
     pub(crate) seconds: Duration,
+    /// What the reader of the results is to know, for example that a server is missing.
+    #[arg(long, default_value = "")]
+    pub(crate) note: String,
     /// Only cases whose name contains this.
     #[arg(long, default_value = "")]
     pub(crate) only: String,
@@ -120,6 +130,7 @@ pub(crate) struct CompareArguments {
 fn server(text: &str) -> Result<Server, String> {
     let (mut name, mut version, mut export) = (None, None, None);
     let (mut nfs, mut mount, mut process) = (None, None, None);
+    let (mut limit, mut without) = (false, None);
     let address = |text: &str| {
         text.parse::<SocketAddr>()
             .map_err(|_| format!("'{text}' is not ADDR:PORT"))
@@ -144,6 +155,14 @@ fn server(text: &str) -> Result<Server, String> {
                     .map_err(|_| format!("'{value}' is not a process"))?;
                 process = Some(number);
             }
+            "kind" => {
+                limit = match value {
+                    "server" => false,
+                    "limit" => true,
+                    _ => return Err(format!("'{value}' is neither server nor limit")),
+                }
+            }
+            "without" => without = Some(value.parse()?),
             "export" => export = Some(value.to_owned()),
             _ => return Err(format!("'{key}' is not known")),
         }
@@ -159,6 +178,8 @@ fn server(text: &str) -> Result<Server, String> {
             export: export.unwrap_or_else(|| "/".to_owned()),
         },
         process,
+        limit,
+        without,
     })
 }
 
@@ -214,6 +235,12 @@ mod tests {
             ("/a,b=c", Some(7))
         );
         assert_eq!(found.target.mount, found.target.nfs);
+        assert_eq!((found.limit, found.without), (false, None));
+        let found = server("name=x,nfs=127.0.0.1:5,kind=limit,without=readdirplus").unwrap();
+        assert_eq!(
+            (found.limit, found.without),
+            (true, Some(Workload::ReaddirPlus))
+        );
         for wrong in [
             "",
             "name=x",
@@ -221,6 +248,8 @@ mod tests {
             "name=x,nfs=5",
             "name=x,port=5",
             "x",
+            "name=x,nfs=127.0.0.1:5,kind=peer",
+            "name=x,nfs=127.0.0.1:5,without=all",
         ] {
             assert!(server(wrong).is_err(), "{wrong}");
         }

@@ -7,7 +7,7 @@ use pagewell_bench::compare::{
     CaseResult, Plan, Verdict, compare, markdown, memory_case, prepare_directory, replace_between,
     rows, serve_cases, text, verdicts, warm,
 };
-use pagewell_bench::measure::Environment;
+use pagewell_bench::measure::{Environment, SystemCalls};
 use pagewell_bench::report;
 
 use super::arguments::CompareArguments;
@@ -16,11 +16,17 @@ use super::{Failure, document, with_path};
 /// Compares; true when every requirement is met.
 pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     let environment = Environment::here();
+    let countable = SystemCalls::of(std::process::id());
+    if let Err(error) = &countable {
+        eprintln!("system calls are not counted: {error}");
+    }
     let plan = Plan {
         servers: arguments.servers.clone(),
         directory: arguments.directory.clone(),
         rounds: arguments.repeat,
+        counts_system_calls: countable.is_ok(),
     };
+    drop(countable);
     prepare_directory(&plan.directory)?;
     let mut cases = serve_cases(arguments.seconds);
     if let Some(case) = cases.first() {
@@ -40,6 +46,7 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     let memory = compare(
         &Plan {
             rounds: 1,
+            counts_system_calls: false,
             ..plan.clone()
         },
         &memory,
@@ -54,6 +61,11 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     if let Some(path) = &arguments.markdown {
         write_part(path, &part(arguments, &environment, &plan, &all, &verdicts))?;
     }
+    println!(
+        "{}{}\n",
+        report::machine(&environment),
+        sentence(&arguments.note)
+    );
     println!("{}", text(&plan.servers, &all));
     for Verdict { pass, what } in &verdicts {
         println!("{} {what}", if *pass { "PASS" } else { "FAIL" });
@@ -72,36 +84,57 @@ fn part(
     let versions: Vec<String> = plan
         .servers
         .iter()
-        .map(|server| format!("{} {}", server.name, server.version))
+        .map(|server| {
+            format!("{} {}", server.name, server.version)
+                .trim_end()
+                .to_owned()
+        })
         .collect();
     let own = plan
         .servers
         .first()
         .map_or("", |server| server.name.as_str());
     let mut text = format!(
-        "Made by `{}`\non {}, {} processors, {} of memory,\n{}, load average {:.1} at the \
-         start. Servers: {}.\n\n",
+        "Made by `{}`\non {},\nload average {:.1} at the start. Servers: {}.{}\n\n",
         arguments.command,
-        here.processor,
-        here.processors,
-        report::bytes(here.memory_bytes),
-        here.kernel,
+        report::machine(here),
         here.load_average,
         versions.join(", "),
+        sentence(&arguments.note),
     );
     text += &format!(
         "Each server did each case {} times, in turn, {:?} each; the sequential write ends with\n\
          its file. Numbers are medians; a ratio is the median of the rounds' ratios with the\n\
-         lowest and the highest. Latencies and processor times are in the order of the\n\
-         servers.\n\n",
-        plan.rounds, arguments.seconds,
+         lowest and the highest. {}\n\n",
+        plan.rounds,
+        arguments.seconds,
+        if plan.counts_system_calls {
+            "System calls of the server were counted in runs of their own, by the\n\
+             tracepoint raw_syscalls:sys_enter."
+        } else {
+            "System calls could not be counted."
+        }
     );
     text += &markdown(&plan.servers, results);
-    text += &format!("\nWhat is required of {own}:\n\n");
-    for Verdict { pass, what } in verdicts {
+    let (met, missed): (Vec<_>, Vec<_>) = verdicts.iter().partition(|verdict| verdict.pass);
+    text += &format!(
+        "\nOf what is required of {own}, {} are met and {} are not:\n\n",
+        met.len(),
+        missed.len()
+    );
+    for Verdict { pass, what } in missed.into_iter().chain(met) {
         text += &format!("- {}: {what}\n", if *pass { "met" } else { "**not met**" });
     }
     text
+}
+
+/// What follows on a sentence.
+fn sentence(text: &str) -> String {
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!("\n{text}")
+    }
 }
 
 /// Puts the generated part into the document.

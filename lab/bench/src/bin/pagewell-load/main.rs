@@ -6,6 +6,7 @@ mod comparison;
 use std::process::ExitCode;
 
 use clap::Parser;
+use pagewell_bench::compare::prepare_directory;
 use pagewell_bench::load::{run, write_pattern_file};
 use pagewell_bench::measure::Environment;
 use pagewell_bench::report;
@@ -21,6 +22,10 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run_once(&arguments),
         Command::Compare(arguments) => comparison::run(&arguments),
+        Command::Prepare { directory } => {
+            let made = prepare_directory(&directory);
+            made.map(|()| true).map_err(Into::into)
+        }
         Command::MakeFile { path, size } => {
             let written = write_pattern_file(&path, size);
             written
