@@ -18,6 +18,7 @@ mod compact_id;
 pub mod error;
 pub mod extended;
 pub mod filesystem;
+mod forward;
 pub mod identity;
 mod mapping;
 pub mod moment;

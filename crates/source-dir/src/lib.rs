@@ -66,13 +66,10 @@ pub use open::{OpenError, Options};
 
 use pagewell_counters::names;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Hold, Limits, Move, NodeKind, OpenFile,
-    OpenIntent, Opened, Presence, ReadReply, Result, Seek, SetAttributes, Space, Stability,
-    Statistics, Timestamp, Written,
+    Access, Attributes, Call, Change, Committed, Error, FileId, FileSystem, Hold, Limits, OpenFile,
+    OpenIntent, Opened, Result, Statistics, forward,
 };
 use rustix::io::Errno;
-use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -185,8 +182,11 @@ impl Directory {
 }
 
 impl FileSystem for Directory {
-    fn describe(&self) -> String {
-        self.now().tree.describe()
+    forward! { self => self.now().tree;
+        describe, path_of, lookup, set_attributes, read_link, read, seek, allocate, copy,
+        extended_attribute, extended_attribute_names, set_extended_attribute,
+        remove_extended_attribute, write, create, make_directory, make_symlink, make_node, link,
+        move_name, read_directory, same_object, commit_metadata,
     }
 
     fn root(&self) -> FileId {
@@ -198,32 +198,14 @@ impl FileSystem for Directory {
         self.now().tree.tree_id.clone()
     }
 
-    fn path_of(&self, id: &FileId) -> Option<String> {
-        self.now().tree.path_of(id)
-    }
-
     fn limits(&self) -> Limits {
         self.now().tree.limits
-    }
-
-    fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
-        self.now().tree.lookup(call, directory, name)
     }
 
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let object = self.now().tree.object(call, id)?;
         let status = self.now().tree.look_once(&object)?;
         self.now().tree.attributes_of(&status)
-    }
-
-    fn set_attributes(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        attributes: &SetAttributes,
-        guard: Option<Timestamp>,
-    ) -> Result<Change> {
-        self.now().tree.set_attributes(call, id, attributes, guard)
     }
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
@@ -234,38 +216,6 @@ impl FileSystem for Directory {
         Ok((granted, self.now().tree.attributes_of(&status)?))
     }
 
-    fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        self.now().tree.read_link(call, id)
-    }
-
-    fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
-        self.now().tree.read(call, id, offset, count)
-    }
-
-    fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
-        self.now().tree.seek(call, id, offset, wanted)
-    }
-
-    fn allocate(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        range: (u64, u64),
-        space: Space,
-    ) -> Result<()> {
-        self.now().tree.allocate(call, id, range, space)
-    }
-
-    fn copy(
-        &self,
-        call: &Call<'_>,
-        from: (&FileId, u64),
-        to: (&FileId, u64),
-        length: u64,
-    ) -> Result<u64> {
-        self.now().tree.copy(call, from, to, length)
-    }
-
     fn has_extended_attributes(&self) -> bool {
         self.now().tree.has_extended
     }
@@ -274,106 +224,12 @@ impl FileSystem for Directory {
         self.now().tree.has_acls
     }
 
-    fn extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
-        self.now().tree.extended_attribute(call, id, name)
-    }
-
-    fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
-        self.now().tree.extended_attribute_names(call, id)
-    }
-
-    fn set_extended_attribute(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-        value: &[u8],
-        presence: Presence,
-    ) -> Result<()> {
-        let now = self.now();
-        now.tree
-            .set_extended_attribute(call, id, name, value, presence)
-    }
-
-    fn remove_extended_attribute(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()> {
-        self.now().tree.remove_extended_attribute(call, id, name)
-    }
-
-    fn write(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        offset: u64,
-        data: &[u8],
-        stability: Stability,
-    ) -> Result<Written> {
-        self.now().tree.write(call, id, offset, data, stability)
-    }
-
     fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
         self.now().tree.commit(call, id)
     }
 
     fn write_verifier(&self) -> [u8; 8] {
         self.now().tree.durability.verifier()
-    }
-
-    fn create(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        mode: &CreateMode,
-    ) -> Result<Created> {
-        self.now().tree.create(call, directory, name, mode)
-    }
-
-    fn make_directory(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<Created> {
-        self.now()
-            .tree
-            .make_directory(call, directory, name, attributes)
-    }
-
-    fn make_symlink(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        target: &[u8],
-        attributes: &SetAttributes,
-    ) -> Result<Created> {
-        self.now()
-            .tree
-            .make_symlink(call, directory, name, target, attributes)
-    }
-
-    fn make_node(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        kind: NodeKind,
-        attributes: &SetAttributes,
-    ) -> Result<Created> {
-        self.now()
-            .tree
-            .make_node(call, directory, name, kind, attributes)
-    }
-
-    fn link(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        directory: &FileId,
-        name: &[u8],
-    ) -> Result<(Attributes, Change)> {
-        self.now().tree.link(call, id, directory, name)
     }
 
     fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
@@ -397,29 +253,6 @@ impl FileSystem for Directory {
         self.now().tree.rename(call, from, to, flags)
     }
 
-    fn move_name(
-        &self,
-        call: &Call<'_>,
-        from: (&FileId, &[u8]),
-        to: (&FileId, &[u8]),
-        how: Move,
-    ) -> Result<(Change, Change)> {
-        self.now().tree.move_name(call, from, to, how)
-    }
-
-    fn read_directory(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        cookie: u64,
-        with_attributes: bool,
-        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
-    ) -> Result<DirectoryPage> {
-        self.now()
-            .tree
-            .read_directory(call, directory, cookie, with_attributes, visit)
-    }
-
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
         self.now().tree.statistics()
     }
@@ -434,14 +267,6 @@ impl FileSystem for Directory {
 
     fn hold(&self, call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
         self.now().tree.hold_directory(call, id).map(Some)
-    }
-
-    fn same_object(&self, one: &FileId, other: &FileId) -> bool {
-        self.now().tree.same_object(one, other)
-    }
-
-    fn commit_metadata(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
-        self.now().tree.commit_metadata(call, id)
     }
 }
 

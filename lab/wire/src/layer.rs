@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use pagewell_fs::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, Credentials, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, Limits, NodeKind, ReadReply, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
+    DirectoryPage, Entry, Error, FileId, FileSystem, NodeKind, ReadReply, Result, SetAttributes,
+    Stability, Statistics, Timestamp, Written, forward,
 };
 
 /// A call on its way to the file system.
@@ -103,16 +103,8 @@ impl<H: Hook> Layer<H> {
 }
 
 impl<H: Hook> FileSystem for Layer<H> {
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn root(&self) -> FileId {
-        self.inner.root()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
+    forward! { self => self.inner;
+        describe, root, limits, sync,
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
@@ -301,10 +293,6 @@ impl<H: Hook> FileSystem for Layer<H> {
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
         self.before("statistics", call, &self.root())?;
         self.inner.statistics(call)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.inner.sync()
     }
 }
 
