@@ -10,32 +10,32 @@
 
 mod attributes;
 mod data;
+mod directory;
 mod durable;
+mod fill;
+mod hand;
 mod leaf;
 mod links;
 mod overwrite;
 pub(crate) mod rules;
+mod terms;
 mod within;
 
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use pagewell_fs::{Entry, Error, FileId, SetAttributes, name};
-use pagewell_source_dir::Directory;
+use pagewell_fs::{Entry, Error, FileId};
 
 use crate::escape;
 use crate::failure::{Outcome, OutputFailed};
-use crate::identity::FileIdentity;
-use crate::location::{Home, Place};
-use crate::progress::Progress;
-use crate::tree::Tree;
-use crate::walk::{Next, Step, walk};
+use crate::location::Place;
 
 use attributes::Made;
-use durable::Unsynced;
-use links::Links;
+use directory::Filling;
+use hand::{Hand, Notice};
 use rules::Rules;
+use terms::Terms;
 
 /// Where one object goes.
 pub(crate) struct Target {
@@ -71,6 +71,9 @@ enum Trouble {
     Source(anyhow::Error),
     /// The copy.
     Target(Error),
+    /// The copy would be written to a file with several names, which only the thread of the walk
+    /// does.
+    Aliased,
 }
 
 impl Trouble {
@@ -94,91 +97,91 @@ impl Trouble {
     }
 }
 
-/// The copy ends here.
-#[derive(Debug)]
-struct Ended;
-
 /// Copies, and counts what could not be copied.
 pub(crate) struct Copier {
-    tree: Tree,
-    home: Home,
-    local: Option<Arc<Directory>>,
-    is_image: bool,
-    /// What the target lies in, when it is an image.
-    files: Vec<FileIdentity>,
-    rules: Rules,
-    is_root: bool,
+    terms: Arc<Terms>,
+    /// That of the thread of the walk.
+    hand: Hand,
     verifier: [u8; 8],
-    progress: Progress,
-    buffer: Vec<u8>,
-    links: Links,
-    device: Unsynced,
     told: HashSet<String>,
     told_loss: bool,
     output: Option<std::io::Error>,
     copied: u64,
     failures: u64,
-    has_ended: bool,
-}
-
-/// A directory of the target that is being filled.
-struct Filling {
-    id: FileId,
-    label: Vec<u8>,
-    /// The directory that it is a copy of, when it is a new one.
-    original: Option<(Entry, Made)>,
+    told_end: bool,
 }
 
 impl Copier {
     /// Copies into the tree of `target`.
     #[must_use]
     pub(crate) fn new(target: &Place, rules: Rules) -> Self {
-        let local = match &target.home {
-            Home::Local(local) => Some(local.clone()),
-            _ => None,
-        };
+        let terms = Arc::new(Terms::new(target, rules));
         Self {
-            verifier: target.tree.filesystem.write_verifier(),
-            tree: target.tree.clone(),
-            home: target.home.clone(),
-            local,
-            is_image: target.is_image,
-            files: target.files.clone(),
-            rules,
-            is_root: rustix::process::geteuid().is_root(),
-            progress: Progress::new(true),
-            buffer: Vec::new(),
-            links: Links::default(),
-            device: Unsynced::default(),
+            verifier: terms.tree.filesystem.write_verifier(),
+            hand: Hand::first(terms.clone()),
+            terms,
             told: HashSet::new(),
             told_loss: false,
             output: None,
             copied: 0,
             failures: 0,
-            has_ended: false,
+            told_end: false,
         }
     }
 
     /// Whether everything else would fail as the last copy did.
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.terms.has_ended()
     }
 
     /// Reports and counts a failure.
     pub(crate) fn fail(&mut self, text: &str) {
         self.failures += 1;
-        self.progress.report(text);
+        self.hand.progress.report(text);
     }
 
     /// Tells something that is no failure, the first time.
     fn tell_once(&mut self, text: &str) {
         if self.told.insert(text.to_owned()) {
-            self.progress.report(text);
+            self.hand.progress.report(text);
         }
     }
 
-    /// Reports and counts a failure by the name of the side that it is on.
-    fn settle(&mut self, copied: Result<(), Trouble>, original: &Original<'_>, to: &Target) {
+    /// Tells what there is to tell of a copy.
+    fn tell(&mut self, notices: Vec<Notice>) {
+        for notice in notices {
+            match notice {
+                Notice::Line(line) => self.print(&line),
+                Notice::Message(text) => self.hand.progress.report(&text),
+                Notice::Once(text) => self.tell_once(text),
+                Notice::Loss(text) if !self.told_loss => {
+                    self.told_loss = true;
+                    self.tell_once(&text);
+                }
+                Notice::Loss(_) => {}
+            }
+        }
+    }
+
+    /// The same of what was copied by the thread of the walk.
+    fn tell_own(&mut self) {
+        let notices = std::mem::take(&mut self.hand.notices);
+        self.tell(notices);
+    }
+
+    fn print(&mut self, line: &str) {
+        if self.output.is_none()
+            && let Err(error) = writeln!(std::io::stdout(), "{line}")
+        {
+            self.output = Some(error);
+            self.terms.end();
+        }
+    }
+
+    /// Counts a copy, or reports and counts a failure by the name of the side that it is on; `to`
+    /// is the label of the target. Of failures that end the copy, the first: other threads may have
+    /// come to the same end at the same time.
+    fn settle(&mut self, copied: Result<(), Trouble>, original: &Original<'_>, to: &[u8]) {
         let trouble = match copied {
             Ok(()) => {
                 self.copied += 1;
@@ -186,47 +189,39 @@ impl Copier {
             }
             Err(trouble) => trouble,
         };
-        self.has_ended |= trouble.is_final();
-        let rest = if self.has_ended {
-            ": the copy ends here"
-        } else {
-            ""
-        };
+        let mut rest = "";
+        if trouble.is_final() {
+            if std::mem::replace(&mut self.told_end, true) {
+                return;
+            }
+            self.terms.end();
+            rest = ": the copy ends here";
+        }
         let (label, error) = match trouble {
             Trouble::Source(error) => (original.label(), format!("{error:#}")),
-            Trouble::Target(error) => (to.label.clone(), error.to_string()),
+            Trouble::Target(error) => (to.to_vec(), error.to_string()),
+            Trouble::Aliased => (to.to_vec(), "has several names".to_owned()),
         };
         self.fail(&format!("{}: {error}{rest}", escape::text(&label)));
     }
 
-    /// Tells what is copied where, when that is asked for.
-    fn tell(&mut self, original: &Original<'_>, to: &Target) {
-        if !self.rules.verbose {
-            return;
-        }
-        let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
-        let told = writeln!(std::io::stdout(), "'{from}' -> '{to}'");
-        if let Err(error) = told {
-            self.output = Some(error);
-            self.has_ended = true;
-        }
-    }
-
     /// Brings everything to the device and says how it went.
     pub(crate) fn finish(mut self) -> anyhow::Result<Outcome> {
-        self.progress.begin("to the device");
-        match &self.local {
-            Some(_) if !self.rules.syncs => {}
-            Some(_) => self.device.sync(&self.tree)?,
-            None => self.tree.filesystem.sync()?,
+        let Self { terms, hand, .. } = &mut self;
+        hand.progress.begin("to the device");
+        let tree = &terms.tree;
+        match &terms.local {
+            Some(_) if !terms.rules.syncs => {}
+            Some(_) => terms.unsynced.sync(tree)?,
+            None => tree.filesystem.sync()?,
         }
-        if self.tree.filesystem.write_verifier() != self.verifier {
+        if tree.filesystem.write_verifier() != self.verifier {
             anyhow::bail!("data was lost before it reached the device: copy again");
         }
         if self.failures > 0 && self.failures + self.copied > 1 {
             let (failures, copied) = (self.failures, self.copied);
-            self.progress
-                .report(&format!("{copied} copied, {failures} failed"));
+            let text = format!("{copied} copied, {failures} failed");
+            self.hand.progress.report(&text);
         }
         match self.output {
             Some(error) => Err(OutputFailed(error).into()),
@@ -241,28 +236,31 @@ impl Copier {
             path: None,
             entry,
         };
-        if !self.links.begin(&original, &to.name) {
+        if !self.terms.links.begin(&original, &to.name) {
             let shown = place.shown();
-            self.progress
-                .report(&format!("{shown}: is given more than once: copied once"));
+            let text = format!("{shown}: is given more than once: copied once");
+            self.hand.progress.report(&text);
             return;
         }
         if !entry.attributes.file_type.is_directory() {
-            self.progress.begin(&place.shown());
-            self.progress.expect(Some(entry.attributes.size));
-            self.one(&original, to);
+            self.hand.progress.begin(&place.shown());
+            self.hand.progress.expect(Some(entry.attributes.size));
+            let copied = self.hand.leaf(&original, to);
+            self.tell_own();
+            self.settle(copied, &original, &to.label);
             return;
         }
-        let filling = if self.is_image {
+        let filling = if self.terms.is_image {
             Err(Trouble::refused(overwrite::ONE_FILE))
-        } else if self.is_within(place, entry, &to.directory) {
+        } else if self.terms.is_within(place, entry, &to.directory) {
             Err(Trouble::refused(within::INTO_ITSELF))
         } else {
-            self.make_directory(&original, to)
+            self.hand.make_directory(&original, to)
         };
+        self.tell_own();
         match filling {
             Ok(filling) => self.fill(place, entry, filling),
-            Err(trouble) => self.settle(Err(trouble), &original, to),
+            Err(trouble) => self.settle(Err(trouble), &original, &to.label),
         }
     }
 
@@ -277,7 +275,8 @@ impl Copier {
             anyhow::bail!("{}: has no name to copy it to", place.shown());
         }
         let (into, label) = into;
-        if self.is_same(place, entry, into) || self.is_within(place, entry, &into.id) {
+        let terms = &self.terms;
+        if terms.is_same(place, entry, into) || terms.is_within(place, entry, &into.id) {
             anyhow::bail!("{}: {}", place.shown(), within::INTO_ITSELF);
         }
         let original = Original {
@@ -285,8 +284,8 @@ impl Copier {
             path: None,
             entry,
         };
-        self.links.begin(&original, b"");
-        let keeps = self.rules.keep != rules::Keep::default();
+        terms.links.begin(&original, b"");
+        let keeps = terms.rules.keep != rules::Keep::default();
         let made = Made::Before { mode: None };
         let filling = Filling {
             id: into.id,
@@ -296,166 +295,4 @@ impl Copier {
         self.fill(place, entry, filling);
         Ok(())
     }
-
-    /// Copies what is not a directory.
-    fn one(&mut self, original: &Original<'_>, to: &Target) {
-        let copied = self.leaf(original, to);
-        self.settle(copied, original, to);
-    }
-
-    /// Walks a source directory and rebuilds it below `top`.
-    fn fill(&mut self, place: &Place, start: &Entry, top: Filling) {
-        self.progress.expect(None);
-        let top_entry = self.tree.filesystem.attributes(&self.tree.call(), &top.id);
-        let top_entry = top_entry.ok().map(|attributes| Entry {
-            id: top.id,
-            attributes,
-        });
-        let mut filling = vec![top];
-        // An end is told by what brought it about.
-        let _ = walk(&place.tree, start, &mut |step| -> Result<Next, Ended> {
-            match step {
-                Step::Enter(path, entry) => {
-                    let original = Original {
-                        place,
-                        path: Some(path),
-                        entry,
-                    };
-                    let Some(to) = target_of(path, &filling) else {
-                        return Ok(Next::Skip);
-                    };
-                    let is_top = top_entry.is_some_and(|top| self.is_same(place, entry, &top));
-                    let made = if is_top {
-                        Err(Trouble::refused(within::INTO_ITSELF))
-                    } else {
-                        self.make_directory(&original, &to)
-                    };
-                    match made {
-                        Ok(made) => filling.push(made),
-                        Err(trouble) => {
-                            self.settle(Err(trouble), &original, &to);
-                            return self.go_on(Next::Skip);
-                        }
-                    }
-                }
-                Step::Object(path, entry) => {
-                    if let Some(to) = target_of(path, &filling) {
-                        self.progress.begin(&escape::text(&to.label));
-                        let original = Original {
-                            place,
-                            path: Some(path),
-                            entry,
-                        };
-                        self.one(&original, &to);
-                    }
-                }
-                Step::Leave(path) => {
-                    if let Some(made) = filling.pop() {
-                        self.close_directory(place, Some(path), made);
-                    }
-                }
-                Step::Failed(path, error) => {
-                    let shown = escape::text(&place.label_of(path));
-                    self.fail(&format!("{shown}: {error}"));
-                }
-                Step::Listing(..) => {}
-            }
-            self.go_on(Next::Go)
-        });
-        while let Some(made) = filling.pop() {
-            self.close_directory(place, None, made);
-        }
-    }
-
-    fn go_on(&self, next: Next) -> Result<Next, Ended> {
-        if self.has_ended { Err(Ended) } else { Ok(next) }
-    }
-
-    fn make_directory(&mut self, original: &Original<'_>, to: &Target) -> Result<Filling, Trouble> {
-        name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
-        // Writable until it is filled: the mode that it is to have is set at the end.
-        let attributes = SetAttributes {
-            mode: Some(self.mode_at_first(&original.entry.attributes) | 0o700),
-            ..SetAttributes::default()
-        };
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
-        match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
-            Ok(created) => {
-                let inherited = created.entry.attributes.mode & 0o2000;
-                self.device.note(&to.directory);
-                self.tell(original, to);
-                Ok(Filling {
-                    id: created.entry.id,
-                    label: to.label.clone(),
-                    original: Some((*original.entry, Made::Directory { inherited })),
-                })
-            }
-            Err(error @ (Error::Exists | Error::ReadOnly | Error::AccessDenied)) => {
-                let existing = match filesystem.lookup(&call, &to.directory, &to.name) {
-                    Ok(existing) => existing,
-                    Err(Error::NotFound) => return Err(Trouble::Target(error)),
-                    Err(error) => return Err(Trouble::Target(error)),
-                };
-                if !existing.attributes.file_type.is_directory() {
-                    let what = "exists in the target and is not a directory";
-                    return Err(Trouble::refused(what));
-                }
-                if self.is_same(original.place, original.entry, &existing) {
-                    let what = "will not copy a directory onto itself";
-                    return Err(Trouble::refused(what));
-                }
-                let keeps = self.rules.keep != rules::Keep::default();
-                let made = Made::Before { mode: None };
-                Ok(Filling {
-                    id: existing.id,
-                    label: to.label.clone(),
-                    original: keeps.then_some((*original.entry, made)),
-                })
-            }
-            Err(error) => Err(Trouble::Target(error)),
-        }
-    }
-
-    /// Gives a directory the attributes that are kept, after its contents were made.
-    fn close_directory(&mut self, place: &Place, path: Option<&[u8]>, filling: Filling) {
-        let Some((entry, made)) = filling.original else {
-            self.copied += 1;
-            return;
-        };
-        let original = Original {
-            place,
-            path,
-            entry: &entry,
-        };
-        let to = Target {
-            directory: filling.id,
-            name: Vec::new(),
-            label: filling.label,
-        };
-        let dressed = self.dress(&original, &filling.id, made);
-        self.device.note(&filling.id);
-        self.settle(dressed, &original, &to);
-    }
-
-    /// Whether writing the one would change what is read of the other: a file and an image that
-    /// lies in it, or two images that have a file in common.
-    fn shares_bytes(&self, original: &Original<'_>, existing: Option<&Entry>) -> bool {
-        let place = original.place;
-        let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
-            is_local && files.contains(&FileIdentity::of_local(&entry.attributes))
-        };
-        within(place.is_local(), &self.files, original.entry)
-            || existing.is_some_and(|entry| within(self.local.is_some(), &place.files, entry))
-            || place.files.iter().any(|file| self.files.contains(file))
-    }
-}
-
-fn target_of(path: &[u8], filling: &[Filling]) -> Option<Target> {
-    let name = path.rsplit(|byte| *byte == b'/').next()?;
-    let directory = filling.last()?;
-    Some(Target {
-        directory: directory.id,
-        name: name.to_vec(),
-        label: [directory.label.as_slice(), b"/", name].concat(),
-    })
 }

@@ -101,6 +101,7 @@ mod mirror;
 mod mount_commands;
 mod mount_helper;
 mod open;
+mod pipeline;
 mod progress;
 mod recognise;
 mod registration;

@@ -17,6 +17,7 @@ use crate::escape;
 use crate::identity::FileIdentity;
 pub(crate) use crate::open::Home;
 use crate::open::{self, Opened, Purpose};
+use crate::pipeline::Width;
 use crate::recognise::{SourceKind, recognise};
 use crate::source::Source;
 use crate::storage::Storage;
@@ -187,7 +188,10 @@ impl Location {
     fn place(&self, opened: Opened, path: &[u8], follow: Follow) -> anyhow::Result<Place> {
         let is_local = opened.is_local();
         let is_image = opened.only_file.is_some();
-        let tree = Tree::new(opened.filesystem);
+        let tree = match &opened.home {
+            Home::Local(directory) => Tree::local(directory.clone()),
+            Home::Server(_) | Home::Alone => Tree::new(opened.filesystem),
+        };
         let only_file = opened.only_file.filter(|_| self.path.is_none());
         let path = only_file.as_deref().unwrap_or(path);
         let spot = resolve(&tree, path, follow).with_context(|| self.shown())?;
@@ -271,6 +275,26 @@ impl Place {
     #[must_use]
     pub(crate) fn is_local(&self) -> bool {
         matches!(self.home, Home::Local(_))
+    }
+
+    /// How many threads work on its objects at the same time.
+    #[must_use]
+    pub(crate) fn width(&self) -> Width {
+        match self.home {
+            Home::Server(_) => Width::REMOTE,
+            Home::Local(_) | Home::Alone => Width::local(),
+        }
+    }
+
+    /// How many threads list its directories ahead of a walk, while others work on its objects.
+    #[must_use]
+    pub(crate) fn listers(&self) -> usize {
+        match self.home {
+            // A round trip each: so many at a time.
+            Home::Server(_) => 4,
+            // The processors are busy.
+            Home::Local(_) | Home::Alone => 0,
+        }
     }
 
     /// The label of an object below this one, such as `debian.iso::/boot/vmlinuz`.

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::escape;
 use crate::failure;
 
 /// Work shorter than this shows no bar.
@@ -47,6 +48,19 @@ impl Progress {
                 bar.set_message(self.name.clone());
             }
         }
+    }
+
+    /// The bytes that were counted.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Counts bytes that are done of the object with this label.
+    pub(crate) fn add_of(&mut self, bytes: u64, label: &[u8]) {
+        if self.wanted {
+            self.begin(&escape::text(label));
+        }
+        self.add(bytes);
     }
 
     /// Counts bytes that are done.

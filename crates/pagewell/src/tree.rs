@@ -4,11 +4,16 @@
 //! inside the source only. An absolute target starts again at the source's root and `..` at the
 //! root stays there, so no link in an image can lead out of it.
 
+mod reader;
+
 use std::sync::Arc;
 
 use pagewell_fs::{
     Attributes, Call, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload, Result,
 };
+use pagewell_source_dir::Directory;
+
+pub(crate) use reader::{Piece, Reader};
 
 /// Symbolic links followed for one path, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -25,6 +30,8 @@ const NAMES_MAX: usize = 4 << 20;
 pub(crate) struct Tree {
     /// The file system.
     pub(crate) filesystem: Arc<dyn FileSystem>,
+    /// The same, when it is a directory of this machine.
+    local: Option<Arc<Directory>>,
     credentials: Credentials,
 }
 
@@ -72,8 +79,29 @@ impl Tree {
         let gid = rustix::process::getegid().as_raw();
         Self {
             filesystem,
+            local: None,
             credentials: Credentials::new(uid, gid, &groups),
         }
+    }
+
+    /// The same of a directory of this machine.
+    #[must_use]
+    pub(crate) fn local(directory: Arc<Directory>) -> Self {
+        Self {
+            local: Some(directory.clone()),
+            ..Self::new(directory)
+        }
+    }
+
+    /// Whether it is a directory of this machine.
+    #[must_use]
+    pub(crate) fn is_local(&self) -> bool {
+        self.local.is_some()
+    }
+
+    /// Reads a file that was just found or listed.
+    pub(crate) fn reader(&self, id: &FileId) -> Reader<'_> {
+        Reader::new(self, id)
     }
 
     /// The user on whose behalf it is used.
@@ -202,25 +230,6 @@ impl Tree {
             listed: found.into_iter().map(examine).collect(),
             unusable,
         })
-    }
-
-    /// Gives every byte of a file to `take`, in order, each piece with its offset. Stops when the
-    /// file ends, also when it got shorter meanwhile. `buffer` is reused between files.
-    pub(crate) fn stream(
-        &self,
-        id: &FileId,
-        buffer: &mut Vec<u8>,
-        take: &mut Take<'_>,
-    ) -> Result<u64> {
-        let mut offset = 0;
-        loop {
-            let reply = self.filesystem.read(&self.call(), id, offset, READ_BYTES)?;
-            let got = pieces(&reply.payload, buffer, offset, take)?;
-            offset += got;
-            if reply.end_of_file || got == 0 {
-                return Ok(offset);
-            }
-        }
     }
 }
 

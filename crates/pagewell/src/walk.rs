@@ -6,11 +6,15 @@
 //! linear in what the image really holds. Weakness: a tree in which the same directory truly
 //! appears more often (bind mounts) is reported, not walked.
 
-use std::collections::HashMap;
+mod ahead;
+
+use std::collections::{HashMap, VecDeque};
 
 use pagewell_fs::{Entry, Error, FileId};
 
 use crate::tree::{Listed, Names, Tree};
+
+use ahead::Ahead;
 
 /// Times one directory may be entered in one walk.
 const VISITS_MAX: u32 = 16;
@@ -50,6 +54,10 @@ struct Frame {
     entry: Entry,
     path_length: usize,
     rest: std::vec::IntoIter<Listed>,
+    /// Directories of the rest that are not wanted ahead yet.
+    directories: VecDeque<FileId>,
+    /// How many are and were not come to.
+    wanted: usize,
 }
 
 impl Frame {
@@ -58,70 +66,185 @@ impl Frame {
             entry,
             path_length,
             rest: names.into_iter(),
+            directories: VecDeque::new(),
+            wanted: 0,
+        }
+    }
+
+    fn find_directories(&mut self) {
+        let entries = self.rest.as_slice().iter().flat_map(|listed| &listed.entry);
+        let directories = entries.filter(|entry| entry.attributes.file_type.is_directory());
+        self.directories = directories.map(|entry| entry.id).collect();
+    }
+
+    /// The walk has come to this directory.
+    fn come_to(&mut self, id: &FileId) {
+        if self.directories.front() == Some(id) {
+            self.directories.pop_front();
+        } else {
+            self.wanted = self.wanted.saturating_sub(1);
         }
     }
 }
 
 /// Walks everything below the directory `start`, which itself is not given to `visit`. An error
-/// of the visitor ends the walk.
+/// of the visitor ends the walk. So many threads list the next directories ahead, for a visitor
+/// that enters nearly all of them; none for another.
 pub(crate) fn walk<E>(
     tree: &Tree,
+    listers: usize,
     start: &Entry,
     visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
 ) -> Result<(), E> {
-    let mut visits: HashMap<FileId, u32> = HashMap::new();
-    let mut path = Vec::new();
-    let mut stack: Vec<Frame> = Vec::new();
-    match enter(tree, start, &stack, &mut visits) {
-        Ok(names) => {
-            let listed = told(names, &path, visit)?;
-            visit(Step::Listing(&path, start, &listed))?;
-            stack.push(Frame::new(*start, 0, listed));
-        }
-        Err(error) => {
-            visit(Step::Failed(&path, error))?;
+    if listers == 0 {
+        return Walk::new(tree, None).run(start, visit);
+    }
+    let shared = ahead::Shared::default();
+    std::thread::scope(|scope| {
+        let ahead = Ahead::new(scope, (&shared, tree), listers);
+        Walk::new(tree, Some(ahead)).run(start, visit)
+    })
+}
+
+struct Walk<'a, 'scope, 'env> {
+    tree: &'a Tree,
+    ahead: Option<Ahead<'scope, 'env>>,
+    visits: HashMap<FileId, u32>,
+    stack: Vec<Frame>,
+}
+
+impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
+    fn new(tree: &'a Tree, ahead: Option<Ahead<'scope, 'env>>) -> Self {
+        Self {
+            tree,
+            ahead,
+            visits: HashMap::new(),
+            stack: Vec::new(),
         }
     }
-    while let Some(frame) = stack.last_mut() {
-        path.truncate(frame.path_length);
-        let Some(listed) = frame.rest.next() else {
-            stack.pop();
-            if !stack.is_empty() {
-                visit(Step::Leave(&path))?;
-            }
-            continue;
-        };
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(&listed.name);
-        let entry = match listed.entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                visit(Step::Failed(&path, error))?;
-                continue;
-            }
-        };
-        if !entry.attributes.file_type.is_directory() {
-            visit(Step::Object(&path, &entry))?;
-            continue;
-        }
-        if visit(Step::Enter(&path, &entry))? == Next::Skip {
-            continue;
-        }
-        match enter(tree, &entry, &stack, &mut visits) {
+
+    fn run<E>(
+        mut self,
+        start: &Entry,
+        visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
+    ) -> Result<(), E> {
+        let mut path = Vec::new();
+        match self.enter(start) {
             Ok(names) => {
                 let listed = told(names, &path, visit)?;
-                visit(Step::Listing(&path, &entry, &listed))?;
-                stack.push(Frame::new(entry, path.len(), listed));
+                self.push(*start, &path, listed, visit)?;
             }
             Err(error) => {
                 visit(Step::Failed(&path, error))?;
-                visit(Step::Leave(&path))?;
+            }
+        }
+        while let Some(frame) = self.stack.last_mut() {
+            path.truncate(frame.path_length);
+            let Some(listed) = frame.rest.next() else {
+                self.stack.pop();
+                if !self.stack.is_empty() {
+                    visit(Step::Leave(&path))?;
+                }
+                continue;
+            };
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&listed.name);
+            let entry = match listed.entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    visit(Step::Failed(&path, error))?;
+                    continue;
+                }
+            };
+            if !entry.attributes.file_type.is_directory() {
+                visit(Step::Object(&path, &entry))?;
+                continue;
+            }
+            frame.come_to(&entry.id);
+            if visit(Step::Enter(&path, &entry))? == Next::Skip {
+                continue;
+            }
+            match self.enter(&entry) {
+                Ok(names) => {
+                    let listed = told(names, &path, visit)?;
+                    self.push(entry, &path, listed, visit)?;
+                }
+                Err(error) => {
+                    visit(Step::Failed(&path, error))?;
+                    visit(Step::Leave(&path))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells what a directory has, and goes on in it.
+    fn push<E>(
+        &mut self,
+        entry: Entry,
+        path: &[u8],
+        listed: Vec<Listed>,
+        visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
+    ) -> Result<(), E> {
+        let mut frame = Frame::new(entry, path.len(), listed);
+        if self.ahead.is_some() {
+            frame.find_directories();
+        }
+        self.stack.push(frame);
+        self.look_ahead();
+        if let Some(frame) = self.stack.last() {
+            visit(Step::Listing(path, &entry, frame.rest.as_slice()))?;
+        }
+        Ok(())
+    }
+
+    /// Has the directories listed that come next.
+    fn look_ahead(&mut self) {
+        let Some(ahead) = &mut self.ahead else {
+            return;
+        };
+        for frame in self.stack.iter_mut().rev() {
+            while frame.wanted < ahead::FRAME_MAX
+                && let Some(id) = frame.directories.front()
+            {
+                if !ahead.want(id) {
+                    return;
+                }
+                frame.directories.pop_front();
+                frame.wanted += 1;
             }
         }
     }
-    Ok(())
+
+    fn enter(&mut self, directory: &Entry) -> Result<Names, Error> {
+        let refuse = |reason: &str| Err(Error::Io(reason.to_owned()));
+        let ahead = self.ahead.as_mut();
+        let listed = ahead.and_then(|ahead| ahead.take(&directory.id));
+        if self
+            .stack
+            .iter()
+            .any(|frame| frame.entry.id == directory.id)
+        {
+            return refuse("the directory contains itself");
+        }
+        if self.stack.len() >= DEPTH_MAX {
+            return refuse("directories are nested too deeply");
+        }
+        if self.visits.len() >= DIRECTORIES_MAX {
+            return refuse("there are too many directories");
+        }
+        let count = self.visits.entry(directory.id).or_insert(0);
+        *count += 1;
+        if *count > VISITS_MAX {
+            return refuse("the same directory appears in too many places");
+        }
+        match listed {
+            Some(names) => Ok(names),
+            None => self.tree.list(&directory.id, false),
+        }
+    }
 }
 
 /// The names of a directory, after it was told that some cannot be used.
@@ -135,30 +258,6 @@ fn told<E>(
         visit(Step::Failed(path, Error::Io(reason)))?;
     }
     Ok(names.listed)
-}
-
-fn enter(
-    tree: &Tree,
-    directory: &Entry,
-    stack: &[Frame],
-    visits: &mut HashMap<FileId, u32>,
-) -> Result<Names, Error> {
-    let refuse = |reason: &str| Err(Error::Io(reason.to_owned()));
-    if stack.iter().any(|frame| frame.entry.id == directory.id) {
-        return refuse("the directory contains itself");
-    }
-    if stack.len() >= DEPTH_MAX {
-        return refuse("directories are nested too deeply");
-    }
-    if visits.len() >= DIRECTORIES_MAX {
-        return refuse("there are too many directories");
-    }
-    let count = visits.entry(directory.id).or_insert(0);
-    *count += 1;
-    if *count > VISITS_MAX {
-        return refuse("the same directory appears in too many places");
-    }
-    tree.list(&directory.id, false)
 }
 
 #[cfg(test)]

@@ -15,8 +15,9 @@ use crate::failure::{self, Outcome, OutputFailed};
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
-use crate::tree::{READ_BYTES, Tree};
-use crate::walk::{Next, Step, walk};
+use crate::tree::{Piece, READ_BYTES, Reader, Tree};
+
+mod below;
 
 /// Write files to standard output, one after the other.
 ///
@@ -126,20 +127,7 @@ impl Writer {
         }
         self.progress.begin(&place.shown());
         self.progress.expect(None);
-        walk(&place.tree, entry, &mut |step| -> anyhow::Result<Next> {
-            match step {
-                Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
-                    let written = self.file(&place.tree, &|| place.label_of(path), entry);
-                    self.settle(written)?;
-                }
-                Step::Failed(path, error) => {
-                    let shown = escape::text(&place.label_of(path));
-                    self.settle(Err(anyhow::anyhow!("{shown}: {error}")))?;
-                }
-                _ => {}
-            }
-            Ok(Next::Go)
-        })
+        self.below(place, entry)
     }
 
     fn file(
@@ -148,21 +136,28 @@ impl Writer {
         label: &dyn Fn() -> Vec<u8>,
         entry: &Entry,
     ) -> anyhow::Result<()> {
+        self.rest_of_file(label, &tree.reader(&entry.id), None)
+    }
+
+    /// Writes a file, of which the first read may have been made.
+    fn rest_of_file(
+        &mut self,
+        label: &dyn Fn() -> Vec<u8>,
+        reader: &Reader<'_>,
+        mut first: Option<pagewell_fs::Result<Piece>>,
+    ) -> anyhow::Result<()> {
         let shown = || escape::text(&label());
         let mut offset = 0;
         loop {
-            let reply = tree
-                .filesystem
-                .read(&tree.call(), &entry.id, offset, READ_BYTES)
-                .with_context(shown)?;
-            let promised = reply.payload.len() as u64;
-            let sent = self.payload(reply.payload).map_err(|error| match error {
+            let read = || reader.read(offset, READ_BYTES);
+            let piece = first.take().unwrap_or_else(read).with_context(shown)?;
+            let sent = self.payload(&piece.payload).map_err(|error| match error {
                 Sent::Read(error) => anyhow::Error::new(error).context(shown()),
                 Sent::Write(error) => OutputFailed(error).into(),
             })?;
             offset += sent;
             self.progress.add(sent);
-            if sent == 0 || (reply.end_of_file && sent == promised) {
+            if piece.is_last(sent) {
                 return Ok(());
             }
         }
@@ -170,10 +165,10 @@ impl Writer {
 
     /// Writes a payload, or keeps it to be written with the next ones, and says how many bytes it
     /// had, fewer than promised when the file was cut meanwhile.
-    fn payload(&mut self, payload: Payload) -> Result<u64, Sent> {
+    fn payload(&mut self, payload: &Payload) -> Result<u64, Sent> {
         if let Payload::Pages(pages) = payload {
             let bytes: usize = pages.iter().map(|page| page.len()).sum();
-            self.gathered.extend(pages);
+            self.gathered.extend(pages.iter().cloned());
             self.gathered_bytes += bytes;
             if self.gathered.len() >= SLICES_MAX || self.gathered_bytes >= GATHERED_BYTES_MAX {
                 self.write_gathered()?;
@@ -185,20 +180,26 @@ impl Writer {
             file,
             offset,
             length,
-        } = &payload
+        } = payload
         {
-            while self.sends_files {
-                let mut at = *offset;
-                match rustix::fs::sendfile(&self.out, file, Some(&mut at), *length as usize) {
-                    Ok(sent) => return Ok(sent as u64),
+            let mut sent = 0;
+            while self.sends_files && sent < *length as usize {
+                let (mut at, left) = (*offset + sent as u64, *length as usize - sent);
+                match rustix::fs::sendfile(&self.out, file, Some(&mut at), left) {
+                    Ok(0) => break,
+                    // A pipe takes less than there is.
+                    Ok(count) => sent += count,
                     Err(Errno::INTR) => {}
                     // A terminal, a file opened for appending: not for sendfile(2).
-                    Err(Errno::INVAL | Errno::NOSYS) => self.sends_files = false,
+                    Err(Errno::INVAL | Errno::NOSYS) if sent == 0 => self.sends_files = false,
                     Err(errno) => return Err(Sent::of(errno)),
                 }
             }
+            if self.sends_files {
+                return Ok(sent as u64);
+            }
         }
-        if let Payload::Bytes(bytes) = &payload {
+        if let Payload::Bytes(bytes) = payload {
             write_all(self.out.as_fd(), bytes)?;
             return Ok(bytes.len() as u64);
         }

@@ -25,8 +25,9 @@ use crate::open::Purpose;
 /// A disk image (image:PATH) as the target is written to, from its first byte: it keeps its length,
 /// which must be enough, its name and its permissions, and what is behind the copy.
 ///
-/// One failure does not end the work, except of a target that is full or read-only. At the end
-/// everything copied has been brought to the device, see --sync.
+/// One failure does not end the work, except of a target that is full or read-only. When the
+/// command ends by itself, everything copied has been brought to the device, see --sync; when a
+/// signal ends it, that is not certain of anything, and up to a few files are not complete.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,9 +72,9 @@ pub(crate) struct CpArguments {
     /// Name each copy on standard output
     #[arg(short, long)]
     verbose: bool,
-    /// When copies in a directory of this machine are on the device: once, when the command ends
-    /// (a few files by themselves, more with their whole file system), or some time later, as after
-    /// cp(1). Images and servers are always written at the end
+    /// When copies in a directory of this machine are on the device: all together when the command
+    /// ends (a few files by themselves, more with their whole file system), or some time later, as
+    /// after cp(1) and tar(1). Copies in images and on servers always are when it ends
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = SyncWhen::End)]
     sync: SyncWhen,
     /// What to copy, and the target last

@@ -12,7 +12,7 @@ use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report};
 use crate::listing::{AttributesJson, TextOrHex};
-use crate::location::{Follow, Location, Place};
+use crate::location::{Follow, Home, Location, Place};
 use crate::tree::{Listed, Tree};
 use crate::walk::{Next, Step, walk};
 
@@ -98,6 +98,9 @@ enum JsonForm {
     /// An object on each line, with the directory that it is in
     Lines,
 }
+
+/// Threads that list directories ahead.
+const LISTERS: usize = 3;
 
 /// A directory, or a location that is not one, in the JSON document.
 #[derive(Serialize)]
@@ -213,7 +216,15 @@ impl Lister<'_> {
 
     fn directory(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let recursive = self.arguments.recursive;
-        walk(&place.tree, start, &mut |step| -> anyhow::Result<Next> {
+        let listers = match place.home {
+            // In an image the page cache looks ahead.
+            Home::Alone => 0,
+            _ if !recursive => 0,
+            Home::Local(_) | Home::Server(_) => LISTERS,
+        };
+        walk(&place.tree, listers, start, &mut |step| -> anyhow::Result<
+            Next,
+        > {
             match step {
                 Step::Listing(path, directory, names) => {
                     let label = label(place, path);

@@ -1,5 +1,6 @@
 //! `pagewell sum`: sha256sum for files of any source.
 
+mod below;
 mod check;
 
 use std::ffi::OsString;
@@ -19,7 +20,6 @@ use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 use crate::tree::Tree;
-use crate::walk::{Next, Step, walk};
 
 /// Print SHA-256 checksums in the format of sha256sum, or check them.
 ///
@@ -143,20 +143,7 @@ impl Summer {
             return Ok(());
         }
         self.progress.expect(None);
-        walk(&place.tree, entry, &mut |step| -> anyhow::Result<Next> {
-            match step {
-                Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
-                    let name = self.name_of(place, path);
-                    self.file(&place.tree, (&name, &place.label_of(path)), entry)?;
-                }
-                Step::Failed(path, error) => {
-                    let shown = escape::text(&place.label_of(path));
-                    self.fail(&format!("{shown}: {error}"));
-                }
-                _ => {}
-            }
-            Ok(Next::Go)
-        })
+        self.below(place, entry)
     }
 
     /// What an object below a place is called in a list: its path in a copy of the place.
@@ -220,15 +207,9 @@ impl Summer {
             bail!("{shown}: not a regular file");
         }
         self.progress.begin(&shown);
-        let mut hasher = Sha256::new();
         let progress = &mut self.progress;
-        let read = tree.stream(&entry.id, &mut self.buffer, &mut |_, bytes| {
-            hasher.update(bytes);
-            progress.add(bytes.len() as u64);
-            Ok(())
-        });
-        let bytes = read.context(shown)?;
-        Ok((escape::hexadecimal(&hasher.finalize()), bytes))
+        let count = &mut |bytes| progress.add(bytes);
+        digest(tree, entry, &mut self.buffer, count).context(shown)
     }
 
     fn tell(&mut self, (name, label): (&[u8], &[u8]), sum: &str, bytes: u64) -> anyhow::Result<()> {
@@ -256,6 +237,22 @@ impl Summer {
         };
         written.context("standard output")
     }
+}
+
+/// The sum of a file, and its length; `count` is told of bytes as they are read.
+fn digest(
+    tree: &Tree,
+    entry: &Entry,
+    buffer: &mut Vec<u8>,
+    count: &mut dyn FnMut(u64),
+) -> pagewell_fs::Result<(String, u64)> {
+    let mut hasher = Sha256::new();
+    let bytes = tree.reader(&entry.id).stream(buffer, &mut |_, bytes| {
+        hasher.update(bytes);
+        count(bytes.len() as u64);
+        Ok(())
+    })?;
+    Ok((escape::hexadecimal(&hasher.finalize()), bytes))
 }
 
 fn directory_hint(place: &Place) -> String {

@@ -5,10 +5,14 @@
 //! keeps what it had. Set-id bits are only given where the owner is that of the original: they must
 //! not become those of another user.
 
+use std::borrow::Cow;
+
 use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes, SetTime};
 
+use super::hand::{Hand, Notice};
 use super::rules::Extended;
-use super::{Copier, Original, Trouble};
+use super::terms::{Object, Terms};
+use super::{Original, Trouble};
 use crate::location::Home;
 
 /// What all names of access control lists begin with.
@@ -27,7 +31,7 @@ pub(super) enum Made {
     Directory { inherited: u32 },
 }
 
-impl Copier {
+impl Terms {
     /// The mode of a new object until it is filled: nobody else may open it if it will get another
     /// owner.
     pub(super) fn mode_at_first(&self, original: &Attributes) -> u32 {
@@ -63,17 +67,19 @@ impl Copier {
         }
         mode
     }
+}
 
+impl Hand {
     /// Gives a copy the attributes that are kept.
     pub(super) fn dress(
         &mut self,
         original: &Original<'_>,
-        id: &FileId,
+        object: &Object,
         made: Made,
     ) -> Result<(), Trouble> {
-        let keep = self.rules.keep;
+        let keep = self.terms.rules.keep;
         let source = &original.entry.attributes;
-        let owned = keep.ownership && self.is_root;
+        let owned = keep.ownership && self.terms.is_root;
         let mut attributes = SetAttributes {
             uid: owned.then_some(source.uid),
             gid: owned.then_some(source.gid),
@@ -83,28 +89,20 @@ impl Copier {
             // The owner first: changing it takes attributes away that give rights. The mode last:
             // without permission to write there would be none to set attributes.
             let extended = self.extended(original)?;
-            if !extended.is_empty() {
-                self.set(id, &attributes).map_err(Trouble::Target)?;
+            if let (Object::Known(id), [_, ..]) = (object, extended.as_slice()) {
+                self.terms
+                    .set(object, &attributes)
+                    .map_err(Trouble::Target)?;
                 attributes = SetAttributes::default();
                 self.set_extended(id, &extended)?;
             }
         }
-        attributes.mode = self.mode_at_last(source, made);
+        attributes.mode = self.terms.mode_at_last(source, made);
         if keep.timestamps {
             attributes.accessed = Some(SetTime::To(source.accessed));
             attributes.modified = Some(SetTime::To(source.modified));
         }
-        self.set(id, &attributes).map_err(Trouble::Target)
-    }
-
-    fn set(&self, id: &FileId, attributes: &SetAttributes) -> Result<(), Error> {
-        if *attributes == SetAttributes::default() {
-            return Ok(());
-        }
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
-        filesystem
-            .set_attributes(&call, id, attributes, None)
-            .map(drop)
+        self.terms.set(object, &attributes).map_err(Trouble::Target)
     }
 
     /// The extended attributes of the original that are to be kept, as far as they are known.
@@ -112,14 +110,14 @@ impl Copier {
         &mut self,
         original: &Original<'_>,
     ) -> Result<Vec<pagewell_source_dir::ExtendedAttribute>, Trouble> {
-        let lists_only = self.rules.keep.extended == Extended::Lists;
+        let lists_only = self.terms.rules.keep.extended == Extended::Lists;
         let place = original.place;
         let local = match &place.home {
             Home::Local(local) => local,
             Home::Server(_) => {
                 let what = "an NFS server does not tell extended attributes and access control \
                             lists: none are kept";
-                return self.lost(what).map(|()| Vec::new());
+                return self.lost(what.into()).map(|()| Vec::new());
             }
             Home::Alone => return Ok(Vec::new()),
         };
@@ -137,12 +135,12 @@ impl Copier {
         id: &FileId,
         extended: &[pagewell_source_dir::ExtendedAttribute],
     ) -> Result<(), Trouble> {
-        let Some(local) = self.local.clone() else {
+        let Some(local) = self.terms.local.clone() else {
             let what = "the target takes no extended attributes and access control lists: they \
                         are not kept";
-            return self.lost(what);
+            return self.lost(what.into());
         };
-        let tree = self.tree.clone();
+        let tree = self.terms.tree.clone();
         for (name, value) in extended {
             let call = tree.call();
             match local.set_extended_attribute(&call, id, name, value, Presence::Any) {
@@ -152,9 +150,7 @@ impl Copier {
                 }
                 Err(error) => {
                     let name = name.to_string_lossy();
-                    self.lost(&format!(
-                        "extended attributes are not kept: {name}: {error}"
-                    ))?;
+                    self.lost(format!("extended attributes are not kept: {name}: {error}").into())?;
                 }
             }
         }
@@ -162,14 +158,11 @@ impl Copier {
     }
 
     /// Something is not kept: a failure when it was asked for by name, else told once.
-    fn lost(&mut self, what: &str) -> Result<(), Trouble> {
-        if self.rules.keep.extended == Extended::Required {
-            return Err(Trouble::refused(what));
+    fn lost(&mut self, what: Cow<'static, str>) -> Result<(), Trouble> {
+        if self.terms.rules.keep.extended == Extended::Required {
+            return Err(Trouble::refused(&what));
         }
-        if !self.told_loss {
-            self.told_loss = true;
-            self.tell_once(what);
-        }
+        self.notices.push(Notice::Loss(what));
         Ok(())
     }
 }

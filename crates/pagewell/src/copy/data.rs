@@ -41,23 +41,22 @@ pub(super) struct Moved {
     pub(super) end: u64,
 }
 
-/// Copies all bytes of `source`; `moved` says how far it came also when it fails. `is_local`: the
-/// source is a directory of this machine, too.
+/// Copies all bytes of `source`; `moved` says how far it came also when it fails.
 pub(super) fn copy(
-    (from, is_local): (&Tree, bool),
+    from: &Tree,
     source: &Entry,
     sink: &Sink<'_>,
     (buffer, progress): (&mut Vec<u8>, &mut Progress),
     moved: &mut Moved,
 ) -> Result<(), Side> {
     let is_sparse = source.attributes.used < source.attributes.size;
-    let mut in_kernel = is_local && !is_sparse && matches!(sink, Sink::File(_));
+    let reader = from.reader(&source.id);
+    let mut in_kernel = from.is_local() && !is_sparse && matches!(sink, Sink::File(_));
     loop {
         let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
-        let (call, offset) = (from.call(), moved.size);
-        let reply = from.filesystem.read(&call, &source.id, offset, bytes);
-        let reply = reply.map_err(Side::Source)?;
-        let got = match (&reply.payload, sink) {
+        let offset = moved.size;
+        let piece = reader.read(offset, bytes).map_err(Side::Source)?;
+        let got = match (&piece.payload, sink) {
             (
                 Payload::File {
                     file,
@@ -93,7 +92,7 @@ pub(super) fn copy(
         };
         progress.add(got);
         moved.size += got;
-        if got == 0 || (reply.end_of_file && got == reply.payload.len() as u64) {
+        if piece.is_last(got) {
             return Ok(());
         }
     }

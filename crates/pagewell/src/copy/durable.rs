@@ -4,8 +4,12 @@
 //! for them and dearer for everybody else: it waits for what other programs have written, too. The
 //! kernel tells both ways what it could not write since the target was opened.
 
-use pagewell_fs::{Error, FileId};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use pagewell_fs::Error;
+
+use super::terms::Object;
 use crate::tree::Tree;
 
 /// Objects that are synchronised one by one. Each costs about one commit of a journal; in the time
@@ -15,30 +19,39 @@ const FEW: usize = 16;
 /// What was made or changed in a directory of this machine.
 #[derive(Default)]
 pub(super) struct Unsynced {
-    few: Vec<FileId>,
-    are_many: bool,
+    few: Mutex<Vec<Object>>,
+    are_many: AtomicBool,
 }
 
 impl Unsynced {
     /// Notes a file that was filled, or a directory that has a new name.
-    pub(super) fn note(&mut self, id: &FileId) {
-        if self.are_many || self.few.contains(id) {
+    pub(super) fn note(&self, object: &Object) {
+        if self.are_many.load(Ordering::Relaxed) {
             return;
         }
-        if self.few.len() < FEW {
-            self.few.push(*id);
+        let mut few = self.few.lock().unwrap_or_else(PoisonError::into_inner);
+        if few.iter().any(|other| is_same(other, object)) {
+            return;
+        }
+        if few.len() < FEW {
+            few.push(object.clone());
         } else {
-            self.are_many = true;
+            self.are_many.store(true, Ordering::Relaxed);
         }
     }
 
     /// Brings all of it to the device.
     pub(super) fn sync(&self, tree: &Tree) -> Result<(), Error> {
-        if self.are_many {
+        if self.are_many.load(Ordering::Relaxed) {
             return tree.filesystem.sync();
         }
-        for id in &self.few {
-            match tree.filesystem.commit_metadata(&tree.call(), id) {
+        let few = self.few.lock().unwrap_or_else(PoisonError::into_inner);
+        for object in few.iter() {
+            let synced = match object {
+                Object::Known(id) => tree.filesystem.commit_metadata(&tree.call(), id),
+                Object::Open(file) => rustix::fs::fsync(file).map_err(Error::from),
+            };
+            match synced {
                 // Removed since, by this copy or by others.
                 Ok(()) | Err(Error::Stale | Error::NotFound) => {}
                 Err(error) => return Err(error),
@@ -46,4 +59,8 @@ impl Unsynced {
         }
         Ok(())
     }
+}
+
+fn is_same(one: &Object, other: &Object) -> bool {
+    matches!((one, other), (Object::Known(one), Object::Known(other)) if one == other)
 }

@@ -6,14 +6,16 @@ use pagewell_fs::{
 
 use super::attributes::Made;
 use super::data::{self, Moved, Side, Sink};
+use super::hand::{Hand, Notice};
 use super::rules::Existing;
-use super::{Copier, Original, Target, Trouble};
+use super::terms::Object;
+use super::{Original, Target, Trouble};
 
 /// Why nothing is made of a device.
 const NO_DEVICE: &str =
     "is a device, which could be any of this machine: only -p and -a copy devices";
 
-impl Copier {
+impl Hand {
     /// Copies what is not a directory.
     pub(super) fn leaf(&mut self, original: &Original<'_>, to: &Target) -> Result<(), Trouble> {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
@@ -23,20 +25,21 @@ impl Copier {
             source.attributes.file_type,
             FileType::BlockDevice | FileType::CharacterDevice
         );
-        let keep = self.rules.keep;
-        if is_device && !self.is_image && !(keep.mode && keep.ownership) {
+        let keep = self.terms.rules.keep;
+        if is_device && !self.terms.is_image && !(keep.mode && keep.ownership) {
             return Err(Trouble::refused(NO_DEVICE));
         }
-        let linked = self.links.find(original, keep.links);
+        let terms = self.terms.clone();
+        let claim = terms.links.claim(original, keep.links);
         let at_once = is_file
-            && !self.is_image
-            && linked.is_none()
-            && self.rules.existing == Existing::Overwrite
-            && !self.shares_bytes(original, None);
+            && !self.terms.is_image
+            && claim.linked.is_none()
+            && self.terms.rules.existing == Existing::Overwrite
+            && !self.terms.shares_bytes(original, None);
         let mut refusal = None;
         if at_once {
             match self.new_file(original, to) {
-                Ok(id) => return self.file(original, to, id, Made::New),
+                Ok(object) => return self.file(original, to, &object, Made::New),
                 // Told before it is seen that the name is there.
                 Err(
                     error @ (Error::Exists
@@ -47,7 +50,7 @@ impl Copier {
                 Err(error) => return Err(Trouble::Target(error)),
             }
         }
-        self.over(original, to, linked, refusal)
+        self.over(original, to, claim.linked, refusal)
     }
 
     /// Copies to a name that may have been there before. `refusal`: why nothing new was made of it,
@@ -60,7 +63,7 @@ impl Copier {
         refusal: Option<Error>,
     ) -> Result<(), Trouble> {
         let source = original.entry;
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
         let existing = match filesystem.lookup(&call, &to.directory, &to.name) {
             Ok(entry) => Some(entry),
             Err(Error::NotFound) => match refusal {
@@ -69,16 +72,16 @@ impl Copier {
             },
             Err(error) => return Err(Trouble::Target(error)),
         };
-        if self.shares_bytes(original, existing.as_ref()) {
+        if self.terms.shares_bytes(original, existing.as_ref()) {
             return Err(Trouble::refused(
                 "its copy would be written over what is being read",
             ));
         }
-        if self.is_image {
+        if self.terms.is_image {
             return self.overwrite(original, to, existing);
         }
         if let Some(existing) = existing {
-            if self.is_same(original.place, source, &existing) {
+            if self.terms.is_same(original.place, source, &existing) {
                 return Err(Trouble::refused("is the same file as its copy would be"));
             }
             if self.stays(original, &existing) {
@@ -87,7 +90,7 @@ impl Copier {
             if let Some(reason) = obstacle(source, &existing) {
                 return Err(Trouble::refused(reason));
             }
-            if self.links.is_made(&existing) {
+            if self.terms.links.is_made(&existing) {
                 return Err(Trouble::refused(
                     "will not overwrite what this copy has just made there",
                 ));
@@ -108,13 +111,13 @@ impl Copier {
     /// Whether a file that is there is to be left alone.
     fn stays(&mut self, original: &Original<'_>, existing: &Entry) -> bool {
         let (new, old) = (&original.entry.attributes, &existing.attributes);
-        match self.rules.existing {
+        match self.terms.rules.existing {
             Existing::Overwrite => false,
             Existing::Stay => true,
             Existing::Update if old.modified < new.modified => false,
             Existing::Update => {
                 if old.file_type == new.file_type && !old.file_type.is_directory() {
-                    self.links.remember(original, existing.id);
+                    self.terms.links.remember(original, existing.id);
                 }
                 true
             }
@@ -129,7 +132,7 @@ impl Copier {
         to: &Target,
         existing: Option<&Entry>,
     ) -> Result<bool, Trouble> {
-        let (filesystem, call) = (self.tree.filesystem.clone(), self.tree.call());
+        let (filesystem, call) = (self.terms.tree.filesystem.clone(), self.terms.tree.call());
         if let Some(existing) = existing {
             if filesystem.same_object(&existing.id, id) {
                 return Ok(true);
@@ -140,11 +143,12 @@ impl Copier {
         match filesystem.link(&call, id, &to.directory, &to.name) {
             Ok(_) => {
                 self.tell(original, to);
-                self.device.note(&to.directory);
+                self.terms.unsynced.note(&Object::Known(to.directory));
                 Ok(true)
             }
             Err(Error::NotSupported | Error::TooManyLinks | Error::CrossDevice) => {
-                self.tell_once("the target takes no more hard links: their files are copied");
+                let what = "the target takes no more hard links: their files are copied";
+                self.notices.push(Notice::Once(what));
                 Ok(false)
             }
             Err(error) => Err(Trouble::Target(error)),
@@ -152,14 +156,25 @@ impl Copier {
     }
 
     /// Makes an empty file that nobody else has made.
-    fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<FileId, Error> {
+    fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
+        let terms = &self.terms;
+        let (call, mode) = (
+            terms.tree.call(),
+            terms.mode_at_first(&original.entry.attributes),
+        );
+        if let Some(local) = &terms.local
+            && !terms.needs_id(original)
+        {
+            let file = local.new_file(&call, &to.directory, &to.name, mode)?;
+            return Ok(Object::Open(file));
+        }
         let mode = CreateMode::Guarded(SetAttributes {
-            mode: Some(self.mode_at_first(&original.entry.attributes)),
+            mode: Some(mode),
             ..SetAttributes::default()
         });
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let filesystem = &terms.tree.filesystem;
         let created = filesystem.create(&call, &to.directory, &to.name, &mode)?;
-        Ok(created.entry.id)
+        Ok(Object::Known(created.entry.id))
     }
 
     /// Makes a file, or empties the one that is there.
@@ -170,27 +185,30 @@ impl Copier {
         existing: Option<Entry>,
     ) -> Result<(), Trouble> {
         let Some(existing) = existing else {
-            let id = self.new_file(original, to).map_err(Trouble::Target)?;
-            return self.file(original, to, id, Made::New);
+            let object = self.new_file(original, to).map_err(Trouble::Target)?;
+            return self.file(original, to, &object, Made::New);
         };
-        if self.rules.keep.links && existing.attributes.link_count > 1 {
+        if self.terms.rules.keep.links && existing.attributes.link_count > 1 {
             // Its other names are not to be written through.
-            let call = self.tree.call();
-            let (filesystem, directory) = (&self.tree.filesystem, &to.directory);
+            let call = self.terms.tree.call();
+            let (filesystem, directory) = (&self.terms.tree.filesystem, &to.directory);
             let removed = filesystem.remove(&call, directory, &to.name);
             removed.map_err(Trouble::Target)?;
-            let id = self.new_file(original, to).map_err(Trouble::Target)?;
-            return self.file(original, to, id, Made::New);
+            let object = self.new_file(original, to).map_err(Trouble::Target)?;
+            return self.file(original, to, &object, Made::New);
+        }
+        if existing.attributes.link_count > 1 && !self.may_write_to_aliases() {
+            return Err(Trouble::Aliased);
         }
         let made = self.empty(&existing).map_err(Trouble::Target)?;
-        self.file(original, to, existing.id, made)
+        self.file(original, to, &Object::Known(existing.id), made)
     }
 
     /// Empties a file. One without permission to write is given it for as long as it is filled:
     /// copying a second time from an image, where most files are read-only, must work like the
     /// first.
     fn empty(&self, existing: &Entry) -> Result<Made, Error> {
-        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
         let set = |attributes: SetAttributes| {
             filesystem.set_attributes(&call, &existing.id, &attributes, None)
         };
@@ -198,7 +216,7 @@ impl Copier {
             size: Some(0),
             ..SetAttributes::default()
         };
-        let truncate = || match &self.local {
+        let truncate = || match &self.terms.local {
             Some(local) => {
                 let file = local.open_to_write(&call, &existing.id)?;
                 rustix::fs::ftruncate(&file, 0).map_err(Error::from)
@@ -227,44 +245,48 @@ impl Copier {
         &mut self,
         original: &Original<'_>,
         to: &Target,
-        id: FileId,
+        object: &Object,
         made: Made,
     ) -> Result<(), Trouble> {
         self.tell(original, to);
         let mut moved = Moved { size: 0, end: 0 };
-        let filled = self.fill_file(original, &id, &mut moved);
-        let filled = filled.and_then(|()| self.dress(original, &id, made));
+        let filled = self.fill_file(original, object, &mut moved);
+        let filled = filled.and_then(|()| self.dress(original, object, made));
         if let Err(trouble) = &filled {
             let is_useless = matches!(trouble, Trouble::Target(_)) || moved.size == 0;
             if made == Made::New && is_useless {
-                let call = self.tree.call();
-                let filesystem = &self.tree.filesystem;
+                let call = self.terms.tree.call();
+                let filesystem = &self.terms.tree.filesystem;
                 // The failure is told anyway.
                 let _ = filesystem.remove(&call, &to.directory, &to.name);
             }
             return filled;
         }
-        self.device.note(&id);
-        self.device.note(&to.directory);
-        self.made(original, id);
+        self.terms.unsynced.note(object);
+        self.terms.unsynced.note(&Object::Known(to.directory));
+        if let Object::Known(id) = object {
+            self.made(original, *id);
+        }
         Ok(())
     }
 
     fn fill_file(
         &mut self,
         original: &Original<'_>,
-        id: &FileId,
+        object: &Object,
         moved: &mut Moved,
     ) -> Result<(), Trouble> {
-        let tree = self.tree.clone();
-        let call = tree.call();
-        let sink = match &self.local {
-            Some(local) => Sink::File(local.open_to_write(&call, id).map_err(Trouble::Target)?),
-            None => Sink::Tree(&tree, *id),
+        let terms = self.terms.clone();
+        let call = terms.tree.call();
+        let sink = match (object, &terms.local) {
+            (Object::Open(file), _) => Sink::File(file.clone()),
+            (Object::Known(id), Some(local)) => {
+                Sink::File(local.open_to_write(&call, id).map_err(Trouble::Target)?)
+            }
+            (Object::Known(id), None) => Sink::Tree(&terms.tree, *id),
         };
-        let from = (&original.place.tree, original.place.is_local());
         let work = (&mut self.buffer, &mut self.progress);
-        match data::copy(from, original.entry, &sink, work, moved) {
+        match data::copy(&original.place.tree, original.entry, &sink, work, moved) {
             Err(Side::Source(error)) => return Err(Trouble::Source(error.into())),
             Err(Side::Target(error)) => return Err(Trouble::Target(error)),
             Ok(()) => {}
@@ -274,8 +296,7 @@ impl Copier {
                 size: Some(moved.size),
                 ..SetAttributes::default()
             };
-            let set = tree.filesystem.set_attributes(&call, id, &attributes, None);
-            set.map_err(Trouble::Target)?;
+            terms.set(object, &attributes).map_err(Trouble::Target)?;
         }
         Ok(())
     }
@@ -291,13 +312,13 @@ impl Copier {
         let source = original.entry;
         let target = original.place.tree.link_target(&source.id);
         let target = target.map_err(|error| Trouble::Source(error.into()))?;
-        let (filesystem, call) = (self.tree.filesystem.clone(), self.tree.call());
+        let (filesystem, call) = (self.terms.tree.filesystem.clone(), self.terms.tree.call());
         if existing.is_some() {
             let removed = filesystem.remove(&call, &to.directory, &to.name);
             removed.map_err(Trouble::Target)?;
         }
-        let keep = self.rules.keep;
-        let owned = keep.ownership && self.is_root;
+        let keep = self.terms.rules.keep;
+        let owned = keep.ownership && self.terms.is_root;
         let time = |time| keep.timestamps.then_some(SetTime::To(time));
         let attributes = SetAttributes {
             uid: owned.then_some(source.attributes.uid),
@@ -309,7 +330,7 @@ impl Copier {
         let created = filesystem
             .make_symlink(&call, &to.directory, &to.name, &target, &attributes)
             .map_err(Trouble::Target)?;
-        self.device.note(&to.directory);
+        self.terms.unsynced.note(&Object::Known(to.directory));
         self.made(original, created.entry.id);
         Ok(())
     }
@@ -322,7 +343,8 @@ impl Copier {
         existing: Option<Entry>,
     ) -> Result<(), Trouble> {
         if let Some(existing) = existing {
-            return self.dress(original, &existing.id, Made::Before { mode: None });
+            let existing = Object::Known(existing.id);
+            return self.dress(original, &existing, Made::Before { mode: None });
         }
         self.tell(original, to);
         let source = &original.entry.attributes;
@@ -334,26 +356,26 @@ impl Copier {
             _ => NodeKind::Fifo,
         };
         let attributes = SetAttributes {
-            mode: Some(self.mode_at_first(source)),
+            mode: Some(self.terms.mode_at_first(source)),
             ..SetAttributes::default()
         };
-        let (filesystem, call) = (self.tree.filesystem.clone(), self.tree.call());
+        let (filesystem, call) = (self.terms.tree.filesystem.clone(), self.terms.tree.call());
         let created = filesystem
             .make_node(&call, &to.directory, &to.name, kind, &attributes)
             .map_err(Trouble::Target)?;
         let id = created.entry.id;
-        self.dress(original, &id, Made::New)?;
-        self.device.note(&to.directory);
+        self.dress(original, &Object::Known(id), Made::New)?;
+        self.terms.unsynced.note(&Object::Known(to.directory));
         self.made(original, id);
         Ok(())
     }
 
     fn made(&mut self, original: &Original<'_>, id: FileId) {
-        if self.rules.keep.links {
-            self.links.remember(original, id);
+        if self.terms.rules.keep.links {
+            self.terms.links.remember(original, id);
         }
-        if self.rules.several && original.path.is_none() {
-            self.links.note_made(id);
+        if self.terms.rules.several && original.path.is_none() {
+            self.terms.links.note_made(id);
         }
     }
 }

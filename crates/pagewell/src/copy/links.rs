@@ -1,8 +1,11 @@
 //! What this copy has made: the other names of a file that has several are made links to its copy,
-//! and none of the sources
-//! that were named takes the place of the copy of another.
+//! and none of the sources that were named takes the place of the copy of another.
+//!
+//! Threads come to several names of one file at the same time. The first claims it; the others wait
+//! until it is copied, and make links, or until that has failed: then one of them copies it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use pagewell_fs::{Entry, FileId, FileType};
 
@@ -12,17 +15,17 @@ use super::Original;
 /// all one source.
 type Key = (usize, u64, u64);
 
-/// See above.
 #[derive(Default)]
-pub(super) struct Links {
+struct Known {
     copies: HashMap<Key, (FileType, FileId)>,
+    claimed: HashSet<Key>,
     made: HashSet<FileId>,
     given: HashSet<(Key, Vec<u8>)>,
     /// Number of the source that is being copied, from 1.
     source: usize,
 }
 
-impl Links {
+impl Known {
     fn key(&self, original: &Original<'_>) -> Key {
         let attributes = &original.entry.attributes;
         let source = if original.place.is_local() {
@@ -32,39 +35,87 @@ impl Links {
         };
         (source, attributes.filesystem_id, attributes.file_id)
     }
+}
 
-    /// Begins with another source; false when it was given before, to get the same name.
-    pub(super) fn begin(&mut self, original: &Original<'_>, name: &[u8]) -> bool {
-        self.source += 1;
-        let key = self.key(original);
-        self.given.insert((key, name.to_vec()))
+/// See above.
+#[derive(Default)]
+pub(super) struct Links {
+    known: Mutex<Known>,
+    released: Condvar,
+}
+
+/// A file with several names that one thread is to copy, or to make links to.
+pub(super) struct Claim<'a> {
+    links: &'a Links,
+    key: Option<Key>,
+    /// The copy of another name of it.
+    pub(super) linked: Option<FileId>,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.links.lock().claimed.remove(&key);
+            self.links.released.notify_all();
+        }
+    }
+}
+
+impl Links {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The copy of another name of the same file, when hard links are kept.
-    pub(super) fn find(&self, original: &Original<'_>, keeps: bool) -> Option<FileId> {
+    /// Begins with another source; false when it was given before, to get the same name.
+    pub(super) fn begin(&self, original: &Original<'_>, name: &[u8]) -> bool {
+        let mut known = self.lock();
+        known.source += 1;
+        let key = known.key(original);
+        known.given.insert((key, name.to_vec()))
+    }
+
+    /// Claims the original, when hard links are kept and it has several names, until the claim is
+    /// dropped. Waits for the thread that has claimed another name of it.
+    pub(super) fn claim(&self, original: &Original<'_>, keeps: bool) -> Claim<'_> {
+        let mut claim = Claim {
+            links: self,
+            key: None,
+            linked: None,
+        };
         if !keeps || original.entry.attributes.link_count < 2 {
-            return None;
+            return claim;
         }
-        let (file_type, id) = self.copies.get(&self.key(original))?;
-        (*file_type == original.entry.attributes.file_type).then_some(*id)
+        let mut known = self.lock();
+        let key = known.key(original);
+        while !known.claimed.insert(key) {
+            let waited = self.released.wait(known);
+            known = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        claim.key = Some(key);
+        let copy = known.copies.get(&key);
+        claim.linked = copy
+            .filter(|(file_type, _)| *file_type == original.entry.attributes.file_type)
+            .map(|(_, id)| *id);
+        claim
     }
 
     /// Remembers a copy, if its original has several names.
-    pub(super) fn remember(&mut self, original: &Original<'_>, id: FileId) {
+    pub(super) fn remember(&self, original: &Original<'_>, id: FileId) {
         let attributes = &original.entry.attributes;
         if attributes.link_count > 1 {
-            let key = self.key(original);
-            self.copies.insert(key, (attributes.file_type, id));
+            let mut known = self.lock();
+            let key = known.key(original);
+            known.copies.insert(key, (attributes.file_type, id));
         }
     }
 
     /// Notes that this copy made it.
-    pub(super) fn note_made(&mut self, id: FileId) {
-        self.made.insert(id);
+    pub(super) fn note_made(&self, id: FileId) {
+        self.lock().made.insert(id);
     }
 
     /// Whether this copy made it.
     pub(super) fn is_made(&self, entry: &Entry) -> bool {
-        self.made.contains(&entry.id)
+        self.lock().made.contains(&entry.id)
     }
 }

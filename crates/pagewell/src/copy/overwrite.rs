@@ -6,13 +6,14 @@
 use pagewell_fs::{Entry, Error, FileType};
 
 use super::data::write_all;
-use super::{Copier, Original, Target, Trouble};
+use super::hand::{Hand, Notice};
+use super::{Original, Target, Trouble};
 use crate::escape;
 
 /// What is answered to copies of anything else.
 pub(super) const ONE_FILE: &str = "a disk image is one file, and nothing can be added to it";
 
-impl Copier {
+impl Hand {
     /// Copies a file over the beginning of the image's file, which must hold all of it.
     pub(super) fn overwrite(
         &mut self,
@@ -36,18 +37,21 @@ impl Copier {
         }
         self.tell(original, to);
         let Self {
-            tree,
+            terms,
             progress,
             buffer,
             ..
         } = self;
+        let tree = &terms.tree;
         let mut failed = None;
         let from = &original.place.tree;
-        let copied = from.stream(&source.id, buffer, &mut |offset, bytes| {
-            progress.add(bytes.len() as u64);
-            write_all(tree, &existing.id, offset, bytes)
-                .inspect_err(|error| failed = Some(error.clone()))
-        });
+        let copied = from
+            .reader(&source.id)
+            .stream(buffer, &mut |offset, bytes| {
+                progress.add(bytes.len() as u64);
+                write_all(tree, &existing.id, offset, bytes)
+                    .inspect_err(|error| failed = Some(error.clone()))
+            });
         let copied = match (copied, failed) {
             (Ok(copied), _) => copied,
             // It has grown since it was looked at.
@@ -59,9 +63,9 @@ impl Copier {
         };
         if copied < room {
             let rest = room - copied;
-            self.progress.report(&format!(
+            self.notices.push(Notice::Message(format!(
                 "{target}: {copied} bytes are copied, the {rest} bytes behind them are as they were"
-            ));
+            )));
         }
         Ok(())
     }

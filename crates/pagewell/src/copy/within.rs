@@ -3,7 +3,7 @@
 
 use pagewell_fs::{Entry, FileId};
 
-use super::Copier;
+use super::terms::Terms;
 use crate::identity::FileIdentity;
 use crate::location::{Home, Place};
 
@@ -13,7 +13,7 @@ pub(super) const INTO_ITSELF: &str = "will not copy a directory into itself";
 /// Directories above each other: beyond any path that can be named.
 const DEPTH_MAX: usize = 4096;
 
-impl Copier {
+impl Terms {
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
     /// exports of one server.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {

@@ -109,12 +109,20 @@ impl FileSystem for Graph {
     }
 }
 
-/// The steps of a walk over everything, as text.
+/// The steps of a walk over everything, as text. They are the same with threads that list ahead.
 fn steps(graph: Graph, skip: &[u8]) -> Vec<String> {
     let tree = Tree::new(Arc::new(graph));
+    let steps = steps_with(&tree, 0, skip);
+    for threads in [1, 3] {
+        assert_eq!(steps_with(&tree, threads, skip), steps, "{threads}");
+    }
+    steps
+}
+
+fn steps_with(tree: &Tree, threads: usize, skip: &[u8]) -> Vec<String> {
     let start = tree.root().unwrap();
     let mut steps = Vec::new();
-    let walked = walk(&tree, &start, &mut |step| -> Result<Next> {
+    let walked = walk(tree, threads, &start, &mut |step| -> Result<Next> {
         let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
         let (text, next) = match step {
             Step::Enter(path, _) if path == skip => (format!("skip {}", shown(path)), Next::Skip),
@@ -192,12 +200,46 @@ fn a_directory_has_so_many_names_and_each_once() {
 }
 
 #[test]
+fn wide_and_deep_trees_are_listed_ahead_in_any_number() {
+    // 60 directories of two each, of one each, of a file.
+    let mut graph = vec![Vec::new()];
+    let names: Vec<&'static str> = (0..60)
+        .map(|number| &*String::leak(format!("{number:02}")))
+        .collect();
+    for (at, name) in names.iter().enumerate() {
+        let first = 1 + u8::try_from(at * 3).unwrap();
+        graph[0].push((*name, first));
+        graph.push(vec![("l", first + 1), ("m", 255), ("r", first + 2)]);
+        graph.push(vec![("f", 255)]);
+        graph.push(vec![]);
+    }
+    let steps = steps(Graph(graph), b"07");
+    let entered = |step: &&String| step.starts_with("enter ");
+    assert_eq!(steps.iter().filter(entered).count(), 59 * 3);
+    assert_eq!(steps.last().unwrap(), "leave 59");
+}
+
+#[test]
+fn an_error_of_the_visitor_ends_a_walk_that_looks_ahead() {
+    let graph = Graph(vec![vec![("a", 1), ("b", 1), ("c", 2)], vec![], vec![]]);
+    let tree = Tree::new(Arc::new(graph));
+    let start = tree.root().unwrap();
+    let walked = walk(&tree, 3, &start, &mut |step| match step {
+        Step::Leave(path) => Err(path.to_vec()),
+        _ => Ok(Next::Go),
+    });
+    assert_eq!(walked, Err(b"a".to_vec()));
+}
+
+#[test]
 fn nesting_ends() {
     let tree = Tree::new(Arc::new(Graph(vec![vec![]])));
     let start = tree.root().unwrap();
-    let deep: Vec<Frame> = (0..DEPTH_MAX)
+    let mut walk = Walk::new(&tree, None);
+    walk.stack = (0..DEPTH_MAX)
         .map(|_| Frame::new(Graph(vec![]).entry(7), 0, Vec::new()))
         .collect();
-    assert!(enter(&tree, &start, &deep, &mut HashMap::new()).is_err());
-    assert!(enter(&tree, &start, &deep[1..], &mut HashMap::new()).is_ok());
+    assert!(walk.enter(&start).is_err());
+    walk.stack.pop();
+    assert!(walk.enter(&start).is_ok());
 }

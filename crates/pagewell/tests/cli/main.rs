@@ -8,6 +8,7 @@
 mod as_cp;
 mod bad_input;
 mod copying;
+mod copying_many;
 mod documents;
 mod everyday;
 mod hostile;

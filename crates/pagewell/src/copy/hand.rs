@@ -1,0 +1,120 @@
+//! One thread of a copy: what it has for itself, and what it has to tell.
+//!
+//! A copy is made by whichever thread gets to it. What it tells is kept, and told by one thread in
+//! the order of the walk.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use pagewell_fs::Entry;
+
+use super::terms::Terms;
+use super::{Original, Target, Trouble};
+use crate::escape;
+use crate::location::Place;
+use crate::progress::Progress;
+
+/// What is told of a copy besides its failure.
+#[derive(Debug)]
+pub(super) enum Notice {
+    /// A line on standard output.
+    Line(String),
+    /// A message.
+    Message(String),
+    /// The same, the first time.
+    Once(&'static str),
+    /// Something is not kept of the original: the first such message.
+    Loss(Cow<'static, str>),
+}
+
+/// See the module's text.
+pub(super) struct Hand {
+    pub(super) terms: Arc<Terms>,
+    pub(super) progress: Progress,
+    pub(super) buffer: Vec<u8>,
+    /// What is to be told of the copy in hand.
+    pub(super) notices: Vec<Notice>,
+    /// Whether this is the thread of the walk, the only one that writes to files with several
+    /// names: others could write to the same at the same time, by another name.
+    is_first: bool,
+}
+
+/// An object below the place that is copied, and where it goes.
+pub(super) struct Leaf {
+    pub(super) path: Vec<u8>,
+    pub(super) entry: Entry,
+    pub(super) to: Target,
+}
+
+/// How it went.
+pub(super) struct Copied {
+    pub(super) leaf: Leaf,
+    pub(super) copied: Result<(), Trouble>,
+    pub(super) notices: Vec<Notice>,
+    pub(super) bytes: u64,
+}
+
+impl Leaf {
+    pub(super) fn original<'a>(&'a self, place: &'a Place) -> Original<'a> {
+        Original {
+            place,
+            path: Some(&self.path),
+            entry: &self.entry,
+        }
+    }
+}
+
+impl Hand {
+    /// That of the thread of the walk.
+    pub(super) fn first(terms: Arc<Terms>) -> Self {
+        Self {
+            is_first: true,
+            progress: Progress::new(true),
+            ..Self::further(terms)
+        }
+    }
+
+    /// That of another.
+    pub(super) fn further(terms: Arc<Terms>) -> Self {
+        Self {
+            terms,
+            progress: Progress::new(false),
+            buffer: Vec::new(),
+            notices: Vec::new(),
+            is_first: false,
+        }
+    }
+
+    /// Tells what is copied where, when that is asked for.
+    pub(super) fn tell(&mut self, original: &Original<'_>, to: &Target) {
+        if self.terms.rules.verbose {
+            let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
+            self.notices
+                .push(Notice::Line(format!("'{from}' -> '{to}'")));
+        }
+    }
+
+    /// Copies an object below a place. A failure that ends the copy ends it for all threads.
+    pub(super) fn copy(&mut self, place: &Place, leaf: Leaf) -> Copied {
+        let bytes = self.progress.bytes();
+        let copied = self.leaf(&leaf.original(place), &leaf.to);
+        if copied.as_ref().is_err_and(Trouble::is_final) {
+            self.terms.end();
+        }
+        Copied {
+            copied,
+            notices: std::mem::take(&mut self.notices),
+            bytes: if self.is_first {
+                0
+            } else {
+                self.progress.bytes() - bytes
+            },
+            leaf,
+        }
+    }
+
+    /// Whether a file with several names may be written to.
+    pub(super) fn may_write_to_aliases(&self) -> bool {
+        self.is_first
+    }
+}

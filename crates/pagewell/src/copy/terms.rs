@@ -1,0 +1,142 @@
+//! What all threads of one copy go by.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pagewell_fs::{Entry, Error, FileId, OpenFile, SetAttributes, SetTime};
+use pagewell_source_dir::Directory;
+use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
+use rustix::io::Errno;
+
+use super::Original;
+use super::durable::Unsynced;
+use super::links::Links;
+use super::rules::{Extended, Rules};
+use crate::identity::FileIdentity;
+use crate::location::{Home, Place};
+use crate::tree::Tree;
+
+/// An object of the target.
+#[derive(Clone)]
+pub(super) enum Object {
+    /// By its identifier.
+    Known(FileId),
+    /// A new file of this machine, which has a descriptor and needs no more.
+    Open(OpenFile),
+}
+
+/// The target, what was asked for, and what was done so far.
+pub(super) struct Terms {
+    /// The target.
+    pub(super) tree: Tree,
+    pub(super) home: Home,
+    /// The target, when it is a directory of this machine.
+    pub(super) local: Option<Arc<Directory>>,
+    pub(super) is_image: bool,
+    /// What the target lies in, when it is an image.
+    files: Vec<FileIdentity>,
+    pub(super) rules: Rules,
+    pub(super) is_root: bool,
+    pub(super) links: Links,
+    pub(super) unsynced: Unsynced,
+    /// Every further copy would fail as one has: none is begun.
+    has_ended: AtomicBool,
+}
+
+impl Terms {
+    pub(super) fn new(target: &Place, rules: Rules) -> Self {
+        let local = match &target.home {
+            Home::Local(local) => Some(local.clone()),
+            _ => None,
+        };
+        Self {
+            tree: target.tree.clone(),
+            home: target.home.clone(),
+            local,
+            is_image: target.is_image,
+            files: target.files.clone(),
+            rules,
+            is_root: rustix::process::geteuid().is_root(),
+            links: Links::default(),
+            unsynced: Unsynced::default(),
+            has_ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the copy has ended before its end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Relaxed)
+    }
+
+    /// Ends the copy: what is under way is finished, and nothing is begun.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether writing the one would change what is read of the other: a file and an image that
+    /// lies in it, or two images that have a file in common.
+    pub(super) fn shares_bytes(&self, original: &Original<'_>, existing: Option<&Entry>) -> bool {
+        let place = original.place;
+        let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
+            is_local && files.contains(&FileIdentity::of_local(&entry.attributes))
+        };
+        within(place.is_local(), &self.files, original.entry)
+            || existing.is_some_and(|entry| within(self.local.is_some(), &place.files, entry))
+            || place.files.iter().any(|file| self.files.contains(file))
+    }
+
+    /// Whether more has to be done with a copy than can be done with its descriptor: it may get
+    /// other names, or extended attributes, or another source may be meant for its name.
+    pub(super) fn needs_id(&self, original: &Original<'_>) -> bool {
+        let Rules { keep, several, .. } = &self.rules;
+        keep.links && original.entry.attributes.link_count > 1
+            || *several && original.path.is_none()
+            || keep.extended != Extended::Nothing && original.place.is_local()
+    }
+
+    /// Sets attributes of an object of the target, if there are any to set.
+    pub(super) fn set(&self, object: &Object, wanted: &SetAttributes) -> Result<(), Error> {
+        if *wanted == SetAttributes::default() {
+            return Ok(());
+        }
+        match object {
+            Object::Known(id) => {
+                let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+                filesystem.set_attributes(&call, id, wanted, None).map(drop)
+            }
+            Object::Open(file) => set_open(file, wanted).map_err(Error::from),
+        }
+    }
+}
+
+/// Sets attributes of a file that this process has just made. The owner first: changing it takes
+/// bits of the mode away; the times last.
+fn set_open(file: &OpenFile, wanted: &SetAttributes) -> Result<(), Errno> {
+    if let Some(size) = wanted.size {
+        rustix::fs::ftruncate(file, size)?;
+    }
+    if wanted.uid.is_some() || wanted.gid.is_some() {
+        let (uid, gid) = (wanted.uid.map(Uid::from_raw), wanted.gid.map(Gid::from_raw));
+        rustix::fs::fchown(file, uid, gid)?;
+    }
+    if let Some(mode) = wanted.mode {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
+    }
+    if wanted.accessed.is_some() || wanted.modified.is_some() {
+        let times = Timestamps {
+            last_access: timespec(wanted.accessed),
+            last_modification: timespec(wanted.modified),
+        };
+        rustix::fs::futimens(file, &times)?;
+    }
+    Ok(())
+}
+
+fn timespec(time: Option<SetTime>) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        None => (0, UTIME_OMIT),
+        Some(SetTime::ToServerTime) => (0, UTIME_NOW),
+        Some(SetTime::To(time)) => (time.seconds, time.nanoseconds.into()),
+    };
+    Timespec { tv_sec, tv_nsec }
+}

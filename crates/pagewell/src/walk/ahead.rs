@@ -1,0 +1,195 @@
+//! Lists directories before a walk comes to them.
+//!
+//! **Problem.** A walk waits for each listing, and meanwhile nobody works for it.
+//!
+//! **Rule.** The walk goes depth first, so the next directories are those in the one that it was
+//! last in, then those beside it, and so on up. Threads list [`FRAME_MAX`] of them at each depth,
+//! [`LISTINGS_MAX`] in all, and keep each listing until the walk takes it.
+//!
+//! ```text
+//!   a/    walk is in a/b/      listed ahead: a/b/x a/b/y ..., then a/c a/d ...
+//!     b/  x/ y/ z/ ...
+//!     c/  d/ e/ ...
+//! ```
+//!
+//! A directory of more than [`NAMES_MAX`] names, and one that cannot be listed, is left to the walk,
+//! which lists it again. What is listed for nothing when the visitor does not enter a directory stays
+//! until the walk ends.
+//!
+//! **Known weakness.** What was listed ahead is a moment older than what the walk would have seen.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, Scope};
+
+use pagewell_fs::FileId;
+
+use crate::tree::{Names, Tree};
+
+/// Directories in one directory that are listed ahead.
+pub(super) const FRAME_MAX: usize = 4;
+/// In all.
+const LISTINGS_MAX: usize = 16;
+/// Names of each: in the worst case they fill some 200 MiB together.
+const NAMES_MAX: usize = 1 << 16;
+
+/// Where the listing of a directory is.
+enum Listing {
+    Waiting,
+    InWork,
+    /// Nothing when it could not be made, or is too long.
+    Made(Option<Names>),
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<FileId>,
+    listings: HashMap<FileId, Listing>,
+    idle: usize,
+    has_ended: bool,
+}
+
+/// What the walk shares with the threads.
+#[derive(Default)]
+pub(super) struct Shared {
+    state: Mutex<State>,
+    wanted: Condvar,
+    made: Condvar,
+}
+
+impl Shared {
+    /// Locks also after a panic elsewhere: what is kept here is whole at every step.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The walk's end.
+pub(super) struct Ahead<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    shared: &'scope Shared,
+    tree: &'scope Tree,
+    threads: usize,
+    threads_max: usize,
+}
+
+impl Drop for Ahead<'_, '_> {
+    fn drop(&mut self) {
+        self.shared.lock().has_ended = true;
+        self.shared.wanted.notify_all();
+    }
+}
+
+impl<'scope, 'env> Ahead<'scope, 'env> {
+    pub(super) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        (shared, tree): (&'scope Shared, &'scope Tree),
+        threads_max: usize,
+    ) -> Self {
+        Self {
+            scope,
+            shared,
+            tree,
+            threads: 0,
+            threads_max,
+        }
+    }
+
+    /// Has a directory listed, unless that is so already; false when there is no room for it.
+    pub(super) fn want(&mut self, id: &FileId) -> bool {
+        let mut state = self.shared.lock();
+        if state.listings.len() >= LISTINGS_MAX {
+            return false;
+        }
+        if state.listings.contains_key(id) {
+            return true;
+        }
+        state.listings.insert(*id, Listing::Waiting);
+        state.waiting.push_back(*id);
+        let is_short = state.waiting.len() > state.idle;
+        drop(state);
+        self.shared.wanted.notify_one();
+        if is_short && self.threads < self.threads_max {
+            self.start();
+        }
+        true
+    }
+
+    fn start(&mut self) {
+        let (shared, tree) = (self.shared, self.tree);
+        let started = Builder::new()
+            .name("lister".to_owned())
+            .spawn_scoped(self.scope, move || serve(shared, tree));
+        match started {
+            Ok(_) => self.threads += 1,
+            // The walk lists what waits.
+            Err(_) => self.threads_max = self.threads,
+        }
+    }
+
+    /// The listing of a directory, if there is one or one is being made.
+    pub(super) fn take(&mut self, id: &FileId) -> Option<Names> {
+        let mut state = self.shared.lock();
+        loop {
+            match state.listings.get(id)? {
+                Listing::InWork => {
+                    let waited = self.shared.made.wait(state);
+                    state = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+                // The walk is here before a thread.
+                Listing::Waiting => {
+                    state.waiting.retain(|waiting| waiting != id);
+                    state.listings.remove(id);
+                    return None;
+                }
+                Listing::Made(_) => {
+                    return match state.listings.remove(id) {
+                        Some(Listing::Made(names)) => names,
+                        _ => None,
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// Whatever happens, the walk does not wait for this listing any more.
+struct InWork<'a> {
+    shared: &'a Shared,
+    id: FileId,
+    names: Option<Names>,
+}
+
+impl Drop for InWork<'_> {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let made = Listing::Made(self.names.take());
+        state.listings.insert(self.id, made);
+        drop(state);
+        self.shared.made.notify_one();
+    }
+}
+
+/// What a thread does until the walk ends.
+fn serve(shared: &Shared, tree: &Tree) {
+    let mut state = shared.lock();
+    while !state.has_ended {
+        let Some(id) = state.waiting.pop_front() else {
+            state.idle += 1;
+            let waited = shared.wanted.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+            continue;
+        };
+        state.listings.insert(id, Listing::InWork);
+        drop(state);
+        let mut work = InWork {
+            shared,
+            id,
+            names: None,
+        };
+        work.names = tree.list_up_to(&id, false, NAMES_MAX).ok();
+        drop(work);
+        state = shared.lock();
+    }
+}
