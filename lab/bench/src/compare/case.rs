@@ -203,6 +203,7 @@ fn small_cases() -> Vec<Case> {
 pub fn memory_case(duration: Duration) -> Case {
     let mut case = Case::new(Workload::Mix, RANDOM_FILE, 128 << 10, 8).connections(64);
     case.load.duration = Some(duration);
+    case.load.watch_memory = true;
     case
 }
 

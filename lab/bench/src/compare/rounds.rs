@@ -253,6 +253,7 @@ pub(super) mod tests {
             latency,
             server: Some(used),
             system_calls: None,
+            own_bytes_high: Some(20 << 20),
             client: ProcessUse::default(),
         }
     }

@@ -10,7 +10,7 @@ use super::client::{self, Client, OwnedHandle};
 use super::slots::DEPTH_MAX;
 use super::worker::{Tally, Worker};
 use super::{LoadError, Workload};
-use crate::measure::{Latency, ProcessSample, ProcessUse, SystemCalls};
+use crate::measure::{Latency, PeakMemory, ProcessSample, ProcessUse, SystemCalls};
 
 /// The longest block: servers take 1 MiB, and none more than this.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
@@ -52,6 +52,8 @@ pub struct Load {
     /// Count the system calls of the server's process. Makes all system calls slower, so that
     /// it should not be timed.
     pub count_system_calls: bool,
+    /// Watch the memory of the server's process.
+    pub watch_memory: bool,
 }
 
 impl Load {
@@ -68,6 +70,7 @@ impl Load {
             duration: Some(Duration::from_secs(3)),
             verify: false,
             count_system_calls: false,
+            watch_memory: false,
         }
     }
 
@@ -121,6 +124,8 @@ pub struct Measurement {
     pub server: Option<ProcessUse>,
     /// System calls that the server's process made meanwhile, if they were to be counted.
     pub system_calls: Option<u64>,
+    /// The most memory that it had of its own meanwhile, in bytes, if that was watched.
+    pub own_bytes_high: Option<u64>,
     /// What this process used meanwhile.
     pub client: ProcessUse,
 }
@@ -164,6 +169,8 @@ pub fn run(
     };
     let counted = server_process.filter(|_| load.count_system_calls);
     let counter = counted.map(SystemCalls::of).transpose()?;
+    let watched = server_process.filter(|_| load.watch_memory);
+    let peak = watched.map(PeakMemory::watch);
     let (server_before, client_before) = sample()?;
     let start = Instant::now();
     let tallies = work(&plan, workers, start)?;
@@ -186,6 +193,7 @@ pub fn run(
             .zip(server_before)
             .map(|(after, before)| after.since(&before)),
         system_calls,
+        own_bytes_high: peak.and_then(PeakMemory::finish),
         client: client_after.since(&client_before),
     })
 }

@@ -85,6 +85,12 @@ impl ProcessSample {
     }
 }
 
+/// Resident memory that is no file's, in bytes: the pages of a file that is mapped are the page
+/// cache, which has them with and without the mapping.
+pub(super) fn own_bytes(status: &str) -> u64 {
+    (status_number(status, "RssAnon") + status_number(status, "RssShmem")) * 1024
+}
+
 /// `utime` and `stime`, the 14th and 15th field. The second field, the name, may contain
 /// anything; it ends at the last closing parenthesis.
 fn processor_ticks(stat: &str) -> Option<(u64, u64)> {
@@ -131,6 +137,8 @@ mod tests {
     #[test]
     fn this_process_uses_memory() {
         let sample = ProcessSample::of(std::process::id()).unwrap();
+        let status = fs::read_to_string("/proc/self/status").unwrap();
+        assert!(own_bytes(&status) > 0);
         assert!(sample.resident_bytes > 0 && sample.resident_bytes_high >= sample.resident_bytes);
         assert_eq!(sample.since(&sample).cpu(), Duration::ZERO);
         assert!(ProcessSample::of(u32::MAX).is_err());

@@ -201,6 +201,9 @@ fn one_run(run: &Measurement) -> Value {
     if let Some(calls) = run.system_calls {
         put("server_system_calls", json!(calls));
     }
+    if let Some(bytes) = run.own_bytes_high {
+        put("server_own_bytes_high", json!(bytes));
+    }
     if let Some(server) = &run.server {
         put("server_cpu_seconds", json!(server.cpu().as_secs_f64()));
     }
@@ -227,6 +230,7 @@ mod tests {
             latency,
             server,
             system_calls: None,
+            own_bytes_high: None,
             client: ProcessUse::default(),
         }
     }

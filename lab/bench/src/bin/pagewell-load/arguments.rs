@@ -199,6 +199,7 @@ impl RunArguments {
             duration: (!unbounded).then_some(self.seconds),
             verify: self.verify,
             count_system_calls: self.system_calls,
+            watch_memory: false,
         })
     }
 
