@@ -32,6 +32,13 @@ impl FileId {
         })
     }
 
+    /// An identifier of these bytes, of which there is room for so many.
+    #[must_use]
+    pub fn of<const N: usize>(value: &[u8; N]) -> Self {
+        #[allow(clippy::cast_possible_truncation)] // checked when it is compiled
+        Self::of_inline(N as u8, value)
+    }
+
     /// The one of so many of these bytes, which are not more than there are.
     pub(crate) fn of_inline<const N: usize>(length: u8, inline: &[u8; N]) -> Self {
         const { assert!(N <= FILE_ID_BYTES_MAX) };
@@ -143,6 +150,7 @@ mod tests {
         let id = FileId::new(&[1, 2, 3]).unwrap();
         assert_eq!(id.as_bytes(), &[1, 2, 3]);
         assert_ne!(id, FileId::new(&[1, 2, 3, 0]).unwrap());
+        assert_eq!(id, FileId::of(&[1, 2, 3]));
         assert!(FileId::new(&[0; FILE_ID_BYTES_MAX]).is_some());
         assert!(FileId::new(&[0; FILE_ID_BYTES_MAX + 1]).is_none());
     }

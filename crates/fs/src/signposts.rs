@@ -109,7 +109,7 @@ fn below(parent: u64, name: &[u8]) -> u64 {
 }
 
 fn id(number: u64) -> FileId {
-    FileId::of_inline(8, &number.to_be_bytes())
+    FileId::of(&number.to_be_bytes())
 }
 
 impl FileSystem for Signposts {

@@ -124,13 +124,7 @@ impl ImageFileSystem {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.identity.to_le_bytes());
         bytes[8..10].copy_from_slice(&[LAYOUT, object as u8]);
-        let Some(id) = FileId::new(&bytes) else {
-            unreachable!(
-                "16 bytes fit into {}",
-                pagewell_fs::identity::FILE_ID_BYTES_MAX
-            );
-        };
-        id
+        FileId::of(&bytes)
     }
 
     /// [`Error::BadId`] for what was never an identifier of this layout, [`Error::Stale`] for one

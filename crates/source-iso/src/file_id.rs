@@ -68,13 +68,7 @@ pub(super) fn encode(image: u64, tree: TreeKind, object: Object) -> FileId {
     bytes[8..11].copy_from_slice(&[LAYOUT, tree as u8, kind]);
     bytes[16..24].copy_from_slice(&position.to_le_bytes());
     bytes[24..].copy_from_slice(&parent.to_le_bytes());
-    let Some(id) = FileId::new(&bytes) else {
-        unreachable!(
-            "32 bytes fit into {}",
-            pagewell_fs::identity::FILE_ID_BYTES_MAX
-        );
-    };
-    id
+    FileId::of(&bytes)
 }
 
 /// [`Error::BadId`] for what was never an identifier of this layout, [`Error::Stale`] for one of

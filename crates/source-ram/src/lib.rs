@@ -129,10 +129,7 @@ impl RamFileSystem {
         let mut bytes = [0; ID_BYTES];
         bytes[..INSTANCE_BYTES].copy_from_slice(&self.instance);
         bytes[INSTANCE_BYTES..].copy_from_slice(&number.to_le_bytes());
-        let Some(id) = FileId::new(&bytes) else {
-            unreachable!("{ID_BYTES} bytes fit an identifier")
-        };
-        id
+        FileId::of(&bytes)
     }
 
     /// The object an identifier names.
