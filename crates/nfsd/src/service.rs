@@ -35,6 +35,7 @@ pub mod mount;
 mod names;
 mod nfs;
 mod object;
+mod signposts;
 mod volume;
 
 use std::collections::HashMap;

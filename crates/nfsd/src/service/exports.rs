@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
-use pagewell_fs::{self as fs, Signposts, Timestamp};
+use pagewell_fs::{self as fs, Timestamp};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{self, Failure, Handle, Status};
 use pagewell_sunrpc::rpc::{self, Call, Credential};
@@ -37,6 +37,7 @@ use crate::report;
 use crate::service::convert::{self, Identity};
 use crate::service::cookies::NarrowCookies;
 use crate::service::handle::{HandleKey, Refused, WireHandle};
+use crate::service::signposts::Signposts;
 
 /// Directories below an export that a mount may name, one after the other.
 pub(super) const PATH_DEPTH_MAX: usize = 128;
@@ -172,7 +173,7 @@ pub(super) struct Target<'s> {
     pub(super) id: fs::FileId,
     pub(super) credentials: fs::Credentials,
     /// What the caller sees of the pseudo root, if that is the export.
-    pub(super) signposts: Option<fs::Signposts>,
+    pub(super) signposts: Option<Signposts>,
     may_block: bool,
 }
 

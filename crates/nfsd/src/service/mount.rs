@@ -18,6 +18,7 @@ use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Request, WaitingCall, refuse};
 use crate::service::exports::{Caller, PATH_DEPTH_MAX, Served, Stop, components};
 use crate::service::handle::WireHandle;
+use crate::service::signposts::Signposts;
 use crate::statistics;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
@@ -189,7 +190,7 @@ fn shows(served: &Served, caller: &Caller, path: &[u8]) -> bool {
         export.config.allows(caller.peer)
             && served
                 .signposts(export, caller.peer)
-                .is_none_or(|seen| seen.contains(&fs::Signposts::id_of(&names)))
+                .is_none_or(|seen| seen.contains(&Signposts::id_of(&names)))
     })
 }
 

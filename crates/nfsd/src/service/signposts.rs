@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-use siphasher::sip::SipHasher13;
-
-use crate::{
+use pagewell_fs::{
     Access, Attributes, Call, DirectoryEntry, DirectoryPage, Entry, Error, FileId, FileSystem,
     FileType, Limits, ReadReply, Result, Statistics, Timestamp, access, name,
 };
+use siphasher::sip::SipHasher13;
 
 /// Cookies of the names that every directory has. Those of others are their numbers, which are
 /// larger.
@@ -22,7 +21,7 @@ const COOKIE_PARENT: u64 = 2;
 const ROOT: u64 = 1 << 62;
 
 /// A tree of directories that cannot be changed.
-pub struct Signposts {
+pub(super) struct Signposts {
     /// By their numbers.
     directories: BTreeMap<u64, Place>,
     made: Timestamp,
@@ -36,7 +35,7 @@ struct Place {
 
 impl Signposts {
     /// The directories on these paths, made at some time. A path is the names on it.
-    pub fn new<'p>(paths: impl IntoIterator<Item = Vec<&'p [u8]>>, made: Timestamp) -> Self {
+    pub(super) fn new<'p>(paths: impl IntoIterator<Item = Vec<&'p [u8]>>, made: Timestamp) -> Self {
         let root = Place {
             parent: ROOT,
             name: Vec::new(),
@@ -54,15 +53,13 @@ impl Signposts {
     }
 
     /// What names the directory of a path, in every tree that has it.
-    #[must_use]
-    pub fn id_of(path: &[&[u8]]) -> FileId {
+    pub(super) fn id_of(path: &[&[u8]]) -> FileId {
         let number = path.iter().fold(ROOT, |parent, name| below(parent, name));
         id(number)
     }
 
     /// Whether a directory is in this tree.
-    #[must_use]
-    pub fn contains(&self, id: &FileId) -> bool {
+    pub(super) fn contains(&self, id: &FileId) -> bool {
         self.find(id).is_ok()
     }
 
@@ -218,7 +215,7 @@ impl FileSystem for Signposts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Credentials;
+    use pagewell_fs::Credentials;
 
     fn tree(paths: &[&[&[u8]]]) -> Signposts {
         let paths = paths.iter().map(|path| path.to_vec());
