@@ -35,7 +35,7 @@ pub mod mount;
 mod names;
 mod nfs;
 mod object;
-mod signposts;
+mod pseudo_tree;
 mod volume;
 
 use std::collections::HashMap;

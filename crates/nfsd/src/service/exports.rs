@@ -37,7 +37,7 @@ use crate::report;
 use crate::service::convert::{self, Identity};
 use crate::service::cookies::NarrowCookies;
 use crate::service::handle::{HandleKey, Refused, WireHandle};
-use crate::service::signposts::Signposts;
+use crate::service::pseudo_tree::PseudoTree;
 
 /// Directories below an export that a mount may name, one after the other.
 pub(super) const PATH_DEPTH_MAX: usize = 128;
@@ -95,7 +95,7 @@ impl PseudoRoot {
             secure: all().all(|export| export.secure),
             cookies_32bit: all().any(|export| export.cookies_32bit),
             // what a caller sees of it is made for each call
-            ..Export::new("/", Arc::new(Signposts::new([], made)))
+            ..Export::new("/", Arc::new(PseudoTree::new([], made)))
         };
         let served = ServedExport::new(key, export);
         Some(Self { served, made })
@@ -173,14 +173,14 @@ pub(super) struct Target<'s> {
     pub(super) id: fs::FileId,
     pub(super) credentials: fs::Credentials,
     /// What the caller sees of the pseudo root, if that is the export.
-    pub(super) signposts: Option<Signposts>,
+    pub(super) pseudo_tree: Option<PseudoTree>,
     may_block: bool,
 }
 
 impl Target<'_> {
     pub(super) fn filesystem(&self) -> &dyn fs::FileSystem {
-        match &self.signposts {
-            Some(signposts) => signposts,
+        match &self.pseudo_tree {
+            Some(pseudo_tree) => pseudo_tree,
             None => &*self.export.config.filesystem,
         }
     }
@@ -358,7 +358,7 @@ impl Served {
             export,
             id,
             credentials: caller.credentials(export),
-            signposts: self.signposts(export, caller.peer),
+            pseudo_tree: self.pseudo_tree(export, caller.peer),
             may_block: caller.may_block,
         })
     }
@@ -415,10 +415,10 @@ impl Served {
     }
 
     /// The directories that a client at `address` sees in the pseudo root, if `export` is that.
-    pub(super) fn signposts(&self, export: &ServedExport, address: IpAddr) -> Option<Signposts> {
+    pub(super) fn pseudo_tree(&self, export: &ServedExport, address: IpAddr) -> Option<PseudoTree> {
         let pseudo = self.pseudo.as_ref()?;
         let paths = self.allowed(address).map(names_of);
-        std::ptr::eq(&pseudo.served, export).then(|| Signposts::new(paths, pseudo.made))
+        std::ptr::eq(&pseudo.served, export).then(|| PseudoTree::new(paths, pseudo.made))
     }
 
     pub(super) fn allowed(&self, address: IpAddr) -> impl Iterator<Item = &ServedExport> {
@@ -436,10 +436,10 @@ impl Served {
     ) -> fs::Result<(&'s ServedExport, fs::Entry)> {
         let filesystem = directory.filesystem();
         let entry = filesystem.lookup(&directory.call(), &directory.id, name)?;
-        let is_found = |export: &&ServedExport| Signposts::id_of(&names_of(export)) == entry.id;
+        let is_found = |export: &&ServedExport| PseudoTree::id_of(&names_of(export)) == entry.id;
         let mut exports = self.allowed(caller.peer);
         let Some(export) = directory
-            .signposts
+            .pseudo_tree
             .as_ref()
             .and_then(|_| exports.find(is_found))
         else {

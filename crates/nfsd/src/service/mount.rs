@@ -18,7 +18,7 @@ use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Request, WaitingCall, refuse};
 use crate::service::exports::{Caller, PATH_DEPTH_MAX, Served, Stop, components};
 use crate::service::handle::WireHandle;
-use crate::service::signposts::Signposts;
+use crate::service::pseudo_tree::PseudoTree;
 use crate::statistics;
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
@@ -189,8 +189,8 @@ fn shows(served: &Served, caller: &Caller, path: &[u8]) -> bool {
     served.export_of(path).is_some_and(|(export, names)| {
         export.config.allows(caller.peer)
             && served
-                .signposts(export, caller.peer)
-                .is_none_or(|seen| seen.contains(&Signposts::id_of(&names)))
+                .pseudo_tree(export, caller.peer)
+                .is_none_or(|seen| seen.contains(&PseudoTree::id_of(&names)))
     })
 }
 

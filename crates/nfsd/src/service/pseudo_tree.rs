@@ -1,4 +1,5 @@
-//! Directories on given paths, and nothing else: what a server shows above what it exports.
+//! The pseudo file system (the name is of RFC 7530 section 7.3): the directories that lead to what
+//! a server exports, and nothing else.
 //!
 //! A directory is named by a hash of its path, so it is the same one in every tree that has the
 //! path, whatever else is in that tree, and after a restart.
@@ -21,7 +22,7 @@ const COOKIE_PARENT: u64 = 2;
 const ROOT: u64 = 1 << 62;
 
 /// A tree of directories that cannot be changed.
-pub(super) struct Signposts {
+pub(super) struct PseudoTree {
     /// By their numbers.
     directories: BTreeMap<u64, Place>,
     made: Timestamp,
@@ -33,7 +34,7 @@ struct Place {
     name: Vec<u8>,
 }
 
-impl Signposts {
+impl PseudoTree {
     /// The directories on these paths, made at some time. A path is the names on it.
     pub(super) fn new<'p>(paths: impl IntoIterator<Item = Vec<&'p [u8]>>, made: Timestamp) -> Self {
         let root = Place {
@@ -109,7 +110,7 @@ fn id(number: u64) -> FileId {
     FileId::of(&number.to_be_bytes())
 }
 
-impl FileSystem for Signposts {
+impl FileSystem for PseudoTree {
     fn describe(&self) -> String {
         "directories above exports".to_owned()
     }
@@ -217,9 +218,9 @@ mod tests {
     use super::*;
     use pagewell_fs::Credentials;
 
-    fn tree(paths: &[&[&[u8]]]) -> Signposts {
+    fn tree(paths: &[&[&[u8]]]) -> PseudoTree {
         let paths = paths.iter().map(|path| path.to_vec());
-        Signposts::new(paths, Timestamp::default())
+        PseudoTree::new(paths, Timestamp::default())
     }
 
     #[test]
@@ -234,12 +235,12 @@ mod tests {
         for tree in [&small, &large] {
             let first = tree.lookup(&call, &tree.root(), b"b").unwrap().id;
             let second = tree.lookup(&call, &first, b"c").unwrap().id;
-            assert_eq!(first, Signposts::id_of(&[b"b"]));
-            assert_eq!(second, Signposts::id_of(path));
+            assert_eq!(first, PseudoTree::id_of(&[b"b"]));
+            assert_eq!(second, PseudoTree::id_of(path));
             assert_eq!(tree.lookup(&call, &second, b"..").unwrap().id, first);
             assert_eq!(tree.lookup(&call, &first, b"..").unwrap().id, tree.root());
         }
-        let other = Signposts::id_of(&[b"a"]);
+        let other = PseudoTree::id_of(&[b"a"]);
         assert_eq!(small.attributes(&call, &other), Err(Error::Stale));
         assert!(large.contains(&other) && !small.contains(&other));
         let foreign = FileId::new(b"foreign").unwrap();
