@@ -101,7 +101,8 @@ start_unfs3() { # leaves its description in $unfs3, and what is to be said of it
         return
     fi
     port=$(free_port)
-    printf '"%s" 127.0.0.1(rw,no_root_squash)\n' "$shared" >"$work/unfs3.exports"
+    # The load generator does not call from a port that only root may use.
+    printf '"%s" 127.0.0.1(rw,no_root_squash,insecure)\n' "$shared" >"$work/unfs3.exports"
     "$BENCH_UNFSD" -d -t -p -l 127.0.0.1 -n "$port" -m "$port" -e "$work/unfs3.exports" \
         >"$work/unfs3.log" 2>&1 &
     process=$!
