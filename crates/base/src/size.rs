@@ -16,7 +16,7 @@ pub const MAX: u64 = i64::MAX as u64;
 /// What is no size, or beyond [`MAX`]; the text says what is wrong without repeating the input.
 pub fn parse(text: &str) -> Result<u64, String> {
     const FORM: &str =
-        "a size is a number below 2^63, with k, m, g or t for units of 1024, as 128k or 1.5g";
+        "a size is a number with k, m, g or t for units of 1024, as 1.5g, not beyond 2^63 - 1";
     let (number, unit) = split_unit(text);
     let shift = match unit {
         "" => 0,
