@@ -10,8 +10,8 @@ use std::time::Duration;
 use pagewell_cache::{
     BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, MappingMode, ReadAheadRule, ReadMode,
 };
-use pagewell_device::layer::{Delay, DelayAmount};
 use pagewell_device::{Device, Geometry};
+use pagewell_layers::{Delay, DelayAmount};
 use support::{Random, Scripted};
 
 const MIB: u64 = 1 << 20;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, WriteMode, WriteRule};
-use pagewell_device::layer::PowerCut;
+use pagewell_layers::PowerCut;
 use support::Random;
 use support::disk::Disk;
 

@@ -6,7 +6,7 @@ use crate::{Device, Error, Request, Result};
 
 /// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
 /// length, rounded up to a block ([`Error::PastEnd`]). A flush always does.
-pub(crate) fn check(device: &dyn Device, request: &Request) -> Result<()> {
+pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
     let geometry = device.geometry();
     let block = u64::from(geometry.logical_block_bytes.max(1));
     let alignment = geometry.memory_alignment_bytes.max(1) as usize;
@@ -31,13 +31,15 @@ pub(crate) fn check(device: &dyn Device, request: &Request) -> Result<()> {
 }
 
 /// How many bytes of the request a device of this length has.
-pub(crate) fn bytes_there(length_bytes: u64, request: &Request) -> usize {
+#[must_use]
+pub fn bytes_there(length_bytes: u64, request: &Request) -> usize {
     let there = length_bytes.saturating_sub(request.offset());
     usize::try_from(there).map_or(request.len(), |there| there.min(request.len()))
 }
 
 /// The request reaches past the last byte of `device`.
-pub(crate) fn past_end(device: &str, request: &Request) -> Error {
+#[must_use]
+pub fn past_end(device: &str, request: &Request) -> Error {
     Error::PastEnd {
         device: device.to_owned(),
         offset: request.offset(),

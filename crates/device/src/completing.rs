@@ -31,7 +31,7 @@ thread_local! {
 
 /// Completes the request. A completion that panics must not end a thread which carries the
 /// requests of others: the panic is reported by its hook, counted, and goes no further.
-pub(crate) fn complete(request: Request, outcome: Outcome) {
+pub fn complete(request: Request, outcome: Outcome) {
     // The request is gone afterwards; nothing that could be half changed is left here.
     contain(|| request.complete(outcome));
 }

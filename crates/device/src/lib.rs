@@ -3,13 +3,12 @@
 //! A [`Device`] is a run of bytes with a fixed length that can be used from any number of
 //! threads at once. It caches nothing; what stands above it does.
 
-mod bounds;
+pub mod bounds;
 mod buffer;
 mod combined;
 mod completing;
 mod device;
 mod file;
-pub mod layer;
 mod memory;
 mod mirror;
 pub mod model;
@@ -22,7 +21,7 @@ mod warning;
 
 pub use buffer::Buffer;
 pub use combined::CombineError;
-pub use completing::after_burst;
+pub use completing::{after_burst, complete};
 pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;
@@ -37,5 +36,5 @@ pub use read_exact::read_exact;
 pub use request::{Issuer, Operation, Outcome, Piece, Request, Segment};
 pub use stripe::Stripe;
 
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

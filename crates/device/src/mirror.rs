@@ -39,14 +39,10 @@
 
 mod assess;
 mod keeper;
-#[cfg(test)]
-mod power;
 mod record;
 #[cfg(test)]
 mod replaced;
 mod resync;
-#[cfg(test)]
-mod world;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};

@@ -1,4 +1,7 @@
 //! What the tests of devices share.
+#![allow(clippy::unwrap_used, missing_docs, reason = "for tests")]
+
+pub mod world;
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,10 +14,10 @@ use crate::bounds::check;
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, RamDevice, Request};
 
 /// Longer than anything takes: a test that hangs fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request, and where its outcome and memory come back.
-pub(crate) fn request(
+pub fn request(
     operation: Operation,
     offset: u64,
     buffer: Buffer,
@@ -26,7 +29,7 @@ pub(crate) fn request(
 }
 
 /// Reads and waits.
-pub(crate) fn read(device: &dyn Device, offset: u64, length: usize) -> (Outcome, Buffer) {
+pub fn read(device: &dyn Device, offset: u64, length: usize) -> (Outcome, Buffer) {
     let buffer = Buffer::new(length, 4096);
     let (request, receiver) = request(Operation::Read, offset, buffer);
     device.submit(request);
@@ -34,7 +37,7 @@ pub(crate) fn read(device: &dyn Device, offset: u64, length: usize) -> (Outcome,
 }
 
 /// Writes and waits.
-pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
+pub fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
     let mut buffer = Buffer::new(bytes.len(), 4096);
     buffer[..bytes.len()].copy_from_slice(bytes);
     let (request, receiver) = request(Operation::Write, offset, buffer);
@@ -43,7 +46,7 @@ pub(crate) fn write(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
 }
 
 /// Writes durably and waits.
-pub(crate) fn write_durable(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
+pub fn write_durable(device: &dyn Device, offset: u64, bytes: &[u8]) -> Outcome {
     let mut buffer = Buffer::new(bytes.len(), 4096);
     buffer[..bytes.len()].copy_from_slice(bytes);
     let (mut request, receiver) = request(Operation::Write, offset, buffer);
@@ -53,40 +56,40 @@ pub(crate) fn write_durable(device: &dyn Device, offset: u64, bytes: &[u8]) -> O
 }
 
 /// A flush, and where its outcome comes.
-pub(crate) fn flush_request() -> (Request, mpsc::Receiver<Outcome>) {
+pub fn flush_request() -> (Request, mpsc::Receiver<Outcome>) {
     let (sender, receiver) = mpsc::channel();
     let flush = Request::flush(Issuer::Flusher, move |outcome| drop(sender.send(outcome)));
     (flush, receiver)
 }
 
 /// Flushes and waits.
-pub(crate) fn flush(device: &dyn Device) -> Outcome {
+pub fn flush(device: &dyn Device) -> Outcome {
     let (request, receiver) = flush_request();
     device.submit(request);
     receiver.recv_timeout(PATIENCE).unwrap()
 }
 
 /// Bytes that tell where they belong.
-pub(crate) fn pattern(length: usize) -> Vec<u8> {
+pub fn pattern(length: usize) -> Vec<u8> {
     let byte = |at: usize| (at.wrapping_mul(0x9E37_79B9) >> 13) as u8;
     (0..length).map(byte).collect()
 }
 
 /// Memory with bad places, which can hold requests back, and tells what was asked of it.
-pub(crate) struct Faulty {
-    pub(crate) ram: RamDevice,
-    pub(crate) geometry: Geometry,
+pub struct Faulty {
+    pub ram: RamDevice,
+    pub geometry: Geometry,
     /// Touching one of these bytes fails there; of flushes the range means nothing.
-    pub(crate) bad: Mutex<Vec<(Operation, Range<u64>)>>,
+    pub bad: Mutex<Vec<(Operation, Range<u64>)>>,
     /// Operation, offset, bytes, segments.
-    pub(crate) seen: Mutex<Vec<(Operation, u64, usize, usize)>>,
+    pub seen: Mutex<Vec<(Operation, u64, usize, usize)>>,
     /// How many of them were durable writes.
-    pub(crate) durable: AtomicUsize,
+    pub durable: AtomicUsize,
     held: Mutex<Option<Vec<Request>>>,
 }
 
 impl Faulty {
-    pub(crate) fn new(name: &str, length_bytes: u64) -> Self {
+    pub fn new(name: &str, length_bytes: u64) -> Self {
         Self {
             ram: RamDevice::new(name, length_bytes),
             geometry: Geometry::MEMORY,
@@ -98,19 +101,19 @@ impl Faulty {
     }
 
     /// Keeps requests until [`Self::release`].
-    pub(crate) fn hold(&self) {
+    pub fn hold(&self) {
         *self.held.lock().unwrap() = Some(Vec::new());
     }
 
     /// Answers what was kept, the last first.
-    pub(crate) fn release(&self) {
+    pub fn release(&self) {
         let held = self.held.lock().unwrap().take().unwrap_or_default();
         held.into_iter()
             .rev()
             .for_each(|request| self.answer(request));
     }
 
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.held.lock().unwrap().as_ref().map_or(0, Vec::len)
     }
 

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::layer::{Fault, Script};
 use pagewell_device::{Device, MemoryDevice};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileId, FileSystem, FileType, Payload,
     ReadReply, Result, SetAttributes, Stability,
 };
+use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
 use proptest::prelude::*;
 

@@ -7,12 +7,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::Arc;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions, PAGE_BYTES};
-use pagewell_device::layer::{Fault, Script};
 use pagewell_device::{Buffer, Device, RamDevice, read_exact};
 use pagewell_fs::{
     Access, Call, CreateMode, Credentials, Entry, Error, FileSystem, NodeKind, SetAttributes,
     SetTime, Stability, Timestamp, Written,
 };
+use pagewell_layers::{Fault, Script};
 use pagewell_source_image::{ImageFileSystem, Origin};
 use proptest::prelude::*;
 

@@ -1,9 +1,8 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::layer::Stats;
-use crate::testing::{flush, write_durable};
-use crate::{Buffer, Issuer, Operation, Outcome, Pattern, RamDevice, read_exact};
+use crate::testing::{Faulty, flush, write_durable};
+use crate::{Buffer, Issuer, Operation, Outcome, Pattern, read_exact};
 
 const LENGTH: u64 = 1 << 30;
 
@@ -151,18 +150,22 @@ fn many_threads_share_one_clock() {
 
 #[test]
 fn writes_and_flushes_take_their_time_and_stay_what_they_are() {
-    let stats = Arc::new(Stats::new(Arc::new(RamDevice::new("ram", LENGTH))));
+    let beneath = Arc::new(Faulty::new("ram", LENGTH));
     // Every request 1 ms; nothing else takes any.
     let parameters = Parameters::parse("ssd,fixed=1ms,rate=1024g").unwrap();
-    let model = Model::new(stats.clone(), parameters).unwrap();
+    let model = Model::new(beneath.clone(), parameters).unwrap();
     let start = Instant::now();
     assert_eq!(write_durable(&model, 4096, &[7; 4096]).result, Ok(()));
     assert_eq!(flush(&model).result, Ok(()));
     assert_eq!(flush(&model).result, Ok(()));
     assert!(start.elapsed() >= Duration::from_millis(3));
     assert_eq!((model.totals().requests, model.totals().flushes), (1, 2));
-    let counted = stats.snapshot();
-    assert_eq!((counted.durable(), counted.count(Operation::Flush)), (1, 2));
+    let seen = || beneath.seen.lock().unwrap().clone();
+    let flushes = seen()
+        .iter()
+        .filter(|seen| seen.0 == Operation::Flush)
+        .count();
+    assert_eq!((beneath.durable.load(Ordering::Relaxed), flushes), (1, 2));
     let mut bytes = [0; 4096];
     read_exact(&model, 4096, &mut bytes).unwrap();
     assert_eq!(bytes, [7; 4096]);
@@ -170,5 +173,5 @@ fn writes_and_flushes_take_their_time_and_stay_what_they_are() {
     let longest = model.geometry().transfer_bytes_max as usize;
     let outcome = write_durable(&model, 0, &vec![8; longest + 512]);
     assert_eq!(outcome.result, Ok(()));
-    assert_eq!(stats.snapshot().durable(), 3);
+    assert_eq!(beneath.durable.load(Ordering::Relaxed), 3);
 }

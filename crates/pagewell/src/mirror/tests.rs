@@ -1,8 +1,8 @@
 use std::fs;
 
-use pagewell_device::layer::{Fault, Script};
 use pagewell_device::{Buffer, FileDevice, FileOptions, HalfState, Issuer, Operation, Outcome};
 use pagewell_device::{Request, Resync, read_exact};
+use pagewell_layers::{Fault, Script};
 
 use super::*;
 

@@ -240,3 +240,49 @@ fn the_architecture_names_every_crate() {
             .collect(),
     );
 }
+
+/// Only their tests may.
+#[test]
+fn what_is_shipped_needs_nothing_of_the_laboratory() {
+    let of = |folder: &str| {
+        let is_manifest = |path: &PathBuf| path.ends_with("Cargo.toml") && path.starts_with(folder);
+        files().into_iter().filter(is_manifest).collect::<Vec<_>>()
+    };
+    let read = |path: &PathBuf| fs::read_to_string(repository().join(path)).expect("a manifest");
+    let name = |text: &str| {
+        let name = text.lines().find_map(|line| line.strip_prefix("name = "));
+        name.map(|name| name.trim_matches('"').to_owned())
+    };
+    let laboratory: BTreeSet<String> = of("lab")
+        .iter()
+        .filter_map(|path| name(&read(path)))
+        .collect();
+    let shipped = of("crates");
+    assert!(
+        !laboratory.is_empty() && !shipped.is_empty(),
+        "no manifests were found"
+    );
+    let mut found = Vec::new();
+    for path in shipped {
+        let mut section = String::new();
+        for (number, line) in read(&path).lines().enumerate() {
+            if line.starts_with('[') {
+                section = line.trim_matches(['[', ']']).to_owned();
+            }
+            let names = [line, section.as_str()].map(|text| text.rsplit("dependencies.").next());
+            let needed = names.into_iter().flatten().find_map(|text| {
+                let end = text.find(['.', ' ', '=']).unwrap_or(text.len());
+                laboratory.get(&text[..end])
+            });
+            let is_for_tests = section.starts_with("dev-dependencies") || section.contains(".dev-");
+            if let Some(needed) = needed.filter(|_| !is_for_tests) {
+                let place = path.display();
+                found.push(format!(
+                    "{place}:{}: {needed} is of the laboratory",
+                    number + 1
+                ));
+            }
+        }
+    }
+    report(found);
+}

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pagewell_device::layer::{PowerCut, PowerCutHandle};
 use pagewell_device::{Device, Geometry, Operation, RamDevice, Request};
+use pagewell_layers::{PowerCut, PowerCutHandle};
 
 use crate::random::Random;
 use crate::volume::STORE_BYTES;

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
-use super::super::world::{NEVER, World};
 use super::super::{Condition, HalfState, Mirror, MirrorError, MirrorRecord, Refusal};
+use crate::testing::world::{NEVER, World};
 use crate::testing::{flush, read, request, write, write_durable};
 use crate::{Buffer, Device, Error, Operation, Outcome};
 use rustix::io::Errno;

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::world::{NEVER, World};
 use super::super::{Assessment, Condition, HalfState, MemoryRecord, Mirror, MirrorError, Refusal};
 use super::{CHUNK_BYTES, Resync};
+use crate::testing::world::{NEVER, World};
 use crate::testing::{Faulty, pattern, write};
 use crate::{Device, Operation};
 

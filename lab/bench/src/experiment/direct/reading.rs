@@ -303,7 +303,7 @@ fn copy_timed(device: &CachedDevice, offset: u64, buffer: &mut [u8]) -> Result<D
 
 /// All clocks and counters before a run.
 struct Before {
-    devices: Vec<pagewell_device::layer::Snapshot>,
+    devices: Vec<pagewell_layers::Snapshot>,
     device_cpu: Duration,
     below: Duration,
     copied_bytes: u64,

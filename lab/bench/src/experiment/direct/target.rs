@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use pagewell_device::layer::{Snapshot, Stats};
 use pagewell_device::model::Parameters;
 use pagewell_device::{Device, FileDevice, Model, Pattern};
+use pagewell_layers::{Snapshot, Stats};
 
 use super::meter::Metered;
 use super::scratch::Scratch;

@@ -18,9 +18,9 @@ use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_HITS, CACHE_MERGED_REQUESTS, CACHE_MISSES, CACHE_WRAPS,
     COPIED_BYTES,
 };
-use pagewell_device::layer::{Snapshot, Stats};
 use pagewell_device::model::Parameters;
 use pagewell_device::{Model, Pattern};
+use pagewell_layers::{Snapshot, Stats};
 
 use super::job::{Job, Stream, run_jobs};
 use super::variant::Variant;

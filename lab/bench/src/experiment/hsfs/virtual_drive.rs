@@ -19,9 +19,9 @@ use std::time::Duration;
 
 use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, Error, ReadMode};
-use pagewell_device::layer::{Snapshot, Stats};
 use pagewell_device::model::{Mechanism, Parameters};
 use pagewell_device::{Device, Geometry, Pattern, Request};
+use pagewell_layers::{Snapshot, Stats};
 
 use super::job::Job;
 use super::variant::Variant;

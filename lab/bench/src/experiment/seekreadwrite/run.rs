@@ -8,7 +8,7 @@ use pagewell_cache::WriteRule as Rule;
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule};
 use pagewell_counters::names::CACHE_WRITE_BUSY_WAITS;
 use pagewell_device::Operation;
-use pagewell_device::layer::Snapshot;
+use pagewell_layers::Snapshot;
 
 use super::program::Program;
 use super::target::TargetName;

@@ -12,7 +12,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::snapshot::{Snapshot, ratio};
-use crate::Operation;
+use pagewell_device::Operation;
 
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]

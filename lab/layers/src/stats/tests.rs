@@ -2,9 +2,9 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use super::*;
-use crate::layer::{Fault, Script};
-use crate::testing::{flush, write, write_durable};
-use crate::{Buffer, Pattern, RamDevice};
+use crate::{Fault, Script};
+use pagewell_device::testing::{flush, write, write_durable};
+use pagewell_device::{Buffer, Pattern, RamDevice};
 
 fn submit(device: &dyn Device, offset: u64, length: usize, issuer: Issuer, operation: Operation) {
     let (sender, receiver) = mpsc::channel();

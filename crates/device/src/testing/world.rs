@@ -5,41 +5,42 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use rustix::io::Errno;
 
-use super::{Assessment, Standing};
-use super::{MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError, Resync, ResyncReport};
-use crate::testing::PATIENCE;
-use crate::{Device, Error, Geometry, Operation, RamDevice, Request};
+use super::PATIENCE;
+use crate::{
+    Assessment, Device, Error, Geometry, MemoryRecord, Mirror, MirrorError, MirrorRecord,
+    Operation, RamDevice, RecordError, Request, Resync, ResyncReport, Standing,
+};
 
 /// A step at which nobody dies.
-pub(super) const NEVER: i64 = i64::MAX / 2;
+pub const NEVER: i64 = i64::MAX / 2;
 
 /// What is on the disks.
-pub(super) struct World {
-    pub(super) rams: Vec<Arc<RamDevice>>,
-    pub(super) record: Arc<MemoryRecord>,
-    pub(super) life: Arc<Life>,
+pub struct World {
+    pub rams: Vec<Arc<RamDevice>>,
+    pub record: Arc<MemoryRecord>,
+    pub life: Arc<Life>,
 }
 
 /// What a program, and the devices while it runs, may still do.
-pub(super) struct Life {
+pub struct Life {
     /// Steps until everything fails: each write, flush and record is one.
-    pub(super) steps: AtomicI64,
+    pub steps: AtomicI64,
     /// The half whose writes and flushes fail from its so manieth one on.
-    pub(super) bad_half: AtomicUsize,
-    pub(super) bad_from: AtomicI64,
+    pub bad_half: AtomicUsize,
+    pub bad_from: AtomicI64,
     /// Records of these halves are refused.
-    pub(super) unrecorded: Mutex<Vec<usize>>,
+    pub unrecorded: Mutex<Vec<usize>>,
     /// A refused record is stored all the same.
-    pub(super) refusals_lie: bool,
+    pub refusals_lie: bool,
     /// Records wait as long as it is true.
-    pub(super) gate: Mutex<bool>,
-    pub(super) opened: Condvar,
+    pub gate: Mutex<bool>,
+    pub opened: Condvar,
     /// Half and offset of every read.
-    pub(super) reads: Mutex<Vec<(usize, u64)>>,
+    pub reads: Mutex<Vec<(usize, u64)>>,
 }
 
 impl Life {
-    pub(super) fn new(steps: i64, refusals_lie: bool) -> Arc<Self> {
+    pub fn new(steps: i64, refusals_lie: bool) -> Arc<Self> {
         Arc::new(Self {
             steps: AtomicI64::new(steps),
             bad_half: AtomicUsize::new(usize::MAX),
@@ -56,7 +57,7 @@ impl Life {
         self.steps.fetch_sub(1, Ordering::SeqCst) > 0
     }
 
-    pub(super) fn open_gate(&self) {
+    pub fn open_gate(&self) {
         *self.gate.lock().unwrap() = false;
         self.opened.notify_all();
     }
@@ -137,7 +138,7 @@ impl MirrorRecord for MortalRecord {
 
 impl World {
     /// Equal halves that are a mirror already.
-    pub(super) fn new(count: usize, length_bytes: u64) -> Self {
+    pub fn new(count: usize, length_bytes: u64) -> Self {
         let ram = |index| Arc::new(RamDevice::new(&format!("half {index}"), length_bytes));
         Self {
             rams: (0..count).map(ram).collect(),
@@ -147,12 +148,12 @@ impl World {
     }
 
     /// A new life for the next program.
-    pub(super) fn live(&mut self, steps: i64, refusals_lie: bool) -> Arc<Life> {
+    pub fn live(&mut self, steps: i64, refusals_lie: bool) -> Arc<Life> {
         self.life = Life::new(steps, refusals_lie);
         self.life.clone()
     }
 
-    pub(super) fn halves(&self) -> Vec<Arc<dyn Device>> {
+    pub fn halves(&self) -> Vec<Arc<dyn Device>> {
         let half = |(index, ram): (usize, &Arc<RamDevice>)| {
             Arc::new(Mortal {
                 index,
@@ -170,12 +171,12 @@ impl World {
         }
     }
 
-    pub(super) fn open(&self, writable: bool) -> Result<(Mirror, Assessment), MirrorError> {
+    pub fn open(&self, writable: bool) -> Result<(Mirror, Assessment), MirrorError> {
         self.open_over(self.halves(), writable)
     }
 
     /// The same over other halves.
-    pub(super) fn open_over(
+    pub fn open_over(
         &self,
         halves: Vec<Arc<dyn Device>>,
         writable: bool,
@@ -183,16 +184,16 @@ impl World {
         Mirror::open("mirror", halves, Arc::new(self.mortal_record()), writable)
     }
 
-    pub(super) fn writable(&self) -> Mirror {
+    pub fn writable(&self) -> Mirror {
         self.open(true).unwrap().0
     }
 
     /// What the records say now.
-    pub(super) fn assessment(&self) -> Assessment {
+    pub fn assessment(&self) -> Assessment {
         self.open(false).unwrap().1
     }
 
-    pub(super) fn resync(&self, from: Option<usize>) -> Result<ResyncReport, MirrorError> {
+    pub fn resync(&self, from: Option<usize>) -> Result<ResyncReport, MirrorError> {
         let (halves, record) = (self.halves(), self.mortal_record());
         let resync = Resync::plan("mirror", &halves, &record, from, [9; 16])?;
         let (mut told, total) = (0, resync.bytes());
@@ -201,12 +202,12 @@ impl World {
         Ok(report)
     }
 
-    pub(super) fn standing(&self, half: usize) -> Standing {
+    pub fn standing(&self, half: usize) -> Standing {
         self.record.load(half).unwrap().unwrap()
     }
 
     /// All bytes of a half.
-    pub(super) fn bytes(&self, half: usize) -> Vec<u8> {
+    pub fn bytes(&self, half: usize) -> Vec<u8> {
         let ram = &*self.rams[half];
         let mut bytes = vec![0; usize::try_from(ram.length_bytes()).unwrap()];
         crate::read_exact(ram, 0, &mut bytes).unwrap();

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use super::damage::draw;
 use super::log::Entry;
 use super::{Power, Shared};
-use crate::{Buffer, Error, Issuer, Operation, Outcome, Request, Result, read_exact};
+use pagewell_device::{Buffer, Error, Issuer, Operation, Outcome, Request, Result, read_exact};
 
 /// What it is asked for.
 pub(super) enum Task {

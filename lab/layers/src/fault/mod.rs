@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_base::timer::{Timer, TimerHandle};
+use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
 use rustix::io::Errno;
 
 pub use script::{Script, ScriptError};
 
-use crate::completing::completion_panicked;
-use crate::{Device, Error, Geometry, Memory, Request};
+use pagewell_device::{Device, Error, Geometry, Memory, Request};
 use script::Action;
 
 /// See the module's text.
@@ -44,7 +44,9 @@ struct Shared {
 impl Fault {
     /// Breaks `inner` as `script` says. Starts one thread.
     pub fn new(inner: Arc<dyn Device>, script: Script) -> std::io::Result<Self> {
-        let timer = Timer::new("device-fault", Duration::ZERO, completion_panicked)?;
+        let timer = Timer::new("device-fault", Duration::ZERO, || {
+            DEVICE_COMPLETION_PANICS.add(1)
+        })?;
         let shared = Arc::new(Shared {
             script: Mutex::new(script),
             fired: AtomicU64::new(0),
@@ -166,8 +168,10 @@ impl Device for Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{flush, flush_request, write, write_durable};
-    use crate::{Buffer, Issuer, Operation, Outcome, Pattern, RamDevice, Result, read_exact};
+    use pagewell_device::testing::{flush, flush_request, write, write_durable};
+    use pagewell_device::{
+        Buffer, Issuer, Operation, Outcome, Pattern, RamDevice, Result, read_exact,
+    };
     use std::sync::mpsc;
 
     fn fault(script: &str) -> (Fault, Pattern) {

@@ -4,9 +4,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::layer::{Delay, DelayAmount, Fault, Script, Stats};
-use crate::testing::{Faulty, PATIENCE, flush, flush_request, read, request, write, write_durable};
-use crate::{Buffer, RamDevice, read_exact};
+use crate::{Delay, DelayAmount, Fault, Script, Stats};
+use pagewell_device::testing::{
+    Faulty, PATIENCE, flush, flush_request, read, request, write, write_durable,
+};
+use pagewell_device::{Buffer, RamDevice, read_exact};
 
 const SECTOR: usize = SECTOR_BYTES;
 /// The last sector is a part.

@@ -38,11 +38,11 @@ use rustix::io::Errno;
 
 pub use damage::Damage;
 
-use crate::bounds::{bytes_there, check, past_end};
-use crate::completing::complete;
-use crate::{Device, Error, Geometry, Memory, Operation, Outcome, Request, Result};
 use damage::SECTOR_BYTES;
 use log::{Entry, Log};
+use pagewell_device::bounds::{bytes_there, check, past_end};
+use pagewell_device::complete;
+use pagewell_device::{Device, Error, Geometry, Memory, Operation, Outcome, Request, Result};
 use work::Task;
 
 /// See the module's text.

@@ -1,5 +1,5 @@
-//! Devices that stand in front of another one: they break it, slow it down, count, or lose what
-//! was not made durable.
+//! Devices that stand in front of another one, to test and to measure: they break it, slow it down,
+//! count, or lose what was not made durable.
 
 mod delay;
 mod fault;

@@ -40,7 +40,7 @@ use std::time::Duration;
 use pagewell_base::{duration, size};
 use rustix::io::Errno;
 
-use crate::{Issuer, Operation, Request};
+use pagewell_device::{Issuer, Operation, Request};
 
 /// More rules than anybody writes by hand; every request is compared with all of them.
 const RULES_MAX: usize = 1000;
@@ -308,7 +308,7 @@ fn parse_errno(text: &str) -> Result<Errno, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Buffer;
+    use pagewell_device::Buffer;
 
     fn request(operation: Operation, offset: u64, length: usize, issuer: Issuer) -> Request {
         Request::owned(operation, offset, Buffer::new(length, 1), issuer, |_, _| {})

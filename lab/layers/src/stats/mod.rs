@@ -21,7 +21,7 @@ pub use iostat::Iostat;
 pub use sizes::SizeHistogram;
 pub use snapshot::{Flow, Snapshot};
 
-use crate::{Device, Geometry, Issuer, Memory, Operation, Request};
+use pagewell_device::{Device, Geometry, Issuer, Memory, Operation, Request};
 use queue::Queue;
 
 const OPERATIONS: [Operation; 3] = [Operation::Read, Operation::Write, Operation::Flush];

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use pagewell_base::duration;
 use pagewell_base::mix::{STEP, mix};
 use pagewell_base::timer::Timer;
+use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
 
-use crate::completing::completion_panicked;
-use crate::{Device, Geometry, Memory, Request, Result};
+use pagewell_device::{Device, Geometry, Memory, Request, Result};
 
 /// How long a request is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,9 @@ impl Delay {
             inner,
             amount,
             submitted: AtomicU64::new(0),
-            timer: Timer::new("device-delay", Duration::ZERO, completion_panicked)?,
+            timer: Timer::new("device-delay", Duration::ZERO, || {
+                DEVICE_COMPLETION_PANICS.add(1)
+            })?,
         })
     }
 }
@@ -115,9 +117,9 @@ impl Device for Delay {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layer::Stats;
-    use crate::testing::{flush, write_durable};
-    use crate::{Buffer, Issuer, Operation, Pattern, RamDevice};
+    use crate::Stats;
+    use pagewell_device::testing::{flush, write_durable};
+    use pagewell_device::{Buffer, Issuer, Operation, Pattern, RamDevice};
     use std::sync::mpsc;
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is left of a mirror when its halves lose what they had not made durable: all at once, by
 //! a power cut, or one by one, by a flush that fails.
+#![allow(clippy::unwrap_used, reason = "what a test cannot do makes it fail")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -8,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use pagewell_base::mix::mix;
 use rustix::io::Errno;
 
-use super::world::{NEVER, World};
-use super::{Condition, Mirror};
-use crate::layer::{PowerCut, PowerCutHandle};
-use crate::testing::{PATIENCE, flush, read, request, write, write_durable};
-use crate::{Buffer, Device, Error, Geometry, Operation, RamDevice, Request};
+use pagewell_device::testing::world::{NEVER, World};
+use pagewell_device::testing::{PATIENCE, flush, read, request, write, write_durable};
+use pagewell_device::{
+    Buffer, Condition, Device, Error, Geometry, Mirror, Operation, RamDevice, Request, read_exact,
+};
+use pagewell_layers::{PowerCut, PowerCutHandle};
 
 const CELLS: u64 = 8;
 /// One sector: it is never torn.
@@ -250,7 +252,7 @@ impl Device for Forgetful {
         match request.operation() {
             Operation::Read => {
                 let mut bytes = vec![0; CELL];
-                crate::read_exact(&*self.ram, request.offset(), &mut bytes).unwrap();
+                read_exact(&*self.ram, request.offset(), &mut bytes).unwrap();
                 let same = |(offset, _): &&(u64, Vec<u8>)| *offset == request.offset();
                 if let Some((_, newer)) = state.unflushed.iter().rfind(same) {
                     bytes.clone_from(newer);

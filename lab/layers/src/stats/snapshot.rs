@@ -6,7 +6,7 @@ use pagewell_counters::Counts;
 
 use super::iostat::Iostat;
 use super::sizes::SizeHistogram;
-use crate::{Issuer, Operation};
+use pagewell_device::{Issuer, Operation};
 
 /// Requests of one issuer and one operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
