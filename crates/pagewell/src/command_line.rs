@@ -12,6 +12,7 @@ use crate::arguments::{is_answer, one_line};
 use crate::commands::man;
 use crate::{failure, signals, time_text};
 
+pub use crate::commands::bench::BENCH_WORDS;
 pub use crate::failure::Outcome;
 pub use crate::values::parse_count;
 

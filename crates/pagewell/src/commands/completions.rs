@@ -5,10 +5,12 @@ mod bash;
 use std::io::Write;
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
+use crate::commands::bench::BENCH_WORDS;
 use crate::failure::Outcome;
 
 /// Print a completion script for a shell.
@@ -30,14 +32,21 @@ pub(crate) struct CompletionsArguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &CompletionsArguments) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        arguments.shell,
-        &mut Arguments::command(),
-        "pagewell",
-        &mut script,
-    );
+    // The program that measures has these; this one takes any word for it.
+    let words = PossibleValuesParser::new(BENCH_WORDS);
+    let bench =
+        |bench: Command| bench.mut_arg("arguments", |words_of| words_of.value_parser(words));
+    let mut command = Arguments::command().mut_subcommand("bench", bench);
+    clap_complete::generate(arguments.shell, &mut command, "pagewell", &mut script);
     if arguments.shell == Shell::Bash {
         script.extend(bash::places(&Arguments::command()).into_bytes());
+    }
+    if arguments.shell == Shell::Fish {
+        // Its generator leaves out what is no option.
+        let words = BENCH_WORDS.join(" ");
+        let line =
+            format!("complete -c pagewell -n '__fish_seen_subcommand_from bench' -fa '{words}'\n");
+        script.extend(line.into_bytes());
     }
     let mut out = std::io::stdout().lock();
     out.write_all(&script).context("standard output")?;

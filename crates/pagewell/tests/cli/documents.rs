@@ -137,6 +137,11 @@ fn completions_are_scripts_that_their_shell_accepts() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = run(&["completions", shell]).text();
         assert!(script.contains("state-dir"), "{shell}");
+        let has_experiments = script.contains("seekreadwrite");
+        assert!(
+            has_experiments || ["elvish", "powershell"].contains(&shell),
+            "{shell}"
+        );
         fs::write(directory.path().join(shell), script).unwrap();
     }
     tool(directory.path(), &["bash", "-n", "bash"]);

@@ -83,6 +83,10 @@ enum BenchCommand {
     ///
     /// Each is a result, or a folder of results of whole runs of one program. Runs of the two in
     /// turn (A B A B ...) tell a slower program from a machine that was slower for a while.
+    #[command(after_help = "\
+Examples:
+  pagewell bench compare before.json now.json       two runs: what differs, proven or not
+  pagewell bench compare before/ now/               four or more runs of each can prove it")]
     Compare {
         /// The result from before, or a folder of such results
         #[arg(value_name = "A")]

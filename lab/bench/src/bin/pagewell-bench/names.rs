@@ -36,6 +36,11 @@ mod tests {
         let all = parse_experiments("all").unwrap();
         assert_eq!(all.0, Experiment::ALL);
         assert_eq!(parse_experiments("hsfs").unwrap().0, [Experiment::Hsfs]);
+        let names = all.0.iter().map(|one| one.name()).chain(["all", "compare"]);
+        assert!(
+            names.eq(pagewell::command_line::BENCH_WORDS),
+            "shells complete others"
+        );
         let error = parse_experiments("hfs").unwrap_err();
         assert!(error.contains("hsfs") && error.contains("all"), "{error}");
     }
