@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagewell_fs::{
-    Attributes, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
+    Attributes, Call, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
     Result, SetAttributes, name,
 };
 
@@ -12,7 +12,8 @@ use super::directory::Directory;
 use super::inode::{Body, Inode, State, change};
 use super::permission::{self, EXECUTE, MODE_SET_GID, MODE_SET_UID, WRITE};
 use super::quota::name_charge;
-use super::{LINKS_MAX, MODE_BITS, RamFileSystem, setattr};
+use super::tree::Tree;
+use super::{LINKS_MAX, MODE_BITS, setattr};
 
 /// Modes of objects made without one.
 const FILE_MODE: u32 = 0o644;
@@ -24,10 +25,10 @@ const EXCLUSIVE_MODE: u32 = 0o600;
 /// Longest target of a symbolic link, as on Linux (`PATH_MAX` without the NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 
-impl RamFileSystem {
-    pub(super) fn create_file(
+impl Tree {
+    pub(super) fn create(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
         mode: &CreateMode,
@@ -36,16 +37,16 @@ impl RamFileSystem {
         if let CreateMode::Unchecked(request) | CreateMode::Guarded(request) = mode {
             setattr::check_values(request)?;
         }
-        let tree = self.lock_tree();
-        let (parent, existing) = self.place(credentials, directory, name)?;
+        let tree = self.lock_names();
+        let (parent, existing) = self.place(call.credentials, directory, name)?;
         if let Some(number) = existing {
             let object = self.numbered(number)?;
-            let created = self.reuse(credentials, &parent, &object, mode);
+            let created = self.reuse(call.credentials, &parent, &object, mode);
             drop(tree);
             return created;
         }
         let body = Body::Regular(FileData::default());
-        self.make(credentials, &parent, name, |directory| {
+        self.make(call.credentials, &parent, name, |directory| {
             let (request, default_mode, verifier) = match mode {
                 CreateMode::Unchecked(request) | CreateMode::Guarded(request) => {
                     (*request, FILE_MODE, None)
@@ -54,7 +55,8 @@ impl RamFileSystem {
                     (SetAttributes::default(), EXCLUSIVE_MODE, Some(*verifier))
                 }
             };
-            let mut state = self.newborn(credentials, directory, body, default_mode, request)?;
+            let mut state =
+                self.newborn(call.credentials, directory, body, default_mode, request)?;
             state.metadata.verifier = verifier;
             Ok(state)
         })
@@ -95,29 +97,29 @@ impl RamFileSystem {
         Ok(Created { entry, parent })
     }
 
-    pub(super) fn create_directory(
+    pub(super) fn make_directory(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
         request: &SetAttributes,
     ) -> Result<Created> {
         name::check_new(name)?;
-        let _tree = self.lock_tree();
-        let (parent, existing) = self.place(credentials, directory, name)?;
+        let _tree = self.lock_names();
+        let (parent, existing) = self.place(call.credentials, directory, name)?;
         refuse_existing(existing)?;
         let body = Body::Directory(Directory::new(parent.number));
-        self.make(credentials, &parent, name, |directory| {
+        self.make(call.credentials, &parent, name, |directory| {
             if directory.metadata.link_count >= LINKS_MAX {
                 return Err(Error::TooManyLinks);
             }
-            self.newborn(credentials, directory, body, DIRECTORY_MODE, *request)
+            self.newborn(call.credentials, directory, body, DIRECTORY_MODE, *request)
         })
     }
 
-    pub(super) fn create_symlink(
+    pub(super) fn make_symlink(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
         target: &[u8],
@@ -130,30 +132,30 @@ impl RamFileSystem {
         if target.len() > TARGET_BYTES_MAX {
             return Err(Error::NameTooLong);
         }
-        let _tree = self.lock_tree();
-        let (parent, existing) = self.place(credentials, directory, name)?;
+        let _tree = self.lock_names();
+        let (parent, existing) = self.place(call.credentials, directory, name)?;
         refuse_existing(existing)?;
-        self.make(credentials, &parent, name, |directory| {
+        self.make(call.credentials, &parent, name, |directory| {
             let body = Body::Symlink(target.into());
             let request = SetAttributes {
                 mode: None,
                 ..*request
             };
-            self.newborn(credentials, directory, body, SYMLINK_MODE, request)
+            self.newborn(call.credentials, directory, body, SYMLINK_MODE, request)
         })
     }
 
-    pub(super) fn create_node(
+    pub(super) fn make_node(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
         kind: NodeKind,
         request: &SetAttributes,
     ) -> Result<Created> {
         name::check_new(name)?;
-        let _tree = self.lock_tree();
-        let (parent, existing) = self.place(credentials, directory, name)?;
+        let _tree = self.lock_names();
+        let (parent, existing) = self.place(call.credentials, directory, name)?;
         refuse_existing(existing)?;
         let body = match kind {
             NodeKind::CharacterDevice(major, minor) => Body::CharacterDevice(major, minor),
@@ -161,12 +163,12 @@ impl RamFileSystem {
             NodeKind::Socket => Body::Socket,
             NodeKind::Fifo => Body::Fifo,
         };
-        self.make(credentials, &parent, name, |directory| {
+        self.make(call.credentials, &parent, name, |directory| {
             let device = matches!(body, Body::CharacterDevice(..) | Body::BlockDevice(..));
-            if device && credentials.uid != 0 {
+            if device && call.credentials.uid != 0 {
                 return Err(Error::NotPermitted);
             }
-            self.newborn(credentials, directory, body, FILE_MODE, *request)
+            self.newborn(call.credentials, directory, body, FILE_MODE, *request)
         })
     }
 
@@ -268,20 +270,20 @@ impl RamFileSystem {
         })
     }
 
-    pub(super) fn link_name(
+    pub(super) fn link(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         directory: &FileId,
         name: &[u8],
     ) -> Result<(Attributes, Change)> {
         name::check_new(name)?;
-        let _tree = self.lock_tree();
+        let _tree = self.lock_names();
         let object = self.inode(id)?;
-        let (parent, existing) = self.place(credentials, directory, name)?;
+        let (parent, existing) = self.place(call.credentials, directory, name)?;
         refuse_existing(existing)?;
         let mut directory = parent.write()?;
-        permission::check_directory(credentials, &directory, WRITE | EXECUTE)?;
+        permission::check_directory(call.credentials, &directory, WRITE | EXECUTE)?;
         if object.is_directory() {
             return Err(Error::NotPermitted);
         }

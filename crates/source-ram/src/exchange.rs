@@ -2,12 +2,13 @@
 
 use pagewell_fs::{Change, Credentials, Error, Result};
 
+use super::LINKS_MAX;
 use super::inode::{Inode, State, change};
 use super::permission::{self, WRITE};
 use super::rename::{Directories, Place};
-use super::{LINKS_MAX, RamFileSystem};
+use super::tree::Tree;
 
-impl RamFileSystem {
+impl Tree {
     /// Neither of the objects is one of the directories, nor the other object.
     pub(super) fn exchange_places(
         &self,

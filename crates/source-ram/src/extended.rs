@@ -6,12 +6,12 @@
 use std::ffi::CStr;
 
 use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
-use pagewell_fs::{Credentials, Error, FileId, FileType, Result};
+use pagewell_fs::{Call, Credentials, Error, FileId, FileType, Result};
 
-use super::RamFileSystem;
 use super::inode::State;
 use super::permission::{self, MODE_STICKY, READ, WRITE};
 use super::quota::attribute_charge;
+use super::tree::Tree;
 
 const USER: &[u8] = b"user.";
 
@@ -54,38 +54,34 @@ fn permit(credentials: &Credentials, state: &State, name: &CStr, changes: bool) 
     }
 }
 
-impl RamFileSystem {
-    pub(super) fn extended_of(
+impl Tree {
+    pub(super) fn extended_attribute(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         name: &CStr,
     ) -> Result<Vec<u8>> {
         let inode = self.inode(id)?;
         let state = inode.read()?;
-        permit(credentials, &state, name, false)?;
+        permit(call.credentials, &state, name, false)?;
         let extended = state.extended.as_ref().and_then(|all| all.get(name));
         extended.map(|value| value.to_vec()).ok_or(Error::NoData)
     }
 
-    pub(super) fn extended_names_of(
-        &self,
-        credentials: &Credentials,
-        id: &FileId,
-    ) -> Result<Vec<u8>> {
+    pub(super) fn extended_attribute_names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         let names = state.extended.iter().flat_map(|all| all.keys());
-        let shown = names.filter(|name| is_shown(name.to_bytes(), credentials.uid));
+        let shown = names.filter(|name| is_shown(name.to_bytes(), call.credentials.uid));
         Ok(shown
             .flat_map(|name| name.to_bytes_with_nul())
             .copied()
             .collect())
     }
 
-    pub(super) fn set_extended_of(
+    pub(super) fn set_extended_attribute(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         name: &CStr,
         value: &[u8],
@@ -94,7 +90,7 @@ impl RamFileSystem {
         check_value(value)?;
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
-        permit(credentials, &state, name, true)?;
+        permit(call.credentials, &state, name, true)?;
         let known = state.extended.as_ref().and_then(|all| all.get(name));
         match (presence, known) {
             (Presence::Absent, Some(_)) => return Err(Error::Exists),
@@ -116,15 +112,15 @@ impl RamFileSystem {
         Ok(())
     }
 
-    pub(super) fn remove_extended_of(
+    pub(super) fn remove_extended_attribute(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         name: &CStr,
     ) -> Result<()> {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
-        permit(credentials, &state, name, true)?;
+        permit(call.credentials, &state, name, true)?;
         let all = state.extended.as_mut().ok_or(Error::NoData)?;
         let value = all.remove(name).ok_or(Error::NoData)?;
         if all.is_empty() {
@@ -138,18 +134,25 @@ impl RamFileSystem {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use pagewell_fs::{Call, CreateMode, FileSystem, SetAttributes};
     use std::ffi::CString;
+
+    use pagewell_fs::{CreateMode, Credentials, FileSystem, SetAttributes};
+
+    use super::*;
+    use crate::RamFileSystem;
+
+    fn call(credentials: &Credentials) -> Call<'_> {
+        Call {
+            credentials,
+            may_block: false,
+        }
+    }
 
     /// A memory file system, and a file of user 10 that others may read, in a sticky directory.
     fn files() -> (RamFileSystem, FileId) {
         let files = RamFileSystem::new(1 << 20).unwrap();
         let owner = Credentials::new(10, 10, &[]);
-        let call = Call {
-            credentials: &owner,
-            may_block: false,
-        };
+        let call = call(&owner);
         let mode = CreateMode::Guarded(SetAttributes {
             mode: Some(0o644),
             ..SetAttributes::default()
@@ -164,9 +167,12 @@ mod tests {
         let any = Presence::Any;
         let set = |uid: u32, id: &FileId, name| {
             let caller = Credentials::new(uid, uid, &[]);
-            files.set_extended_of(&caller, id, name, b"v", any)
+            files.set_extended_attribute(&call(&caller), id, name, b"v", any)
         };
-        let get = |uid: u32, name| files.extended_of(&Credentials::new(uid, uid, &[]), &id, name);
+        let get = |uid: u32, name| {
+            let caller = Credentials::new(uid, uid, &[]);
+            files.extended_attribute(&call(&caller), &id, name)
+        };
         assert_eq!(set(10, &id, c"user.a"), Ok(()));
         assert_eq!(set(11, &id, c"user.a"), Err(Error::AccessDenied));
         assert_eq!(set(0, &id, c"trusted.a"), Ok(()));
@@ -181,7 +187,7 @@ mod tests {
         assert_eq!(set(11, &files.root(), c"user.a"), Err(Error::NotPermitted));
         let names = |uid: u32| {
             let caller = Credentials::new(uid, uid, &[]);
-            files.extended_names_of(&caller, &id).unwrap()
+            files.extended_attribute_names(&call(&caller), &id).unwrap()
         };
         assert_eq!(names(0), b"trusted.a\0user.a\0");
         assert_eq!(names(11), b"user.a\0");
@@ -192,7 +198,7 @@ mod tests {
         let (files, id) = files();
         let root = Credentials::root();
         let set = |name: &CStr, bytes: usize| {
-            files.set_extended_of(&root, &id, name, &vec![1; bytes], Presence::Any)
+            files.set_extended_attribute(&call(&root), &id, name, &vec![1; bytes], Presence::Any)
         };
         let empty = files.used_bytes();
         set(c"user.a", 1000).unwrap();
@@ -204,12 +210,10 @@ mod tests {
         let many = (0..100).map(|number| CString::new(format!("user.{number}")).unwrap());
         let refused = many.map(|name| set(&name, 65_536)).find(Result::is_err);
         assert_eq!(refused, Some(Err(Error::NoSpace)));
-        files.remove_extended_of(&root, &id, c"user.a").unwrap();
-        let call = Call {
-            credentials: &root,
-            may_block: false,
-        };
-        files.remove(&call, &files.root(), b"f").unwrap();
+        files
+            .remove_extended_attribute(&call(&root), &id, c"user.a")
+            .unwrap();
+        files.remove(&call(&root), &files.root(), b"f").unwrap();
         assert!(files.used_bytes() < empty);
     }
 }

@@ -1,19 +1,19 @@
 //! Reading, writing and setting attributes: one inode, one lock.
 
 use pagewell_fs::{
-    Change, Committed, Credentials, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes,
-    Space, Stability, Timestamp, Written,
+    Call, Change, Committed, Error, FileId, Payload, ReadReply, Result, Seek, SetAttributes, Space,
+    Stability, Timestamp, Written,
 };
 
-use super::RamFileSystem;
 use super::data::Discarded;
 use super::inode::change;
+use super::tree::Tree;
 use super::{FILE_BYTES_MAX, permission, setattr};
 
-impl RamFileSystem {
-    pub(super) fn read_data(
+impl Tree {
+    pub(super) fn read(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         offset: u64,
         count: u32,
@@ -21,7 +21,7 @@ impl RamFileSystem {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         let data = state.data()?;
-        permission::check_read(credentials, &state.metadata)?;
+        permission::check_read(call.credentials, &state.metadata)?;
         let end = offset.saturating_add(u64::from(count));
         Ok(ReadReply {
             end_of_file: end >= data.size(),
@@ -30,9 +30,9 @@ impl RamFileSystem {
         })
     }
 
-    pub(super) fn seek_data(
+    pub(super) fn seek(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         offset: u64,
         wanted: Seek,
@@ -40,13 +40,13 @@ impl RamFileSystem {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         let data = state.data()?;
-        permission::check_read(credentials, &state.metadata)?;
+        permission::check_read(call.credentials, &state.metadata)?;
         data.seek(offset, wanted).ok_or(Error::NoDevice)
     }
 
-    pub(super) fn write_data(
+    pub(super) fn write(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         offset: u64,
         data: &[u8],
@@ -55,13 +55,13 @@ impl RamFileSystem {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         state.data()?;
-        permission::check_write(credentials, &state.metadata)?;
+        permission::check_write(call.credentials, &state.metadata)?;
         let before = state.wcc();
         let mut written = 0;
         if !data.is_empty() {
             let data = room_in_file(offset, data)?;
             written = state.data_mut()?.write(offset, data, &self.storage)?;
-            permission::drop_privileges_after_write(credentials, &mut state.metadata);
+            permission::drop_privileges_after_write(call.credentials, &mut state.metadata);
             state.touch_modified();
         }
         Ok(Written {
@@ -72,9 +72,9 @@ impl RamFileSystem {
         })
     }
 
-    pub(super) fn allocate_data(
+    pub(super) fn allocate(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         (offset, length): (u64, u64),
         space: Space,
@@ -82,7 +82,7 @@ impl RamFileSystem {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         state.data()?;
-        permission::check_write(credentials, &state.metadata)?;
+        permission::check_write(call.credentials, &state.metadata)?;
         if length == 0 {
             return Err(Error::Invalid);
         }
@@ -104,7 +104,7 @@ impl RamFileSystem {
             // as tmpfs
             Space::Zero | Space::ZeroOnly => return Err(Error::NotSupported),
         };
-        permission::drop_privileges_after_write(credentials, &mut state.metadata);
+        permission::drop_privileges_after_write(call.credentials, &mut state.metadata);
         state.touch_modified();
         drop(state);
         drop(discarded);
@@ -121,9 +121,9 @@ impl RamFileSystem {
         })
     }
 
-    pub(super) fn set_attributes_of(
+    pub(super) fn set_attributes(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         id: &FileId,
         request: &SetAttributes,
         guard: Option<Timestamp>,
@@ -133,9 +133,9 @@ impl RamFileSystem {
         if guard.is_some_and(|guard| guard != state.metadata.changed) {
             return Err(Error::NotSync);
         }
-        setattr::check(credentials, &state, request)?;
+        setattr::check(call.credentials, &state, request)?;
         let before = state.wcc();
-        let discarded = setattr::apply(credentials, &mut state, request, &self.storage)?;
+        let discarded = setattr::apply(call.credentials, &mut state, request, &self.storage)?;
         let change = change(before, self.attributes_of(&inode, &state));
         drop(state);
         drop(discarded);

@@ -115,6 +115,32 @@ impl Inode {
 }
 
 impl State {
+    /// An object made now; directories have two links from the start, others one.
+    pub(super) fn new(body: Body, mode: u32, uid: u32, gid: u32) -> Self {
+        let now = Timestamp::now();
+        let link_count = if body.file_type().is_directory() {
+            2
+        } else {
+            1
+        };
+        Self {
+            metadata: Metadata {
+                mode,
+                uid,
+                gid,
+                link_count,
+                accessed: now,
+                modified: now,
+                changed: now,
+                verifier: None,
+            },
+            body,
+            extended: None,
+            gone: false,
+            holds: 0,
+        }
+    }
+
     pub(super) fn size(&self) -> u64 {
         match &self.body {
             Body::Regular(data) => data.size(),

@@ -1,12 +1,13 @@
 //! Finding names and listing them.
 
 use pagewell_fs::{
-    Attributes, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result, name,
+    Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result,
+    name,
 };
 
-use super::RamFileSystem;
 use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
 use super::permission::{self, EXECUTE, READ};
+use super::tree::Tree;
 
 /// Entries copied out of a directory under its lock at once: few enough that nobody waits long,
 /// many enough that a page of a listing needs the lock once or twice.
@@ -21,20 +22,15 @@ struct Chunk {
     searchable: bool,
 }
 
-impl RamFileSystem {
-    pub(super) fn lookup_name(
-        &self,
-        credentials: &Credentials,
-        directory: &FileId,
-        name: &[u8],
-    ) -> Result<Entry> {
+impl Tree {
+    pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         name::check(name)?;
         let inode = self.inode(directory)?;
         loop {
             let number = {
                 let state = inode.read()?;
                 let directory = state.directory()?;
-                permission::check_directory(credentials, &state, EXECUTE)?;
+                permission::check_directory(call.credentials, &state, EXECUTE)?;
                 match name {
                     b"." => return Ok(self.entry_of(&inode, &state)),
                     b".." => state.living_directory()?.parent,
@@ -56,16 +52,16 @@ impl RamFileSystem {
         Ok(self.entry_of(&inode, &state))
     }
 
-    pub(super) fn list(
+    pub(super) fn read_directory(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         directory: &FileId,
         mut cookie: u64,
         with_attributes: bool,
         visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
     ) -> Result<DirectoryPage> {
         loop {
-            let chunk = self.chunk(credentials, directory, cookie)?;
+            let chunk = self.chunk(call.credentials, directory, cookie)?;
             let attributes = chunk.attributes;
             for named in &chunk.entries {
                 let entry = if with_attributes && chunk.searchable {

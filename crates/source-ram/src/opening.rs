@@ -7,10 +7,10 @@ use std::sync::{Arc, PoisonError};
 
 use pagewell_fs::{FileId, Opened, Result};
 
-use super::RamFileSystem;
 use super::inode::Inode;
 use super::quota::Storage;
 use super::table::Table;
+use super::tree::Tree;
 
 struct Hold {
     inode: Arc<Inode>,
@@ -18,7 +18,7 @@ struct Hold {
     table: Arc<Table>,
 }
 
-impl RamFileSystem {
+impl Tree {
     /// [`pagewell_fs::FileSystem::open`].
     pub(super) fn open_object(&self, id: &FileId) -> Result<Opened> {
         let inode = self.inode(id)?;

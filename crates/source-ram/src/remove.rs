@@ -2,10 +2,10 @@
 
 use pagewell_fs::{Change, Credentials, Error, FileId, Result, name};
 
-use super::RamFileSystem;
 use super::inode::{Body, State, change};
 use super::permission;
 use super::quota::name_charge;
+use super::tree::Tree;
 
 /// What may be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum What {
     Directory,
 }
 
-impl RamFileSystem {
+impl Tree {
     pub(super) fn remove_name(
         &self,
         credentials: &Credentials,
@@ -25,7 +25,7 @@ impl RamFileSystem {
         what: What,
     ) -> Result<Change> {
         name::check_old(name)?;
-        let tree = self.lock_tree();
+        let tree = self.lock_names();
         let (parent, found) = self.place(credentials, directory, name)?;
         let object = self.numbered(found.ok_or(Error::NotFound)?)?;
         let mut directory = parent.write()?;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use pagewell_fs::{Change, Credentials, Error, FileId, FileType, Move, Result, name};
 
+use super::LINKS_MAX;
 use super::inode::{Body, Inode, State, change};
 use super::permission::{self, EXECUTE, WRITE};
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
-use super::{LINKS_MAX, RamFileSystem};
+use super::tree::Tree;
 
 /// A name and where it is: directory and what the name means in it, or nothing.
 pub(super) struct Place<'a> {
@@ -36,7 +37,7 @@ impl Directories<'_> {
     }
 }
 
-impl RamFileSystem {
+impl Tree {
     pub(super) fn rename_name(
         &self,
         credentials: &Credentials,
@@ -46,7 +47,7 @@ impl RamFileSystem {
     ) -> Result<(Change, Change)> {
         name::check_old(from_name)?;
         name::check_old(to_name)?;
-        let tree = self.lock_tree();
+        let tree = self.lock_names();
         let (from, source) = self.place(credentials, from_directory, from_name)?;
         let (to, target) = self.place(credentials, to_directory, to_name)?;
         let source = self.numbered(source.ok_or(Error::NotFound)?)?;

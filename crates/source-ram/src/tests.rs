@@ -1,7 +1,10 @@
 //! What the parts do together. The rules of POSIX are tested against a model, in `lab/model`.
 
-use pagewell_fs::{Credentials, FileType};
+use pagewell_fs::{
+    CreateMode, Credentials, FileType, NodeKind, ReadReply, SetAttributes, Stability,
+};
 
+use super::quota::INODE_BYTES;
 use super::*;
 
 fn call(credentials: &Credentials) -> Call<'_> {
@@ -260,7 +263,7 @@ fn too_many_links_are_refused() {
     filesystem
         .make_directory(&call, &root, b"d", &with_mode(0o777))
         .unwrap();
-    let inode = filesystem.inode(&id).unwrap();
+    let inode = filesystem.tree.inode(&id).unwrap();
     inode.write().unwrap().metadata.link_count = LINKS_MAX;
     let linked = filesystem.link(&call, &id, &root, b"one more");
     assert_eq!(linked.err(), Some(Error::TooManyLinks));
@@ -269,7 +272,7 @@ fn too_many_links_are_refused() {
         .make_directory(&call, &directory.id, b"e", &with_mode(0o777))
         .unwrap();
     assert_eq!(inside.entry.attributes.file_type, FileType::Directory);
-    let inode = filesystem.inode(&root).unwrap();
+    let inode = filesystem.tree.inode(&root).unwrap();
     inode.write().unwrap().metadata.link_count = LINKS_MAX;
     let made = filesystem.make_directory(&call, &root, b"x", &with_mode(0o777));
     assert_eq!(made.err(), Some(Error::TooManyLinks));
