@@ -5,9 +5,34 @@
 
 use crate::{Access, Attributes, Credentials, Error, FileType, Result};
 
-const READ: u32 = 4;
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 1;
+/// The permission bit that lets a caller read.
+pub const READ: u32 = 4;
+/// The one that lets it write.
+pub const WRITE: u32 = 2;
+/// The one that lets it execute a file, or look names up in a directory.
+pub const EXECUTE: u32 = 1;
+
+/// What a client can ask for of a directory, or of anything else, and the permission bits that each
+/// kind of access needs.
+#[must_use]
+pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
+    if is_directory {
+        &[
+            (Access::READ, READ),
+            (Access::LOOKUP, EXECUTE),
+            (Access::MODIFY, WRITE | EXECUTE),
+            (Access::EXTEND, WRITE | EXECUTE),
+            (Access::DELETE, WRITE | EXECUTE),
+        ]
+    } else {
+        &[
+            (Access::READ, READ),
+            (Access::MODIFY, WRITE),
+            (Access::EXTEND, WRITE),
+            (Access::EXECUTE, EXECUTE),
+        ]
+    }
+}
 
 /// The one group of permission bits that counts for the caller: read 4, write 2, execute 1.
 fn bits(credentials: &Credentials, attributes: &Attributes) -> u32 {
@@ -26,23 +51,14 @@ fn bits(credentials: &Credentials, attributes: &Attributes) -> u32 {
     mode >> shift & 7
 }
 
-/// The kinds of access among `wanted` that the caller has.
+/// The kinds of access among `wanted` that the caller has, without those that change something.
 #[must_use]
 pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
-    let bits = bits(credentials, attributes);
-    let mut granted = Access(0);
-    if bits & READ != 0 {
-        granted = granted | Access::READ;
-    }
-    if bits & EXECUTE != 0 {
-        granted = granted
-            | if attributes.file_type.is_directory() {
-                Access::LOOKUP
-            } else {
-                Access::EXECUTE
-            };
-    }
-    granted & wanted
+    let bits = bits(credentials, attributes) & !WRITE;
+    kinds(attributes.file_type.is_directory())
+        .iter()
+        .filter(|(access, needed)| wanted.intersects(*access) && bits & needed == *needed)
+        .fold(Access::default(), |all, (access, _)| all | *access)
 }
 
 /// Refuses who may not look names up in a directory.

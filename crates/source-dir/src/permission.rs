@@ -21,14 +21,11 @@ use super::object::Object;
 use super::status::Status;
 use super::system;
 use pagewell_counters::names;
+use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
 use pagewell_fs::{Access, Error, FileType, Result};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::AsFd;
-
-const READ: u32 = 4;
-const WRITE: u32 = 2;
-const EXECUTE: u32 = 1;
 
 impl Tree {
     /// Refuses a caller who may not read the file's data.
@@ -130,30 +127,13 @@ impl Tree {
         caller: &Caller<'_>,
         wanted: Access,
     ) -> Result<Access> {
-        let directory = object.is_directory();
-        let kinds: &[(Access, u32)] = if directory {
-            &[
-                (Access::READ, READ),
-                (Access::LOOKUP, EXECUTE),
-                (Access::MODIFY, WRITE | EXECUTE),
-                (Access::EXTEND, WRITE | EXECUTE),
-                (Access::DELETE, WRITE | EXECUTE),
-            ]
-        } else {
-            &[
-                (Access::READ, READ),
-                (Access::MODIFY, WRITE),
-                (Access::EXTEND, WRITE),
-                (Access::EXECUTE, EXECUTE),
-            ]
-        };
         let stored = matches!(
             object.file_type,
             FileType::Regular | FileType::Directory | FileType::Symlink
         );
         let frozen = self.limits.read_only && stored;
         let mut granted = Access::default();
-        for (access, needed) in kinds {
+        for (access, needed) in access::kinds(object.is_directory()) {
             let asked = wanted.intersects(*access) && !(frozen && needed & WRITE != 0);
             if asked && self.permits(object, status, caller, *needed)? {
                 granted = granted | *access;

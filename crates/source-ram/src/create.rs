@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pagewell_fs::access::{EXECUTE, WRITE};
 use pagewell_fs::{
     Attributes, Call, Change, CreateMode, Created, Credentials, Error, FileId, FileType, NodeKind,
     Result, SetAttributes, name,
@@ -10,7 +11,7 @@ use pagewell_fs::{
 use super::data::FileData;
 use super::directory::Directory;
 use super::inode::{Body, Inode, State, change};
-use super::permission::{self, EXECUTE, MODE_SET_GID, MODE_SET_UID, WRITE};
+use super::permission::{self, MODE_SET_GID, MODE_SET_UID};
 use super::quota::name_charge;
 use super::tree::Tree;
 use super::{LINKS_MAX, MODE_BITS, setattr};

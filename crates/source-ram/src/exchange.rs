@@ -1,10 +1,11 @@
 //! Two names that change places (renameat2(2) with `RENAME_EXCHANGE`).
 
+use pagewell_fs::access::WRITE;
 use pagewell_fs::{Change, Credentials, Error, Result};
 
 use super::LINKS_MAX;
 use super::inode::{Inode, State, change};
-use super::permission::{self, WRITE};
+use super::permission;
 use super::rename::{Directories, Place};
 use super::tree::Tree;
 

@@ -5,11 +5,12 @@
 
 use std::ffi::CStr;
 
+use pagewell_fs::access::{READ, WRITE};
 use pagewell_fs::extended::{Presence, TRUSTED, check, check_value, is_shown};
 use pagewell_fs::{Call, Credentials, Error, FileId, FileType, Result};
 
 use super::inode::State;
-use super::permission::{self, MODE_STICKY, READ, WRITE};
+use super::permission::{self, MODE_STICKY};
 use super::quota::attribute_charge;
 use super::tree::Tree;
 

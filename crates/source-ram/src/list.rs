@@ -1,12 +1,13 @@
 //! Finding names and listing them.
 
+use pagewell_fs::access::{EXECUTE, READ};
 use pagewell_fs::{
     Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry, Error, FileId, Result,
     name,
 };
 
 use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
-use super::permission::{self, EXECUTE, READ};
+use super::permission;
 use super::tree::Tree;
 
 /// Entries copied out of a directory under its lock at once: few enough that nobody waits long,

@@ -6,13 +6,10 @@
 //! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
 //! allowed. Uid 0 may do everything, except execute a file that nobody may execute.
 
+use pagewell_fs::access::{EXECUTE, READ, WRITE, kinds};
 use pagewell_fs::{Access, Credentials, Error, FileType, Result};
 
 use super::inode::{Metadata, State};
-
-pub(super) const READ: u32 = 0o4;
-pub(super) const WRITE: u32 = 0o2;
-pub(super) const EXECUTE: u32 = 0o1;
 
 /// Set user id on execution.
 pub(super) const MODE_SET_UID: u32 = 0o4000;
@@ -179,23 +176,7 @@ pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &
 pub(super) fn access(credentials: &Credentials, state: &State, wanted: Access) -> Access {
     let file_type = state.body.file_type();
     let allowed = |bits| allows(credentials, &state.metadata, file_type, bits);
-    let rules: &[(Access, u32)] = if file_type.is_directory() {
-        &[
-            (Access::READ, READ),
-            (Access::LOOKUP, EXECUTE),
-            (Access::MODIFY, WRITE | EXECUTE),
-            (Access::EXTEND, WRITE | EXECUTE),
-            (Access::DELETE, WRITE | EXECUTE),
-        ]
-    } else {
-        &[
-            (Access::READ, READ),
-            (Access::MODIFY, WRITE),
-            (Access::EXTEND, WRITE),
-            (Access::EXECUTE, EXECUTE),
-        ]
-    };
-    rules
+    kinds(file_type.is_directory())
         .iter()
         .filter(|(access, bits)| wanted.intersects(*access) && allowed(*bits))
         .fold(Access::default(), |sum, (access, _)| sum | *access)

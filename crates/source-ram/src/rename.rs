@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use pagewell_fs::access::{EXECUTE, WRITE};
 use pagewell_fs::{Change, Credentials, Error, FileId, FileType, Move, Result, name};
 
 use super::LINKS_MAX;
 use super::inode::{Body, Inode, State, change};
-use super::permission::{self, EXECUTE, WRITE};
+use super::permission;
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
 use super::tree::Tree;
