@@ -2,8 +2,9 @@
 //!
 //! [`Service::answer`] reads the head of a call, checks program, version and procedure, and has
 //! the program write the reply. On a receiving thread it may find that the call would wait;
-//! nothing has happened then, and the call goes to the pool, where [`Service::answer_waiting`]
-//! does it to the end.
+//! nothing was answered then, and nothing done but the beginning of a write
+//! ([`pagewell_fs::Call::may_block`]), and the call goes to the pool, where
+//! [`Service::answer_waiting`] does it to the end.
 //!
 //! # Calls that change something
 //!
