@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::Adding;
+
 const STEPS_LOG2: u32 = 3;
 const STEPS: usize = 1 << STEPS_LOG2;
 const POWERS: usize = 41;
@@ -47,10 +49,14 @@ impl Histogram {
 
     /// Counts one duration.
     pub fn record(&self, duration: Duration) {
+        self.record_by(Adding::Together, duration);
+    }
+
+    /// Counts one duration in a shard ([`crate::Sharded`]).
+    pub fn record_by(&self, adding: Adding, duration: Duration) {
         let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        self.buckets[bucket_of(nanoseconds)].fetch_add(1, Ordering::Relaxed);
-        self.sum_nanoseconds
-            .fetch_add(nanoseconds, Ordering::Relaxed);
+        adding.add(&self.buckets[bucket_of(nanoseconds)], 1);
+        adding.add(&self.sum_nanoseconds, nanoseconds);
     }
 
     /// Reads it.

@@ -1,9 +1,9 @@
-//! Counts and latencies per procedure.
+//! Counts and latencies per procedure, each thread in a shard of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use pagewell_counters::{Counts, Histogram};
+use pagewell_counters::{Adding, Counts, Empty, Histogram, Sharded};
 
 /// Names of the NFSv3 procedures by number (RFC 1813 section 3).
 pub const NFS_PROCEDURES: [&str; 22] = [
@@ -34,9 +34,8 @@ pub const NFS_PROCEDURES: [&str; 22] = [
 /// Names of the MOUNT v3 procedures by number (RFC 1813 appendix I).
 pub const MOUNT_PROCEDURES: [&str; 6] = ["null", "mnt", "dump", "umnt", "umntall", "export"];
 
-/// Counts of one procedure.
-#[derive(Default)]
-pub struct ProcedureStatistics {
+/// Counts of one procedure, of one thread.
+struct ProcedureStatistics {
     calls: AtomicU64,
     errors: AtomicU64,
     bytes_received: AtomicU64,
@@ -45,7 +44,7 @@ pub struct ProcedureStatistics {
 }
 
 /// Counts of one procedure, read once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ProcedureCounts {
     /// Calls answered.
     pub calls: u64,
@@ -59,42 +58,76 @@ pub struct ProcedureCounts {
     pub latency: Counts,
 }
 
-impl ProcedureStatistics {
-    const fn new() -> Self {
-        Self {
-            calls: AtomicU64::new(0),
-            errors: AtomicU64::new(0),
-            bytes_received: AtomicU64::new(0),
-            bytes_sent: AtomicU64::new(0),
-            latency: Histogram::new(),
+impl Empty for ProcedureStatistics {
+    const EMPTY: Self = Self {
+        calls: AtomicU64::EMPTY,
+        errors: AtomicU64::EMPTY,
+        bytes_received: AtomicU64::EMPTY,
+        bytes_sent: AtomicU64::EMPTY,
+        latency: Histogram::new(),
+    };
+}
+
+/// One answered call.
+pub struct Answered {
+    /// With a status that is not OK.
+    pub failed: bool,
+    /// Bytes of the call.
+    pub received: usize,
+    /// Bytes of the reply.
+    pub sent: usize,
+    /// From the record's last byte in to the reply handed to the socket's queue.
+    pub latency: Duration,
+}
+
+/// The procedures of a program.
+pub struct ProgramStatistics<const PROCEDURES: usize>(Sharded<[ProcedureStatistics; PROCEDURES]>);
+
+impl<const PROCEDURES: usize> ProgramStatistics<PROCEDURES> {
+    /// Counts a call of a procedure of this number.
+    pub fn record(&self, procedure: u32, answered: &Answered) {
+        let (procedures, adding) = self.0.own();
+        if let Some(statistics) = procedures.get(procedure as usize) {
+            statistics.record(adding, answered);
         }
     }
 
-    /// Counts one answered call.
-    pub fn record(&self, failed: bool, received: usize, sent: usize, latency: Duration) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-        self.errors.fetch_add(u64::from(failed), Ordering::Relaxed);
-        self.bytes_received
-            .fetch_add(received as u64, Ordering::Relaxed);
-        self.bytes_sent.fetch_add(sent as u64, Ordering::Relaxed);
-        self.latency.record(latency);
-    }
-
-    /// Reads it.
+    /// Reads all, by number.
     #[must_use]
-    pub fn counts(&self) -> ProcedureCounts {
-        ProcedureCounts {
-            calls: self.calls.load(Ordering::Relaxed),
-            errors: self.errors.load(Ordering::Relaxed),
-            bytes_received: self.bytes_received.load(Ordering::Relaxed),
-            bytes_sent: self.bytes_sent.load(Ordering::Relaxed),
-            latency: self.latency.counts(),
+    pub fn counts(&self) -> Vec<ProcedureCounts> {
+        let mut sums = vec![ProcedureCounts::default(); PROCEDURES];
+        for shard in self.0.all() {
+            for (sum, statistics) in sums.iter_mut().zip(shard) {
+                // Most procedures are never called by most threads.
+                if statistics.calls.load(Ordering::Relaxed) > 0 {
+                    statistics.add_to(sum);
+                }
+            }
         }
+        sums
     }
 }
 
-/// The NFS procedures of this process, by number.
-pub static NFS: [ProcedureStatistics; 22] = [const { ProcedureStatistics::new() }; 22];
+impl ProcedureStatistics {
+    fn record(&self, adding: Adding, answered: &Answered) {
+        adding.add(&self.calls, 1);
+        adding.add(&self.errors, u64::from(answered.failed));
+        adding.add(&self.bytes_received, answered.received as u64);
+        adding.add(&self.bytes_sent, answered.sent as u64);
+        self.latency.record_by(adding, answered.latency);
+    }
 
-/// The MOUNT procedures of this process, by number.
-pub static MOUNT: [ProcedureStatistics; 6] = [const { ProcedureStatistics::new() }; 6];
+    fn add_to(&self, sum: &mut ProcedureCounts) {
+        sum.calls += self.calls.load(Ordering::Relaxed);
+        sum.errors += self.errors.load(Ordering::Relaxed);
+        sum.bytes_received += self.bytes_received.load(Ordering::Relaxed);
+        sum.bytes_sent += self.bytes_sent.load(Ordering::Relaxed);
+        sum.latency.add(&self.latency.counts());
+    }
+}
+
+/// The NFS procedures of this process.
+pub static NFS: ProgramStatistics<22> = ProgramStatistics(Sharded::new());
+
+/// The MOUNT procedures of this process.
+pub static MOUNT: ProgramStatistics<6> = ProgramStatistics(Sharded::new());

@@ -19,7 +19,7 @@ use crate::service::call::{Answer, Request, WaitingCall, refuse};
 use crate::service::exports::{Caller, PATH_DEPTH_MAX, Served, Stop, components};
 use crate::service::handle::WireHandle;
 use crate::service::pseudo_tree::PseudoTree;
-use crate::statistics;
+use crate::statistics::{self, Answered};
 
 /// AUTH_SYS, then AUTH_NONE (RFC 5531 section 8.2): Linux takes the first it can use.
 const FLAVORS: [u32; 2] = [1, 0];
@@ -55,9 +55,13 @@ impl MountProgram {
         match self.run(served, procedure, arguments, &caller, batch.bytes()) {
             Ok(failed) => {
                 let sent = batch.end(mark);
-                let statistics = &statistics::MOUNT[procedure.number() as usize];
-                let took = request.received_at.elapsed();
-                statistics.record(failed, request.record.len(), sent, took);
+                let answered = Answered {
+                    failed,
+                    received: request.record.len(),
+                    sent,
+                    latency: request.received_at.elapsed(),
+                };
+                statistics::MOUNT.record(procedure.number(), &answered);
                 Answer::Done
             }
             Err(stop) => {

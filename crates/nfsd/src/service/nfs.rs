@@ -11,7 +11,7 @@ use crate::service::call::{
 use crate::service::data::READ_BYTES_MAX;
 use crate::service::directory::REPLY_BYTES_MAX;
 use crate::service::exports::{Caller, Served, Stop};
-use crate::statistics;
+use crate::statistics::{self, Answered};
 
 impl WaitingCall {
     /// A call that reads and goes to the pool, with the bytes that its reply may take: what its
@@ -74,13 +74,13 @@ impl Served {
                 (true, batch.end(mark))
             }
         };
-        let statistics = &statistics::NFS[procedure.number() as usize];
-        statistics.record(
+        let answered = Answered {
             failed,
-            request.record.len(),
+            received: request.record.len(),
             sent,
-            request.received_at.elapsed(),
-        );
+            latency: request.received_at.elapsed(),
+        };
+        statistics::NFS.record(procedure.number(), &answered);
         Answer::Done
     }
 

@@ -6,9 +6,7 @@ use std::time::Instant;
 
 use pagewell_counters::{Counts, Quantiles, names};
 use pagewell_nfsd::refusals;
-use pagewell_nfsd::statistics::{
-    MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts, ProcedureStatistics,
-};
+use pagewell_nfsd::statistics::{MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts};
 use pagewell_sunrpc::client::nfs_procedures;
 use serde::{Deserialize, Serialize};
 
@@ -123,8 +121,8 @@ impl Snapshot {
     pub(crate) fn take() -> Self {
         let counters = names::counters();
         let gauges = names::GAUGES.iter();
-        let nfs = procedures("nfs", &NFS_PROCEDURES, &NFS);
-        let mount = procedures("mount", &MOUNT_PROCEDURES, &MOUNT);
+        let nfs = procedures("nfs", &NFS_PROCEDURES, NFS.counts());
+        let mount = procedures("mount", &MOUNT_PROCEDURES, MOUNT.counts());
         // In this order there are never more returned than lent.
         let returned = names::CACHE_RETURNED_PAGES.get();
         Self {
@@ -214,16 +212,16 @@ fn client_procedures() -> Vec<ClientProcedure> {
 fn procedures<'a>(
     program: &'a str,
     names: &'a [&str],
-    statistics: &'a [ProcedureStatistics],
+    counts: Vec<ProcedureCounts>,
 ) -> impl Iterator<Item = Procedure> + 'a {
-    names.iter().zip(statistics).map(move |(name, statistics)| {
+    names.iter().zip(counts).map(move |(name, counts)| {
         let ProcedureCounts {
             calls,
             errors,
             bytes_received,
             bytes_sent,
             latency,
-        } = statistics.counts();
+        } = counts;
         let mut procedure = Procedure {
             program: program.to_owned(),
             procedure: (*name).to_owned(),
