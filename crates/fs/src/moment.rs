@@ -8,13 +8,67 @@
 //! A source that remembers what it saw does so for the thread alone, beside the number of the
 //! moment, and looks again where that is another one. What other threads change meanwhile they
 //! change at the same time as the calls of the moment are answered: either order is right.
+//!
+//! What a call found can also be kept for the calls behind it ([`keep`]): the thread need not touch
+//! again what all threads share, a lock or a count of references. It is let go of with the moment.
 
-use std::cell::Cell;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
 use std::num::NonZeroU64;
+use std::rc::Rc;
+
+use crate::FileId;
+
+/// Things kept at once; calls that come together are for few objects.
+const KEPT_MAX: usize = 8;
+
+/// Something kept, of the source at this address.
+struct Kept {
+    source: usize,
+    id: FileId,
+    thing: Rc<dyn Any>,
+}
 
 thread_local! {
     static NOW: Cell<Option<NonZeroU64>> = const { Cell::new(None) };
     static LAST: Cell<u64> = const { Cell::new(0) };
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps what `source` has found for `id` until the moment ends, if there is one.
+pub fn keep<S, T: 'static>(source: &S, id: &FileId, thing: &Rc<T>) {
+    if NOW.get().is_none() {
+        return;
+    }
+    KEPT.with_borrow_mut(|kept| {
+        if kept.len() < KEPT_MAX {
+            kept.push(Kept {
+                source: address_of(source),
+                id: *id,
+                thing: Rc::clone(thing) as Rc<dyn Any>,
+            });
+        }
+    });
+}
+
+/// What was kept for `id` in this moment.
+pub fn kept<S, T: 'static>(source: &S, id: &FileId) -> Option<Rc<T>> {
+    KEPT.with_borrow(|kept| {
+        let source = address_of(source);
+        let kept = kept
+            .iter()
+            .find(|kept| kept.source == source && kept.id == *id)?;
+        Rc::clone(&kept.thing).downcast().ok()
+    })
+}
+
+fn address_of<S>(source: &S) -> usize {
+    std::ptr::from_ref(source).addr()
+}
+
+/// Lets go of everything, which may call other code.
+fn forget() {
+    drop(KEPT.take());
 }
 
 /// A moment of this thread; dropping it ends the moment.
@@ -37,6 +91,7 @@ pub fn begin() -> Moment {
 pub fn change() {
     if NOW.get().is_some() {
         NOW.set(Some(next()));
+        forget();
     }
 }
 
@@ -55,6 +110,7 @@ fn next() -> NonZeroU64 {
 impl Drop for Moment {
     fn drop(&mut self) {
         NOW.set(None);
+        forget();
     }
 }
 
@@ -77,6 +133,16 @@ mod tests {
         let _moment = begin();
         let third = current().unwrap();
         assert!(first < second && second < third);
+        let id = FileId::new(b"an object").unwrap();
+        let other_id = FileId::new(b"another").unwrap();
+        let (source, other_source) = (1, 2);
+        keep(&source, &id, &Rc::new(5));
+        assert_eq!(kept(&source, &id), Some(Rc::new(5)));
+        assert_eq!(kept::<_, i32>(&source, &other_id), None);
+        assert_eq!(kept::<_, i32>(&other_source, &id), None);
+        assert_eq!(kept::<_, u64>(&source, &id), None, "of another type");
+        change();
+        assert_eq!(kept::<_, i32>(&source, &id), None);
         let other = std::thread::spawn(current).join().unwrap();
         assert_eq!(other, None);
     }

@@ -11,11 +11,25 @@ use super::status::Status;
 use pagewell_counters::names;
 use pagewell_fs::{Attributes, Call, Entry, Error, FileId, OpenFile, Result, moment};
 use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
+/// An object that a call uses, which the calls behind it may use, too.
+pub(super) type Held = Rc<Arc<Object>>;
+
 impl Tree {
-    /// The object of an identifier, held open.
-    pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Object>> {
+    /// The object of an identifier, held open. Calls of one moment that are for one object look
+    /// for it once.
+    pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
+        if let Some(object) = moment::kept(self, id) {
+            return Ok(object);
+        }
+        let object = Rc::new(self.look_for(call, id)?);
+        moment::keep(self, id, &object);
+        Ok(object)
+    }
+
+    fn look_for(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Object>> {
         if *id == self.root.id {
             return Ok(Arc::clone(&self.root));
         }
@@ -52,7 +66,7 @@ impl Tree {
     }
 
     /// The same, if it is a directory.
-    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Object>> {
+    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
         let object = self.object(call, id)?;
         if object.is_directory() {
             Ok(object)

@@ -46,7 +46,10 @@ pub(super) struct Object {
     contents: Mutex<()>,
     /// How it was before the write that is at work.
     before_write: Mutex<Option<Status>>,
-    acl: Mutex<Option<(Timestamp, bool)>>,
+    /// Whether there is one.
+    is_written: AtomicBool,
+    /// Whether it has an access control list, beside its change time when that was found.
+    acl: AtomicU64,
 }
 
 /// A descriptor that is counted while an object holds it.
@@ -88,7 +91,8 @@ impl Object {
             asked_changed: AtomicU64::new(0),
             contents: Mutex::default(),
             before_write: Mutex::default(),
-            acl: Mutex::new(None),
+            is_written: AtomicBool::new(false),
+            acl: AtomicU64::new(0),
         })
     }
 
@@ -148,7 +152,10 @@ impl Object {
 
     /// Marks the object as used since the hand of the cache last passed.
     pub(super) fn mark(&self) {
-        self.marked.store(true, Ordering::Relaxed);
+        // Most often it is: then nothing is written that other threads use.
+        if !self.marked.load(Ordering::Relaxed) {
+            self.marked.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Whether it was marked; it is not any more.
@@ -222,11 +229,15 @@ impl Object {
     /// dropped.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
         *lock(&self.before_write) = Some(*before);
+        self.is_written.store(true, Ordering::SeqCst);
         Writing(self)
     }
 
     /// What lookers are told that found this: see the top of the file.
     pub(super) fn settled(&self, status: Status) -> Status {
+        if !self.is_written.load(Ordering::SeqCst) {
+            return status;
+        }
         lock(&self.before_write).unwrap_or(status)
     }
 
@@ -241,19 +252,27 @@ impl Object {
 
     /// What was found about an access control list when the object was last changed at `changed`.
     pub(super) fn known_acl(&self, changed: Timestamp) -> Option<bool> {
-        lock(&self.acl)
-            .filter(|(at, _)| *at == changed)
-            .map(|(_, has)| has)
+        let known = self.acl.load(Ordering::Relaxed);
+        (known & !HAS_ACL == acl_key(changed)).then_some(known & HAS_ACL != 0)
     }
 
     /// A list may have been set or taken away.
     pub(super) fn forget_acl(&self) {
-        *lock(&self.acl) = None;
+        self.acl.store(0, Ordering::Relaxed);
     }
 
     pub(super) fn remember_acl(&self, changed: Timestamp, has: bool) {
-        *lock(&self.acl) = Some((changed, has));
+        let has = if has { HAS_ACL } else { 0 };
+        self.acl.store(acl_key(changed) | has, Ordering::Relaxed);
     }
+}
+
+/// In what is known of an access control list: that there is one, and that anything is known.
+const HAS_ACL: u64 = 1;
+const KNOWN_ACL: u64 = 2;
+
+fn acl_key(changed: Timestamp) -> u64 {
+    mixed(changed) << 2 | KNOWN_ACL // some 146 years fit
 }
 
 /// A write at work.
@@ -261,6 +280,7 @@ pub(super) struct Writing<'a>(&'a Object);
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
+        self.0.is_written.store(false, Ordering::SeqCst);
         *lock(&self.0.before_write) = None;
     }
 }

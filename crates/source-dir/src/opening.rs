@@ -61,7 +61,7 @@ impl Tree {
         object.hold();
         Ok(Hold {
             tree: Arc::clone(self),
-            object,
+            object: Arc::clone(&object),
         })
     }
 
