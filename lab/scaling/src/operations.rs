@@ -1,15 +1,18 @@
 //! The operations, and the servers that do them.
 
 use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
-use pagewell_sunrpc::nfs3::StableHow;
+use pagewell_sunrpc::nfs3::{
+    GetattrArguments, LookupArguments, Procedure, ReadArguments, StableHow,
+};
 use pagewell_wire::client::{Client, User};
+use pagewell_wire::operations::{entry, handle};
 use tempfile::TempDir;
 
 use crate::Arguments;
@@ -48,6 +51,17 @@ enum Operation {
     Lookup,
     Read(u32),
     Write(usize),
+}
+
+impl Operation {
+    /// The answer has at least so many if it is not that of a failure (RFC 1813 section 3.3).
+    fn answer_bytes_min(self) -> usize {
+        match self {
+            Self::Attributes => 84,
+            Self::Lookup | Self::Write(_) => 120,
+            Self::Read(count) => count as usize,
+        }
+    }
 }
 
 const OVER_THE_NETWORK: [(&str, &str, Operation); 9] = [
@@ -93,24 +107,25 @@ pub(crate) fn count_all(arguments: &Arguments) -> anyhow::Result<Vec<Row>> {
     let work = tempfile::tempdir()?;
     prepare(work.path())?;
     let mut rows = Vec::new();
-    let server = Server::start(&arguments.program, work.path())?;
     for (name, export, operation) in OVER_THE_NETWORK {
         if name.contains(&arguments.only) {
-            rows.push(count(
-                &server,
-                name,
-                export,
-                operation,
-                arguments.operations,
-            )?);
+            let seen = [[0, 0], [0, 1]].map(|files| {
+                let server = Server::start(&arguments.program, work.path())?;
+                server.watch(export, operation, files, arguments)
+            });
+            let [one, own] = seen;
+            rows.push(row(name, arguments, [&one?, &own?])?);
         }
     }
-    drop(server);
     if MOUNTED.contains(&arguments.only) {
-        rows.push(count_mounted(arguments, &work)?);
+        let seen = watch_mounted(arguments, &work)?;
+        rows.push(row(MOUNTED, arguments, [&seen, &seen])?);
     }
     Ok(rows)
 }
+
+/// What was seen, and where the instructions are.
+type Seen = (Writes, Symbols);
 
 fn prepare(work: &Path) -> anyhow::Result<()> {
     std::fs::create_dir(work.join("shared"))?;
@@ -139,18 +154,16 @@ impl Running {
         bail!("{command:?} has ended");
     }
 
-    fn process(&self) -> u32 {
-        self.0.id()
+    fn watch(self, work: impl FnOnce() + Send) -> anyhow::Result<Seen> {
+        let symbols = Symbols::of_process(self.0.id())?;
+        Ok((step::watch(self.0.id(), work)?, symbols))
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let process = libc::pid_t::try_from(self.0.id()).unwrap_or(0);
-        if process > 0 {
-            // SAFETY: kill(2) has no requirements; the child has not been waited for.
-            unsafe { libc::kill(process, libc::SIGTERM) };
-        }
+        // It has ended already if it was watched.
+        let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
@@ -163,6 +176,7 @@ struct Server {
 impl Server {
     fn start(program: &Path, work: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(program);
+        command.stderr(Stdio::null());
         command.args(["serve", "--listen", "127.0.0.1:0", "--squash", "none"]);
         // A thread that polls does instructions all the time.
         command.args(["--poll", "never", "--state-dir"]);
@@ -178,6 +192,30 @@ impl Server {
             .context("the server does not say where it is")?
             .parse()?;
         Ok(Self { running, address })
+    }
+
+    /// Two clients do an operation, each on one of these files.
+    fn watch(
+        self,
+        export: &str,
+        operation: Operation,
+        files: [usize; 2],
+        arguments: &Arguments,
+    ) -> anyhow::Result<Seen> {
+        let mut sessions = [
+            Session::begin(&self, export)?,
+            Session::begin(&self, export)?,
+        ];
+        let mut run = |rounds: u32| {
+            for _ in 0..rounds {
+                for (session, file) in sessions.iter_mut().zip(files) {
+                    session.do_some(operation, file, arguments.depth);
+                }
+            }
+        };
+        run(WARM_UP.div_ceil(arguments.depth));
+        self.running
+            .watch(|| run(arguments.operations / arguments.depth))
     }
 }
 
@@ -216,64 +254,55 @@ impl Session {
         })
     }
 
-    fn do_once(&mut self, operation: Operation, file: usize, round: u32) {
-        let Some((file, name)) = self.files.get(file).zip(self.names.get(file)) else {
-            return;
-        };
-        let client = &mut self.client;
+    /// Sends an operation; returns how its answer is to be recognised.
+    fn start(&mut self, operation: Operation, file: usize, round: u32) -> u32 {
+        let (file, name) = (&self.files[file], self.names[file]);
+        let object = handle(file);
         let offset = u64::from(round % 8) * (128 << 10);
-        let is_done = match operation {
-            Operation::Attributes => client.getattr(file).is_ok(),
-            Operation::Lookup => client.lookup(&self.root, name.as_bytes()).is_ok(),
-            Operation::Read(count) => client
-                .read(file, offset, count)
-                .is_ok_and(|data| data.bytes.len() == count as usize),
-            Operation::Write(count) => client
-                .write(file, offset, &vec![7; count], StableHow::Unstable)
-                .is_ok(),
-        };
-        assert!(is_done, "the operation fails");
+        match operation {
+            Operation::Attributes => {
+                let arguments = GetattrArguments { object };
+                self.client.start(Procedure::Getattr, &arguments)
+            }
+            Operation::Lookup => {
+                let arguments = LookupArguments {
+                    what: entry(&self.root, name.as_bytes()),
+                };
+                self.client.start(Procedure::Lookup, &arguments)
+            }
+            Operation::Read(count) => {
+                let arguments = ReadArguments {
+                    file: object,
+                    offset,
+                    count,
+                };
+                self.client.start(Procedure::Read, &arguments)
+            }
+            Operation::Write(count) => {
+                let data = vec![7; count];
+                let stable = StableHow::Unstable;
+                self.client.start_write(file, offset, &data, stable)
+            }
+        }
+    }
+
+    /// As many operations as are sent at once, to the last answer.
+    fn do_some(&mut self, operation: Operation, file: usize, depth: u32) {
+        let calls: Vec<u32> = (0..depth)
+            .map(|round| self.start(operation, file, round))
+            .collect();
+        for call in calls {
+            let bytes = self.client.finish(call).body_bytes();
+            assert!(bytes >= operation.answer_bytes_min(), "it fails");
+        }
     }
 }
 
-fn count(
-    server: &Server,
-    name: &'static str,
-    export: &str,
-    operation: Operation,
-    operations: u32,
-) -> anyhow::Result<Row> {
-    let mut sessions = [
-        Session::begin(server, export)?,
-        Session::begin(server, export)?,
-    ];
-    let mut run = |files: [usize; 2], rounds: u32| {
-        for round in 0..rounds {
-            for (session, file) in sessions.iter_mut().zip(files) {
-                session.do_once(operation, file, round);
-            }
-        }
-    };
-    let process = server.running.process();
-    let mut watch = |files: [usize; 2]| {
-        run(files, WARM_UP);
-        step::watch(process, || run(files, operations))
-    };
-    let (one, own) = (watch([0, 0])?, watch([0, 1])?);
-    row(name, process, operations, [&one, &own])
-}
-
-fn row(
-    name: &'static str,
-    process: u32,
-    operations: u32,
-    [one, own]: [&Writes; 2],
-) -> anyhow::Result<Row> {
-    let all = f64::from(2 * operations);
+fn row(name: &'static str, arguments: &Arguments, [one, own]: [&Seen; 2]) -> anyhow::Result<Row> {
+    let all = f64::from(2 * (arguments.operations / arguments.depth * arguments.depth));
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     let each = |count: u64| count as f64 / all;
-    let symbols = Symbols::of_process(process)?;
-    let places = |writes: &Writes| -> anyhow::Result<Vec<_>> {
+    let places = |(writes, symbols): &Seen| -> anyhow::Result<Vec<_>> {
         let places = writes.shared();
         let instructions: Vec<u64> = places.iter().map(|place| place.instruction).collect();
         let functions = symbols.functions(&instructions)?;
@@ -286,14 +315,14 @@ fn row(
         name,
         one_file: places(one)?,
         own_files: places(own)?,
-        locked: each(own.locked()),
-        instructions: each(own.instructions()),
-        system_calls: each(own.system_calls().values().sum()),
+        locked: each(own.0.locked()),
+        instructions: each(own.0.instructions()),
+        system_calls: each(own.0.system_calls().values().sum()),
     })
 }
 
 /// Reads past the kernel's page cache, so that each read comes to the mount.
-fn count_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Row> {
+fn watch_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Seen> {
     let mountpoint = work.path().join("mounted");
     std::fs::create_dir(&mountpoint)?;
     let mut command = Command::new(&arguments.program);
@@ -301,7 +330,6 @@ fn count_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Row> {
     command.arg(format!("image:{}", work.path().join("image").display()));
     command.arg(&mountpoint);
     let (running, _) = Running::start(&mut command)?;
-    let process = running.process();
     let open = || {
         let mut options = OpenOptions::new();
         options.read(true).custom_flags(libc::O_DIRECT);
@@ -323,12 +351,14 @@ fn count_mounted(arguments: &Arguments, work: &TempDir) -> anyhow::Result<Row> {
         });
     };
     run(WARM_UP);
-    let writes = step::watch(process, || run(arguments.operations))?;
-    let row = row(MOUNTED, process, arguments.operations, [&writes, &writes])?;
+    let seen = running.watch(|| run(arguments.operations));
     drop(files);
-    std::io::stdout().flush()?;
-    drop(running);
-    Ok(row)
+    let mut command = Command::new(&arguments.program);
+    let unmounted = command.arg("umount").arg(&mountpoint).status()?;
+    if !unmounted.success() {
+        bail!("{} cannot be unmounted", mountpoint.display());
+    }
+    seen
 }
 
 #[repr(align(4096))]

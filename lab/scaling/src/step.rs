@@ -15,6 +15,16 @@ use crate::writes::Writes;
 /// The longest instruction of x86-64.
 const INSTRUCTION_BYTES_MAX: usize = 15;
 
+/// Names of threads, as far as the system keeps them.
+const WORKING: [&str; 6] = [
+    "pagewell-reader",
+    "pagewell-pool",
+    "pagewell-io",
+    "pagewell-ring",
+    "fuse-session",
+    "fuse-worker",
+];
+
 /// What an instruction does, as far as it matters here.
 #[derive(Clone)]
 struct Decoded {
@@ -31,6 +41,8 @@ struct Stepper {
 }
 
 /// Does `work` on another thread, and says what the threads that `process` has now wrote meanwhile.
+/// The process, the only child of this one, is ended: one that was stepped cannot be let go of,
+/// because a trap that has not been reported yet would end it.
 pub(crate) fn watch(process: u32, work: impl FnOnce() + Send) -> anyhow::Result<Writes> {
     let mut stepper = Stepper {
         process,
@@ -38,78 +50,93 @@ pub(crate) fn watch(process: u32, work: impl FnOnce() + Send) -> anyhow::Result<
         decoded: HashMap::new(),
         writes: Writes::default(),
     };
-    stepper.stop_all(true)?;
+    let thread = *stepper.threads.first().context("no thread works")?;
+    stepper.begin()?;
     let is_done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let stepped = std::thread::scope(|scope| {
         scope.spawn(|| {
             // Also when the work panics, or the other thread would wait for ever.
             let _done = Done {
                 is_done: &is_done,
                 process,
+                thread,
             };
             work();
         });
         let stepped = stepper.step(&is_done);
-        stepper.stop_all(false).and(stepped)
-    })?;
-    if threads_of(process)? != stepper.threads {
-        bail!("the server has begun or ended threads while they were watched");
+        let threads = threads_of(process);
+        if stepped.is_err() {
+            end(process);
+        }
+        stepped.and(threads)
+    });
+    end(process);
+    if stepped?
+        .iter()
+        .any(|thread| !stepper.threads.contains(thread))
+    {
+        bail!("the server has begun threads that were not watched");
     }
     Ok(stepper.writes)
+}
+
+/// Ends a process that is stepped, and waits for all its threads.
+fn end(process: u32) {
+    // SAFETY: neither kill(2) nor waitpid(2) without a status has requirements.
+    unsafe {
+        libc::kill(thread_id(process), libc::SIGKILL);
+        while libc::waitpid(-1, std::ptr::null_mut(), libc::__WALL) > 0 {}
+    }
 }
 
 /// Tells the thread that steps, by a signal that means nothing to the process.
 struct Done<'a> {
     is_done: &'a AtomicBool,
     process: u32,
+    /// One that is stepped.
+    thread: pid_t,
 }
 
 impl Drop for Done<'_> {
     fn drop(&mut self) {
         self.is_done.store(true, Ordering::SeqCst);
-        // SAFETY: kill(2) has no requirements.
-        unsafe { libc::kill(thread_id(self.process), libc::SIGWINCH) };
+        // SAFETY: tgkill(2) has no requirements.
+        unsafe { libc::syscall(libc::SYS_tgkill, self.process, self.thread, libc::SIGWINCH) };
     }
 }
 
 impl Stepper {
-    /// Stops all threads; they then either begin to be stepped or go on by themselves.
-    fn stop_all(&mut self, begins: bool) -> anyhow::Result<()> {
+    /// Stops all threads and has them do one instruction each.
+    fn begin(&self) -> anyhow::Result<()> {
         for &thread in &self.threads {
-            if begins {
-                request(libc::PTRACE_SEIZE, thread, 0).context("the server cannot be watched")?;
-            }
-            // One that has stopped meanwhile is fine, too.
-            let _ = request(libc::PTRACE_INTERRUPT, thread, 0);
+            request(libc::PTRACE_SEIZE, thread, 0).context("the server cannot be watched")?;
+            request(libc::PTRACE_INTERRUPT, thread, 0)?;
             wait(thread)?;
-            let next = if begins {
-                libc::PTRACE_SINGLESTEP
-            } else {
-                libc::PTRACE_DETACH
-            };
-            request(next, thread, 0)?;
+            request(libc::PTRACE_SINGLESTEP, thread, 0)?;
         }
         Ok(())
     }
 
-    /// Steps all threads until the work is done. The thread that tells stays stopped.
+    /// Steps all threads until the work is done.
     fn step(&mut self, is_done: &AtomicBool) -> anyhow::Result<()> {
         loop {
             let (thread, status) = wait(-1)?;
             if !libc::WIFSTOPPED(status) {
-                bail!("the server has ended");
+                if thread == thread_id(self.process) {
+                    bail!("the server has ended");
+                }
+                continue;
             }
             let signal = libc::WSTOPSIG(status);
-            let is_step = signal == libc::SIGTRAP && status >> 16 == 0;
+            let is_event = status >> 16 != 0;
+            let is_step = signal == libc::SIGTRAP && !is_event;
             if signal == libc::SIGWINCH && is_done.load(Ordering::SeqCst) {
-                // Has it interrupted again, as the others are.
-                return request(libc::PTRACE_SINGLESTEP, thread, 0);
+                return Ok(());
             }
             if is_step {
                 self.note(thread)?;
             }
-            let is_theirs = !is_step && status >> 16 == 0;
-            let passed_on = if is_theirs { signal } else { 0 };
+            let passed_on = if is_step || is_event { 0 } else { signal };
             request(libc::PTRACE_SINGLESTEP, thread, passed_on)?;
         }
     }
@@ -189,11 +216,15 @@ fn value_of(registers: &user_regs_struct, register: Register) -> Option<u64> {
     })
 }
 
+/// The threads of a process that do operations; others only look after something now and then.
 fn threads_of(process: u32) -> anyhow::Result<Vec<pid_t>> {
     let mut threads = Vec::new();
     for entry in std::fs::read_dir(format!("/proc/{process}/task"))? {
-        let name = entry?.file_name();
-        threads.push(name.to_string_lossy().parse()?);
+        let entry = entry?;
+        let name = std::fs::read_to_string(entry.path().join("comm"))?;
+        if WORKING.contains(&name.trim_end()) {
+            threads.push(entry.file_name().to_string_lossy().parse()?);
+        }
     }
     threads.sort_unstable();
     Ok(threads)
