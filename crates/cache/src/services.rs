@@ -124,7 +124,6 @@ impl Base {
             layout: own.layout,
             prefetcher: prefetcher.clone(),
             tells_markers: !tells_steps,
-            own: own.clone(),
         };
         let misses = Misses {
             own: own.clone(),

@@ -16,8 +16,8 @@ use crate::layout::Layout;
 use crate::page::{PAGE, Part};
 use crate::read::pinned::PinnedPage;
 use crate::read::prefetch::Prefetcher;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
-use crate::residency::pages::{Found, Pages};
+use crate::residency::own_pages::OwnedPin;
+use crate::residency::pages::Pages;
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 
@@ -28,8 +28,6 @@ pub(crate) struct Hits {
     pub(crate) prefetcher: Arc<Prefetcher>,
     /// The read-ahead policy hears of every read, in steps, and not of marks.
     pub(crate) tells_markers: bool,
-    /// Keeps the pages.
-    pub(crate) own: Arc<OwnPages>,
 }
 
 impl Hits {
@@ -73,15 +71,14 @@ impl Hits {
         self.accept(slot, state, (page, start, length), mode)
     }
 
-    /// [`Self::pin`] for longer than this call.
-    pub(crate) fn pin_owned(&self, part: &Part, mode: &ReadMode) -> Option<OwnedPin> {
+    /// [`Self::pin`] for longer than this call: the pin is to be let go of by what gets this.
+    pub(crate) fn pin_kept(&self, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
         #[allow(clippy::cast_possible_truncation)] // inside a page
         let length = part.length as usize;
         let pinned = self.pin(part.page, part.start, length, mode)?;
-        let (slot, frame, state) = (pinned.slot, pinned.frame, State(0));
-        // Its pin goes on.
+        let page = (pinned.slot, pinned.frame);
         std::mem::forget(pinned);
-        Some(self.own.own(Found { slot, frame, state }))
+        Some(page)
     }
 
     /// Takes a pinned page if the bytes are there, else lets go of it.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewell_counters::names::CACHE_RETURNED_PAGES;
+use pagewell_counters::names::{CACHE_LENT_PAGES, CACHE_RETURNED_PAGES};
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
-use crate::residency::own_pages::OwnedPin;
+use crate::page::Part;
+use crate::residency::own_pages::OwnPages;
 use crate::residency::pages::Pages;
 use crate::table::page_table::SlotIndex;
 
@@ -93,24 +94,79 @@ impl PinBudget {
     }
 }
 
+/// What the pages that are pinned for one payload need as long as one of them is pinned. All of
+/// them share it, and nothing else that other threads use is touched for each page.
+pub(crate) struct PinLease {
+    own: Arc<OwnPages>,
+    budget: Arc<PinBudget>,
+    pages: usize,
+}
+
+impl PinLease {
+    /// For so many pages, if as many may be pinned.
+    pub(crate) fn take(
+        own: &Arc<OwnPages>,
+        budget: &Arc<PinBudget>,
+        pages: usize,
+    ) -> Option<Arc<Self>> {
+        let taken = budget.take(pages);
+        taken.then(|| {
+            CACHE_LENT_PAGES.add(pages as u64);
+            Arc::new(Self {
+                own: own.clone(),
+                budget: budget.clone(),
+                pages,
+            })
+        })
+    }
+}
+
+impl Drop for PinLease {
+    fn drop(&mut self) {
+        self.budget.give(self.pages);
+        CACHE_RETURNED_PAGES.add(self.pages as u64);
+    }
+}
+
 /// Bytes of one page, pinned for as long as this lives, anywhere.
 pub struct PagePin {
-    pub(crate) pin: OwnedPin,
-    pub(crate) budget: Arc<PinBudget>,
-    pub(crate) start: usize,
-    pub(crate) length: usize,
+    lease: Arc<PinLease>,
+    slot: SlotIndex,
+    frame: FrameIndex,
+    start: usize,
+    length: usize,
+}
+
+impl PagePin {
+    /// Takes over a pin on a page of which these bytes have been fetched.
+    #[allow(clippy::cast_possible_truncation)] // inside a page
+    pub(crate) fn new(
+        lease: &Arc<PinLease>,
+        (slot, frame): (SlotIndex, FrameIndex),
+        part: &Part,
+    ) -> Self {
+        Self {
+            lease: lease.clone(),
+            slot,
+            frame,
+            start: part.start as usize,
+            length: part.length as usize,
+        }
+    }
 }
 
 impl AsRef<[u8]> for PagePin {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the bytes were there when the page was pinned, and stay while it is.
-        unsafe { self.pin.bytes(self.start, self.length) }
+        let arena = &self.lease.own.pages.arena;
+        // SAFETY: the bytes were there when the page was pinned. The page stays in its frame while
+        // it is pinned; no fetch writes to bytes that are valid, and a writer needs to be alone in
+        // the page: while this pin is there it changes a copy instead.
+        unsafe { arena.bytes(self.frame, self.start, self.length) }
     }
 }
 
 impl Drop for PagePin {
     fn drop(&mut self) {
-        self.budget.give(1);
-        CACHE_RETURNED_PAGES.add(1);
+        self.lease.own.pages.table.unpin(self.slot);
     }
 }

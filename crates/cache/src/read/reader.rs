@@ -3,17 +3,17 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES};
+use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::readahead::AccessKind;
 use rustix::io::Errno;
 
 use crate::io_queue::IoQueue;
 use crate::layout::CHUNK_BYTES;
-use crate::page::{PAGE, Part, first_part};
+use crate::page::{PAGE, first_part};
 use crate::read::hit::Hits;
 use crate::read::miss::Misses;
-use crate::read::pinned::{PagePin, PinBudget, PinnedPage};
+use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
 use crate::read::prefetch::Prefetcher;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::{Error, ReadMode, Result};
@@ -206,16 +206,14 @@ impl Reader {
         let range = offset..offset + length as u64;
         #[allow(clippy::cast_possible_truncation)] // fewer than bytes
         let count = (range.end.div_ceil(PAGE) - offset / PAGE) as usize;
-        if self.own.pages.arena.windows().is_some() || !self.pins.take(count) {
+        let is_whole = self.own.pages.arena.windows().is_none();
+        let lease = is_whole.then(|| PinLease::take(&self.own, &self.pins, count));
+        let Some(lease) = lease.flatten() else {
             CACHE_LENDING_REFUSED.add(1);
             return Ok(None);
-        }
+        };
         let mut pinned = Vec::with_capacity(count);
-        let result = self.pin_each(range, mode, &mut pinned, waited);
-        // Those that were not pinned after all.
-        self.pins.give(count - pinned.len());
-        CACHE_LENT_PAGES.add(pinned.len() as u64);
-        match result {
+        match self.pin_each(range, mode, &lease, &mut pinned, waited) {
             Ok(()) => Ok(Some(pinned)),
             Err(Error::Memory { .. }) => {
                 CACHE_LENDING_REFUSED.add(1);
@@ -229,15 +227,16 @@ impl Reader {
         &self,
         mut rest: Range<u64>,
         mode: ReadMode,
+        lease: &Arc<PinLease>,
         pinned: &mut Vec<PagePin>,
         waited: &mut bool,
     ) -> Result<()> {
         while !rest.is_empty() {
             let part = first_part(&rest);
-            if let Some(pin) = self.hits.pin_owned(&part, &mode) {
+            if let Some(page) = self.hits.pin_kept(&part, &mode) {
                 CACHE_HITS.add(1);
                 rest.start += part.length;
-                pinned.push(self.pinned(pin, &part));
+                pinned.push(PagePin::new(lease, page, &part));
                 continue;
             }
             let portion = self.portion(rest.start, rest.end - rest.start);
@@ -246,19 +245,9 @@ impl Reader {
             for pin in pins {
                 let part = first_part(&rest);
                 rest.start += part.length;
-                pinned.push(self.pinned(pin, &part));
+                pinned.push(PagePin::new(lease, pin.again_kept(), &part));
             }
         }
         Ok(())
-    }
-
-    #[allow(clippy::cast_possible_truncation)] // inside a page
-    fn pinned(&self, pin: OwnedPin, part: &Part) -> PagePin {
-        PagePin {
-            pin,
-            budget: self.pins.clone(),
-            start: part.start as usize,
-            length: part.length as usize,
-        }
     }
 }

@@ -64,6 +64,12 @@ impl OwnedPin {
         }
     }
 
+    /// One more pin, to be let go of by what gets this.
+    pub(crate) fn again_kept(&self) -> (SlotIndex, FrameIndex) {
+        self.own.pages.table.pin_again(self.slot);
+        (self.slot, self.frame)
+    }
+
     /// Some bytes of the page.
     ///
     /// # Safety
