@@ -36,7 +36,8 @@ struct Arguments {
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
     operations: u32,
     /// Operations that a client sends at once
-    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     depth: u32,
     /// Only operations whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "")]
