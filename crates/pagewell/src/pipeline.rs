@@ -20,8 +20,9 @@
 //! memory, done; large items are better done by the giver.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
+
+use pagewell_base::sync::{Condvar, Mutex};
 
 /// What is done with an item.
 pub(crate) trait Work: Sync {
@@ -90,13 +91,6 @@ struct Shared<T> {
     returned: Condvar,
 }
 
-impl<T> Shared<T> {
-    /// Locks also after a panic elsewhere: what is kept here is whole at every step.
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The giver's end.
 pub(crate) struct Pipeline<'scope, 'env, W: Work> {
     scope: &'scope Scope<'scope, 'env>,
@@ -150,7 +144,7 @@ pub(crate) fn run<W: Work, R>(
 
 impl<W: Work> Drop for Pipeline<'_, '_, W> {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.has_ended = true;
         state.waiting.clear();
         drop(state);
@@ -199,7 +193,7 @@ impl<W: Work> Pipeline<'_, '_, W> {
 
     fn send(&mut self) {
         let batch = std::mem::replace(&mut self.open, Vec::with_capacity(self.width.batch));
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         state.waiting.push_back((self.sent, batch));
         let has_idle = state.idle > 0;
         drop(state);
@@ -216,7 +210,7 @@ impl<W: Work> Pipeline<'_, '_, W> {
         if self.threads >= self.width.threads {
             return;
         }
-        let state = shared.lock();
+        let state = shared.state.lock();
         if state.waiting.len() <= state.idle {
             return;
         }
@@ -232,7 +226,7 @@ impl<W: Work> Pipeline<'_, '_, W> {
 
     /// The oldest batch, if it is done; with `waits`, as soon as it is.
     fn next_batch(&mut self, waits: bool) -> Option<Batch<W::Item>> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         loop {
             if let Some(batch) = state.done.remove(&self.taken) {
                 self.taken += 1;
@@ -249,13 +243,12 @@ impl<W: Work> Pipeline<'_, '_, W> {
                 for item in &mut batch {
                     self.work.work(tools, item);
                 }
-                state = self.shared.lock();
+                state = self.shared.state.lock();
                 state.done.insert(number, batch);
                 continue;
             }
             state.giver_waits = true;
-            let waited = self.shared.returned.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state = self.shared.returned.wait(state);
             state.giver_waits = false;
         }
     }
@@ -267,7 +260,7 @@ struct Unbroken<'a, T>(&'a Shared<T>);
 impl<T> Drop for Unbroken<'_, T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.lock().is_broken = true;
+            self.0.state.lock().is_broken = true;
             self.0.returned.notify_all();
         }
     }
@@ -277,14 +270,14 @@ impl<T> Drop for Unbroken<'_, T> {
 fn serve<W: Work>(shared: &Shared<W::Item>, work: &W) {
     let _unbroken = Unbroken(shared);
     let mut tools = work.tools();
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     loop {
         if let Some((number, mut batch)) = state.waiting.pop_front() {
             drop(state);
             for item in &mut batch {
                 work.work(&mut tools, item);
             }
-            state = shared.lock();
+            state = shared.state.lock();
             state.done.insert(number, batch);
             if state.giver_waits {
                 shared.returned.notify_one();
@@ -293,8 +286,7 @@ fn serve<W: Work>(shared: &Shared<W::Item>, work: &W) {
             return;
         } else {
             state.idle += 1;
-            let waited = shared.given.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state = shared.given.wait(state);
             state.idle -= 1;
         }
     }

@@ -100,8 +100,8 @@ impl Tree {
     }
 
     /// Reads a file that was just found or listed.
-    pub(crate) fn reader(&self, id: &FileId) -> Reader<'_> {
-        Reader::new(self, id)
+    pub(crate) fn reader(&self, entry: &Entry) -> Reader<'_> {
+        Reader::new(self, entry)
     }
 
     /// The user on whose behalf it is used.
@@ -243,9 +243,9 @@ fn pieces(
 ) -> Result<u64> {
     match payload {
         Payload::File { .. } => {
-            buffer.resize(READ_BYTES as usize, 0);
-            let got = payload.copy_to(buffer, true)?;
-            take(offset, &buffer[..got])?;
+            let bytes = room(buffer, payload.len());
+            let got = payload.copy_to(bytes, true)?;
+            take(offset, bytes.get(..got).unwrap_or_default())?;
             Ok(got as u64)
         }
         Payload::Pages(pages) => {
@@ -261,6 +261,14 @@ fn pieces(
             Ok(bytes.len() as u64)
         }
     }
+}
+
+/// The first bytes of a buffer, which grows to as many as were wanted at once.
+pub(crate) fn room(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+    buffer.get_mut(..bytes).unwrap_or_default()
 }
 
 /// The names of a path, last first.

@@ -136,7 +136,7 @@ impl Writer {
         label: &dyn Fn() -> Vec<u8>,
         entry: &Entry,
     ) -> anyhow::Result<()> {
-        self.rest_of_file(label, &tree.reader(&entry.id), None)
+        self.rest_of_file(label, &tree.reader(entry), None)
     }
 
     /// Writes a file, of which the first read may have been made.

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::holes::data_of;
 use crate::progress::Progress;
-use crate::tree::{READ_BYTES, Tree};
+use crate::tree::{READ_BYTES, Tree, room};
 
 /// Bytes that are asked for at once where the kernel copies them.
 const RANGE_BYTES: u32 = 16 << 20;
@@ -50,7 +50,7 @@ pub(super) fn copy(
     moved: &mut Moved,
 ) -> Result<(), Side> {
     let is_sparse = source.attributes.used < source.attributes.size;
-    let reader = from.reader(&source.id);
+    let reader = from.reader(source);
     let mut in_kernel = from.is_local() && !is_sparse && matches!(sink, Sink::File(_));
     loop {
         let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
@@ -122,10 +122,9 @@ fn pieces(payload: &Payload, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Resul
             Ok(bytes.len() as u64)
         }
         Payload::File { .. } => {
-            buffer.resize(READ_BYTES as usize, 0);
-            let got = payload.copy_to(buffer, true).map_err(Side::Source)?;
-            let bytes = buffer.get(..got).unwrap_or_default();
-            take(0, &[bytes]).map_err(Side::Target)?;
+            let bytes = room(buffer, payload.len());
+            let got = payload.copy_to(bytes, true).map_err(Side::Source)?;
+            take(0, &[bytes.get(..got).unwrap_or_default()]).map_err(Side::Target)?;
             Ok(got as u64)
         }
     }

@@ -5,8 +5,8 @@
 //! kernel tells both ways what it could not write since the target was opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::Error;
 
 use super::terms::Object;
@@ -29,7 +29,7 @@ impl Unsynced {
         if self.are_many.load(Ordering::Relaxed) {
             return;
         }
-        let mut few = self.few.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut few = self.few.lock();
         if few.iter().any(|other| is_same(other, object)) {
             return;
         }
@@ -45,7 +45,7 @@ impl Unsynced {
         if self.are_many.load(Ordering::Relaxed) {
             return tree.filesystem.sync();
         }
-        let few = self.few.lock().unwrap_or_else(PoisonError::into_inner);
+        let few = self.few.lock();
         for object in few.iter() {
             let synced = match object {
                 Object::Known(id) => tree.filesystem.commit_metadata(&tree.call(), id),

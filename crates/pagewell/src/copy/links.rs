@@ -5,8 +5,8 @@
 //! until it is copied, and make links, or until that has failed: then one of them copies it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_fs::{Entry, FileId, FileType};
 
 use super::Original;
@@ -55,20 +55,16 @@ pub(super) struct Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
-            self.links.lock().claimed.remove(&key);
+            self.links.known.lock().claimed.remove(&key);
             self.links.released.notify_all();
         }
     }
 }
 
 impl Links {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Begins with another source; false when it was given before, to get the same name.
     pub(super) fn begin(&self, original: &Original<'_>, name: &[u8]) -> bool {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         known.source += 1;
         let key = known.key(original);
         known.given.insert((key, name.to_vec()))
@@ -85,11 +81,10 @@ impl Links {
         if !keeps || original.entry.attributes.link_count < 2 {
             return claim;
         }
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let key = known.key(original);
         while !known.claimed.insert(key) {
-            let waited = self.released.wait(known);
-            known = waited.unwrap_or_else(PoisonError::into_inner);
+            known = self.released.wait(known);
         }
         claim.key = Some(key);
         let copy = known.copies.get(&key);
@@ -103,7 +98,7 @@ impl Links {
     pub(super) fn remember(&self, original: &Original<'_>, id: FileId) {
         let attributes = &original.entry.attributes;
         if attributes.link_count > 1 {
-            let mut known = self.lock();
+            let mut known = self.known.lock();
             let key = known.key(original);
             known.copies.insert(key, (attributes.file_type, id));
         }
@@ -111,11 +106,11 @@ impl Links {
 
     /// Notes that this copy made it.
     pub(super) fn note_made(&self, id: FileId) {
-        self.lock().made.insert(id);
+        self.known.lock().made.insert(id);
     }
 
     /// Whether this copy made it.
     pub(super) fn is_made(&self, entry: &Entry) -> bool {
-        self.lock().made.contains(&entry.id)
+        self.known.lock().made.contains(&entry.id)
     }
 }

@@ -45,13 +45,11 @@ impl Hand {
         let tree = &terms.tree;
         let mut failed = None;
         let from = &original.place.tree;
-        let copied = from
-            .reader(&source.id)
-            .stream(buffer, &mut |offset, bytes| {
-                progress.add(bytes.len() as u64);
-                write_all(tree, &existing.id, offset, bytes)
-                    .inspect_err(|error| failed = Some(error.clone()))
-            });
+        let copied = from.reader(source).stream(buffer, &mut |offset, bytes| {
+            progress.add(bytes.len() as u64);
+            write_all(tree, &existing.id, offset, bytes)
+                .inspect_err(|error| failed = Some(error.clone()))
+        });
         let copied = match (copied, failed) {
             (Ok(copied), _) => copied,
             // It has grown since it was looked at.

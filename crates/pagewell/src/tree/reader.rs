@@ -1,6 +1,6 @@
 //! Reads a file from its beginning to its end, in the cheapest way that its tree has.
 
-use pagewell_fs::{FileId, OpenFile, Payload, Result};
+use pagewell_fs::{Entry, FileId, OpenFile, Payload, Result};
 
 use super::{READ_BYTES, Take, Tree, pieces};
 
@@ -8,6 +8,7 @@ use super::{READ_BYTES, Take, Tree, pieces};
 pub(crate) struct Reader<'a> {
     tree: &'a Tree,
     id: FileId,
+    size: u64,
     /// Of a file of this machine: reading it needs nothing but its descriptor.
     opened: Option<OpenFile>,
 }
@@ -29,13 +30,14 @@ impl Piece {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(tree: &'a Tree, id: &FileId) -> Self {
+    pub(crate) fn new(tree: &'a Tree, entry: &Entry) -> Self {
         let local = tree.local.as_ref();
         // What is the matter with one that cannot be opened so, a read tells.
-        let opened = local.and_then(|local| local.open_listed(&tree.call(), id).ok());
+        let opened = local.and_then(|local| local.open_listed(&tree.call(), &entry.id).ok());
         Self {
             tree,
-            id: *id,
+            id: entry.id,
+            size: entry.attributes.size,
             opened: opened.flatten(),
         }
     }
@@ -43,11 +45,17 @@ impl<'a> Reader<'a> {
     /// Where at most `count` bytes from `offset` are.
     pub(crate) fn read(&self, offset: u64, count: u32) -> Result<Piece> {
         if let Some(file) = &self.opened {
+            // Of a small file not more room is asked for than it needs. One byte more than it had
+            // tells whether that is still all of it.
+            let left = self
+                .size
+                .checked_sub(offset)
+                .map_or(u64::MAX, |left| left + 1);
             return Ok(Piece {
                 payload: Payload::File {
                     file: file.clone(),
                     offset,
-                    length: count,
+                    length: u32::try_from(left).unwrap_or(count).min(count),
                 },
                 ends: None,
             });
@@ -70,6 +78,48 @@ impl<'a> Reader<'a> {
             offset += got;
             if piece.is_last(got) {
                 return Ok(offset);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pagewell_source_dir::{Directory, Options};
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_changed_since_it_was_listed_is_read_as_it_is() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("f");
+        let bytes: Vec<u8> = (0..5 << 20).map(|at| (at % 251) as u8).collect();
+        for force_trails in [false, true] {
+            let options = Options {
+                force_trails,
+                ..Options::default()
+            };
+            let tree = Tree::local(Arc::new(Directory::open(place.path(), options).unwrap()));
+            let root = tree.root().unwrap().id;
+            let lengths = [0, 1, 4096, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20];
+            for (listed, read) in lengths
+                .iter()
+                .flat_map(|listed| lengths.iter().map(move |read| (*listed, *read)))
+            {
+                std::fs::write(&path, &bytes[..listed]).unwrap();
+                let names = tree.list(&root, false).unwrap().listed;
+                let entry = names[0].entry.clone().unwrap();
+                std::fs::write(&path, &bytes[..read]).unwrap();
+                let (mut found, mut buffer) = (Vec::new(), Vec::new());
+                let streamed = tree.reader(&entry).stream(&mut buffer, &mut |at, piece| {
+                    assert_eq!(at, found.len() as u64);
+                    found.extend_from_slice(piece);
+                    Ok(())
+                });
+                assert_eq!(streamed, Ok(read as u64), "{listed}");
+                assert!(found == bytes[..read], "{listed} {read}");
             }
         }
     }

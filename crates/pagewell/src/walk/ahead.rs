@@ -12,16 +12,16 @@
 //!     c/  d/ e/ ...
 //! ```
 //!
-//! A directory of more than [`NAMES_MAX`] names, and one that cannot be listed, is left to the walk,
-//! which lists it again. What is listed for nothing when the visitor does not enter a directory stays
-//! until the walk ends.
+//! A directory of more than [`NAMES_MAX`] names, and one that cannot be listed, is left to the
+//! walk, which lists it again. What is listed for nothing, when the visitor does not enter a
+//! directory, stays until the walk ends.
 //!
 //! **Known weakness.** What was listed ahead is a moment older than what the walk would have seen.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, Scope};
 
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_fs::FileId;
 
 use crate::tree::{Names, Tree};
@@ -57,13 +57,6 @@ pub(super) struct Shared {
     made: Condvar,
 }
 
-impl Shared {
-    /// Locks also after a panic elsewhere: what is kept here is whole at every step.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// The walk's end.
 pub(super) struct Ahead<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
@@ -75,7 +68,7 @@ pub(super) struct Ahead<'scope, 'env> {
 
 impl Drop for Ahead<'_, '_> {
     fn drop(&mut self) {
-        self.shared.lock().has_ended = true;
+        self.shared.state.lock().has_ended = true;
         self.shared.wanted.notify_all();
     }
 }
@@ -97,7 +90,7 @@ impl<'scope, 'env> Ahead<'scope, 'env> {
 
     /// Has a directory listed, unless that is so already; false when there is no room for it.
     pub(super) fn want(&mut self, id: &FileId) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         if state.listings.len() >= LISTINGS_MAX {
             return false;
         }
@@ -129,12 +122,11 @@ impl<'scope, 'env> Ahead<'scope, 'env> {
 
     /// The listing of a directory, if there is one or one is being made.
     pub(super) fn take(&mut self, id: &FileId) -> Option<Names> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         loop {
             match state.listings.get(id)? {
                 Listing::InWork => {
-                    let waited = self.shared.made.wait(state);
-                    state = waited.unwrap_or_else(PoisonError::into_inner);
+                    state = self.shared.made.wait(state);
                 }
                 // The walk is here before a thread.
                 Listing::Waiting => {
@@ -162,7 +154,7 @@ struct InWork<'a> {
 
 impl Drop for InWork<'_> {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state.lock();
         let made = Listing::Made(self.names.take());
         state.listings.insert(self.id, made);
         drop(state);
@@ -172,12 +164,11 @@ impl Drop for InWork<'_> {
 
 /// What a thread does until the walk ends.
 fn serve(shared: &Shared, tree: &Tree) {
-    let mut state = shared.lock();
+    let mut state = shared.state.lock();
     while !state.has_ended {
         let Some(id) = state.waiting.pop_front() else {
             state.idle += 1;
-            let waited = shared.wanted.wait(state);
-            state = waited.unwrap_or_else(PoisonError::into_inner);
+            state = shared.wanted.wait(state);
             state.idle -= 1;
             continue;
         };
@@ -190,6 +181,6 @@ fn serve(shared: &Shared, tree: &Tree) {
         };
         work.names = tree.list_up_to(&id, false, NAMES_MAX).ok();
         drop(work);
-        state = shared.lock();
+        state = shared.state.lock();
     }
 }

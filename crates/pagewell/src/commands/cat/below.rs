@@ -38,7 +38,7 @@ impl<'a> Work for Reading<'a> {
         if let Item::File(path, entry) = item
             && entry.attributes.size <= SMALL_BYTES.into()
         {
-            let reader = self.0.reader(&entry.id);
+            let reader = self.0.reader(entry);
             let read = read_small(&reader);
             *item = Item::Begun(std::mem::take(path), reader, read);
         }
