@@ -17,6 +17,7 @@ mod million;
 mod admission;
 mod attributes;
 mod creation;
+mod cut_short;
 mod duplicates;
 mod durability;
 mod faults;
