@@ -12,9 +12,8 @@ use crate::arguments::{is_answer, one_line};
 use crate::commands::man;
 use crate::{failure, signals, time_text};
 
-pub use crate::commands::bench::BENCH_WORDS;
 pub use crate::failure::Outcome;
-pub use crate::values::parse_count;
+pub use crate::values::{BENCH_WORDS, parse_count};
 
 /// Runs a program beside this one that is called as `pagewell COMMAND`: parses its command line,
 /// runs it, and returns the exit code: 0 done, 1 failed, 2 wrong usage.

@@ -5,6 +5,17 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 /// The port of `serve --http` and `counters --connect` when none is given.
 pub(crate) const DEFAULT_PORT: u16 = 20491;
 
+/// What the first word behind `pagewell bench` may be, for shells to complete.
+pub const BENCH_WORDS: [&str; 7] = [
+    "hsfs",
+    "seekreadwrite",
+    "direct",
+    "nfs",
+    "filecache",
+    "all",
+    "compare",
+];
+
 /// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let bare = text

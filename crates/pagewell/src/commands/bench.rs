@@ -12,17 +12,6 @@ use crate::failure::Outcome;
 /// What has the experiments; installed beside this program.
 const PROGRAM: &str = "pagewell-bench";
 
-/// What the first word behind `pagewell bench` may be, for shells to complete.
-pub const BENCH_WORDS: [&str; 7] = [
-    "hsfs",
-    "seekreadwrite",
-    "direct",
-    "nfs",
-    "filecache",
-    "all",
-    "compare",
-];
-
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
 ///
 /// What it takes is told by `pagewell bench --help`.

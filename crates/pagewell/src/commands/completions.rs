@@ -10,8 +10,8 @@ use clap::{Args, Command, CommandFactory};
 use clap_complete::Shell;
 
 use crate::arguments::Arguments;
-use crate::commands::bench::BENCH_WORDS;
 use crate::failure::Outcome;
+use crate::values::BENCH_WORDS;
 
 /// Print a completion script for a shell.
 ///
