@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pagewell_counters::names::{CACHE_LENT_PAGES, CACHE_RETURNED_PAGES};
+use pagewell_counters::names::{CACHE_PINNED_PAGES, CACHE_UNPINNED_PAGES};
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
@@ -111,7 +111,7 @@ impl PinLease {
     ) -> Option<Arc<Self>> {
         let taken = budget.take(pages);
         taken.then(|| {
-            CACHE_LENT_PAGES.add(pages as u64);
+            CACHE_PINNED_PAGES.add(pages as u64);
             Arc::new(Self {
                 own: own.clone(),
                 budget: budget.clone(),
@@ -124,7 +124,7 @@ impl PinLease {
 impl Drop for PinLease {
     fn drop(&mut self) {
         self.budget.give(self.pages);
-        CACHE_RETURNED_PAGES.add(self.pages as u64);
+        CACHE_UNPINNED_PAGES.add(self.pages as u64);
     }
 }
 

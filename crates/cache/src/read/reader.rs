@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_counters::names::{CACHE_HITS, CACHE_LENDING_REFUSED, COPIED_BYTES};
+use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::readahead::AccessKind;
 use rustix::io::Errno;
@@ -209,14 +209,14 @@ impl Reader {
         let is_whole = self.own.pages.arena.windows().is_none();
         let lease = is_whole.then(|| PinLease::take(&self.own, &self.pins, count));
         let Some(lease) = lease.flatten() else {
-            CACHE_LENDING_REFUSED.add(1);
+            CACHE_PINS_REFUSED.add(1);
             return Ok(None);
         };
         let mut pinned = Vec::with_capacity(count);
         match self.pin_each(range, mode, &lease, &mut pinned, waited) {
             Ok(()) => Ok(Some(pinned)),
             Err(Error::Memory { .. }) => {
-                CACHE_LENDING_REFUSED.add(1);
+                CACHE_PINS_REFUSED.add(1);
                 Ok(None)
             }
             Err(error) => Err(error),

@@ -44,11 +44,13 @@ register! { CACHE, Counter:
         "Times that a reader slept because every page was in use.";
     CACHE_TIMEOUTS = "pagewell_cache_timeouts_total",
         "Reads given up because a device did not answer in time.";
-    // Before those lent, so that a reader of both never finds more returned than lent.
-    CACHE_RETURNED_PAGES = "pagewell_cache_returned_pages_total", "Lent pages that came back.";
-    CACHE_LENT_PAGES = "pagewell_cache_lent_pages_total", "Pages lent instead of copied.";
-    CACHE_LENDING_REFUSED = "pagewell_cache_lending_refused_total",
-        "Reads copied because too many pages were lent.";
+    // Before those pinned, so that a reader of both never finds more let go than pinned.
+    CACHE_UNPINNED_PAGES = "pagewell_cache_unpinned_pages_total",
+        "Pinned pages that were let go.";
+    CACHE_PINNED_PAGES = "pagewell_cache_pinned_pages_total",
+        "Pages pinned to be sent instead of copied.";
+    CACHE_PINS_REFUSED = "pagewell_cache_pins_refused_total",
+        "Reads copied because too many pages were pinned.";
     CACHE_HUGE_PAGES_MISSING = "pagewell_cache_huge_pages_missing_total",
         "Caches whose memory is in ordinary pages because the system has no huge ones.";
     CACHE_HALVED = "pagewell_cache_halved_total",

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_counters::Counter;
 use pagewell_counters::names::{
-    CACHE_LENDING_REFUSED, CACHE_LENT_PAGES, COPIED_BYTES, SPLICED_BYTES,
+    CACHE_PINNED_PAGES, CACHE_PINS_REFUSED, COPIED_BYTES, SPLICED_BYTES,
 };
 use pagewell_device::{Device, MemoryDevice, Pattern, RamDevice};
 use pagewell_nfsd::Server;
@@ -80,10 +80,10 @@ fn large_reads_are_lent() {
         }
     };
     large(&mut client);
-    let lent = counted(&CACHE_LENT_PAGES, || {
+    let pinned = counted(&CACHE_PINNED_PAGES, || {
         assert_eq!(counted(&COPIED_BYTES, || large(&mut client)), 0);
     });
-    assert_eq!(lent, 8 * 16, "pages of 64 KiB");
+    assert_eq!(pinned, 8 * 16, "pages of 64 KiB");
     // Anywhere, and of any length above what is copied.
     let odd = counted(&COPIED_BYTES, || {
         image.check(&mut client, &file, 12_345, 32_769)
@@ -126,7 +126,7 @@ fn clients_that_do_not_read_do_not_stop_the_others() {
     let image = Image::serve(4 * MIB);
     let mut idle = Vec::new();
     let end = Instant::now() + Duration::from_secs(60);
-    let refused = CACHE_LENDING_REFUSED.get();
+    let refused = CACHE_PINS_REFUSED.get();
     let (mut busy, file) = image.client();
     // A refusal may pass: what the system still takes for the others makes place again.
     loop {
@@ -134,7 +134,7 @@ fn clients_that_do_not_read_do_not_stop_the_others() {
         if copied >= MIB as u64 {
             break;
         }
-        assert!(Instant::now() < end, "half of the pages are never lent");
+        assert!(Instant::now() < end, "half of the pages are never pinned");
         let mut client = Client::connect(image.server.address(), User::root());
         for megabyte in 0..15u64 {
             let arguments = ReadArguments {
@@ -146,7 +146,7 @@ fn clients_that_do_not_read_do_not_stop_the_others() {
         }
         idle.push(client);
     }
-    assert!(CACHE_LENDING_REFUSED.get() > refused);
+    assert!(CACHE_PINS_REFUSED.get() > refused);
     for offset in (0..15 * MIB).step_by(MIB) {
         image.check(&mut busy, &file, offset, MIB);
     }

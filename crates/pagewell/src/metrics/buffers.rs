@@ -30,11 +30,11 @@ pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
             text,
             "{used}/{free}/{pages} cache pages in use/free/total, {each} each; {waits} waits"
         );
-        let (lent, refused) = (snapshot.lent_pages, counter(&names::CACHE_LENDING_REFUSED));
-        let ever = counter(&names::CACHE_LENT_PAGES);
+        let (pinned, refused) = (snapshot.pinned_pages, counter(&names::CACHE_PINS_REFUSED));
+        let ever = counter(&names::CACHE_PINNED_PAGES);
         let _ = writeln!(
             text,
-            "{lent}/{ever}/{refused} cache pages lent now/lent/copied instead"
+            "{pinned}/{ever}/{refused} cache pages pinned now/pinned/copied instead"
         );
         let staging = size::display(gauge(&names::CACHE_STAGING_BYTES));
         let staged = size::display(counter(&names::CACHE_STAGED_BYTES));
@@ -72,7 +72,7 @@ mod tests {
         let mut snapshot = Snapshot::take();
         snapshot.gauges.values_mut().for_each(|value| *value = 0);
         snapshot.counters.values_mut().for_each(|value| *value = 0);
-        snapshot.lent_pages = 0;
+        snapshot.pinned_pages = 0;
         assert_eq!(render(&snapshot, false), "");
         assert_eq!(render(&snapshot, true).lines().count(), 7);
         for (gauge, value) in [
@@ -83,13 +83,13 @@ mod tests {
         ] {
             snapshot.gauges.insert(gauge.name().to_owned(), value);
         }
-        snapshot.lent_pages = 2;
-        let lent = names::CACHE_LENT_PAGES.name().to_owned();
-        snapshot.counters.insert(lent, 5);
+        snapshot.pinned_pages = 2;
+        let pinned = names::CACHE_PINNED_PAGES.name().to_owned();
+        snapshot.counters.insert(pinned, 5);
         let expected = "
 Buffers:
 160/864/1024 cache pages in use/free/total, 8.0 KiB each; 0 waits
-2/5/0 cache pages lent now/lent/copied instead
+2/5/0 cache pages pinned now/pinned/copied instead
 0 B/0 B staging memory in use/staged
 0/4/0 pipes in use/open/copied instead
 ";

@@ -28,9 +28,9 @@ pub(crate) struct Snapshot {
     pub(crate) counters: BTreeMap<String, u64>,
     /// Every gauge by name.
     pub(crate) gauges: BTreeMap<String, i64>,
-    /// Pages of caches that are lent now.
+    /// Pages of caches that are pinned for payloads now.
     #[serde(default)]
-    pub(crate) lent_pages: u64,
+    pub(crate) pinned_pages: u64,
     /// Every procedure of every program, by program and number.
     pub(crate) procedures: Vec<Procedure>,
     /// Every procedure that the NFS clients of the process call, by number.
@@ -123,10 +123,10 @@ impl Snapshot {
         let gauges = names::GAUGES.iter();
         let nfs = procedures("nfs", &NFS_PROCEDURES, NFS.counts());
         let mount = procedures("mount", &MOUNT_PROCEDURES, MOUNT.counts());
-        // In this order there are never more returned than lent.
-        let returned = names::CACHE_RETURNED_PAGES.get();
+        // In this order there are never more let go than pinned.
+        let unpinned = names::CACHE_UNPINNED_PAGES.get();
         Self {
-            lent_pages: names::CACHE_LENT_PAGES.get().saturating_sub(returned),
+            pinned_pages: names::CACHE_PINNED_PAGES.get().saturating_sub(unpinned),
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_seconds: STARTED.get_or_init(Instant::now).elapsed().as_secs_f64(),

@@ -95,7 +95,7 @@ macro_rules! experiments {
 experiments! {
     Hsfs = "hsfs", hsfs, "Files on a DVD, read in small pieces: read-ahead and an elevator.";
     SeekReadWrite = "seekreadwrite", seekreadwrite, "Cached blocks, rewritten under five rules.";
-    Direct = "direct", direct, "Direct, raw, buffered and lent reads of the same bytes.";
+    Direct = "direct", direct, "Direct, raw, buffered and pinned reads of the same bytes.";
     Nfs = "nfs", nfs, "An NFS client and its server: round trips, read-ahead, gathered writes.";
     FileCache = "filecache", filecache, "Random reads through windows, and with all memory mapped.";
 }

@@ -132,7 +132,7 @@ struct DirectArguments {
     /// Small reads through the cache, copied
     #[arg(long)]
     buffered: bool,
-    /// Small reads through the cache, lent
+    /// Small reads through the cache, pinned
     #[arg(long)]
     nocopy: bool,
     /// Where the scratch file is made; by default TMPDIR

@@ -1,4 +1,4 @@
-//! Direct, raw, buffered and lent reads of the same bytes.
+//! Direct, raw, buffered and pinned reads of the same bytes.
 //!
 //! **Problem.** A mail of 2002 reads eight disks in four ways and finds direct I/O at half the
 //! rate of buffered reads, and the copy of buffered reads at a third of their time. Both are

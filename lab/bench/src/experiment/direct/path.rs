@@ -11,7 +11,7 @@ pub enum Path {
     Raw,
     /// Small reads through the cache, which reads ahead, and a copy of each.
     Buffered,
-    /// The same without the copy: the page is lent.
+    /// The same without the copy: the page is pinned.
     NoCopy,
 }
 

@@ -270,7 +270,7 @@ fn read_cached(
     Ok(tally)
 }
 
-/// Has bytes lent, page by page, and gives them back.
+/// Has bytes pinned, page by page, and lets them go.
 fn lend(device: &CachedDevice, offset: u64, length: usize, check: Option<&Target>) -> Result<()> {
     let mut done = 0;
     while done < length {

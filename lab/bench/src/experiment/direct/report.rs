@@ -114,9 +114,9 @@ fn phase_cells(line: &Line) -> Vec<String> {
 /// What a copy costs: the difference between both paths, and what the copies themselves took.
 fn copy_cost(case: &Case) -> Option<String> {
     let buffered = case.line(Path::Buffered, true)?;
-    let lent = case.line(Path::NoCopy, true)?;
+    let pinned = case.line(Path::NoCopy, true)?;
     let copies = |run: &Reading| run.phases.copy.as_secs_f64() * 1e6 / run.operations.max(1) as f64;
-    let difference = |of: &dyn Fn(&Reading) -> f64| buffered.mean(of) - lent.mean(of);
+    let difference = |of: &dyn Fn(&Reading) -> f64| buffered.mean(of) - pinned.mean(of);
     Some(format!(
         "copy cost of a read of {}: buffered - nocopy {} us of wall time, {} us of processor \
          time; the copies themselves took {} us (reference, other hardware: 18 us)\n",

@@ -177,11 +177,11 @@ impl Recording {
     }
 }
 
-/// Memory lent and staged, in pages and bytes: nothing of it may stay.
+/// Memory pinned and staged, in pages and bytes: nothing of it may stay.
 fn in_use() -> i64 {
-    let returned = names::CACHE_RETURNED_PAGES.get();
-    let lent = names::CACHE_LENT_PAGES.get().saturating_sub(returned);
-    names::CACHE_STAGING_BYTES.get() + i64::try_from(lent).unwrap_or(i64::MAX)
+    let unpinned = names::CACHE_UNPINNED_PAGES.get();
+    let pinned = names::CACHE_PINNED_PAGES.get().saturating_sub(unpinned);
+    names::CACHE_STAGING_BYTES.get() + i64::try_from(pinned).unwrap_or(i64::MAX)
 }
 
 fn difference(now: &Statistics, before: &Statistics) -> Calls {

@@ -71,7 +71,7 @@ pub(super) fn of_cases(cases: &[Case], places: &[Place]) -> Vec<(bool, String)> 
         .map(|run| run.left_in_use)
         .max();
     verdicts.extend(left.map(|left| {
-        let what = "pages lent and staging memory return after every run";
+        let what = "pages pinned and staging memory return after every run";
         (left == 0, format!("{what}: at most {left} stay"))
     }));
     verdicts
