@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use pagewell_base::{duration, size};
+
 use super::age::Ages;
 
 /// Smallest transfer that can be asked for, in bytes.
@@ -147,7 +149,7 @@ impl NfsOptions {
             }
             "timeo" => self.timeout = field.seconds(Duration::from_millis(1))?,
             "retrans" => self.attempts = field.number(1, ATTEMPTS_MAX)?,
-            "delay" => self.delay = Some(field.time(1_000_000.0, Duration::ZERO, DELAY_MAX)?),
+            "delay" => self.delay = Some(field.time("ms", Duration::ZERO, DELAY_MAX)?),
             "version" | "vers" | "nfsvers" => drop(field.number::<u32>(3, 3)?),
             "acregmin" | "acregmax" | "acdirmin" | "acdirmax" | "actimeo" => {
                 let time = field.seconds(Duration::ZERO)?;
@@ -231,48 +233,34 @@ impl Field<'_> {
 
     /// A transfer size: a multiple of 1 KiB, with or without a unit.
     fn transfer(&self) -> Result<u32, ParseError> {
-        let parse = |value: &str| {
-            let (digits, unit) = match value.as_bytes().last()? {
-                b'k' | b'K' => (&value[..value.len() - 1], 1u32 << 10),
-                b'm' | b'M' => (&value[..value.len() - 1], 1u32 << 20),
-                _ => (value, 1),
-            };
-            digits.parse::<u32>().ok()?.checked_mul(unit)
-        };
+        let size = self.value.and_then(|value| size::parse(value).ok());
+        let size = size.and_then(|size| u32::try_from(size).ok());
         let range = TRANSFER_BYTES_MIN..=TRANSFER_BYTES_MAX;
-        self.value
-            .and_then(parse)
-            .filter(|size| range.contains(size) && size.is_multiple_of(TRANSFER_BYTES_MIN))
+        size.filter(|size| range.contains(size) && size.is_multiple_of(TRANSFER_BYTES_MIN))
             .ok_or_else(|| self.wrong("takes bytes from 1k to 1m, a multiple of 1k"))
     }
 
     fn seconds(&self, least: Duration) -> Result<Duration, ParseError> {
-        self.time(1_000_000_000.0, least, TIME_MAX)
+        self.time("s", least, TIME_MAX)
     }
 
-    /// A time in units of so many nanoseconds; it may have a fraction.
+    /// A time; without a unit it is in this one.
     fn time(
         &self,
-        unit_nanoseconds: f64,
+        usual_unit: &str,
         least: Duration,
         most: Duration,
     ) -> Result<Duration, ParseError> {
-        let number = self.value.and_then(|value| value.parse::<f64>().ok());
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked before
-        let time = number
-            .map(|number| number * unit_nanoseconds)
-            .filter(|nanoseconds| (0.0..1e18).contains(nanoseconds))
-            .map(|nanoseconds| Duration::from_nanos(nanoseconds.round() as u64));
-        let unit = if unit_nanoseconds < 1e9 {
-            "milliseconds"
-        } else {
-            "seconds"
-        };
+        let time = self.value.and_then(|value| {
+            let has_unit = value.ends_with(|last: char| last.is_ascii_alphabetic());
+            let unit = if has_unit { "" } else { usual_unit };
+            duration::parse(&format!("{value}{unit}")).ok()
+        });
         time.filter(|time| (least..=most).contains(time))
             .ok_or_else(|| {
-                let scale = Duration::from_secs(1).as_secs_f64() * 1e9 / unit_nanoseconds;
-                let most = most.as_secs_f64() * scale;
-                self.wrong(&format!("takes {unit}, at most {most}"))
+                self.wrong(&format!(
+                    "takes a time from {least:?} to {most:?}; without a unit it is in {usual_unit}"
+                ))
             })
     }
 }
@@ -295,7 +283,7 @@ mod tests {
             "mountport=7",
             "connections=16",
             "rsize=64k",
-            "wsize=32768",
+            "wsize=0.03125m",
             "readahead=8",
             "ro",
             "soft",
@@ -307,7 +295,7 @@ mod tests {
             "delay=0.1",
             "acregmin=1",
             "acregmax=2",
-            "acdirmin=3",
+            "acdirmin=3000ms",
             "acdirmax=4.5",
             "noatime",
             "version=3",
@@ -358,11 +346,11 @@ mod tests {
             ("connections=17", "from 1 to 16"),
             ("mountport=65536", "from 1 to 65535"),
             ("readahead=-1", "from 0 to 256"),
-            ("timeo=0", "seconds, at most 86400"),
-            ("timeo=nan", "seconds"),
-            ("acregmin=-1", "seconds"),
-            ("acregmin=1e300", "seconds"),
-            ("delay=10001", "milliseconds, at most 10000"),
+            ("timeo=0", "a time from 1ms to 86400s"),
+            ("timeo=nan", "without a unit it is in s"),
+            ("acregmin=-1", "a time"),
+            ("acregmin=1e300", "a time"),
+            ("delay=10001", "10s; without a unit it is in ms"),
             ("retrans=0", "from 1 to 100"),
             ("version=4", "from 3 to 3"),
             ("soft=1", "takes no value"),
