@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
 
 use crate::mapping::{MappedRange, Mapping};
@@ -71,11 +72,7 @@ impl OpenFile {
 
     /// Prepares what is mapped of `range`, all of which is in memory, for being sent.
     pub fn populate(&self, range: &Range<u64>) {
-        let mapping = self
-            .0
-            .mapping
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mapping = self.0.mapping.lock();
         let mapped = mapping.clone();
         drop(mapping);
         if let Some(mapped) = mapped {
@@ -88,11 +85,7 @@ impl OpenFile {
     #[must_use]
     pub fn mapped(&self, offset: u64, length: usize) -> Option<MappedRange> {
         let end = offset.checked_add(length as u64)?;
-        let mut mapping = self
-            .0
-            .mapping
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut mapping = self.0.mapping.lock();
         let mapped = match &*mapping {
             Some(mapped) if mapped.reaches(end) => mapped.clone(),
             _ => {

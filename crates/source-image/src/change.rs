@@ -11,8 +11,7 @@
 //! **Known weakness.** Times that are set are forgotten with the program; the next one shows those
 //! of the file below, which the writes have moved by themselves.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{Attributes, Change, SetAttributes, SetTime, Timestamp};
 
 /// The three times.
@@ -50,12 +49,12 @@ impl Changes {
     }
 
     pub(super) fn times(&self) -> Times {
-        self.lock().times
+        self.state.lock().times
     }
 
     /// To be called before the first byte is changed.
     pub(super) fn begin(&self) -> Begun {
-        Begun(self.lock().changes)
+        Begun(self.state.lock().changes)
     }
 
     /// Notes that bytes have changed. `attributes` makes those of given times.
@@ -86,7 +85,7 @@ impl Changes {
         attributes: impl Fn(Times) -> Attributes,
         change: impl FnOnce(&mut Times, Timestamp),
     ) -> Change {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = (state.changes == begun.0).then(|| attributes(state.times).wcc());
         let now = Timestamp::now().max(after(state.times.changed));
         change(&mut state.times, now);
@@ -96,10 +95,6 @@ impl Changes {
             before,
             after: Some(attributes(state.times)),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -13,8 +13,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::Counter;
 
 /// A bounded map from places to parsed pieces.
@@ -140,9 +141,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         // Bits in the middle: the map takes the lowest ones and the highest ones.
         let index = (key.hash >> 40) as usize % self.shards.len();
         // A panic cannot leave a shard half changed: there is no call out of this module.
-        self.shards[index]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shards[index].lock()
     }
 }
 

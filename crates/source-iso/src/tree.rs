@@ -16,8 +16,9 @@ mod objects;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names::{
     ISO_DIRECTORY_HITS, ISO_DIRECTORY_MISSES, ISO_NODE_HITS, ISO_NODE_MISSES,
 };
@@ -139,7 +140,7 @@ impl Tree {
             if !may_block {
                 return Err(Error::WouldBlock);
             }
-            let guard = self.large.lock().unwrap_or_else(PoisonError::into_inner);
+            let guard = self.large.lock();
             if let Some(found) = self.directories.get(position) {
                 return Ok(found);
             }

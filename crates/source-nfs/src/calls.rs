@@ -3,10 +3,11 @@
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles; nobody is told,
 //! but on a soft mount in the end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{Credentials, Error, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
 use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply, Status};
@@ -112,11 +113,7 @@ impl Calls {
 
     /// What calls for this user begin with.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
-        let mut users = self
-            .inner
-            .users
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.inner.users.lock();
         if let Some(known) = users.get(user) {
             return known.clone();
         }

@@ -6,8 +6,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use pagewell_base::sync::Mutex;
 
 type Work = Box<dyn FnOnce() + Send>;
 type Sender = mpsc::Sender<(Instant, Work)>;
@@ -21,7 +22,7 @@ pub(super) struct Deferred {
 impl Deferred {
     /// Does `work` after `pause`; drops it when no thread can be had.
     pub(super) fn after(&self, pause: Duration, work: impl FnOnce() + Send + 'static) {
-        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sender = self.sender.lock();
         if sender.is_none() {
             let (new, receiver) = mpsc::channel();
             let builder = std::thread::Builder::new().name("pagewell-deferred".to_owned());
@@ -38,10 +39,7 @@ impl Deferred {
 
     /// Ends the thread.
     pub(super) fn end(&self) {
-        self.sender
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        self.sender.lock().take();
     }
 }
 

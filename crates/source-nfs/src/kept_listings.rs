@@ -7,8 +7,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use pagewell_base::sync::Mutex;
 use pagewell_sunrpc::nfs3::Verifier;
 
 use super::node::Node;
@@ -46,8 +47,7 @@ impl Listings {
         }
         state.listing.get_or_insert_default().push(page.clone());
         drop(state);
-        let directories = self.directories.lock();
-        let mut directories = directories.unwrap_or_else(PoisonError::into_inner);
+        let mut directories = self.directories.lock();
         directories.retain(|other| !std::ptr::eq(other.as_ptr(), Arc::as_ptr(node)));
         directories.push_back(Arc::downgrade(node));
         while directories.len() > LISTINGS_MAX || directories.len() > 1 && self.is_full() {

@@ -29,9 +29,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
@@ -126,17 +127,13 @@ impl Arena {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A block of `bytes`, a power of two between the smallest and the largest.
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize) -> Result<Block> {
         assert!(
             bytes.is_power_of_two() && (BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&bytes),
             "{bytes} bytes are no block"
         );
-        let mut free = self.lock();
+        let mut free = self.free.lock();
         let found = if bytes == BLOCK_BYTES_MAX {
             free.take_unit(self.units)
                 .map(|(unit, resident)| (unit as usize * BLOCK_BYTES_MAX, resident))
@@ -189,7 +186,7 @@ impl Arena {
     fn give(&self, start: usize, bytes: usize) {
         let kept = self.hand_back(start, bytes);
         let unit = unit_of(start);
-        let mut free = self.lock();
+        let mut free = self.free.lock();
         if bytes == BLOCK_BYTES_MAX {
             free.put_unit(unit, kept);
         } else {
@@ -378,7 +375,7 @@ mod tests {
 
     /// What the bookkeeping says is in use, and whether it agrees with itself.
     fn used_bytes(arena: &Arena) -> usize {
-        let free = arena.lock();
+        let free = arena.free.lock();
         let cut_free: usize = free
             .cut
             .values()
@@ -423,7 +420,7 @@ mod tests {
         }
         blocks.clear();
         assert_eq!(used_bytes(&arena), 0);
-        let free = arena.lock();
+        let free = arena.free.lock();
         assert!(free.cut.is_empty() && free.open.iter().all(BTreeSet::is_empty));
     }
 
@@ -445,7 +442,11 @@ mod tests {
         let zero = |block: &&Block| block.as_slice().iter().all(|byte| *byte == 0);
         let handed_back = 200 - RESIDENT_FREE_BYTES_MAX / BLOCK_BYTES_MAX;
         assert_eq!(again.iter().filter(zero).count(), handed_back);
-        assert_eq!(arena.lock().next_fresh, 200, "free units are used first");
+        assert_eq!(
+            arena.free.lock().next_fresh,
+            200,
+            "free units are used first"
+        );
     }
 
     #[test]

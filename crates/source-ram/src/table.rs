@@ -10,9 +10,10 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
+use pagewell_base::sync::RwLock;
 use pagewell_counters::names::RAM_TRIMS;
 
 use super::inode::{Inode, State};
@@ -77,27 +78,17 @@ impl Table {
     }
 
     pub(super) fn get(&self, number: u64) -> Option<Arc<Inode>> {
-        let shard = self.shard(number).read();
-        shard
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&number)
-            .cloned()
+        self.shard(number).read().get(&number).cloned()
     }
 
     pub(super) fn insert(&self, number: u64, state: State) {
         let inode = Arc::new(Inode::new(number, state));
-        let shard = self.shard(number).write();
-        shard
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(number, inode);
+        self.shard(number).write().insert(number, inode);
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn remove(&self, number: u64) {
-        let mut shard = self
-            .shard(number)
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.shard(number).write();
         if shard.remove(&number).is_some() {
             self.count.fetch_sub(1, Ordering::Relaxed);
             self.removals.fetch_add(1, Ordering::Relaxed);

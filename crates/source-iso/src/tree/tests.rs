@@ -47,7 +47,7 @@ impl Device for Zeros {
     fn submit(&self, mut request: Request) {
         self.read_bytes
             .fetch_add(request.len() as u64, Ordering::Relaxed);
-        if let Some(held) = &mut *self.held.lock().unwrap() {
+        if let Some(held) = &mut *self.held.lock() {
             return held.push(request);
         }
         let start = usize::try_from(request.offset()).unwrap();
@@ -147,12 +147,12 @@ fn records_are_read_from_their_own_sector_only() {
 fn a_sector_in_memory_is_enough_for_a_thread_that_may_not_wait() {
     let (device, tree) = padded(8192);
     tree.node(Object::Directory(start(FAR)), true).unwrap();
-    *device.held.lock().unwrap() = Some(Vec::new());
+    *device.held.lock() = Some(Vec::new());
     assert!(tree.node(file(FAR, DOTS), false).unwrap().is_some());
     assert!(tree.node(file(FAR, DOTS + 1), false).unwrap().is_none());
     let elsewhere = tree.node(file(FAR, SECTOR), false);
     assert!(matches!(elsewhere, Err(Error::WouldBlock)));
-    *device.held.lock().unwrap() = None;
+    *device.held.lock() = None;
 }
 
 #[test]
