@@ -144,14 +144,14 @@ impl Device for Fault {
     }
 
     fn submit(&self, request: Request) {
-        let verdict = self.handle.shared.script.lock().judge(&request);
-        let Some(verdict) = verdict else {
+        let fired = self.handle.shared.script.lock().judge(&request);
+        let Some(fired) = fired else {
             self.inner.submit(request);
             return;
         };
         self.handle.shared.fired.fetch_add(1, Ordering::Relaxed);
-        match verdict.action {
-            Action::Error(errno) => self.fail(request, verdict.first, errno),
+        match fired.action {
+            Action::Error(errno) => self.fail(request, fired.first, errno),
             Action::Short(left) => {
                 let first = request.offset().saturating_add(left);
                 self.fail(request, first, Errno::IO);

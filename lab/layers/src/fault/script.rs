@@ -108,7 +108,7 @@ pub struct Script {
 
 /// What a rule that fired says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Verdict {
+pub(super) struct Fired {
     pub(super) action: Action,
     /// First byte of the rule's range.
     pub(super) first: u64,
@@ -140,13 +140,13 @@ impl Script {
     }
 
     /// Counts a request and says what happens to it.
-    pub(super) fn judge(&mut self, request: &Request) -> Option<Verdict> {
+    pub(super) fn judge(&mut self, request: &Request) -> Option<Fired> {
         self.rules.iter_mut().find_map(|rule| rule.judge(request))
     }
 }
 
 impl Rule {
-    fn judge(&mut self, request: &Request) -> Option<Verdict> {
+    fn judge(&mut self, request: &Request) -> Option<Fired> {
         let first = request.offset();
         let end = first.saturating_add(request.len() as u64);
         let touches = match request.operation() {
@@ -168,7 +168,7 @@ impl Rule {
             return None;
         }
         self.fired += 1;
-        Some(Verdict {
+        Some(Fired {
             action: self.action,
             first: self.range.start,
         })
@@ -367,8 +367,8 @@ mod tests {
                     read 1k.. error ENODATA";
         let mut script = Script::parse(text).unwrap();
         let mut action = |operation, issuer| {
-            let verdict = script.judge(&request(operation, 0, 4096, issuer));
-            verdict.map(|verdict| (verdict.action, verdict.first))
+            let fired = script.judge(&request(operation, 0, 4096, issuer));
+            fired.map(|fired| (fired.action, fired.first))
         };
         let stall = Action::Stall(Some(Duration::from_secs(5)));
         assert_eq!(action(Operation::Read, Issuer::Metadata), Some((stall, 0)));
