@@ -39,7 +39,8 @@ impl Forgetful {
     fn crash(&self) {
         let credentials = Credentials::root();
         let call = root_call(&credentials);
-        for undo in self.undo.lock().unwrap().drain(..).rev() {
+        let mut undone = self.undo.lock().unwrap();
+        for undo in undone.drain(..).rev() {
             let written = self.inner.write(
                 &call,
                 &undo.id,
@@ -55,7 +56,9 @@ impl Forgetful {
             // A file that was removed meanwhile has nothing to lose.
             assert!(written.is_ok() == cut.is_ok());
         }
+        // While nobody can commit: a COMMIT that comes next must not say that nothing was lost.
         self.crashes.fetch_add(1, Ordering::AcqRel);
+        drop(undone);
     }
 }
 
