@@ -2,7 +2,7 @@
 
 use crate::{Attributes, Change, Credentials, FileId, Payload, SetAttributes};
 
-/// Who asks, and whether this thread may wait.
+/// On whose behalf a call is made, and whether this thread may wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'a> {
     /// On whose behalf.

@@ -1,4 +1,4 @@
-//! Who asks, and which object is meant.
+//! On whose behalf a call is made, and which object is meant.
 
 use std::fmt;
 

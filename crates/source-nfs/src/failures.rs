@@ -27,8 +27,8 @@ impl Failures {
         self.untold.push((user, error));
     }
 
-    /// What a user is to be told, who is the only one left or not; whether there is something at
-    /// all to be done.
+    /// Whether anything is left to be done for a user: what was refused may still be in the cache,
+    /// or there is a failure that was not told. The last user is told those of others, too.
     pub(super) fn concern(&self, user: &Credentials, is_last: bool) -> bool {
         self.is_cached
             || self
