@@ -1,5 +1,6 @@
 //! The commands: each a file with its arguments and what it does.
 
+mod below;
 pub(crate) mod bench;
 pub(crate) mod cat;
 pub(crate) mod completions;

@@ -6,11 +6,12 @@
 use pagewell_fs::{Entry, FileType, Payload, Result};
 
 use super::Writer;
+use crate::commands::below::in_order;
 use crate::escape;
 use crate::location::{Home, Place};
-use crate::pipeline::{self, Pipeline, Work};
+use crate::pipeline::{Pipeline, Work};
 use crate::tree::{Piece, Reader, Tree};
-use crate::walk::{Next, Step, walk};
+use crate::walk::Step;
 
 /// Of larger files nothing is read ahead. With it, what was read and not written fits into few MiB
 /// of memory, which is none of the cache: what waits there would keep the next from being read.
@@ -60,24 +61,13 @@ fn read_small(reader: &Reader<'_>) -> Result<Piece> {
 impl Writer {
     /// Writes all regular files below a directory.
     pub(super) fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
-        pipeline::run(&Reading(&place.tree), place.width(), |line| {
-            walk(
-                &place.tree,
-                place.listers(),
-                start,
-                &mut |step| -> anyhow::Result<Next> {
-                    self.step(line, place, step)?;
-                    while let Some(item) = line.take() {
-                        self.item(place, item)?;
-                    }
-                    Ok(Next::Go)
-                },
-            )?;
-            while let Some(item) = line.finish() {
-                self.item(place, item)?;
-            }
-            Ok(())
-        })
+        in_order(
+            &Reading(&place.tree),
+            (place, start),
+            self,
+            |writer, line, step| writer.step(line, place, step),
+            |writer, item| writer.item(place, item),
+        )
     }
 
     fn step(

@@ -5,12 +5,13 @@ use anyhow::anyhow;
 use pagewell_fs::{Entry, FileType};
 
 use super::{Summer, digest};
+use crate::commands::below::in_order;
 use crate::escape;
 use crate::failure;
 use crate::location::Place;
-use crate::pipeline::{self, Pipeline, Work};
+use crate::pipeline::{Pipeline, Work};
 use crate::tree::Tree;
-use crate::walk::{Next, Step, walk};
+use crate::walk::Step;
 
 /// Larger files are summed by the thread of the walk, which shows how far it has come.
 const SMALL_BYTES: u64 = 16 << 20;
@@ -47,24 +48,13 @@ impl Work for Summing<'_> {
 impl Summer {
     /// Sums all regular files below a directory.
     pub(super) fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
-        pipeline::run(&Summing(&place.tree), place.width(), |line| {
-            walk(
-                &place.tree,
-                place.listers(),
-                start,
-                &mut |step| -> anyhow::Result<Next> {
-                    self.step(line, place, step)?;
-                    while let Some(item) = line.take() {
-                        self.item(place, item)?;
-                    }
-                    Ok(Next::Go)
-                },
-            )?;
-            while let Some(item) = line.finish() {
-                self.item(place, item)?;
-            }
-            Ok(())
-        })
+        in_order(
+            &Summing(&place.tree),
+            (place, start),
+            self,
+            |summer, line, step| summer.step(line, place, step),
+            |summer, item| summer.item(place, item),
+        )
     }
 
     fn step(
