@@ -25,6 +25,7 @@ pub mod moment;
 pub mod name;
 pub mod open;
 pub mod payload;
+pub mod seen;
 pub mod source;
 pub mod space;
 pub mod trim;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-use crate::OpenFile;
+use crate::{OpenFile, seen};
 
 /// Mappings at once: far fewer than a process may have (vm.max_map_count, 65,530).
 const MAPPINGS_MAX: usize = 4096;
@@ -22,8 +22,9 @@ const MAPPINGS_MAX: usize = 4096;
 /// The shortest mapping: a file may grow, and a mapping may be longer than its file.
 const LENGTH_MIN: u64 = 16 << 20;
 
-/// Addresses that are filled in at once: those that one page of the page table stands for.
-const WINDOW_BYTES: usize = 2 << 20;
+/// Addresses that are filled in at once.
+#[allow(clippy::cast_possible_truncation)] // it is 2 MiB
+const WINDOW_BYTES: usize = seen::WINDOW_BYTES as usize;
 
 /// The longest: a process of 64 bits has 128 TiB for all.
 const LENGTH_MAX: u64 = 1 << 40;

@@ -8,6 +8,7 @@ use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
 
 use crate::mapping::{MappedRange, Mapping};
+use crate::seen::Seen;
 
 /// Bytes somewhere in memory, held for as long as this value lives.
 ///
@@ -52,6 +53,7 @@ struct Shared {
     file: OwnedFd,
     /// Made when it is first asked for.
     mapping: Mutex<Option<Arc<Mapping>>>,
+    seen: Seen,
 }
 
 impl OpenFile {
@@ -61,13 +63,14 @@ impl OpenFile {
         Self(Arc::new(Shared {
             file,
             mapping: Mutex::default(),
+            seen: Seen::default(),
         }))
     }
 
-    /// Whether both are the same open file.
+    /// What of it was seen in memory.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    pub fn seen(&self) -> &Seen {
+        &self.0.seen
     }
 
     /// Prepares what is mapped of `range`, all of which is in memory, for being sent.

@@ -169,11 +169,18 @@ impl Connection {
         }
         self.sent_at
             .store(time_of(Instant::now()), Ordering::Relaxed);
+        let mut trial = batch.take_trial();
+        let length = batch.length();
+        let mut queued = 0;
+        if let Some(trial) = &mut trial {
+            queued = length + self.unsent_bytes();
+            trial.ready();
+        }
         if self.queue.send(&self.socket, batch) == Sent::Dead {
             self.close();
         }
-        if let Some(trial) = batch.take_trial() {
-            trial.end(self.unsent_bytes() == 0);
+        if let Some(trial) = trial {
+            trial.end(queued.saturating_sub(self.unsent_bytes()), length);
         }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();

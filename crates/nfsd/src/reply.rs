@@ -2,6 +2,7 @@
 
 pub mod batch;
 pub mod file_range;
+pub mod residency;
 pub mod send_queue;
 pub mod transmit;
 pub mod unsent;

@@ -258,7 +258,6 @@ impl Receiver {
     }
 
     fn consume(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
-        self.batch.residency().forget();
         let _moment = moment::begin();
         let result = self.consume_records(shared, input);
         self.flush();

@@ -7,7 +7,7 @@ use pagewell_fs::{MappedRange, PageSlice};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 
-use crate::reply::file_range::{FilledPipe, Residency};
+use crate::reply::file_range::FilledPipe;
 use crate::reply::way::{Meter, Trial, Ways};
 
 /// Consecutive bytes of the stream.
@@ -53,7 +53,6 @@ pub struct Batch {
     pieces: Vec<Piece>,
     pieces_bytes: usize,
     meter: Meter,
-    residency: Residency,
 }
 
 /// Where a reply begins, to take it back.
@@ -122,11 +121,6 @@ impl Batch {
     pub fn way(&mut self, ways: &Arc<Ways>, length: usize, mark: Mark) -> Way {
         let is_first = mark.0 == 0 && self.pieces.is_empty();
         self.meter.choose(ways, length, is_first)
-    }
-
-    /// What is known of the kernel's page cache since the calls were received.
-    pub fn residency(&mut self) -> &mut Residency {
-        &mut self.residency
     }
 
     /// The measurement that the block is, if it is one: to be ended when it was sent.

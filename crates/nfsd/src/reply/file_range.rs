@@ -6,25 +6,16 @@
 //! tells the true count; then the reply's head is sent, then the pipe is spliced to the socket.
 //! The cost is that of sendfile, which does the same inside with a pipe of 16 pages.
 //!
-//! A receiving thread may only send what is in the kernel's page cache. cachestat(2) (Linux 6.5)
-//! counts the pages of a range, also those that read-ahead has only asked for; they arrive in
-//! order, so the last page is tried with RWF_NOWAIT too. Where cachestat is missing or refused (it
-//! wants the right to write), the first and the last page are tried with RWF_NOWAIT; pages between
-//! them may then be missing, which makes the thread wait once, not fail.
-//!
 //! Known weakness: the pages are the file's own. A file that is changed between the reply and
 //! the client's receipt shows the newer bytes, as with every server that does not copy; a READ
 //! is not atomic in NFSv3.
 
-use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::{Gauge, names};
-use pagewell_fs::OpenFile;
-use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
+use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 /// Pipes at once; each is two descriptors. When all are in use, reads are copied.
@@ -35,21 +26,6 @@ const PIPE_BYTES_WANTED: usize = 1 << 20;
 
 /// A smaller pipe is not used.
 const PIPE_BYTES_MIN: usize = 256 << 10;
-
-const PAGE_BYTES: u64 = 4096;
-
-/// What is asked about at once.
-const WINDOW_BYTES: u64 = 2 << 20;
-
-/// The same number on all architectures that number system calls alike since Linux 5.1; Alpha and
-/// MIPS add an offset of their own.
-const SYS_CACHESTAT: libc::c_long = 451;
-const HAS_CACHESTAT: bool = cfg!(not(any(
-    target_arch = "mips",
-    target_arch = "mips64",
-    target_arch = "mips32r6",
-    target_arch = "mips64r6"
-)));
 
 /// Pipes for reuse.
 pub struct PipePool {
@@ -218,105 +194,6 @@ impl Drop for FilledPipe {
     }
 }
 
-static REFUSED: AtomicBool = AtomicBool::new(false);
-
-#[repr(C)]
-struct CachestatRange {
-    offset: u64,
-    length: u64,
-}
-
-#[repr(C)]
-#[derive(Default)]
-struct Cachestat {
-    cached: u64,
-    dirty: u64,
-    write_back: u64,
-    evicted: u64,
-    recently_evicted: u64,
-}
-
-/// Calls that are received together often read one part of one file: whether that is in the
-/// kernel's page cache is asked once for all of them.
-#[derive(Default)]
-pub struct Residency {
-    /// All of this range of a file was there when it was looked at.
-    known: Option<(OpenFile, Range<u64>)>,
-}
-
-impl Residency {
-    /// Forgets what is known: time has passed.
-    pub fn forget(&mut self) {
-        self.known = None;
-    }
-
-    /// Whether all pages of `length` bytes from `offset` can be read without waiting.
-    pub fn is_resident(&mut self, file: &OpenFile, offset: u64, length: usize) -> bool {
-        let end = offset.saturating_add(length as u64);
-        if let Some((known, range)) = &self.known
-            && known.is(file)
-            && range.start <= offset
-            && end <= range.end
-        {
-            return true;
-        }
-        let start = offset - offset % WINDOW_BYTES;
-        let window = start..end.max(start.saturating_add(WINDOW_BYTES));
-        let window_bytes = usize::try_from(window.end - window.start).unwrap_or(usize::MAX);
-        if is_resident(file.as_fd(), window.start, window_bytes) {
-            file.populate(&window);
-            self.known = Some((file.clone(), window));
-            return true;
-        }
-        is_resident(file.as_fd(), offset, length)
-    }
-}
-
-/// Whether all pages of `length` bytes from `offset` can be read without waiting.
-fn is_resident(file: BorrowedFd<'_>, offset: u64, length: usize) -> bool {
-    let length = length as u64;
-    if length == 0 {
-        return true;
-    }
-    let first = offset / PAGE_BYTES;
-    let last = offset.saturating_add(length - 1) / PAGE_BYTES;
-    let probe = |at: u64| {
-        let mut byte = [0];
-        let mut slices = [IoSliceMut::new(&mut byte)];
-        preadv2(file, &mut slices, at, ReadWriteFlags::NOWAIT) == Ok(1)
-    };
-    let counted = cached_pages(file, offset, length);
-    counted.map_or_else(|| probe(offset), |cached| cached > last - first)
-        && probe(offset.saturating_add(length - 1))
-}
-
-fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
-    if !HAS_CACHESTAT || REFUSED.load(Ordering::Relaxed) {
-        return None;
-    }
-    let range = CachestatRange { offset, length };
-    let mut result = Cachestat::default();
-    // SAFETY: both pointers are to live values of the layout the system call expects, and it
-    // keeps neither.
-    let status = unsafe {
-        libc::syscall(
-            SYS_CACHESTAT,
-            file.as_raw_fd(),
-            &raw const range,
-            &raw mut result,
-            0,
-        )
-    };
-    if status == 0 {
-        return Some(result.cached);
-    }
-    let errno = std::io::Error::last_os_error().raw_os_error();
-    if errno == Some(libc::ENOSYS) {
-        REFUSED.store(true, Ordering::Relaxed);
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,22 +227,5 @@ mod tests {
             (0, 0),
             "a pipe with leftovers is closed"
         );
-    }
-
-    #[test]
-    fn what_was_just_written_is_resident_and_what_was_dropped_is_not() {
-        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        file.write_all(&vec![1; 1 << 20]).unwrap();
-        file.sync_all().unwrap();
-        assert!(is_resident(file.as_fd(), 5000, 100_000));
-        let advice = rustix::fs::Advice::DontNeed;
-        rustix::fs::fadvise(&file, 0, None, advice).unwrap();
-        // Some file systems ignore the advice; then there is nothing to see.
-        let mut byte = [0];
-        let mut slices = [IoSliceMut::new(&mut byte)];
-        if preadv2(&file, &mut slices, 500_000, ReadWriteFlags::NOWAIT).is_err() {
-            assert!(!is_resident(file.as_fd(), 400_000, 200_000));
-        }
-        assert!(is_resident(file.as_fd(), 0, 0));
     }
 }

@@ -1,9 +1,11 @@
 //! Which way the bytes of cached files leave: chosen by what each way has cost here.
 //!
 //! The rule is that of [`pagewell_policy::sending`], by classes of sizes. A sample is the processor
-//! time of one block of replies, from its first READ until all of it has left; a block that the
-//! socket did not take at once is none. What is chosen is read by all threads and seldom written,
-//! so that a reply shares no changing memory with those of other threads.
+//! time of one block of replies: what each byte took to prepare, from the first READ on, and what
+//! each byte took to send that the socket took at once. Of a long block a socket takes a part; were
+//! such blocks no samples, nothing would be known of the ways in which they are sent. What is
+//! chosen is read by all threads and seldom written, so that a reply shares no changing memory with
+//! those of other threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -16,6 +18,9 @@ use rustix::time::{ClockId, clock_gettime};
 /// READs up to these lengths are one class.
 const CLASSES: [usize; CLASS_COUNT] = [64 << 10, 256 << 10, usize::MAX];
 const CLASS_COUNT: usize = 3;
+
+/// Of a block of which less than one part of so many has left nothing is known.
+const PART: usize = 8;
 
 /// What all threads know.
 pub struct Ways {
@@ -41,7 +46,9 @@ pub struct Trial {
     ways: Arc<Ways>,
     class: usize,
     way: Way,
+    /// Processor time of the thread when the first READ began, and when the last was ready.
     began: u64,
+    ready: u64,
     bytes: usize,
     /// Something else is in the block, too.
     is_mixed: bool,
@@ -90,6 +97,7 @@ impl Meter {
                 class,
                 way,
                 began: processor_nanoseconds(),
+                ready: 0,
                 bytes: length,
                 is_mixed: false,
             });
@@ -105,15 +113,24 @@ impl Meter {
 }
 
 impl Trial {
-    /// The block has been sent; `has_left`: all of it.
-    pub fn end(self, has_left: bool) {
+    /// All replies of the block are ready.
+    pub fn ready(&mut self) {
+        self.ready = processor_nanoseconds();
+    }
+
+    /// The socket has taken `sent` bytes of the block at once, of `length`.
+    pub fn end(self, sent: usize, length: usize) {
         let Some(class) = self.ways.classes.get(self.class) else {
             return;
         };
-        if !has_left || self.is_mixed {
+        if self.is_mixed || sent == 0 || sent < length / PART {
             return;
         }
-        let took = processor_nanoseconds().saturating_sub(self.began);
+        let sending = processor_nanoseconds().saturating_sub(self.ready);
+        let preparing = self.ready.saturating_sub(self.began);
+        // As if all had been sent at the cost of the part that was.
+        let whole = u128::from(sending) * length as u128 / sent as u128;
+        let took = preparing.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX));
         let mut policy = class.policy.lock();
         policy.sampled(self.way, self.bytes, took);
         class.best.store(policy.best() as u8, Ordering::Relaxed);
@@ -152,9 +169,10 @@ fn processor_nanoseconds() -> u64 {
 mod tests {
     use super::*;
 
-    fn sent(meter: &mut Meter, has_left: bool) {
-        if let Some(trial) = meter.take_trial() {
-            trial.end(has_left);
+    fn sent(meter: &mut Meter, sent: usize) {
+        if let Some(mut trial) = meter.take_trial() {
+            trial.ready();
+            trial.end(sent, 100_000);
         }
     }
 
@@ -169,23 +187,44 @@ mod tests {
     }
 
     #[test]
-    fn all_ways_are_tried_and_only_whole_blocks_of_one_class_count() {
+    fn all_ways_are_tried_and_only_blocks_of_one_class_count() {
         let ways = Ways::new(None);
         let mut meter = Meter::default();
         let cost = |way| ways.classes[1].policy.lock().cost(way);
         meter.choose(&ways, 100_000, true);
-        sent(&mut meter, false);
+        sent(&mut meter, 0);
+        meter.choose(&ways, 100_000, true);
+        sent(&mut meter, 10_000);
         meter.choose(&ways, 100_000, true);
         meter.choose(&ways, 1_000_000, false);
-        sent(&mut meter, true);
+        sent(&mut meter, 100_000);
         meter.choose(&ways, 100_000, false);
-        sent(&mut meter, true);
+        sent(&mut meter, 100_000);
         assert!(Way::ALL.into_iter().all(|way| cost(way).is_none()));
         for _ in 0..100 {
             let way = meter.choose(&ways, 100_000, true);
             assert_eq!(meter.choose(&ways, 200_000, false), way, "one for a block");
-            sent(&mut meter, true);
+            sent(&mut meter, 20_000);
         }
         assert!(Way::ALL.into_iter().all(|way| cost(way).is_some()));
+    }
+
+    #[test]
+    fn a_part_of_a_block_that_has_left_tells_what_all_of_it_costs() {
+        let ways = Ways::new(None);
+        let trial = |way, began, ready| Trial {
+            ways: ways.clone(),
+            class: 1,
+            way,
+            began,
+            ready,
+            bytes: 100_000,
+            is_mixed: false,
+        };
+        let now = processor_nanoseconds();
+        trial(Way::Copy, now, now).end(100_000, 100_000);
+        trial(Way::Map, now.saturating_sub(1_000_000), now).end(25_000, 100_000);
+        let cost = |way| ways.classes[1].policy.lock().cost(way).unwrap();
+        assert!(cost(Way::Map) > cost(Way::Copy), "what was prepared counts");
     }
 }

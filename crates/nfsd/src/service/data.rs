@@ -18,6 +18,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::reply::batch::Piece;
+use crate::reply::residency::is_resident;
 use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
@@ -112,8 +113,7 @@ impl Served {
     ) -> fs::Result<Option<Done>> {
         let way = out.batch.way(&self.ways, length, out.mark);
         if way != Way::Copy {
-            let residency = out.batch.residency();
-            if !may_block && !residency.is_resident(file, offset, length) {
+            if !may_block && !is_resident(file, offset, length) {
                 return Err(fs::Error::WouldBlock);
             }
             if way == Way::Map
