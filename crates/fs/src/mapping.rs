@@ -85,15 +85,9 @@ impl Mapping {
         }
     }
 
-    /// Fills in the addresses of the windows that `range` has in it, once: all at a time costs a
-    /// fraction of a fault for each few pages. What is not in memory would be waited for.
-    pub(crate) fn populate(&self, range: &Range<u64>) {
-        let window_bytes = WINDOW_BYTES as u64;
-        let end = range.end.min(self.length as u64) / window_bytes;
-        for window in range.start.div_ceil(window_bytes)..end {
-            let Ok(window) = usize::try_from(window) else {
-                return;
-            };
+    /// Fills in the addresses of the windows that `range` touches, once.
+    fn populate(&self, range: Range<usize>) {
+        for window in range.start / WINDOW_BYTES..range.end.div_ceil(WINDOW_BYTES) {
             let Some(word) = self.windows.get(window / u64::BITS as usize) else {
                 return;
             };
@@ -102,7 +96,8 @@ impl Mapping {
                 word.fetch_or(bit, Ordering::Relaxed);
                 let address = self.address.wrapping_byte_add(window * WINDOW_BYTES);
                 // Linux before 5.14 cannot, and what is not filled in is found by faults.
-                // SAFETY: the window is inside of the mapping, and the advice changes no contents.
+                // SAFETY: the window is inside of the mapping, whose length is a larger power of
+                // two, and the advice changes no contents.
                 let _ = unsafe { madvise(address, WINDOW_BYTES, Advice::LinuxPopulateRead) };
             }
         }
@@ -161,6 +156,14 @@ impl MappedRange {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
+    }
+
+    /// Fills in the addresses of the windows of [`crate::seen`] that it is in, if that was not done
+    /// before: all at a time costs a fraction of a fault for each few pages. What of them is not in
+    /// memory would be waited for.
+    pub fn populate(&self) {
+        self.mapping
+            .populate(self.offset..self.offset + self.length);
     }
 
     /// Where its first byte is, for system calls only: the file may have been cut short.
@@ -224,7 +227,7 @@ mod tests {
         assert_eq!(range.copied(), [vec![7; 1000], vec![0; 5000]].concat());
         assert_eq!(file.mapped(0, 10_000).unwrap().len(), 10_000);
         // What is not there is not filled in, and nothing happens.
-        file.populate(&(0..4 << 20));
-        file.populate(&(0..u64::MAX));
+        file.mapped(0, 4 << 20).unwrap().populate();
+        file.mapped(LENGTH_MIN - 1, 1).unwrap().populate();
     }
 }

@@ -1,6 +1,5 @@
 //! What a read returns: where the bytes are, not a copy of them.
 
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -71,16 +70,6 @@ impl OpenFile {
     #[must_use]
     pub fn seen(&self) -> &Seen {
         &self.0.seen
-    }
-
-    /// Prepares what is mapped of `range`, all of which is in memory, for being sent.
-    pub fn populate(&self, range: &Range<u64>) {
-        let mapping = self.0.mapping.lock();
-        let mapped = mapping.clone();
-        drop(mapping);
-        if let Some(mapped) = mapped {
-            mapped.populate(range);
-        }
     }
 
     /// The addresses of a range, for system calls to send from; `None` when the file cannot be

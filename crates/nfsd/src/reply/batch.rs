@@ -123,6 +123,11 @@ impl Batch {
         self.meter.choose(ways, length, is_first)
     }
 
+    /// All is there that a way needs once: if the block is a measurement, it begins.
+    pub fn begin_trial(&mut self) {
+        self.meter.begin();
+    }
+
     /// The measurement that the block is, if it is one: to be ended when it was sent.
     pub fn take_trial(&mut self) -> Option<Trial> {
         self.meter.take_trial()

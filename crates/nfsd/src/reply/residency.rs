@@ -46,25 +46,39 @@ struct Cachestat {
     recently_evicted: u64,
 }
 
+/// What of a file is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resident {
+    /// Not all of the bytes.
+    No,
+    /// The bytes.
+    Bytes,
+    /// The windows of [`pagewell_fs::seen`] that the bytes are in.
+    Windows,
+}
+
 /// Whether all pages of `length` bytes from `offset` of a file can be read without waiting, as far
 /// as was seen now or a moment ago.
-pub fn is_resident(file: &OpenFile, offset: u64, length: usize) -> bool {
+pub fn resident(file: &OpenFile, offset: u64, length: usize) -> Resident {
     let range = offset..offset.saturating_add(length as u64);
     let time = clock_gettime(ClockId::Monotonic);
     let now = Duration::try_from(time).unwrap_or_default();
     match file.seen().look(&range, now) {
-        Look::Known => return true,
+        Look::Known => return Resident::Windows,
         Look::Windows(windows) => {
             let is_whole = are_resident(file.as_fd(), &windows);
             file.seen().note(&windows, is_whole, now);
             if is_whole {
-                file.populate(&windows);
-                return true;
+                return Resident::Windows;
             }
         }
         Look::Bytes => {}
     }
-    are_resident(file.as_fd(), &range)
+    if are_resident(file.as_fd(), &range) {
+        Resident::Bytes
+    } else {
+        Resident::No
+    }
 }
 
 /// Asks the kernel.

@@ -46,8 +46,9 @@ pub struct Trial {
     ways: Arc<Ways>,
     class: usize,
     way: Way,
-    /// Processor time of the thread when the first READ began, and when the last was ready.
-    began: u64,
+    /// Processor time of the thread when the first READ began.
+    began: Option<u64>,
+    /// And when the last was ready.
     ready: u64,
     bytes: usize,
     /// Something else is in the block, too.
@@ -96,7 +97,7 @@ impl Meter {
                 ways: ways.clone(),
                 class,
                 way,
-                began: processor_nanoseconds(),
+                began: None,
                 ready: 0,
                 bytes: length,
                 is_mixed: false,
@@ -106,7 +107,16 @@ impl Meter {
         known.best()
     }
 
-    /// The measurement that has begun.
+    /// The first READ of a measurement has all that its file needs once, as the addresses of a
+    /// mapping. That is no part of what a reply costs: counted, it would keep a way that is seldom
+    /// used from ever looking cheap.
+    pub fn begin(&mut self) {
+        if let Some(trial) = &mut self.trial {
+            trial.began.get_or_insert_with(processor_nanoseconds);
+        }
+    }
+
+    /// The measurement that is under way.
     pub fn take_trial(&mut self) -> Option<Trial> {
         self.trial.take()
     }
@@ -123,11 +133,12 @@ impl Trial {
         let Some(class) = self.ways.classes.get(self.class) else {
             return;
         };
+        let Some(began) = self.began else { return };
         if self.is_mixed || sent == 0 || sent < length / PART {
             return;
         }
         let sending = processor_nanoseconds().saturating_sub(self.ready);
-        let preparing = self.ready.saturating_sub(self.began);
+        let preparing = self.ready.saturating_sub(began);
         // As if all had been sent at the cost of the part that was.
         let whole = u128::from(sending) * length as u128 / sent as u128;
         let took = preparing.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX));
@@ -170,6 +181,7 @@ mod tests {
     use super::*;
 
     fn sent(meter: &mut Meter, sent: usize) {
+        meter.begin();
         if let Some(mut trial) = meter.take_trial() {
             trial.ready();
             trial.end(sent, 100_000);
@@ -216,7 +228,7 @@ mod tests {
             ways: ways.clone(),
             class: 1,
             way,
-            began,
+            began: Some(began),
             ready,
             bytes: 100_000,
             is_mixed: false,

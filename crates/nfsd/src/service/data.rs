@@ -18,7 +18,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::reply::batch::Piece;
-use crate::reply::residency::is_resident;
+use crate::reply::residency::{Resident, resident};
 use crate::service::call::{Done, Out};
 use crate::service::convert;
 use crate::service::exports::{Caller, Served, Stop, Target};
@@ -112,16 +112,28 @@ impl Served {
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
         let way = out.batch.way(&self.ways, length, out.mark);
-        if way != Way::Copy {
-            if !may_block && !is_resident(file, offset, length) {
+        if way == Way::Copy {
+            out.batch.begin_trial();
+        } else {
+            let known = if may_block {
+                Resident::Bytes
+            } else {
+                resident(file, offset, length)
+            };
+            if known == Resident::No {
                 return Err(fs::Error::WouldBlock);
             }
             if way == Way::Map
                 && let Some(range) = file.mapped(offset, length)
             {
+                if known == Resident::Windows {
+                    range.populate();
+                }
+                out.batch.begin_trial();
                 let piece = [Piece::Mapped(range)];
                 return Ok(Some(head.send(piece, length, head.end_of_file, out)));
             }
+            out.batch.begin_trial();
             if let Some(filled) = self.pipes.fill(file, offset, length)? {
                 let count = filled.length();
                 if count > 0 {
