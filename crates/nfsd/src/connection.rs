@@ -178,8 +178,7 @@ impl Connection {
         }
         if self.queue.send(&self.socket, batch) == Sent::Dead {
             self.close();
-        }
-        if let Some(trial) = trial {
+        } else if let Some(trial) = trial {
             trial.end(queued.saturating_sub(self.unsent_bytes()), length);
         }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
