@@ -401,7 +401,13 @@ impl Receiver {
     /// Whether this client takes too long to fill memory, if others wait for it.
     #[must_use]
     pub fn is_overdue(&mut self, now: Instant) -> bool {
-        self.memory.is_overdue(now, self.connection.is_held_up())
+        let unread_bytes = || {
+            let in_socket = rustix::io::ioctl_fionread(&self.connection).unwrap_or(0);
+            let in_socket = usize::try_from(in_socket).unwrap_or(usize::MAX);
+            in_socket.saturating_add(self.leftover.len())
+        };
+        let is_held_up = self.connection.is_held_up();
+        self.memory.is_overdue(now, is_held_up, unread_bytes)
     }
 
     /// Closes the connection, as its record is overdue and others wait for the memory.

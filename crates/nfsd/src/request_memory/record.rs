@@ -17,8 +17,9 @@
 //! Others may wait for memory. Then a record must be whole in [`WHOLE_WITHIN`], or its connection
 //! is closed: a client in earnest sends the call again on another one. This holds for a record that
 //! waits for memory itself, or records would wait for each other for as long as their clients like;
-//! but the time begins anew while it waits for the storage of its export, or is not read because of
-//! the calls before it.
+//! but one whose next step has come and lies in the socket has twice that time, so that it outlives
+//! those it waits for. And the time begins anew while a record waits for the storage of its export,
+//! or is not read because of the calls before it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,6 +51,8 @@ pub struct RecordMemory {
     waker: Waker,
     /// Stands in the queue for memory, or has been called and not taken it yet.
     waits: bool,
+    /// Bytes that it lacked when it began to wait.
+    missing_bytes: usize,
     /// When it began.
     since: Instant,
 }
@@ -63,6 +66,7 @@ impl RecordMemory {
             lease: Lease::new(budget, address, waker.token()),
             waker,
             waits: false,
+            missing_bytes: 0,
             since: Instant::now(),
         }
     }
@@ -109,6 +113,7 @@ impl RecordMemory {
         let waker = must_wait.then_some(&self.waker);
         let given = self.lease.grow(step, size, waker);
         self.waits = must_wait && given.is_none();
+        self.missing_bytes = bytes.saturating_sub(filled);
         match given {
             None => return false,
             Some(Given::Reused(buffer)) => drop(assembly.give_buffer(buffer)),
@@ -152,16 +157,69 @@ impl RecordMemory {
     }
 
     /// Whether the client takes too long to fill memory, if others wait for it. Called every now
-    /// and then; `is_held_up`: it waits for calls before it.
-    pub fn is_overdue(&mut self, now: Instant, is_held_up: bool) -> bool {
+    /// and then; `is_held_up`: it waits for calls before it; `unread_bytes`: what has come from the
+    /// client and lies in no record yet.
+    pub fn is_overdue(
+        &mut self,
+        now: Instant,
+        is_held_up: bool,
+        unread_bytes: impl FnOnce() -> usize,
+    ) -> bool {
         if is_held_up || (self.waits && self.lease.waits_for_storage()) {
             self.since = now;
         }
-        self.lease.bytes() > 0 && now.saturating_duration_since(self.since) > WHOLE_WITHIN
+        let took = now.saturating_duration_since(self.since);
+        if self.lease.bytes() == 0 || took <= WHOLE_WITHIN {
+            return false;
+        }
+        let has_come = self.waits && unread_bytes() >= self.missing_bytes.min(STEP_BYTES);
+        !has_come || took > 2 * WHOLE_WITHIN
     }
 
     /// Has the client's address count as careless: its record was lost because it was overdue.
     pub fn blame(&self) {
         self.budget.blame(self.lease.address());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::connection::inbox::Inbox;
+
+    const RECORD_BYTES: usize = 64 << 10;
+
+    /// A record of [`RECORD_BYTES`] that has its first step, while others hold all other memory.
+    fn waiting(budget: &Arc<RequestBudget>, budget_bytes: usize) -> (RecordMemory, [Buffer; 2]) {
+        let of = |last| Address::of(IpAddr::from([10, 0, 0, last]));
+        let waker = Waker::new(Inbox::new().unwrap(), 1);
+        let mut memory = RecordMemory::new(budget, of(1), waker);
+        let mut assembly = Assembly::new(RECORD_BYTES);
+        let next = [0; BEGINNING_BYTES];
+        let mut gives = || memory.give(&mut assembly, RECORD_BYTES, true, |_| None, &next);
+        assert!(gives());
+        // The one that may have more than there is.
+        let mut first = Lease::new(budget, of(2), 2);
+        assert!(first.grow(STEP_BYTES, RECORD_BYTES, None).is_some());
+        let others = budget.take(budget_bytes - 2 * STEP_BYTES).unwrap();
+        assert!(first.grow(RECORD_BYTES, RECORD_BYTES, None).is_some());
+        assert!(!gives());
+        assert!(memory.waits());
+        (memory, [others, Buffer::cut_short(Vec::new(), first)])
+    }
+
+    #[test]
+    fn a_record_that_has_come_outlives_those_it_waits_for() {
+        let budget_bytes = 16 * STEP_BYTES;
+        let budget = RequestBudget::new(budget_bytes);
+        let (mut memory, _others) = waiting(&budget, budget_bytes);
+        let after = |seconds| memory.since + Duration::from_secs(seconds);
+        let (early, late, last) = (after(4), after(6), after(11));
+        assert!(!memory.is_overdue(early, false, || 0), "it has some time");
+        assert!(memory.is_overdue(late, false, || 100), "little has come");
+        assert!(!memory.is_overdue(late, false, || RECORD_BYTES));
+        assert!(memory.is_overdue(last, false, || RECORD_BYTES), "bounded");
     }
 }
