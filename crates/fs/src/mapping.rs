@@ -174,22 +174,9 @@ impl MappedRange {
 }
 
 impl MappedRange {
-    /// A copy of the bytes that the file has there now, and zeros for those that it does not have.
-    /// It may wait for storage.
-    #[must_use]
-    pub fn copied(&self) -> Vec<u8> {
-        let mut bytes = vec![0; self.length];
-        let mut done = 0;
-        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match rustix::io::pread(&self.file, rest, (self.offset + done) as u64) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                // Storage that fails is told of by the next call for these bytes.
-                Err(_) => break,
-            }
-        }
-        bytes
+    /// [`OpenFile::copied`] of the range.
+    pub fn copied(&self) -> Result<Vec<u8>, Errno> {
+        self.file.copied(self.offset as u64, self.length)
     }
 }
 
@@ -222,9 +209,10 @@ mod tests {
         file.write_all(&[7; 10_000]).unwrap();
         let file = OpenFile::new(file.into());
         let range = file.mapped(4000, 6000).unwrap();
-        assert_eq!(range.copied(), [7; 6000]);
+        assert_eq!(range.copied().unwrap(), [7; 6000]);
         rustix::fs::ftruncate(&file, 5000).unwrap();
-        assert_eq!(range.copied(), [vec![7; 1000], vec![0; 5000]].concat());
+        let left = [vec![7; 1000], vec![0; 5000]].concat();
+        assert_eq!(range.copied().unwrap(), left);
         assert_eq!(file.mapped(0, 10_000).unwrap().len(), 10_000);
         // What is not there is not filled in, and nothing happens.
         file.mapped(0, 4 << 20).unwrap().populate();

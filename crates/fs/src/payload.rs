@@ -88,6 +88,22 @@ impl OpenFile {
         drop(mapping);
         MappedRange::new(self.clone(), mapped, offset, length)
     }
+
+    /// A copy of the bytes that it has there now, and zeros for those behind its end. It may wait
+    /// for storage.
+    pub fn copied(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; length];
+        let mut done = 0;
+        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            match rustix::io::pread(self, rest, offset.saturating_add(done as u64)) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(bytes)
+    }
 }
 
 impl AsFd for OpenFile {

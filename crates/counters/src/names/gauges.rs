@@ -28,8 +28,6 @@ register! { GAUGES, Gauge:
         "Processor time for a byte of a file that was sent from a mapping, lately.";
     SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
         "Processor time for a byte of a file that was spliced, lately.";
-    PIPES = "pagewell_pipes", "Pipes for splicing that are open.";
-    PIPES_IN_USE = "pagewell_pipes_in_use", "Pipes for splicing with file data in them.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
     FUSE_OPEN_FILES = "pagewell_fuse_open_files", "Files open in mounts now.";

@@ -10,7 +10,7 @@ register! { SERVER, Counter:
     MAPPED_BYTES = "pagewell_mapped_bytes_total",
         "Bytes of file data sent from a mapping of the file.";
     SEND_FAULTS = "pagewell_send_faults_total",
-        "Files that were cut short while they were sent from a mapping.";
+        "Files that were cut short while they were sent.";
     SEND_CALLS = "pagewell_send_calls_total", "System calls that sent replies.";
     RECEIVE_CALLS = "pagewell_receive_calls_total", "System calls that received requests.";
     POLLS_SUCCESSFUL = "pagewell_polls_successful_total",
@@ -19,8 +19,6 @@ register! { SERVER, Counter:
         "Times it found none and slept.";
     POLLS_INTERRUPTED = "pagewell_polls_interrupted_total",
         "Times another thread had its processor meanwhile.";
-    PIPES_EXHAUSTED = "pagewell_pipes_exhausted_total",
-        "Reads copied because every pipe for splicing was in use.";
     REQUEST_MEMORY_REFUSED = "pagewell_request_memory_refused_total",
         "Times a request had to wait because the memory for requests was used up.";
     REQUEST_MEMORY_FIRST = "pagewell_request_memory_first_total",

@@ -2,7 +2,7 @@
 //!
 //! The soft limit is 1,024 on most systems for the sake of programs that use select(2), and may be
 //! raised without privilege up to the hard one. Connections have a quarter of what there is: half
-//! may be taken by objects of directories that are held open, the rest is for pipes and files.
+//! may be taken by objects of directories that are held open, the rest is for files.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

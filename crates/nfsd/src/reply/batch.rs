@@ -7,7 +7,7 @@ use pagewell_fs::{MappedRange, PageSlice};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 
-use crate::reply::file_range::FilledPipe;
+use crate::reply::file_range::FileRange;
 use crate::reply::way::{Meter, Trial, Ways};
 
 /// Consecutive bytes of the stream.
@@ -18,8 +18,8 @@ pub enum Piece {
     Page(PageSlice),
     /// In a mapping of their file, where they may not be any more.
     Mapped(MappedRange),
-    /// In a pipe, as references to pages of the kernel's cache.
-    Pipe(FilledPipe),
+    /// In a file, to be sent from the kernel's cache.
+    File(FileRange),
 }
 
 impl Piece {
@@ -30,17 +30,16 @@ impl Piece {
             Self::Bytes(bytes) => bytes.len(),
             Self::Page(page) => page.len(),
             Self::Mapped(range) => range.len(),
-            Self::Pipe(pipe) => pipe.length(),
+            Self::File(range) => range.length(),
         }
     }
 
-    /// Memory that is the reply's alone; pages, mappings and pipes have bounds of
-    /// their own.
+    /// Memory that is the reply's alone; pages and mappings have bounds of their own.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
-            Self::Page(_) | Self::Mapped(_) | Self::Pipe(_) => 0,
+            Self::Page(_) | Self::Mapped(_) | Self::File(_) => 0,
         }
     }
 }

@@ -4,7 +4,8 @@
 //! counts the pages of a range, also those that read-ahead has only asked for; they arrive in
 //! order, so the last page is tried with RWF_NOWAIT too. Where cachestat is missing or refused (it
 //! wants the right to write), the first and the last page are tried with RWF_NOWAIT; pages between
-//! them may then be missing, which makes the thread wait once, not fail.
+//! them may then be missing, which makes the thread wait once, not fail. File systems without
+//! RWF_NOWAIT show nothing: their files are read by threads that may wait, and copied.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

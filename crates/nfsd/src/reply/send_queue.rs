@@ -10,7 +10,7 @@
 //! epoll says that it takes more.
 //!
 //! ```text
-//!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg / splice ──> socket
+//!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg, sendfile ──> socket
 //!   worker B ─┼──────> [queue] ───┤
 //!   reader   ─┘                   └─ flag set: another thread sends mine too
 //! ```

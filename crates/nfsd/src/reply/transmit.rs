@@ -18,23 +18,20 @@ pub fn pieces(
     offset: &mut usize,
 ) -> Result<(), Errno> {
     loop {
-        let more = pieces.len() > 1;
         let Some(first) = pieces.front_mut() else {
             return Ok(());
         };
-        let sent = if let Piece::Pipe(pipe) = first {
-            let sent = pipe.splice_to(socket, more)?;
-            names::SPLICED_BYTES.add(sent as u64);
-            if pipe.length() == 0 {
-                pieces.pop_front();
+        if let Piece::File(range) = first {
+            match range.send_to(socket) {
+                Ok(()) => drop(pieces.pop_front()),
+                Err(Errno::NODATA) => *first = fallen_back(range.copied()?),
+                Err(errno) => return Err(errno),
             }
             continue;
-        } else {
-            in_memory(socket, pieces, *offset)?
-        };
-        *offset += sent;
+        }
+        *offset += in_memory(socket, pieces, *offset)?;
         while let Some(first) = pieces.front() {
-            if matches!(first, Piece::Pipe(_)) || *offset < first.length() {
+            if matches!(first, Piece::File(_)) || *offset < first.length() {
                 break;
             }
             *offset -= first.length();
@@ -62,7 +59,7 @@ fn in_memory(
                     iov_len: range.len(),
                 }
             }
-            Piece::Pipe(_) => break,
+            Piece::File(_) => break,
         };
         count += 1;
     }
@@ -75,7 +72,7 @@ fn in_memory(
     // mapping may be nowhere: then the call answers EFAULT.
     match unsafe { send_ranges(socket, &ranges[..count], more) } {
         Err(Errno::FAULT) => {
-            fill_first_mapped(pieces);
+            fill_first_mapped(pieces)?;
             Ok(0)
         }
         Ok(sent) => {
@@ -86,16 +83,22 @@ fn in_memory(
     }
 }
 
-/// A file was cut short while it was to be sent from its mapping: what is there is read, and zeros
-/// follow, because the reply has promised as many bytes.
-fn fill_first_mapped(pieces: &mut VecDeque<Piece>) {
-    names::SEND_FAULTS.add(1);
+/// A file was cut short while it was to be sent from its mapping.
+fn fill_first_mapped(pieces: &mut VecDeque<Piece>) -> Result<(), Errno> {
     for piece in pieces {
         if let Piece::Mapped(range) = piece {
-            *piece = Piece::Bytes(range.copied());
-            return;
+            *piece = fallen_back(range.copied()?);
+            break;
         }
     }
+    Ok(())
+}
+
+/// The bytes of a file that was cut short while it was to be sent: what is there was read, and
+/// zeros follow, because the reply has promised as many.
+fn fallen_back(bytes: Vec<u8>) -> Piece {
+    names::SEND_FAULTS.add(1);
+    Piece::Bytes(bytes)
 }
 
 /// Sends bytes; returns how many left.
@@ -149,6 +152,7 @@ unsafe fn send_ranges(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reply::file_range::FileRange;
     use pagewell_fs::OpenFile;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
@@ -159,11 +163,16 @@ mod tests {
         file.write_all(&[7; 50_000]).unwrap();
         let file = OpenFile::new(file.into());
         let mapped = |offset| Piece::Mapped(file.mapped(offset, 20_000).unwrap());
+        let range = |offset| Piece::File(FileRange::new(file.clone(), offset, 20_000));
         let mut waiting: VecDeque<Piece> = [
             Piece::Bytes(vec![1; 100]),
             mapped(0),
             Piece::Bytes(vec![2; 100]),
             mapped(30_000),
+            range(0),
+            Piece::Bytes(vec![3; 100]),
+            range(30_000),
+            range(40_000),
         ]
         .into();
         rustix::fs::ftruncate(&file, 40_000).unwrap();
@@ -178,6 +187,10 @@ mod tests {
             vec![2; 100],
             vec![7; 10_000],
             vec![0; 10_000],
+            vec![7; 20_000],
+            vec![3; 100],
+            vec![7; 10_000],
+            vec![0; 30_000],
         ];
         assert!(received == parts.concat());
     }

@@ -18,6 +18,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
 use crate::reply::batch::Piece;
+use crate::reply::file_range::FileRange;
 use crate::reply::residency::{Resident, resident};
 use crate::service::call::{Done, Out};
 use crate::service::convert;
@@ -29,7 +30,7 @@ pub(super) const READ_BYTES_MAX: u32 = 1 << 20;
 /// The most bytes of one WRITE.
 pub(super) const WRITE_BYTES_MAX: u32 = 1 << 20;
 
-/// Reads up to this are copied: cheaper than the two system calls of a splice.
+/// Reads up to this are copied: cheaper than a system call of their own.
 const COPIED_READ_BYTES_MAX: usize = 32 << 10;
 
 /// The head of a READ reply that is about to be written.
@@ -115,32 +116,25 @@ impl Served {
         if way == Way::Copy {
             out.batch.begin_trial();
         } else {
-            let known = if may_block {
-                Resident::Bytes
-            } else {
-                resident(file, offset, length)
-            };
-            if known == Resident::No {
+            let known = resident(file, offset, length);
+            if known != Resident::No {
+                let mapped = (way == Way::Map).then(|| file.mapped(offset, length));
+                let piece = match mapped.flatten() {
+                    Some(range) => {
+                        if known == Resident::Windows {
+                            range.populate();
+                        }
+                        Piece::Mapped(range)
+                    }
+                    None => Piece::File(FileRange::new(file.clone(), offset, length)),
+                };
+                out.batch.begin_trial();
+                return Ok(Some(head.send([piece], length, head.end_of_file, out)));
+            }
+            if !may_block {
                 return Err(fs::Error::WouldBlock);
             }
-            if way == Way::Map
-                && let Some(range) = file.mapped(offset, length)
-            {
-                if known == Resident::Windows {
-                    range.populate();
-                }
-                out.batch.begin_trial();
-                let piece = [Piece::Mapped(range)];
-                return Ok(Some(head.send(piece, length, head.end_of_file, out)));
-            }
-            out.batch.begin_trial();
-            if let Some(filled) = self.pipes.fill(file, offset, length)? {
-                let count = filled.length();
-                if count > 0 {
-                    let ends = head.end_of_file && count == length;
-                    return Ok(Some(head.send([Piece::Pipe(filled)], count, ends, out)));
-                }
-            }
+            // What is in no memory yet is waited for here, and not by the thread that sends.
         }
         let payload = Payload::File {
             file: file.clone(),

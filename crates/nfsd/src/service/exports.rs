@@ -30,7 +30,6 @@ use crate::connection::Connection;
 use crate::error::Error;
 use crate::held::slow::Subject;
 use crate::refusals::{self, Reason};
-use crate::reply::file_range::PipePool;
 use crate::reply::unsent::Unsent;
 use crate::reply::way::Ways;
 use crate::report;
@@ -242,7 +241,6 @@ pub struct Served {
     pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
     object_secret: [u8; 16],
-    pub(super) pipes: Arc<PipePool>,
     pub(super) ways: Arc<Ways>,
     pub(super) unsent: Arc<Unsent>,
 }
@@ -291,7 +289,6 @@ impl Served {
             exports,
             handle_key,
             object_secret: secret,
-            pipes: PipePool::new(),
             ways: Ways::new(send_path),
             unsent: Unsent::new(),
         })

@@ -145,7 +145,7 @@ enum SendPathArgument {
     Copy,
     /// Sent from a mapping of the file
     Map,
-    /// Spliced by reference through a pipe
+    /// Sent by reference from the kernel's cache (sendfile)
     Splice,
 }
 

@@ -49,14 +49,6 @@ pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
             "{used}/{refused} request memory in use/requests that waited for it"
         );
     }
-    let (pipes, missing) = (gauge(&names::PIPES), counter(&names::PIPES_EXHAUSTED));
-    if pipes > 0 || missing > 0 || all {
-        let used = gauge(&names::PIPES_IN_USE);
-        let _ = writeln!(
-            text,
-            "{used}/{pipes}/{missing} pipes in use/open/copied instead"
-        );
-    }
     if text.is_empty() {
         return text;
     }
@@ -74,12 +66,11 @@ mod tests {
         snapshot.counters.values_mut().for_each(|value| *value = 0);
         snapshot.pinned_pages = 0;
         assert_eq!(render(&snapshot, false), "");
-        assert_eq!(render(&snapshot, true).lines().count(), 7);
+        assert_eq!(render(&snapshot, true).lines().count(), 6);
         for (gauge, value) in [
             (&names::CACHE_ARENA_PAGES, 1024),
             (&names::CACHE_ARENA_BYTES, 1024 << 13),
             (&names::CACHE_PAGES, 160),
-            (&names::PIPES, 4),
         ] {
             snapshot.gauges.insert(gauge.name().to_owned(), value);
         }
@@ -91,7 +82,6 @@ Buffers:
 160/864/1024 cache pages in use/free/total, 8.0 KiB each; 0 waits
 2/5/0 cache pages pinned now/pinned/copied instead
 0 B/0 B staging memory in use/staged
-0/4/0 pipes in use/open/copied instead
 ";
         assert_eq!(render(&snapshot, false), expected);
     }
