@@ -7,7 +7,7 @@
 //!
 //! The page cache has locks of its own, with ranks and for loom (`cache/sync.rs`).
 
-use std::sync::{PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
 pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
@@ -31,11 +31,7 @@ impl<T: ?Sized> Mutex<T> {
 
     /// The lock, unless it would have to be waited for.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-        match self.0.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        at_once(self.0.try_lock())
     }
 }
 
@@ -59,6 +55,16 @@ impl<T: ?Sized> RwLock<T> {
     /// Waits until nobody else reads or writes.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Self::read`], unless it would have to wait.
+    pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        at_once(self.0.try_read())
+    }
+
+    /// [`Self::write`], unless it would have to wait.
+    pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        at_once(self.0.try_write())
     }
 }
 
@@ -99,6 +105,14 @@ impl Condvar {
     }
 }
 
+fn at_once<Guard>(tried: TryLockResult<Guard>) -> Option<Guard> {
+    match tried {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,8 +133,12 @@ mod tests {
         assert_eq!(*guard + *both.read(), 3);
         *both.write() += 1;
         drop(guard);
+        assert_eq!(both.try_write().map(|guard| *guard), Some(3));
         assert_eq!(lock.try_lock().map(|guard| *guard), Some(1));
         let _held = lock.lock();
         assert!(lock.try_lock().is_none());
+        let _read = both.try_read();
+        assert!(both.try_read().is_some());
+        assert!(both.try_write().is_none());
     }
 }

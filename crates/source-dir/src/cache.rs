@@ -23,13 +23,13 @@
 //! Weakness: the bound may be exceeded by the number of objects in use at one moment, which the
 //! number of server threads bounds.
 
-use super::lock;
 use super::object::Object;
 use super::status::Node;
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::FileId;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 const SHARDS: usize = 16;
 /// Slots the hand passes for one eviction: two rounds of a small shard, a bound for a large one.
@@ -85,7 +85,7 @@ impl Cache {
 
     /// The object of this key, if it is held.
     pub(super) fn get(&self, key: &FileId) -> Option<Arc<Object>> {
-        let mut shard = lock(self.shard(key));
+        let mut shard = self.shard(key).lock();
         let place = *shard.places.get(key)?;
         let slot = shard.slots.get_mut(place)?.as_mut()?;
         slot.object.mark();
@@ -94,7 +94,7 @@ impl Cache {
 
     /// The object at this node, if it is held.
     pub(super) fn get_node(&self, node: Node) -> Option<Arc<Object>> {
-        let object = lock(self.node_shard(node)).get(&node)?.upgrade()?;
+        let object = self.node_shard(node).lock().get(&node)?.upgrade()?;
         object.mark();
         Some(object)
     }
@@ -109,7 +109,7 @@ impl Cache {
     ) -> (Arc<Object>, Evicted) {
         let node = object.node;
         let mut evicted = Vec::new();
-        let mut shard = lock(self.shard(&key));
+        let mut shard = self.shard(&key).lock();
         if let Some(slot) = shard.slot(&key) {
             slot.object.mark();
             let held = Arc::clone(&slot.object);
@@ -120,7 +120,9 @@ impl Cache {
         let object = Arc::new(object);
         // while `object` is also held here, the hand cannot take it
         shard.add(key, Arc::clone(&object));
-        lock(self.node_shard(node)).insert(node, Arc::downgrade(&object));
+        self.node_shard(node)
+            .lock()
+            .insert(node, Arc::downgrade(&object));
         // two at most: an insertion never pays for a long queue of others
         for _ in 0..2 {
             let crowded = shard.places.len() > self.shard_objects_max
@@ -141,11 +143,11 @@ impl Cache {
     /// Lets go of an object whose inode has no names any more. Its space is freed when its last
     /// user is done.
     pub(super) fn remove(&self, key: &FileId) -> Option<Arc<Object>> {
-        let mut shard = lock(self.shard(key));
+        let mut shard = self.shard(key).lock();
         let place = shard.places.remove(key)?;
         let slot = shard.slots.get_mut(place)?.take()?;
         shard.free.push(place);
-        let mut nodes = lock(self.node_shard(slot.object.node));
+        let mut nodes = self.node_shard(slot.object.node).lock();
         let same = |weak: &Weak<Object>| std::ptr::eq(weak.as_ptr(), Arc::as_ptr(&slot.object));
         if nodes.get(&slot.object.node).is_some_and(same) {
             nodes.remove(&slot.object.node);
@@ -157,7 +159,7 @@ impl Cache {
     /// visited.
     pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
         for shard in &self.shards {
-            let shard = lock(shard);
+            let shard = shard.lock();
             let held = shard.slots.iter().flatten();
             let objects: Vec<_> = held.map(|slot| Arc::clone(&slot.object)).collect();
             drop(shard);
@@ -168,7 +170,7 @@ impl Cache {
     }
 
     fn forget_node(&self, object: &Object) {
-        let mut nodes = lock(self.node_shard(object.node));
+        let mut nodes = self.node_shard(object.node).lock();
         if nodes
             .get(&object.node)
             .is_some_and(|weak| weak.strong_count() == 0)

@@ -30,14 +30,15 @@ use super::Tree;
 use super::entries::{RawEntry, parse};
 use super::object::open_directory;
 use super::status::{Node, Status};
+use super::system;
 use super::trail::Step;
 use super::trail_id::key_of;
-use super::{lock, system};
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, OpenFile, Result};
 use std::collections::HashMap;
 use std::os::fd::AsFd;
-use std::sync::{Condvar, Mutex, PoisonError, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 /// How long a caller waits for an answer.
@@ -83,7 +84,7 @@ struct State {
 impl Census {
     /// Readings until now.
     pub(super) fn readings(&self) -> u64 {
-        lock(&self.state).reading
+        self.state.lock().reading
     }
 }
 
@@ -168,7 +169,7 @@ impl Tree {
         mut answer: impl FnMut(&mut State) -> Option<bool>,
     ) -> Result<bool> {
         let census = &self.census;
-        let mut state = lock(&census.state);
+        let mut state = census.state.lock();
         if let Some(found) = answer(&mut state) {
             return Ok(found);
         }
@@ -183,8 +184,7 @@ impl Tree {
         let until = Instant::now() + WAIT;
         let mut found = None;
         while found.is_none() && Instant::now() < until {
-            let waited = census.told.wait_timeout(state, LOOK_EACH);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            state = census.told.wait_timeout(state, LOOK_EACH);
             found = answer(&mut state);
         }
         state.waiting -= 1;
@@ -205,7 +205,7 @@ impl Tree {
 
     /// One reading is over. Returns whether another one is needed.
     fn end_reading(&self, whole: bool, began: Instant) -> bool {
-        let mut state = lock(&self.census.state);
+        let mut state = self.census.state.lock();
         if whole {
             let good_for = GOOD_FOR_MIN.max(began.elapsed().saturating_mul(REST_FACTOR));
             state.good_until = Instant::now().checked_add(good_for);
@@ -340,7 +340,7 @@ impl Tree {
     fn note_entries(&self, levels: &[Level]) {
         let Some(level) = levels.last() else { return };
         let mut found = Vec::new();
-        let mut state = lock(&self.census.state);
+        let mut state = self.census.state.lock();
         let mut at = 0;
         while let Some((entry, next)) = parse(&level.bytes, at) {
             at = next;
@@ -362,7 +362,7 @@ impl Tree {
                 let steps: Vec<&Step> = levels.iter().skip(1).map(|level| &level.step).collect();
                 let birth = wanted.birth;
                 self.note_path(&steps, Step { inode, birth, name }, wanted.id);
-                lock(&self.census.state).wanted.remove(&inode);
+                self.census.state.lock().wanted.remove(&inode);
                 self.census.told.notify_all();
             }
         }

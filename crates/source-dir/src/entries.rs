@@ -7,12 +7,13 @@
 use super::object::{Descriptor, open_directory};
 use super::ordered::{SMALL_BYTES_MAX, Window};
 use super::status::{Node, Status};
-use super::{error_of, lock, system};
+use super::{error_of, system};
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, Result, Timestamp};
 use rustix::fs::SeekFrom;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// What one getdents64 may return: some 500 names, about what a page of 64 KiB with attributes
 /// holds.
@@ -251,7 +252,7 @@ pub(super) struct Listings(Mutex<VecDeque<(Node, Listing)>>);
 impl Listings {
     /// Takes the listing of a directory that stands behind the entry of `cookie`.
     pub(super) fn take(&self, node: Node, cookie: u64) -> Option<Listing> {
-        let mut waiting = lock(&self.0);
+        let mut waiting = self.0.lock();
         let found = waiting
             .iter()
             .position(|(at, listing)| *at == node && listing.cookie == cookie)?;
@@ -263,7 +264,7 @@ impl Listings {
         if !listing.may_be_left() {
             return;
         }
-        let mut waiting = lock(&self.0);
+        let mut waiting = self.0.lock();
         waiting.push_back((node, listing));
         let oldest = (waiting.len() > LISTINGS_MAX).then(|| waiting.pop_front());
         drop(waiting);
@@ -272,7 +273,7 @@ impl Listings {
 
     /// Closes the listings of directories that are gone.
     pub(super) fn forget(&self, node: Node) {
-        lock(&self.0).retain(|(at, _)| *at != node);
+        self.0.lock().retain(|(at, _)| *at != node);
     }
 }
 

@@ -72,7 +72,7 @@ use pagewell_fs::{
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A served directory.
 pub struct Directory {
@@ -279,9 +279,4 @@ fn error_of(errno: Errno) -> Error {
         Errno::BUSY | Errno::TXTBSY => Error::AccessDenied,
         other => other.into(),
     }
-}
-
-/// Locks also after a panic elsewhere: what is kept under these locks is whole at every step.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

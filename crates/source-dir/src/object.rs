@@ -14,15 +14,16 @@
 //! told the new times meanwhile, and reads the old bytes, takes them for the new ones for ever. So
 //! while a write is at work, lookers are told how the file was before it.
 
+use super::error_of;
 use super::status::{Node, Status};
-use super::{error_of, lock};
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, FileType, OpenFile, Result, Timestamp};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 
 /// An object held open.
 pub(super) struct Object {
@@ -216,19 +217,15 @@ impl Object {
     /// caller must not wait for it.
     pub(super) fn lock_contents(&self, may_wait: bool) -> Option<MutexGuard<'_, ()>> {
         if may_wait {
-            return Some(lock(&self.contents));
+            return Some(self.contents.lock());
         }
-        match self.contents.try_lock() {
-            Ok(locked) => Some(locked),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.contents.try_lock()
     }
 
     /// A write begins, of a thread that holds the contents; it ends when what is returned is
     /// dropped.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
-        *lock(&self.before_write) = Some(*before);
+        *self.before_write.lock() = Some(*before);
         self.is_written.store(true, Ordering::SeqCst);
         Writing(self)
     }
@@ -238,7 +235,7 @@ impl Object {
         if !self.is_written.load(Ordering::SeqCst) {
             return status;
         }
-        lock(&self.before_write).unwrap_or(status)
+        self.before_write.lock().unwrap_or(status)
     }
 
     /// Notes that there is data which only a sync makes durable.
@@ -281,7 +278,7 @@ pub(super) struct Writing<'a>(&'a Object);
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         self.0.is_written.store(false, Ordering::SeqCst);
-        *lock(&self.0.before_write) = None;
+        *self.0.before_write.lock() = None;
     }
 }
 

@@ -23,17 +23,17 @@
 //! is larger than a window for each window.
 
 use super::entries::{RawEntry, append, each_entry, parse, settled_times, times_of};
-use super::lock;
 use super::object::open_directory;
 use super::status::{Node, Status};
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Error, Result, Timestamp};
 use siphasher::sip::SipHasher13;
 use std::collections::VecDeque;
 use std::hash::Hasher;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 /// Memory of one window: some 200,000 names.
 const WINDOW_BYTES_MAX: usize = 12 << 20;
@@ -261,7 +261,7 @@ impl Ordered {
             names::DIR_LISTINGS_REFUSED.add(1);
             return Err(Error::TryLater);
         }
-        let _turn = lock(&self.turn);
+        let _turn = self.turn.lock();
         drop(waiting);
         let before = look()?;
         if let Some(window) = self.kept(node, cookie, &before) {
@@ -274,12 +274,12 @@ impl Ordered {
         window.read_when = settled_times(&before, &look()?);
         let window = Arc::new(window);
         self.make_room(window.bytes());
-        lock(&self.kept).push_back((node, window.clone()));
+        self.kept.lock().push_back((node, window.clone()));
         Ok(window)
     }
 
     fn kept(&self, node: Node, cookie: u64, now: &Status) -> Option<Arc<Window>> {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         kept.retain(|(of, window)| *of != node || window.is_current(times_of(now)));
         let mut all = kept.iter();
         let found = all.position(|(of, window)| *of == node && window.covers(cookie))?;
@@ -291,7 +291,7 @@ impl Ordered {
 
     /// Forgets windows until `bytes` more can be kept.
     fn make_room(&self, bytes: usize) {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let mut gone = Vec::new();
         while kept.iter().map(|(_, window)| window.bytes()).sum::<usize>() + bytes > KEPT_BYTES_MAX
         {
@@ -306,7 +306,7 @@ impl Ordered {
 
     /// Forgets the windows of a directory that is gone.
     pub(super) fn forget(&self, node: Node) {
-        lock(&self.kept).retain(|(of, _)| *of != node);
+        self.kept.lock().retain(|(of, _)| *of != node);
     }
 }
 
@@ -421,7 +421,7 @@ mod tests {
         let status = || Status::of(&opened);
         let node = status().unwrap().node();
         let ordered = Ordered::default();
-        let turn = lock(&ordered.turn);
+        let turn = ordered.turn.lock();
         std::thread::scope(|scope| {
             let ask = || ordered.window(opened.as_fd(), node, 0, &status).err();
             let waiting: Vec<_> = (0..WAITING_MAX).map(|_| scope.spawn(ask)).collect();

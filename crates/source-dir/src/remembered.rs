@@ -29,12 +29,12 @@
 //! little.
 
 use super::watch::{News, Watch};
+use pagewell_base::sync::{RwLock, RwLockWriteGuard};
 use pagewell_counters::names;
 use pagewell_fs::{Entry, FileId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::BorrowedFd;
-use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 /// How long something is remembered at most.
@@ -123,7 +123,7 @@ impl Remembered {
 
     /// What is remembered of the object with this inode number.
     pub(super) fn get(&self, moment: Moment, inode: u64) -> Option<Entry> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         let (entry, since) = state.entries.get(&inode)?;
         let young = moment.now.saturating_duration_since(*since) < KEPT_FOR;
         young.then_some(*entry)
@@ -159,7 +159,7 @@ impl Remembered {
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 }
 

@@ -1,8 +1,7 @@
 //! Locks by inode, a fixed number of them for all inodes.
 
-use super::lock;
 use super::status::Node;
-use std::sync::{Mutex, MutexGuard};
+use pagewell_base::sync::{Mutex, MutexGuard};
 
 /// Two of 64 threads in different directories seldom meet in one of so many.
 const STRIPES: usize = 256;
@@ -22,7 +21,7 @@ impl Stripes {
 
     /// Locks out other changes of this inode.
     pub(super) fn lock(&self, node: Node) -> MutexGuard<'_, ()> {
-        lock(&self.0[Self::index(node)])
+        self.0[Self::index(node)].lock()
     }
 
     /// Locks out other changes of both inodes, in an order that cannot deadlock.
@@ -33,8 +32,8 @@ impl Stripes {
     ) -> (MutexGuard<'_, ()>, Option<MutexGuard<'_, ()>>) {
         let (one, other) = (Self::index(one), Self::index(other));
         let (low, high) = (one.min(other), one.max(other));
-        let first = lock(&self.0[low]);
-        let second = (low != high).then(|| lock(&self.0[high]));
+        let first = self.0[low].lock();
+        let second = (low != high).then(|| self.0[high].lock());
         (first, second)
     }
 }

@@ -36,17 +36,16 @@
 
 use super::Tree;
 use super::entries::each_entry;
-use super::lock;
 use super::missing::Missing;
 use super::naming::Naming;
 use super::object::open_directory;
 use super::status::Status;
 use super::trail_id::{compose, hash, key_of, parse};
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
 
 /// Objects whose place is remembered: about 10 MiB.
 const PLACES_MAX: usize = 1 << 16;
@@ -92,7 +91,7 @@ impl Trail {
         root_inode: u64,
     ) -> FileId {
         let (inode, birth) = (status.node().inode, status.birth());
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         if let Some(place) = table.get(inode)
             && place.birth == birth
         {
@@ -131,7 +130,7 @@ impl Trail {
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
         let (inode, birth) = (status.node().inode, status.birth());
-        if let Some(place) = lock(&self.table).get(inode)
+        if let Some(place) = self.table.lock().get(inode)
             && place.birth == birth
         {
             return place.id;
@@ -142,11 +141,11 @@ impl Trail {
     }
 
     fn put(&self, place: Place) {
-        lock(&self.table).put(place);
+        self.table.lock().put(place);
     }
 
     fn chain(&self, inode: u64, root_inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
-        lock(&self.table).chain(inode, root_inode)
+        self.table.lock().chain(inode, root_inode)
     }
 }
 
@@ -275,7 +274,7 @@ impl Tree {
     /// Whether the object of this key was searched in vain.
     pub(super) fn is_missing(&self, key: &FileId) -> bool {
         match &self.naming {
-            Naming::Trails(trail) => lock(&trail.table).missing.has(key),
+            Naming::Trails(trail) => trail.table.lock().missing.has(key),
             Naming::Handles => false,
         }
     }
@@ -283,7 +282,7 @@ impl Tree {
     /// The object of this key was searched in vain.
     pub(super) fn set_missing(&self, key: FileId) {
         if let Naming::Trails(trail) = &self.naming {
-            lock(&trail.table).missing.put(key);
+            trail.table.lock().missing.put(key);
         }
     }
 
@@ -292,7 +291,7 @@ impl Tree {
         let Naming::Trails(trail) = &self.naming else {
             return;
         };
-        let mut table = lock(&trail.table);
+        let mut table = trail.table.lock();
         let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
         for step in above {
             let known = table

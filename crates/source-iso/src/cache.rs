@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
-use pagewell_base::sync::Mutex;
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::Counter;
 
 /// A bounded map from places to parsed pieces.
@@ -137,7 +137,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         Hashed { hash, key }
     }
 
-    fn shard(&self, key: &Hashed<K>) -> std::sync::MutexGuard<'_, Shard<K, V>> {
+    fn shard(&self, key: &Hashed<K>) -> MutexGuard<'_, Shard<K, V>> {
         // Bits in the middle: the map takes the lowest ones and the highest ones.
         let index = (key.hash >> 40) as usize % self.shards.len();
         // A panic cannot leave a shard half changed: there is no call out of this module.

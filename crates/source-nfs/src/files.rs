@@ -5,9 +5,10 @@
 //! another file needs one.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use pagewell_base::sync::{Mutex, RwLock};
 use pagewell_fs::{CompactId, FileId};
 
 use super::generations::Generations;
@@ -47,7 +48,7 @@ impl Files {
     /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
         let key = CompactId::new(id);
-        let mut nodes = lock(&self.nodes);
+        let mut nodes = self.nodes.lock();
         if let Some(node) = nodes.get(&key) {
             return node.clone();
         }
@@ -66,7 +67,7 @@ impl Files {
     /// The object is gone, or another.
     pub(super) fn forget(&self, node: &Node) {
         let key = CompactId::new(&node.id);
-        let mut nodes = lock(&self.nodes);
+        let mut nodes = self.nodes.lock();
         if nodes
             .get(&key)
             .is_some_and(|known| known.number == node.number)
@@ -87,7 +88,7 @@ impl Files {
 
     /// Gives a file that has none a region for `length` bytes, if there is one.
     pub(super) fn take_region(&self, node: &Arc<Node>, length: u64) -> bool {
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = self.regions.write();
         let mut state = node.lock();
         if state.region.is_none() {
             state.region = regions.take(length, node.clone());
@@ -99,20 +100,20 @@ impl Files {
     /// Notes that a region is used.
     pub(super) fn touch(&self, region: Region) {
         // A thread that cannot have it at once need not: the mark is a hint.
-        if let Ok(mut regions) = self.regions.try_write() {
+        if let Some(mut regions) = self.regions.try_write() {
             regions.touch(region);
         }
     }
 
     /// A region that was taken from its file, and of which nothing is in memory, is free.
     pub(super) fn give_back(&self, region: Region) {
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = self.regions.write();
         regions.give_back(region);
     }
 
     /// A file whose region can be had by another.
     pub(super) fn offer(&self) -> Option<Arc<Node>> {
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+        let mut regions = self.regions.write();
         let (node, _) = regions.offer(|node| node.lock().opens == 0)?;
         Some(node.clone())
     }
@@ -120,7 +121,7 @@ impl Files {
     /// Whose bytes of the address space these are, and the offset in the file. `None`: they are not
     /// all of one file.
     pub(super) fn at(&self, address: u64, length: usize) -> Option<(Arc<Node>, u64)> {
-        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let regions = self.regions.read();
         let (node, region) = regions.owner(address, length as u64)?;
         Some((node.clone(), address - region.start()))
     }
@@ -128,18 +129,19 @@ impl Files {
     /// Files with regions.
     #[cfg(test)]
     pub(super) fn regions_taken(&self) -> usize {
-        let regions = self.regions.read().unwrap_or_else(PoisonError::into_inner);
+        let regions = self.regions.read();
         regions.owners().count()
     }
 
     /// The server has taken unstable writes of a file.
     pub(super) fn note_uncommitted(&self, node: &Arc<Node>) {
-        lock(&self.uncommitted).insert(node.number, node.clone());
+        self.uncommitted.lock().insert(node.number, node.clone());
     }
 
     /// All of those; they are not noted any more.
     pub(super) fn take_uncommitted(&self) -> Vec<Arc<Node>> {
-        lock(&self.uncommitted)
+        self.uncommitted
+            .lock()
             .drain()
             .map(|(_, node)| node)
             .collect()
@@ -147,22 +149,18 @@ impl Files {
 
     /// A file has an error that nobody was told of.
     pub(super) fn note_failed(&self, node: &Arc<Node>) {
-        lock(&self.failed).insert(node.number, node.clone());
+        self.failed.lock().insert(node.number, node.clone());
     }
 
     /// A program was told.
     pub(super) fn was_told(&self, node: &Node) {
-        lock(&self.failed).remove(&node.number);
+        self.failed.lock().remove(&node.number);
     }
 
     /// Those that nobody was told of.
     pub(super) fn failed(&self) -> Vec<Arc<Node>> {
-        lock(&self.failed).values().cloned().collect()
+        self.failed.lock().values().cloned().collect()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -202,7 +200,7 @@ mod tests {
         }
         assert_eq!(files.node(&id(0)).number, used.number);
         assert_eq!(files.node(&id(1)).number, with_data);
-        assert!(lock(&files.nodes).len() <= 110);
+        assert!(files.nodes.lock().len() <= 110);
         files.forget(&used);
         assert_ne!(files.node(&id(0)).number, used.number);
     }

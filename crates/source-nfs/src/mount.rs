@@ -1,9 +1,10 @@
 //! Mounting and unmounting.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadWindows};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;

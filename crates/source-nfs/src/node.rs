@@ -8,10 +8,11 @@
 //! to the past. So after attributes of it were set, its length among them, what was on its way then
 //! is thrown away, whatever it says.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use pagewell_base::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
 use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
 use pagewell_sunrpc::client::EncodedCredential;
@@ -200,7 +201,7 @@ impl Node {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Takes attributes that a call told which changed nothing.

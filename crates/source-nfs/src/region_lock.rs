@@ -24,8 +24,9 @@
 //! **Known weakness.** A file that outgrows its region, after a tebibyte, has to wait for its
 //! readers, and meanwhile new ones wait for it.
 
-use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::Arc;
 
+use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_fs::{Call, Error, Result};
 
 use super::node::Node;
@@ -66,8 +67,7 @@ impl Node {
         let mut state = self.lock();
         state.is_moving = true;
         while state.readers > 0 {
-            let woken = self.is_unread.wait(state);
-            state = woken.unwrap_or_else(PoisonError::into_inner);
+            state = self.is_unread.wait(state);
         }
         state.region.take()
     }
@@ -93,8 +93,7 @@ impl Shared {
             let mut state = node.lock();
             while state.is_moving {
                 Self::may_wait(call)?;
-                let woken = node.is_unread.wait(state);
-                state = woken.unwrap_or_else(PoisonError::into_inner);
+                state = node.is_unread.wait(state);
             }
             let taken = state.region;
             if let Some(region) = taken.filter(|region| length <= region.room()) {
@@ -126,11 +125,10 @@ impl Shared {
         }
         loop {
             let guard = match node.data.try_read() {
-                Ok(guard) => guard,
-                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => {
+                Some(guard) => guard,
+                None => {
                     Self::may_wait(call)?;
-                    node.data.read().unwrap_or_else(PoisonError::into_inner)
+                    node.data.read()
                 }
             };
             match self.files.region(node, length) {
@@ -176,7 +174,7 @@ impl Shared {
             let Some(victim) = self.files.offer() else {
                 break;
             };
-            let Ok(_alone) = victim.data.try_write() else {
+            let Some(_alone) = victim.data.try_write() else {
                 continue;
             };
             if self.make_safe(&victim).is_ok()
@@ -191,7 +189,7 @@ impl Shared {
 
     /// Forgets the data of a file that is no more, or of which nothing is to be written.
     pub(super) fn bury(&self, node: &Arc<Node>) {
-        let Ok(_alone) = node.data.try_write() else {
+        let Some(_alone) = node.data.try_write() else {
             return;
         };
         let (region, writes) = node.lock().region_and_writes();
@@ -217,7 +215,7 @@ impl Shared {
 
 /// Holds a file's data alone.
 pub(super) fn alone(node: &Node) -> RwLockWriteGuard<'_, ()> {
-    node.data.write().unwrap_or_else(PoisonError::into_inner)
+    node.data.write()
 }
 
 #[cfg(test)]

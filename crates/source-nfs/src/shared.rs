@@ -1,8 +1,9 @@
 //! What all calls of a mount share, and what most of them begin with.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
@@ -49,7 +50,7 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 
     /// Refuses to wait for the server on a thread that may not.

@@ -21,8 +21,9 @@
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
 //! of one user are not told apart.
 
-use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
+use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_counters::names::CLIENT_WRITER_CHANGES;
 use pagewell_fs::{Call, Credentials, Result};
 

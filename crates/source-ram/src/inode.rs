@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::{LockResult, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use pagewell_base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pagewell_fs::{Attributes, Change, Error, FileType, Result, Timestamp, WccAttributes};
 
 use super::data::FileData;
@@ -89,13 +89,13 @@ impl Inode {
     }
 
     /// Locks for changing, whatever became of the object.
-    pub(super) fn lock(&self) -> LockResult<RwLockWriteGuard<'_, State>> {
+    pub(super) fn lock(&self) -> RwLockWriteGuard<'_, State> {
         self.state.write()
     }
 
     /// Locks for reading; [`Error::Stale`] when the object is gone.
     pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, State>> {
-        let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.read();
         if state.gone {
             Err(Error::Stale)
         } else {
@@ -105,7 +105,7 @@ impl Inode {
 
     /// Locks for changing; [`Error::Stale`] when the object is gone.
     pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, State>> {
-        let state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.write();
         if state.gone {
             Err(Error::Stale)
         } else {

@@ -3,7 +3,7 @@
 //! A hold is counted under the lock of the inode, so an unlink sees it or comes first. What has
 //! neither name nor hold is gone: the call that takes the last of the two buries it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use pagewell_fs::{FileId, Opened, Result};
 
@@ -50,7 +50,7 @@ impl Tree {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut state = self.inode.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.inode.lock();
         state.holds -= 1;
         if state.holds > 0 || state.metadata.link_count > 0 {
             return;

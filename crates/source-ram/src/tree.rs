@@ -1,7 +1,8 @@
 //! What the parts of the file system share: identifiers, and from them to objects.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_fs::{Attributes, Entry, Error, FileId, Result};
 
 use super::directory::Directory;
@@ -51,7 +52,7 @@ impl Tree {
     }
 
     pub(super) fn lock_names(&self) -> MutexGuard<'_, ()> {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.names.lock()
     }
 
     pub(super) fn filesystem_id(&self) -> u64 {

@@ -4,9 +4,10 @@
 //! away when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next
 //! flush.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use pagewell_base::sync::Mutex;
 use pagewell_device::{Error as DeviceError, Request};
 use pagewell_sunrpc::client::{CallError, Outcome, Outgoing};
 use pagewell_sunrpc::nfs3::{CommitArguments, CommitReply, Procedure};
@@ -74,7 +75,7 @@ impl Remote {
     /// Sends the COMMIT of the next file that needs one.
     fn commit_next(self: &Arc<Self>, flushing: &Arc<Flushing>) {
         loop {
-            let next = lock(&flushing.waiting).pop();
+            let next = flushing.waiting.lock().pop();
             let Some(node) = next else {
                 return;
             };
@@ -82,7 +83,7 @@ impl Remote {
             match taken {
                 // Completions would run here, one inside the other.
                 Some(_) if self.calls.have_ended() => {
-                    *lock(&flushing.failure) = Some(DeviceError::Abandoned { offset: 0 });
+                    *flushing.failure.lock() = Some(DeviceError::Abandoned { offset: 0 });
                 }
                 Some(taken) if !taken.differs => {
                     let flushing = flushing.clone();
@@ -92,7 +93,7 @@ impl Remote {
                             Ended::Forgotten => {
                                 flushing.must_replay.store(true, Ordering::Release);
                             }
-                            Ended::Stopped(error) => *lock(&flushing.failure) = Some(error),
+                            Ended::Stopped(error) => *flushing.failure.lock() = Some(error),
                         }
                         this.one_done(&flushing);
                         this.commit_next(&flushing);
@@ -192,10 +193,10 @@ impl Remote {
         if flushing.left.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
-        let Some(request) = lock(&flushing.request).take() else {
+        let Some(request) = flushing.request.lock().take() else {
             return;
         };
-        let failure = lock(&flushing.failure).take();
+        let failure = flushing.failure.lock().take();
         match failure {
             Some(failure) => request.fail(0, failure),
             None if flushing.must_replay.load(Ordering::Acquire) => {
@@ -205,8 +206,4 @@ impl Remote {
             None => request.succeed(),
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
