@@ -94,6 +94,17 @@ impl Condvar {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// Waits while `condition` holds, at most so long.
+    pub fn wait_timeout_while<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        most: Duration,
+        condition: impl FnMut(&mut T) -> bool,
+    ) -> MutexGuard<'a, T> {
+        let waited = self.0.wait_timeout_while(guard, most, condition);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
     /// Wakes one that waits.
     pub fn notify_one(&self) {
         self.0.notify_one();
@@ -130,6 +141,7 @@ mod tests {
         });
         let changed = Condvar::new();
         let guard = changed.wait_timeout(lock.lock(), Duration::ZERO);
+        let guard = changed.wait_timeout_while(guard, Duration::MAX, |value| *value != 1);
         assert_eq!(*guard + *both.read(), 3);
         *both.write() += 1;
         drop(guard);

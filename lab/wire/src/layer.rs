@@ -1,9 +1,10 @@
 //! File systems that stall, fail and count: a layer over another one that sees each call first.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_fs::{
     Access, Attributes, Call, Change, Committed, CreateMode, Created, Credentials, DirectoryEntry,
     DirectoryPage, Entry, Error, FileId, FileSystem, NodeKind, ReadReply, Result, SetAttributes,
@@ -322,36 +323,33 @@ pub struct Gate {
 impl Gate {
     /// Waits until it is open. A test that fails must not leave threads behind for ever.
     pub fn pass(&self) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         state.1 += 1;
         self.changed.notify_all();
         let _open = self
             .changed
-            .wait_timeout_while(state, Duration::from_secs(120), |state| !state.0)
-            .unwrap();
+            .wait_timeout_while(state, Duration::from_secs(120), |state| !state.0);
     }
 
     pub fn open(&self) {
-        // Also when a test has failed meanwhile: the threads that wait must end.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).0 = true;
+        self.state.lock().0 = true;
         self.changed.notify_all();
     }
 
     /// Waits until `count` calls have come to it.
     pub fn wait_for(&self, count: usize) {
-        let state = self.state.lock().unwrap();
+        let state = self.state.lock();
         let waited = self
             .changed
-            .wait_timeout_while(state, Duration::from_secs(30), |state| state.1 < count)
-            .unwrap();
-        let arrived = waited.0.1;
+            .wait_timeout_while(state, Duration::from_secs(30), |state| state.1 < count);
+        let arrived = waited.1;
         drop(waited);
         assert!(arrived >= count, "only {arrived} calls came");
     }
 
     /// Calls that have come to it.
     pub fn arrived(&self) -> usize {
-        self.state.lock().unwrap().1
+        self.state.lock().1
     }
 }
 
@@ -380,7 +378,7 @@ impl Hook for Stalls {
             return Err(Error::WouldBlock);
         }
         let stalls = {
-            let objects = self.objects.lock().unwrap();
+            let objects = self.objects.lock();
             self.operations.contains(&event.operation)
                 && (objects.is_empty() || objects.contains(&event.id))
         };

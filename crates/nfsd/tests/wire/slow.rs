@@ -46,7 +46,7 @@ impl Stalled {
         for number in 0..slow_files {
             let name = format!("slow-{number}");
             let id = make_file(&*storage, name.as_bytes(), b"slow");
-            stalls.objects.lock().unwrap().insert(id);
+            stalls.objects.lock().insert(id);
         }
         make_file(&*storage, b"quick", b"quick");
         let stalling = export("/", layer);
@@ -372,7 +372,7 @@ fn stalled_calls_of_one_export_or_client_do_not_hold_up_others() {
     let slow = make_file(&*storage, b"slow-0", b"slow");
     make_file(&*storage, b"quick", b"quick");
     let (layer, stalls) = Layer::new(storage, Stalls::at(&["read"]));
-    stalls.objects.lock().unwrap().insert(slow);
+    stalls.objects.lock().insert(slow);
     let (healthy, _) = Layer::new(ram(), Stalls::at(&[]));
     make_file(&*healthy.inner, b"quick", b"quick");
     let exports = vec![export("/", layer), export("/healthy", healthy)];
