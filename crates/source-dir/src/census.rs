@@ -1,24 +1,24 @@
 //! What is in the export: all of its directories, read once for everybody that asks.
 //!
 //! Problem: of an object without a name in the kernel's memory nobody can tell where it is, or
-//! whether it is in the export at all: not of a trail whose object was moved, nor of the kernel's
-//! handle of a file. Only reading every directory tells. One reading for each question would keep
-//! the disk busy for hours, and everybody else waiting.
+//! whether it is in the export at all: not of a path hint whose object was moved, nor of the
+//! kernel's handle of a file. Only reading every directory tells. One reading for each question
+//! would keep the disk busy for hours, and everybody else waiting.
 //!
 //! Rule: a thread of its own reads all directories, depth first, and notes every inode number. What
 //! is asked meanwhile is answered by the same reading. It runs only while something is asked.
 //!
 //! ```text
 //!   directories ──> inode number ──> inside (64 numbers to a word)    "has a name in the export"
-//!                        └─ wanted? ──> table of trails               "and this is where"
+//!                        └─ wanted? ──> table of places               "and this is where"
 //!                  end of the reading ──> whole for a while           "all others are not here"
 //! ```
 //!
 //! - *Yes* is good for this life of the server: the object was in the export after the start.
 //! - *No* is good for as long as it took ten times over to find out, a minute at least, so that
 //!   reading takes a tenth of the time at most however many ask for what is gone.
-//! - *Where* is wanted of trails only. A caller that asks after its object was passed gets a second
-//!   reading.
+//! - *Where* is wanted of path hints only. A caller that asks after its object was passed gets a
+//!   second reading.
 //! - A caller waits for [`WAIT`], then, or when [`WAITING_MAX`] others wait, is told to try later.
 //!
 //! Weaknesses: a local program that moves a directory while it is read may hide what is in it from
@@ -29,10 +29,10 @@
 use super::Tree;
 use super::entries::{RawEntry, parse};
 use super::object::open_directory;
+use super::path_hint::Step;
+use super::path_hint_id::key_of;
 use super::status::{Node, Status};
 use super::system;
-use super::trail::Step;
-use super::trail_id::key_of;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, OpenFile, Result};
@@ -133,7 +133,7 @@ impl Tree {
         self.ask(may_wait, ask)
     }
 
-    /// Finds the place of an object and puts it into the table of trails; false when it is not in
+    /// Finds the place of an object and puts it into the table of places; false when it is not in
     /// the export.
     pub(super) fn find_listed(&self, id: &FileId, inode: u64, birth: u64) -> Result<bool> {
         let mut asked = false;

@@ -5,11 +5,11 @@
 //!
 //! ```text
 //!  identifier ──> open-object cache ──hit──────────────────────────> object ──> statx, pread, ...
-//!                        └─miss─> kernel handle (handle) or trail (trail) ─┘
+//!                        └─miss─> kernel handle, or path hint ───────┘
 //!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
 //! ```
 //!
-//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `trail` (what an
+//! Reading order: [`identity`] (as whom the kernel sees us), `handle` and `path_hint` (what an
 //! identifier is), `containment` and `census` (whether its object is in the export), `object` and
 //! `cache` (what is held open), `resolve` and `lookup` (from a name to an object), `opening` (what
 //! stays there without a name), `permission`, `read_write`, `space`, `set_attributes`, `extended`,
@@ -43,6 +43,8 @@ mod object;
 mod open;
 mod opening;
 mod ordered;
+mod path_hint;
+mod path_hint_id;
 mod permission;
 mod read_write;
 mod recent;
@@ -54,8 +56,6 @@ mod status;
 mod stripes;
 mod sweeper;
 mod system;
-mod trail;
-mod trail_id;
 mod watch;
 
 #[cfg(test)]

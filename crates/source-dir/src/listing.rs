@@ -242,7 +242,7 @@ impl Tree {
             });
         }
         let id = match &self.naming {
-            Naming::Trails(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
+            Naming::PathHints(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
             Naming::Handles => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
                 if handle::inode_in(self.magic, &made) != Some(status.node().inode) {

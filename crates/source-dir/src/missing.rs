@@ -4,7 +4,7 @@
 //! for it for as long as they have it open. So it is remembered for long, or until its name is seen
 //! after all: a local program may have moved it out of the export and back.
 
-use super::trail_id::key_of;
+use super::path_hint_id::key_of;
 use pagewell_fs::FileId;
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

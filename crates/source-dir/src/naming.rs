@@ -3,9 +3,9 @@
 use super::Tree;
 use super::handle;
 use super::object::Object;
+use super::path_hint::Places;
+use super::path_hint_id;
 use super::status::Status;
-use super::trail::Trail;
-use super::trail_id;
 use pagewell_fs::{Error, FileId, Result};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -13,8 +13,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 pub(super) enum Naming {
     /// By the kernel's file handles.
     Handles,
-    /// By inode number, birth time and trail.
-    Trails(Trail),
+    /// By inode number, birth time and path hint.
+    PathHints(Places),
 }
 
 /// How an object was reached.
@@ -30,17 +30,17 @@ impl Naming {
     pub(super) fn key_of(&self, id: &FileId) -> Result<FileId> {
         match (self, id.as_bytes().first()) {
             (Self::Handles, Some(&handle::TAG)) => Ok(*id),
-            (Self::Trails(_), Some(&trail_id::TAG)) => trail_id::key_of(id),
+            (Self::PathHints(_), Some(&path_hint_id::TAG)) => path_hint_id::key_of(id),
             // issued while the program had other privileges
-            (_, Some(&(handle::TAG | trail_id::TAG))) => Err(Error::Stale),
+            (_, Some(&(handle::TAG | path_hint_id::TAG))) => Err(Error::Stale),
             _ => Err(Error::BadId),
         }
     }
 
     /// Notes where a held object was just seen.
     pub(super) fn note(&self, status: &Status, place: &Place<'_>, root: &Object) {
-        if let (Self::Trails(trail), Place::Child(directory, name)) = (self, place) {
-            trail.note(status, directory, name, root.node.inode);
+        if let (Self::PathHints(places), Place::Child(directory, name)) = (self, place) {
+            places.note(status, directory, name, root.node.inode);
         }
     }
 }
@@ -55,11 +55,11 @@ impl Tree {
     ) -> Result<FileId> {
         match (&self.naming, place) {
             (Naming::Handles, _) => handle::identify(opened),
-            (Naming::Trails(trail), Place::Child(directory, name)) => {
-                Ok(trail.note(status, directory, name, self.root.node.inode))
+            (Naming::PathHints(places), Place::Child(directory, name)) => {
+                Ok(places.note(status, directory, name, self.root.node.inode))
             }
-            (Naming::Trails(trail), Place::ParentOf(child)) => {
-                Ok(trail.id_of_parent(status, &child.id))
+            (Naming::PathHints(places), Place::ParentOf(child)) => {
+                Ok(places.id_of_parent(status, &child.id))
             }
         }
     }
@@ -68,7 +68,7 @@ impl Tree {
     pub(super) fn reopen(&self, id: &FileId) -> Result<(OwnedFd, Status)> {
         match &self.naming {
             Naming::Handles => self.open_handle(id),
-            Naming::Trails(trail) => self.open_trail(trail, id),
+            Naming::PathHints(places) => self.open_by_hint(places, id),
         }
     }
 }

@@ -10,10 +10,10 @@ use super::identity::Acting;
 use super::naming::Naming;
 use super::object::Object;
 use super::ordered::Ordered;
+use super::path_hint::Places;
+use super::path_hint_id::root_id;
 use super::permission::has_access_list;
 use super::status::Status;
-use super::trail::Trail;
-use super::trail_id;
 use super::{
     cache::Cache, containment, error_of, extended, mount, resolve::Resolver, stripes::Stripes,
 };
@@ -36,7 +36,7 @@ pub struct Options {
     /// Show what lies beneath mount points, where that can be done. A command that is given a path
     /// means what its user sees there.
     pub own_mount: bool,
-    /// Name objects by inode and trail even where kernel handles can be used.
+    /// Name objects by inode and path hint even where kernel handles can be used.
     pub force_trails: bool,
     /// The most objects to hold open; `None`: as many as the limit of open files allows.
     pub open_objects_max: Option<usize>,
@@ -106,7 +106,7 @@ impl Tree {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
-            (Naming::Trails(Trail::default()), trail_id::root_id(&status))
+            (Naming::PathHints(Places::default()), root_id(&status))
         };
         let root = Arc::new(Object::new(id, &status, mount.clone())?);
         let has_acls = acls_possible(&root);
@@ -167,7 +167,7 @@ impl Tree {
     pub(super) fn describe(&self) -> String {
         let names = match self.naming {
             Naming::Handles => "kernel file handles",
-            Naming::Trails(_) => "inode trails",
+            Naming::PathHints(_) => "inode numbers and path hints",
         };
         let acting = match &self.acting {
             Acting::AsCaller => "as the caller".to_owned(),

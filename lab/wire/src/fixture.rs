@@ -29,12 +29,12 @@ pub enum Kind {
     Ram,
     /// A directory whose objects are named by kernel handles.
     Directory,
-    /// A directory whose objects are named by inode trails.
-    Trails,
+    /// A directory whose objects are named by inode number and path hint.
+    PathHints,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::Ram, Self::Directory, Self::Trails];
+    pub const ALL: [Self; 3] = [Self::Ram, Self::Directory, Self::PathHints];
 }
 
 /// A server with one export named `/`, nobody squashed.
@@ -49,7 +49,7 @@ pub struct Fixture {
 pub fn directory(path: &Path, kind: Kind) -> Directory {
     let options = Options {
         metadata_sync: false,
-        force_trails: kind == Kind::Trails,
+        force_trails: kind == Kind::PathHints,
         ..Options::default()
     };
     Directory::open(path, options).expect("the directory can be served")

@@ -34,8 +34,8 @@ pub struct Watched(u32);
 impl Process {
     /// Serves a directory.
     pub fn of_directory(path: &Path, kind: Kind) -> Self {
-        let role = if kind == Kind::Trails {
-            "trails"
+        let role = if kind == Kind::PathHints {
+            "path-hints"
         } else {
             "directory"
         };
@@ -169,7 +169,9 @@ pub fn serve_as_told() {
             setrlimit(Resource::Nofile, limit).unwrap();
             fixture::ram()
         }
-        Some(("trails", path)) => Arc::new(fixture::directory(Path::new(path), Kind::Trails)),
+        Some(("path-hints", path)) => {
+            Arc::new(fixture::directory(Path::new(path), Kind::PathHints))
+        }
         Some(("image", path)) => Arc::new(fixture::image(Path::new(path))),
         Some((_, path)) => Arc::new(fixture::directory(Path::new(path), Kind::Directory)),
     };

@@ -47,17 +47,18 @@ register! { FILE_SYSTEMS, Counter:
     DIR_OWN_MOUNTS_REFUSED = "pagewell_dir_own_mounts_refused_total",
         "Exports that could not be given a mount of their own: mount points in them are refused.";
     DIR_HANDLE_FALLBACKS = "pagewell_dir_handle_fallbacks_total",
-        "Exports that name objects by inode trails instead of kernel handles.";
+        "Exports that name objects by inode number and path hint instead of kernel handles.";
     DIR_CONTAINMENT_CHECKS = "pagewell_dir_containment_checks_total",
         "Objects that were asked whether they are inside the export.";
     DIR_OBJECTS_OUTSIDE = "pagewell_dir_objects_outside_total",
         "Objects refused because they had left the export.";
-    DIR_TRAIL_TABLE_HITS = "pagewell_dir_trail_table_hits_total",
+    DIR_PATH_HINT_TABLE_HITS = "pagewell_dir_path_hint_table_hits_total",
         "Objects found again where they were last seen.";
-    DIR_TRAIL_WALKS = "pagewell_dir_trail_walks_total", "Objects looked for along their trail.";
-    DIR_TRAIL_SEARCHES = "pagewell_dir_trail_searches_total",
+    DIR_PATH_HINT_WALKS = "pagewell_dir_path_hint_walks_total",
+        "Objects looked for along their path hint.";
+    DIR_PATH_HINT_SEARCHES = "pagewell_dir_path_hint_searches_total",
         "Objects looked for in the whole export.";
-    DIR_TRAIL_SEARCHES_FAILED = "pagewell_dir_trail_searches_failed_total",
+    DIR_PATH_HINT_SEARCHES_FAILED = "pagewell_dir_path_hint_searches_failed_total",
         "Objects looked for in the whole export in vain.";
     DIR_EXPORTS_REPLACED = "pagewell_dir_exports_replaced_total",
         "Directories that were removed and made again while they were served.";

@@ -76,7 +76,7 @@ fn row_06_exclusive_create_over_what_was_made_otherwise_exists() {
 /// Pitfall 6: the verifier survives a crash of the server.
 #[test]
 fn row_06_exclusive_create_is_a_retry_also_after_a_restart() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let server = Process::of_directory(folder.path(), kind);
         let (mut client, root) = server.client();

@@ -46,7 +46,7 @@ fn row_01_the_verifier_is_the_same_in_all_replies_of_one_life() {
 /// data again; then all bytes are there.
 #[test]
 fn row_01_after_a_crash_the_verifier_differs_and_data_sent_again_is_kept() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let server = Process::of_directory(folder.path(), kind);
         let (mut client, root) = server.client();

@@ -210,7 +210,7 @@ fn row_17_handles_belong_to_their_key_and_their_export() {
 /// first open nothing, also of a file that has names in both.
 #[test]
 fn row_17_handles_belong_to_the_directory_that_was_served() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
         std::fs::create_dir(&first).unwrap();
@@ -241,7 +241,7 @@ fn row_17_handles_belong_to_the_directory_that_was_served() {
 /// also of what was moved to the new one, stay stale.
 #[test]
 fn row_17_a_directory_that_was_made_again_is_found_by_the_next_mount() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let (path, aside) = (folder.path().join("served"), folder.path().join("aside"));
         std::fs::create_dir(&path).unwrap();
@@ -381,7 +381,7 @@ impl Model {
 /// killed: each handle reads its own file, or is stale when the file has no name.
 #[test]
 fn row_17_handles_name_their_files_through_random_changes_and_restarts() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let mut server = Process::of_directory(folder.path(), kind);
         let (mut client, root) = server.client();

@@ -94,7 +94,7 @@ fn row_10_each_hard_link_has_its_own_cookie() {
 /// Pitfall 10: a cookie is good after a restart of the server, and after its own entry is gone.
 #[test]
 fn row_10_cookies_outlive_a_restart_and_their_own_entry() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let folder = tempfile::tempdir().unwrap();
         let server = Process::of_directory(folder.path(), kind);
         let (mut client, root) = server.client();

@@ -223,7 +223,7 @@ fn swap_until(exported: &Path, stop: &AtomicBool, swaps: &AtomicUsize) {
 /// to the outside, nothing outside of the export is seen or touched.
 #[test]
 fn row_22_swapping_a_directory_for_a_link_leads_nowhere() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let fixture = Fixture::new(kind);
         let outside = fixture.folder().join("outside");
         fs::write(outside.join("secret"), "secret").unwrap();
@@ -275,7 +275,7 @@ fn attack(fixture: &Fixture) {
         let name = format!("made-{turn}");
         let how = CreateHow::Unchecked(mode(0o600));
         if let Ok(made) = client.create(&target, name.as_bytes(), how) {
-            // The file may be on its way out of the trail; what counts is where bytes go.
+            // The file may be on its way elsewhere; what counts is where bytes go.
             let _ = client.write(&made.handle, 0, b"data", StableHow::Unstable);
         }
         let _ = client.remove(&target, b"secret");

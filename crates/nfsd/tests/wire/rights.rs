@@ -124,7 +124,7 @@ fn supplementary_groups_give_their_rights() {
 /// works; ACCESS grants no change.
 #[test]
 fn a_read_only_export_refuses_every_change() {
-    for kind in [Kind::Directory, Kind::Trails] {
+    for kind in [Kind::Directory, Kind::PathHints] {
         let fixture = Fixture::with(kind, |export| export.read_only = true);
         let exported = fixture.folder().join("exported");
         std::fs::write(exported.join("name"), "content").unwrap();

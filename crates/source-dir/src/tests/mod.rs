@@ -1,4 +1,4 @@
-//! Tests of the directory kind: each runs with kernel handles and with trails.
+//! Tests of the directory kind: each runs with kernel handles and with path hints.
 
 mod basics;
 mod containment;

@@ -265,7 +265,7 @@ fn handles() -> Options {
     }
 }
 
-fn trails() -> Options {
+fn path_hints() -> Options {
     Options {
         force_trails: true,
         ..handles()
@@ -315,14 +315,14 @@ fn directories_by_handle_equal_the_model() {
 }
 
 #[test]
-fn directories_by_trail_equal_the_model() {
-    local_equals_the_model(200, &trails());
+fn directories_by_path_hint_equal_the_model() {
+    local_equals_the_model(200, &path_hints());
 }
 
 #[test]
 fn directories_stay_whole_under_threads() {
     if is_root() {
-        for (seed, options) in [handles(), trails()].iter().enumerate() {
+        for (seed, options) in [handles(), path_hints()].iter().enumerate() {
             let local = Local::new(options);
             concurrent::random_operations(local.filesystem(), false, seed as u64);
             tree::remove_all(local.filesystem());

@@ -1,4 +1,4 @@
-//! The bytes of an identifier with a trail: see [`super::trail`].
+//! The bytes of an identifier with a path hint: see [`super::path_hint`].
 //!
 //! One byte [`TAG`], the inode number, the birth time, and a hash of each directory above the
 //! object, from the root down, as far as there is room.
@@ -11,26 +11,26 @@ use pagewell_fs::{Error, FileId, Result};
 pub(super) const TAG: u8 = 2;
 /// Tag, inode number and birth time: what tells objects apart.
 const KEY_BYTES: usize = 17;
-/// What is left of an identifier for the trail.
-const TRAIL_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
+/// What is left of an identifier for the path hint.
+const HINT_BYTES_MAX: usize = ID_BYTES_MAX - KEY_BYTES;
 
-/// One byte of a trail: stands for the directory of this inode number.
+/// One byte of a path hint: stands for the directory of this inode number.
 pub(super) fn hash(inode: u64) -> u8 {
     // Fibonacci hashing: the top byte depends on all bits of the number
     (inode.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56).to_le_bytes()[0]
 }
 
-/// The identifier of an object; a trail that is too long is cut.
-pub(super) fn compose(inode: u64, birth: u64, trail: &[u8]) -> FileId {
-    let mut bytes = Vec::with_capacity(KEY_BYTES + trail.len());
+/// The identifier of an object; a hint that is too long is cut.
+pub(super) fn compose(inode: u64, birth: u64, hint: &[u8]) -> FileId {
+    let mut bytes = Vec::with_capacity(KEY_BYTES + hint.len());
     bytes.push(TAG);
     bytes.extend(inode.to_be_bytes());
     bytes.extend(birth.to_be_bytes());
-    bytes.extend(trail.iter().take(TRAIL_BYTES_MAX));
+    bytes.extend(hint.iter().take(HINT_BYTES_MAX));
     FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
 }
 
-/// Inode number, birth time and trail.
+/// Inode number, birth time and path hint.
 pub(super) fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
     let bytes = id.as_bytes();
     let number = |from: usize| -> Option<u64> {
@@ -39,12 +39,12 @@ pub(super) fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
         ))
     };
     match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
-        (Some(&TAG), Some(inode), Some(birth), Some(trail)) => Ok((inode, birth, trail)),
+        (Some(&TAG), Some(inode), Some(birth), Some(hint)) => Ok((inode, birth, hint)),
         _ => Err(Error::BadId),
     }
 }
 
-/// What tells the object apart: the identifier without its trail.
+/// What tells the object apart: the identifier without its path hint.
 pub(super) fn key_of(id: &FileId) -> Result<FileId> {
     parse(id)?;
     FileId::new(id.as_bytes().get(..KEY_BYTES).unwrap_or(&[])).ok_or(Error::BadId)

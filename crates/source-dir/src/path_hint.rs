@@ -5,9 +5,9 @@
 //! closed, even after a restart, and the number may have been given to another object.
 //!
 //! Rule: the identifier is one byte, the inode number, the birth time as its generation,
-//! and a *trail*: one byte for each directory between the export's root and the object, a hash of
-//! that directory's inode number. Inode numbers do not change when a directory is renamed in
-//! place, so the trail survives that too.
+//! and a *path hint*: one byte for each directory between the export's root and the object, a hash
+//! of that directory's inode number. Inode numbers do not change when a directory is renamed in
+//! place, so the hint survives that too.
 //!
 //! ```text
 //!   /export/a/b/file   tag │ inode of file │ birth of file │ hash(a) hash(b)
@@ -16,21 +16,21 @@
 //! An object is found again in three ways, the first that works:
 //! 1. *table*: a bounded map from inode to (parent, name), kept by our own lookups and renames, is
 //!    followed to the root and the names are opened downwards;
-//! 2. *walk*: from the root, only into directories that match the trail's next byte (one in 256
+//! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256
 //!    by chance), to the object's inode number;
 //! 3. *census*: the whole export is read, once for all that are looked for ([`super::census`]).
 //!
 //! Whatever was opened is compared with inode number and birth time before it counts. What is not
 //! found is stale, and stays so for a while ([`super::missing`]), so that a client that keeps
-//! asking cannot keep the disk busy. Objects that are where their trails lead wait for nobody.
+//! asking cannot keep the disk busy. Objects that are where their hints lead wait for nobody.
 //!
 //! The same object has the same identifier for as long as the table knows it, also by other names
 //! and after a rename. An identifier from an earlier life is put back into the table when it is
 //! resolved.
 //!
 //! Weaknesses: where birth times are missing (0), a reused inode number cannot be told. After a
-//! restart an object that was reached by two names may be given the other name's trail. Further
-//! down than a trail has bytes ([`super::trail_id`]), and when a file was moved to another
+//! restart an object that was reached by two names may be given the other name's hint. Further
+//! down than a hint has bytes ([`super::path_hint_id`]), and when a file was moved to another
 //! directory while the program was down, finding it takes the census. File systems whose listings
 //! show other inode numbers than stat (some union mounts) can only be followed by the table.
 
@@ -39,8 +39,8 @@ use super::entries::each_entry;
 use super::missing::Missing;
 use super::naming::Naming;
 use super::object::open_directory;
+use super::path_hint_id::{compose, hash, key_of, parse};
 use super::status::Status;
-use super::trail_id::{compose, hash, key_of, parse};
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
@@ -53,7 +53,7 @@ const PLACES_MAX: usize = 1 << 16;
 const DEPTH_MAX: usize = 1024;
 /// Where objects were last seen.
 #[derive(Default)]
-pub(super) struct Trail {
+pub(super) struct Places {
     table: Mutex<Table>,
 }
 
@@ -81,7 +81,7 @@ struct Table {
     missing: Missing,
 }
 
-impl Trail {
+impl Places {
     /// The object just seen as `name` in a directory: notes the place and returns its identifier.
     pub(super) fn note(
         &self,
@@ -103,19 +103,19 @@ impl Trail {
             table.missing.forget(&id);
             return id;
         }
-        let trail = table
-            .trail_of(parent.node.inode, root_inode)
+        let hint = table
+            .hint_of(parent.node.inode, root_inode)
             .or_else(|| {
                 parse(&parent.id).ok().map(|(_, _, above)| {
-                    let mut trail = above.to_vec();
+                    let mut hint = above.to_vec();
                     if parent.node.inode != root_inode {
-                        trail.push(hash(parent.node.inode));
+                        hint.push(hash(parent.node.inode));
                     }
-                    trail
+                    hint
                 })
             })
             .unwrap_or_default();
-        let id = compose(inode, birth, &trail);
+        let id = compose(inode, birth, &hint);
         table.put(Place {
             inode,
             birth,
@@ -135,8 +135,8 @@ impl Trail {
         {
             return place.id;
         }
-        let trail = parse(child).map_or(&[][..], |(_, _, trail)| trail);
-        let above = trail.split_last().map_or(&[][..], |(_, above)| above);
+        let hint = parse(child).map_or(&[][..], |(_, _, hint)| hint);
+        let above = hint.split_last().map_or(&[][..], |(_, above)| above);
         compose(inode, birth, above)
     }
 
@@ -203,8 +203,8 @@ impl Table {
         Some(chain)
     }
 
-    /// The trail of what lies in the directory `parent`.
-    fn trail_of(&mut self, parent: u64, root_inode: u64) -> Option<Vec<u8>> {
+    /// The path hint of what lies in the directory `parent`.
+    fn hint_of(&mut self, parent: u64, root_inode: u64) -> Option<Vec<u8>> {
         let chain = self.chain(parent, root_inode)?;
         Some(chain.iter().map(|(inode, _)| hash(*inode)).collect())
     }
@@ -227,26 +227,26 @@ struct Found {
 
 impl Tree {
     /// Opens the object of an identifier of this kind, only to name it.
-    pub(super) fn open_trail(&self, trail: &Trail, id: &FileId) -> Result<(OwnedFd, Status)> {
+    pub(super) fn open_by_hint(&self, places: &Places, id: &FileId) -> Result<(OwnedFd, Status)> {
         let (inode, birth, bytes) = parse(id)?;
         let key = key_of(id)?;
         self.acting.become_server()?;
         let root_inode = self.root.node.inode;
-        if let Some(found) = self.descend_known(trail, inode, birth) {
-            names::DIR_TRAIL_TABLE_HITS.add(1);
+        if let Some(found) = self.descend_known(places, inode, birth) {
+            names::DIR_PATH_HINT_TABLE_HITS.add(1);
             return Ok(found);
         }
         if self.is_missing(&key) {
             return Err(Error::Stale);
         }
-        names::DIR_TRAIL_WALKS.add(1);
+        names::DIR_PATH_HINT_WALKS.add(1);
         let walk = Walk {
             tree: self,
             inode,
             birth,
         };
         if let Some(found) = walk.walk(self.root.as_fd(), root_inode, bytes)? {
-            trail.put(Place {
+            places.put(Place {
                 inode,
                 birth,
                 parent: found.parent,
@@ -256,42 +256,42 @@ impl Tree {
             });
             return Ok((found.opened, found.status));
         }
-        names::DIR_TRAIL_SEARCHES.add(1);
+        names::DIR_PATH_HINT_SEARCHES.add(1);
         if !self.find_listed(id, inode, birth)? {
-            names::DIR_TRAIL_SEARCHES_FAILED.add(1);
+            names::DIR_PATH_HINT_SEARCHES_FAILED.add(1);
             return Err(Error::Stale);
         }
         // moved again, or forgotten among many others
-        self.descend_known(trail, inode, birth)
+        self.descend_known(places, inode, birth)
             .ok_or(Error::TryLater)
     }
 
-    fn descend_known(&self, trail: &Trail, inode: u64, birth: u64) -> Option<(OwnedFd, Status)> {
-        let chain = trail.chain(inode, self.root.node.inode)?;
+    fn descend_known(&self, places: &Places, inode: u64, birth: u64) -> Option<(OwnedFd, Status)> {
+        let chain = places.chain(inode, self.root.node.inode)?;
         self.descend(&chain, inode, birth)
     }
 
     /// Whether the object of this key was searched in vain.
     pub(super) fn is_missing(&self, key: &FileId) -> bool {
         match &self.naming {
-            Naming::Trails(trail) => trail.table.lock().missing.has(key),
+            Naming::PathHints(places) => places.table.lock().missing.has(key),
             Naming::Handles => false,
         }
     }
 
     /// The object of this key was searched in vain.
     pub(super) fn set_missing(&self, key: FileId) {
-        if let Naming::Trails(trail) = &self.naming {
-            trail.table.lock().missing.put(key);
+        if let Naming::PathHints(places) = &self.naming {
+            places.table.lock().missing.put(key);
         }
     }
 
     /// Notes where an object was found: in the last of these directories, from the root down.
     pub(super) fn note_path(&self, above: &[&Step], found: Step, id: FileId) {
-        let Naming::Trails(trail) = &self.naming else {
+        let Naming::PathHints(places) = &self.naming else {
             return;
         };
-        let mut table = trail.table.lock();
+        let mut table = places.table.lock();
         let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
         for step in above {
             let known = table
@@ -341,15 +341,15 @@ impl Tree {
 }
 
 impl Walk<'_> {
-    /// Goes down from `directory` wherever the trail leads.
+    /// Goes down from `directory` wherever the hint leads.
     fn walk(
         &self,
         directory: BorrowedFd<'_>,
         directory_inode: u64,
-        trail: &[u8],
+        hint: &[u8],
     ) -> Result<Option<Found>> {
         let mut candidates = Vec::new();
-        let next = trail.first().copied();
+        let next = hint.first().copied();
         let found = self.scan(directory, directory_inode, &mut |name, inode| {
             if Some(hash(inode)) == next {
                 candidates.push((Box::<[u8]>::from(name), inode));
@@ -358,7 +358,7 @@ impl Walk<'_> {
         if found.is_some() {
             return Ok(found);
         }
-        let below = trail.get(1..).unwrap_or(&[]);
+        let below = hint.get(1..).unwrap_or(&[]);
         for (name, inode) in candidates {
             let Ok(child) = self.tree.resolver.child(directory, &name, true) else {
                 continue;
