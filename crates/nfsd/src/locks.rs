@@ -3,10 +3,8 @@
 //! ```text
 //!   service/locks.rs   what a call asks for, and may
 //!          |
-//!   [`Locks`]  ── [`table`]    what is held and waited for: rules alone, no clock, no sockets
-//!          |   ── [`shares`]   DOS share modes
-//!          |   ── [`records`]  clients that hold locks, on disk, for the next life of the server
-//!          └──── [`calls`]     calls to clients: a lock is granted, we have restarted
+//!   [`Locks`]  ──── crate [`pagewell_locks`]: who holds what, who waits, who held locks before
+//!          └─────── [`calls`]: calls to clients: a lock is granted, we have restarted
 //! ```
 //!
 //! A client is an address and a name: no client can let go of the locks of another address, or be
@@ -14,14 +12,6 @@
 //! first, then [`Table`]; most of the time one is held alone.
 
 pub mod calls;
-pub mod file;
-pub mod owner;
-pub mod range;
-pub mod records;
-pub mod shares;
-pub mod table;
-#[cfg(test)]
-mod testing;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -31,12 +21,13 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
+use pagewell_locks::file::Piece;
+use pagewell_locks::owner::{Client, Owner};
+use pagewell_locks::records::{Listed, Records};
+use pagewell_locks::shares::Shares;
+use pagewell_locks::table::{Answer, FileKey, Offer, Outcome, Table, Wish};
 
 use crate::locks::calls::{Calls, Context, Job, Peer};
-use crate::locks::owner::Client;
-use crate::locks::records::{Listed, Records};
-use crate::locks::shares::Shares;
-use crate::locks::table::{Answer, FileKey, Offer, Outcome, Table, Wish};
 
 /// How often a client is notified of the restart, with a pause that doubles from
 /// [`NOTIFY_AGAIN_AFTER`]: some ten minutes in all.
@@ -196,7 +187,7 @@ impl Locks {
 
     /// What is in the way of a lock.
     #[must_use]
-    pub fn test(&self, wish: &Wish) -> Option<(owner::Owner, file::Piece)> {
+    pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         self.table.lock().test(wish)
     }
 

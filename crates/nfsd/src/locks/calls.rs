@@ -17,6 +17,9 @@ use std::time::Duration;
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
+use pagewell_locks::file::Kind;
+use pagewell_locks::records::Listed;
+use pagewell_locks::table::{Answer, Offer};
 use pagewell_sunrpc::caller::{self, Caller, Target};
 use pagewell_sunrpc::nlm4::{self, Reply, Status, TestArguments};
 use pagewell_sunrpc::nsm::{self, NotifyArguments};
@@ -24,9 +27,6 @@ use pagewell_sunrpc::portmap;
 use pagewell_sunrpc::rpc::Credential;
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder};
 
-use crate::locks::file::Kind;
-use crate::locks::records::Listed;
-use crate::locks::table::{Answer, Offer};
 use crate::share::Address;
 use crate::workers::pool::{Flow, Pool};
 

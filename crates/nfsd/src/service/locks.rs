@@ -9,6 +9,10 @@ pub mod wish;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pagewell_locks::file::Kind;
+use pagewell_locks::records::Listed;
+use pagewell_locks::shares;
+use pagewell_locks::table::Outcome;
 use pagewell_sunrpc::nlm4::{
     self, CancelArguments, FreeAllArguments, Holder, LockArguments, Procedure, Reply, Share,
     ShareAccess, ShareArguments, ShareReply, Status, TestArguments, TestReply, UnlockArguments,
@@ -17,11 +21,8 @@ use pagewell_sunrpc::nsm::{self, NotifyArguments};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
+use crate::locks::Locks;
 use crate::locks::calls::Context;
-use crate::locks::file::Kind;
-use crate::locks::records::Listed;
-use crate::locks::table::Outcome;
-use crate::locks::{Locks, shares};
 use crate::reply::batch::Batch;
 use crate::service::call::{Answer, Request, WaitingCall, decode, refuse};
 use crate::service::exports::{Caller, Served};

@@ -4,15 +4,15 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use pagewell_fs as fs;
+use pagewell_locks::file::Kind;
+use pagewell_locks::owner::{Client, Owner};
+use pagewell_locks::range::Range;
+use pagewell_locks::table::{FileKey, Wish};
 use pagewell_sunrpc::nfs3::{self, Handle};
 use pagewell_sunrpc::nlm4::{self, Status};
 use pagewell_sunrpc::rpc::Refusal;
 
 use crate::locks::Locks;
-use crate::locks::file::Kind;
-use crate::locks::owner::{Client, Owner};
-use crate::locks::range::Range;
-use crate::locks::table::{FileKey, Wish};
 use crate::service::exports::{Caller, Served, Stop, Target};
 
 /// Where a call comes from.

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::locks::owner::Client;
-use crate::locks::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
+use crate::owner::Client;
+use crate::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
 
 /// How long a client without locks is listed.
 const LISTED_FOR: Duration = Duration::from_secs(300);
@@ -231,7 +231,7 @@ fn next_state(before: Option<i32>) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::testing::owner_on;
+    use crate::testing::owner_on;
 
     fn listed(number: u8) -> Listed {
         Listed {

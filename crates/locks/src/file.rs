@@ -6,12 +6,12 @@
 //! are never in its own way; of two owners a write lock is in the way of everything.
 //!
 //! A file has few locks; all are looked at one by one. How many there may be is bounded by
-//! [`crate::locks::table`].
+//! [`crate::table`].
 
 use std::collections::HashMap;
 
-use crate::locks::owner::Owner;
-use crate::locks::range::Range;
+use crate::owner::Owner;
+use crate::range::Range;
 
 /// To read with others, or to write alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl FileLocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::testing::owner;
+    use crate::testing::owner;
     use proptest::prelude::*;
 
     const BYTES: u64 = 24;

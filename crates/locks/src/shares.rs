@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use pagewell_sunrpc::nlm4::{ShareAccess, ShareMode};
 
-use crate::locks::owner::{Client, Owner};
-use crate::locks::table::FileKey;
+use crate::owner::{Client, Owner};
+use crate::table::FileKey;
 
 /// Open files with share modes in all.
 const SHARES_MAX: usize = 8192;
@@ -114,7 +114,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::locks::testing::owner_on;
+    use crate::testing::owner_on;
     use pagewell_fs::FileId;
 
     fn file(number: u64) -> FileKey {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::locks::owner::{Client, Owner};
+use crate::owner::{Client, Owner};
 
 /// Programs on one client.
 pub(super) fn owner(process: i32) -> Owner {

@@ -7,9 +7,9 @@ use super::{
     Answer, FileKey, LOCKS_PER_ADDRESS_MAX, OFFERED_FOR, Offer, Outcome, Owner, Table, WAITED_FOR,
     WAITERS_PER_ADDRESS_MAX, Wish,
 };
-use crate::locks::file::Kind;
-use crate::locks::range::Range;
-use crate::locks::testing::{owner, owner_on};
+use crate::file::Kind;
+use crate::range::Range;
+use crate::testing::{owner, owner_on};
 
 struct Test {
     table: Table<()>,

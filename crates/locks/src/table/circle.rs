@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::locks::table::{Table, Wish};
+use crate::table::{Table, Wish};
 
 /// Owners that are looked at: programs on clients that wait for each other are few.
 const OWNERS_MAX: usize = 64;

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
 
-use crate::locks::file::{Kind, Piece};
-use crate::locks::table::{
+use crate::file::{Kind, Piece};
+use crate::table::{
     Answer, FileKey, OFFERED_FOR, Offer, Offered, Outcome, Table, WAITED_FOR, WAITERS_MAX,
     WAITERS_PER_ADDRESS_MAX, Waiter, Wish,
 };

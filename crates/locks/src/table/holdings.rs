@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use pagewell_counters::names;
 
-use crate::locks::file::{FileLocks, Piece};
-use crate::locks::owner::Owner;
-use crate::locks::table::{
+use crate::file::{FileLocks, Piece};
+use crate::owner::Owner;
+use crate::table::{
     CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX, FileKey, Full, LOCKS_MAX, LOCKS_PER_ADDRESS_MAX, Load,
     Table, Wish,
 };

@@ -43,9 +43,9 @@ use std::time::{Duration, Instant};
 
 use pagewell_fs::FileId;
 
-use crate::locks::file::{FileLocks, Kind, Piece};
-use crate::locks::owner::{Client, Owner};
-use crate::locks::range::Range;
+use crate::file::{FileLocks, Kind, Piece};
+use crate::owner::{Client, Owner};
+use crate::range::Range;
 
 /// Locks of all clients. With owners as Linux names them (a process each at the most) 30 MB.
 pub const LOCKS_MAX: usize = 65_536;

@@ -1,0 +1,20 @@
+//! Locks on files for clients over a network: what is held and waited for. Rules alone, without
+//! clocks, threads and sockets.
+//!
+//! ```text
+//!   [`table`]    byte ranges of files: what is held, what is waited for, what is offered
+//!     └ [`file`], [`range`], [`owner`]
+//!   [`shares`]   DOS share modes
+//!   [`records`]  clients that hold locks, on disk, for the next life of the server
+//! ```
+//!
+//! The server of NLM version 4 asks them for each call.
+
+pub mod file;
+pub mod owner;
+pub mod range;
+pub mod records;
+pub mod shares;
+pub mod table;
+#[cfg(test)]
+mod testing;
