@@ -17,7 +17,7 @@ use pagewell_sunrpc::xdr::{self, Decode, Decoder, Encode, Words};
 use super::age::Ages;
 use super::convert;
 use super::generations::Generations;
-use super::node::{Moment, Moments, Told};
+use super::node::{Moment, Moments, Reported};
 
 /// Users whose credentials are kept ready.
 const USERS_MAX: usize = 1024;
@@ -191,18 +191,18 @@ impl Calls {
         }
     }
 
-    /// The number of an object that a listing of a directory told, which has these attributes.
+    /// The number of an object that a listing of a directory reported, which has these attributes.
     pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
         let mounted = self.inner.filesystem_id;
         let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
         convert::file_id((listed, file_id), mounted)
     }
 
-    /// Attributes that were told in answer to a call that was sent at `sent`.
-    pub(super) fn told(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Told {
+    /// Attributes that were reported in answer to a call that was sent at `sent`.
+    pub(super) fn reported(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Reported {
         let attributes = convert::attributes(attributes, self.inner.filesystem_id);
         let lifetime = self.inner.ages.lifetime(&attributes, Timestamp::now());
-        Told {
+        Reported {
             attributes,
             sent,
             answered: self.now(),

@@ -36,7 +36,7 @@ impl Shared {
         let mut change = self.ask_to_set(call, &node, attributes, guard)?;
         if let Some(size) = attributes.size {
             self.cut_off(&node, size);
-            // What was not told is not known now either, but for the length.
+            // What was not reported is not known now either, but for the length.
             change.after = change.after.and_then(|_| node.lock().known());
         }
         Ok(change)
@@ -79,8 +79,8 @@ impl Shared {
         let (change, _) = self.end_change(node, &wcc, answer.sent);
         match answer.value {
             Ok(_) => {
-                let is_told = change.after.is_some();
-                node.lock().was_set(self.calls.now(), is_told);
+                let is_reported = change.after.is_some();
+                node.lock().was_set(self.calls.now(), is_reported);
                 Ok(change)
             }
             Err(failure) => Err(convert::error(failure.status)),

@@ -2,7 +2,7 @@
 //!
 //! What is thrown away was committed before: pages with bytes that are not safe at the server never
 //! leave the cache. Who may do what at the same time stands in `place.rs`; on whose behalf data is
-//! written, and who is told of errors, in `writers.rs`.
+//! written, and to whom errors are reported, in `writers.rs`.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ impl Shared {
             names::CLIENT_READ_HITS.add(u64::from(!waited));
             names::CLIENT_READ_MISSES.add(u64::from(waited));
         }
-        // Another may have made it shorter, which the answers to the reads have told, or shown.
+        // Another may have made it shorter, which the answers to the reads have reported, or shown.
         if node.lock().unexpected_ends != ends {
             self.ask_attributes(call, &node)?;
         }
@@ -93,7 +93,7 @@ impl Shared {
         }
         let node = self.files.node(id);
         self.check_data(call, &node, Access::MODIFY | Access::EXTEND)?;
-        self.tell_failure(call, &node)?;
+        self.report_failure(call, &node)?;
         self.settle(call, &node)?;
         let end = offset
             .checked_add(data.len() as u64)

@@ -30,7 +30,7 @@ pub(super) struct Files {
     regions: RwLock<Regions<Arc<Node>>>,
     /// Those with unstable writes that the server has taken.
     uncommitted: Mutex<HashMap<u64, Arc<Node>>>,
-    /// Those with an error that nobody was told of.
+    /// Those with an error that was not reported.
     failed: Mutex<HashMap<u64, Arc<Node>>>,
 }
 
@@ -147,17 +147,17 @@ impl Files {
             .collect()
     }
 
-    /// A file has an error that nobody was told of.
+    /// A file has an error that was not reported.
     pub(super) fn note_failed(&self, node: &Arc<Node>) {
         self.failed.lock().insert(node.number, node.clone());
     }
 
-    /// A program was told.
-    pub(super) fn was_told(&self, node: &Node) {
+    /// It was reported to a program.
+    pub(super) fn was_reported(&self, node: &Node) {
         self.failed.lock().remove(&node.number);
     }
 
-    /// Those that nobody was told of.
+    /// Those whose error was not reported.
     pub(super) fn failed(&self) -> Vec<Arc<Node>> {
         self.failed.lock().values().cloned().collect()
     }

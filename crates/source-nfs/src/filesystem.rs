@@ -41,7 +41,7 @@ impl FileSystem for NfsFileSystem {
     fn finish(&self, patience: Duration) -> Result<u64> {
         match self.close_within(patience) {
             // Nothing is thrown away any more, so nothing has to be waited for.
-            0 => self.shared.untold_failure().map(|()| 0),
+            0 => self.shared.unreported_failure().map(|()| 0),
             lost_bytes => Ok(lost_bytes),
         }
     }

@@ -42,12 +42,12 @@ impl Length {
         self.server
     }
 
-    /// The server has told it.
-    pub(super) fn told(&mut self, size: u64) {
+    /// The server has reported it.
+    pub(super) fn reported(&mut self, size: u64) {
         self.server = size;
     }
 
-    /// The server has taken bytes up to here, and told no attributes.
+    /// The server has taken bytes up to here, and reported no attributes.
     pub(super) fn grew(&mut self, end: u64) {
         self.server = self.server.max(end);
     }
@@ -108,13 +108,13 @@ mod tests {
     /// Of a file that had ten bytes, and got a hundred that are at the server.
     fn written() -> Length {
         let mut length = Length::default();
-        length.told(10);
+        length.reported(10);
         assert!(!length.is_uncommitted() && !length.is_in_doubt());
         length.wrote(100);
         assert!(length.is_dirty() && length.is_uncommitted());
         assert_eq!((length.get(), length.at_server()), (100, 10));
         assert!(!length.is_in_doubt(), "it was not written yet");
-        length.told(100);
+        length.reported(100);
         length.cleaned(length.writes());
         assert!(!length.is_dirty() && length.is_uncommitted() && !length.is_in_doubt());
         length
@@ -123,13 +123,13 @@ mod tests {
     #[test]
     fn what_a_server_forgets_is_as_long_as_before() {
         let mut length = written();
-        length.told(10);
+        length.reported(10);
         assert!(length.is_in_doubt());
         assert_eq!(length.get(), 100);
-        length.told(100);
+        length.reported(100);
         length.committed(length.writes());
         assert!(!length.is_uncommitted() && !length.is_in_doubt());
-        length.told(10);
+        length.reported(10);
         assert_eq!(length.get(), 10, "another client has cut it off");
         assert!(!length.is_in_doubt());
     }
@@ -141,7 +141,7 @@ mod tests {
         length.wrote(50);
         length.committed(writes);
         assert!(length.is_dirty() && length.is_uncommitted());
-        length.told(20);
+        length.reported(20);
         assert_eq!(length.get(), 100);
     }
 
@@ -151,7 +151,7 @@ mod tests {
             let mut length = written();
             length.cut(size);
             assert_eq!((length.get(), length.at_server()), (seen, size));
-            length.told(10);
+            length.reported(10);
             assert_eq!(length.get(), seen.clamp(10, 100), "forgotten after {size}");
         }
     }

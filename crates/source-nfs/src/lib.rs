@@ -13,7 +13,7 @@
 //! **What programs may rely on.** What was written and closed is seen by programs that open the
 //! file later, on any client (close-to-open). What was written and not committed survives a restart
 //! of the server, as the cache keeps it until it is committed, and not one of this program. Errors
-//! of writes are told once, to the next write, commit or close by the user that wrote
+//! of writes are reported once, to the next write, commit or close by the user that wrote
 //! (`writers.rs`). A file that is removed while it is open here stays until it is closed
 //! (`silly.rs`).
 //!

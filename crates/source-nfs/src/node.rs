@@ -1,4 +1,4 @@
-//! One remote object: what is known of it, and what was done to it and not told the server yet.
+//! One remote object: what is known of it, and what was done to it and not sent to the server yet.
 //!
 //! **Which attributes are the newest.** Answers overtake each other. Each call has a moment, taken
 //! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
@@ -48,10 +48,9 @@ impl Moments {
     }
 }
 
-/// Attributes that were told.
+/// Attributes that an answer has reported.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Told {
-    /// What was told.
+pub(super) struct Reported {
     pub(super) attributes: Attributes,
     /// When the call was sent.
     pub(super) sent: Moment,
@@ -111,7 +110,7 @@ pub(super) struct State {
     set_at: Moment,
     /// When a change of ours was answered without attributes: what was on its way then may be of
     /// before or after.
-    untold_at: Moment,
+    unreported_at: Moment,
     consistency: Consistency,
     /// How often another client has changed it.
     pub(super) changes: u64,
@@ -124,7 +123,7 @@ pub(super) struct State {
     /// Changes of names in it that are ours, begun or ended.
     pub(super) own_changes: u64,
     pub(super) length: Length,
-    /// READs that met an end where none was known, and told no attributes.
+    /// READs that met an end where none was known, and reported no attributes.
     pub(super) unexpected_ends: u64,
     pub(super) region: Option<Region>,
     /// Reads that need the region to stay the file's.
@@ -172,7 +171,7 @@ impl Node {
                 believed: None,
                 at: Moment(0),
                 set_at: Moment(0),
-                untold_at: Moment(0),
+                unreported_at: Moment(0),
                 consistency: Consistency::default(),
                 is_in_question: false,
                 changes: 0,
@@ -204,14 +203,14 @@ impl Node {
         self.state.lock()
     }
 
-    /// Takes attributes that a call told which changed nothing.
-    pub(super) fn look(&self, told: &Told) -> Taken {
+    /// Takes attributes that a call reported which changed nothing.
+    pub(super) fn look(&self, reported: &Reported) -> Taken {
         let mut state = self.lock();
-        if state.is_another(told) {
+        if state.is_another(reported) {
             return Taken::Another;
         }
-        if state.take(told) {
-            let verdict = state.consistency.look(told.attributes.wcc());
+        if state.take(reported) {
+            let verdict = state.consistency.look(reported.attributes.wcc());
             state.judge(verdict);
         }
         Taken::Right
@@ -225,28 +224,28 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered now, with these states as far as they were told. Besides the attributes
-    /// after it, if the answer has told them and nothing newer is known.
+    /// It was answered now, with these states as far as they were reported. Besides the attributes
+    /// after it, if the answer has reported them and nothing newer is known.
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
-        told: Option<&Told>,
+        reported: Option<&Reported>,
         now: Moment,
     ) -> (Taken, Option<Attributes>, Stamp) {
         let mut state = self.lock();
         state.own_changes += 1;
         let mut is_true = false;
-        if let Some(told) = told {
-            if state.is_another(told) {
+        if let Some(reported) = reported {
+            if state.is_another(reported) {
                 state.consistency.end(None, None);
                 return (Taken::Another, None, state.stamp());
             }
-            is_true = state.take(told) && told.sent > state.untold_at;
+            is_true = state.take(reported) && reported.sent > state.unreported_at;
         } else {
-            state.untold_at = now;
+            state.unreported_at = now;
             state.doubt();
         }
-        let after = told.map(|told| told.attributes.wcc());
+        let after = reported.map(|reported| reported.attributes.wcc());
         let verdict = state.consistency.end(before, after);
         state.judge(verdict);
         let after = state.known().filter(|_| is_true);
@@ -287,40 +286,40 @@ impl State {
         }
     }
 
-    fn is_another(&self, told: &Told) -> bool {
-        let told = &told.attributes;
+    fn is_another(&self, reported: &Reported) -> bool {
+        let reported = &reported.attributes;
         self.believed
-            .is_some_and(|(known, _)| known.file_type != told.file_type)
+            .is_some_and(|(known, _)| known.file_type != reported.file_type)
     }
 
     /// Believes attributes if they are the newest; says whether they are.
-    fn take(&mut self, told: &Told) -> bool {
+    fn take(&mut self, reported: &Reported) -> bool {
         if let Some((known, _)) = &self.believed {
-            let newer = newness(&told.attributes.wcc()) > newness(&known.wcc());
-            if told.sent <= self.set_at {
+            let newer = newness(&reported.attributes.wcc()) > newness(&known.wcc());
+            if reported.sent <= self.set_at {
                 // It may be news all the same.
                 if newer {
                     self.doubt();
                 }
                 return false;
             }
-            if told.sent <= self.at && !newer {
-                if rights(known) != rights(&told.attributes) {
+            if reported.sent <= self.at && !newer {
+                if rights(known) != rights(&reported.attributes) {
                     // Within one tick nobody knows which they are now.
                     self.doubt();
                 }
                 return false;
             }
         }
-        let is_of_now = told.sent > self.untold_at;
+        let is_of_now = reported.sent > self.unreported_at;
         let until = if is_of_now {
-            told.until
+            reported.until
         } else {
             Instant::now()
         };
-        self.believed = Some((told.attributes, until));
-        self.at = told.answered;
-        self.length.told(told.attributes.size);
+        self.believed = Some((reported.attributes, until));
+        self.at = reported.answered;
+        self.length.reported(reported.attributes.size);
         true
     }
 
@@ -405,11 +404,11 @@ impl State {
         (self.region, self.length.writes())
     }
 
-    /// Attributes of it were set at the server, as is known now; they were told with the answer, or
-    /// not.
-    pub(super) fn was_set(&mut self, now: Moment, is_told: bool) {
+    /// Attributes of it were set at the server, as is known now; they were reported with the
+    /// answer, or not.
+    pub(super) fn was_set(&mut self, now: Moment, is_reported: bool) {
         self.set_at = now;
-        if !is_told {
+        if !is_reported {
             self.doubt();
         }
     }

@@ -79,8 +79,8 @@ impl Shared {
         })
     }
 
-    /// Finds out whether what was told between writes of ours was made by these: once they have all
-    /// been answered, and no more are made, nobody need guess.
+    /// Finds out whether what was reported between writes of ours was made by these: once they have
+    /// all been answered, and no more are made, nobody need guess.
     fn decide(&self, call: &Call<'_>, node: &Node) -> Result<()> {
         let _alone = alone(node);
         self.write_out(node)?;
@@ -100,11 +100,11 @@ impl Shared {
             Self::may_wait(call)?;
             self.commit_node(call, &node)?;
             if self.options.close_to_open {
-                // What the next open compares with; usually the last answer has told it.
+                // What the next open compares with; usually the last answer has reported it.
                 self.attributes_of(call, &node)?;
             }
         }
-        self.tell_failure(call, &node)
+        self.report_failure(call, &node)
     }
 }
 

@@ -254,16 +254,16 @@ mod tests {
     fn a_move_waits_for_the_readers_and_new_readers_for_the_move() {
         let files = Files::new(100, 4);
         let (node, region) = read_in(&files);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         std::thread::scope(|scope| {
             let mover = node.clone();
-            scope.spawn(move || tell.send(mover.begin_move()));
+            scope.spawn(move || sender.send(mover.begin_move()));
             while !node.lock().is_moving {
                 std::thread::yield_now();
             }
-            assert!(told.recv_timeout(Duration::from_millis(20)).is_err());
+            assert!(receiver.recv_timeout(Duration::from_millis(20)).is_err());
             drop(Reading { node: &node });
-            let taken = told.recv_timeout(Duration::from_secs(60));
+            let taken = receiver.recv_timeout(Duration::from_secs(60));
             assert_eq!(taken, Ok(Some(region)));
         });
         assert!(node.lock().is_moving);

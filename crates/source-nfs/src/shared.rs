@@ -118,7 +118,7 @@ impl Shared {
         let Some(attributes) = attributes else {
             return Ok(());
         };
-        match node.look(&self.calls.told(attributes, sent)) {
+        match node.look(&self.calls.reported(attributes, sent)) {
             Taken::Right => Ok(()),
             Taken::Another => {
                 self.files.forget(node);
@@ -225,9 +225,9 @@ impl Shared {
         wcc: &pagewell_sunrpc::nfs3::WccData,
         sent: Moment,
     ) -> (Change, Stamp) {
-        let told = wcc.after.map(|after| self.calls.told(&after, sent));
+        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
         let before = wcc.before.map(convert::wcc);
-        let (taken, after, stamp) = node.end_change(before, told.as_ref(), self.calls.now());
+        let (taken, after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
         if taken == Taken::Another {
             self.files.forget(node);
         }

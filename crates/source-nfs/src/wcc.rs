@@ -1,9 +1,9 @@
 //! Whether a change of an object was ours: weak cache consistency (RFC 1813 section 2.6).
 //!
-//! **Problem.** What is cached of an object stands for one state of it, told by size and two times.
-//! When these change, either a call of ours did it, and the cache is right, or another client, and
-//! it is not. The server tells with each call of ours what the state was before and after; but
-//! calls overlap, answers come in any order, and not every server tells.
+//! **Problem.** What is cached of an object stands for one state of it, told apart by size and two
+//! times. When these change, either a call of ours did it, and the cache is right, or another
+//! client, and it is not. The server tells with each call of ours what the state was before and
+//! after; but calls overlap, answers come in any order, and not every server tells.
 //!
 //! **Rule.** The calls that are on their way together are a *burst*. Each answer is an edge from
 //! the state before to the state after. What can be reached from the known state by edges is ours:
@@ -14,14 +14,14 @@
 //! ```
 //!
 //! When the last call of the burst has answered, an edge that hangs in the air means that another
-//! client changed the object. So does a state that another call has seen meanwhile (`x1`, told by a
-//! READ) and that no edge has led to. The known state is then the newest of all.
+//! client changed the object. So does a state that another call has seen meanwhile (`x1`, reported
+//! by a READ) and that no edge has led to. The known state is then the newest of all.
 //!
 //! An edge without its beginning tells nothing of what was before it: another client may have been
-//! there, or none. The same holds for an edge without its end; there, the next state that is told
-//! is one of any time later. Of both the verdict is that it is *unknown*. What that costs is for
-//! what uses the object to say (`node.rs`): a directory is listed anew, since a name that others
-//! made would never be seen; the data of a file is read anew when it is opened next.
+//! there, or none. The same holds for an edge without its end; there, the next state that is
+//! reported is one of any time later. Of both the verdict is that it is *unknown*. What that costs
+//! is for what uses the object to say (`node.rs`): a directory is listed anew, since a name that
+//! others made would never be seen; the data of a file is read anew when it is opened next.
 //!
 //! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
 //! of it: that object is *excused* for its next change of nothing but that time.
@@ -31,9 +31,10 @@
 //!
 //! **Known weaknesses.** Servers whose clock ticks slowly give two states the same times; a change
 //! of another client within the same tick that keeps the size is not seen. States that a server
-//! never told, because it looks at the attributes after other calls have gone on, make an edge hang
-//! in the air: data is then read again for nothing. A server that tells a state of before which
-//! others may have changed until the call was done (RFC 1813 section 2.6 forbids it) hides them.
+//! never reported, because it looks at the attributes after other calls have gone on, make an edge
+//! hang in the air: data is then read again for nothing. A server that tells a state of before
+//! which others may have changed until the call was done (RFC 1813 section 2.6 forbids it) hides
+//! them.
 
 use pagewell_fs::{Timestamp, WccAttributes};
 
@@ -47,7 +48,7 @@ pub(super) enum Verdict {
     Ours,
     /// Another client has.
     Theirs,
-    /// It was not told.
+    /// It was not reported.
     Unknown,
 }
 
@@ -65,7 +66,7 @@ pub(super) struct Consistency {
     /// States that other calls have seen during this burst.
     seen: Vec<WccAttributes>,
     theirs: bool,
-    /// A state before a call of this burst was not told, or one after it.
+    /// A state before a call of this burst was not reported, or one after it.
     lacks_before: bool,
     lacks_after: bool,
     /// What was known is lost, and others may have changed it since.
@@ -80,10 +81,10 @@ impl Consistency {
     }
 
     /// Whether only the answers to the calls that are on their way will tell whose the state is
-    /// that was told last.
+    /// that was reported last.
     pub(super) fn is_undecided(&self) -> bool {
-        let is_told = self.loose.is_empty() && !self.lacks_before && !self.lacks_after;
-        self.is_changing() && !(is_told && self.seen.iter().all(|seen| self.explains(seen)))
+        let is_reported = self.loose.is_empty() && !self.lacks_before && !self.lacks_after;
+        self.is_changing() && !(is_reported && self.seen.iter().all(|seen| self.explains(seen)))
     }
 
     /// A call that changes it is sent.
@@ -94,7 +95,7 @@ impl Consistency {
         self.in_flight += 1;
     }
 
-    /// It was answered, with these states as far as they were told. What is not `Ours` comes at
+    /// It was answered, with these states as far as they were reported. What is not `Ours` comes at
     /// most once in a burst, at its end.
     pub(super) fn end(
         &mut self,
@@ -116,7 +117,7 @@ impl Consistency {
         self.end_burst()
     }
 
-    /// Attributes were told by a call that changes nothing.
+    /// Attributes were reported by a call that changes nothing.
     pub(super) fn look(&mut self, now: WccAttributes) -> Verdict {
         if self.in_flight > 0 {
             self.see(now);
@@ -197,8 +198,8 @@ impl Consistency {
         let lacks_before = std::mem::take(&mut self.lacks_before);
         let lacks_after = std::mem::take(&mut self.lacks_after);
         // Where states are missing, one that was seen may be one of these.
-        let is_told = !lacks_before && !lacks_after;
-        let is_seen = is_told && !self.seen.iter().all(|seen| self.explains(seen));
+        let is_reported = !lacks_before && !lacks_after;
+        let is_seen = is_reported && !self.seen.iter().all(|seen| self.explains(seen));
         let seen = std::mem::take(&mut self.seen);
         let loose = std::mem::take(&mut self.loose);
         let theirs = std::mem::take(&mut self.theirs) || is_seen || !loose.is_empty();
@@ -210,7 +211,7 @@ impl Consistency {
             .chain(loose.into_iter().map(|(_, after)| after))
             .chain(seen);
         self.excused = false;
-        // What was not told may have been newer.
+        // What was not reported may have been newer.
         self.known = if lacks_after {
             None
         } else {
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_unknown() {
+    fn what_is_not_reported_is_unknown() {
         let mut file = known(1);
         file.begin();
         assert_eq!(file.end(None, Some(state(7))), Verdict::Unknown);
@@ -286,8 +287,12 @@ mod tests {
             assert_eq!(file.end(None, None), Verdict::Ours);
         }
         file.begin();
-        let told = file.end(Some(state(10)), Some(state(11)));
-        assert_eq!(told, Verdict::Unknown, "another may have been there before");
+        let verdict = file.end(Some(state(10)), Some(state(11)));
+        assert_eq!(
+            verdict,
+            Verdict::Unknown,
+            "another may have been there before"
+        );
         assert_eq!(file.look(state(11)), Verdict::Ours);
         // One that does not tell is no excuse for another that was seen to be another client's.
         file.begin();

@@ -1,4 +1,4 @@
-//! On whose behalf files are written, and who is told of errors.
+//! On whose behalf files are written, and to whom errors are reported.
 //!
 //! **Problem.** What a program writes leaves later. By then another user may have written to the
 //! same file; the server judges each WRITE by the user that it is made for, and so may refuse what
@@ -13,10 +13,10 @@
 //!                                   WRITE, COMMIT as alice; then in memory, as bob
 //! ```
 //!
-//! An error is told to the user whose bytes were lost, once: with the next write, commit or close.
-//! Another is told who is the last that has the file open, as nobody else will come: a program may
-//! write as one user and close as another. What the server did not take leaves the cache when
-//! anybody writes, commits or closes.
+//! An error is reported to the user whose bytes were lost, once: with the next write, commit or
+//! close. It is reported to another user that is the last to have the file open, as nobody else
+//! will come: a program may write as one user and close as another. What the server did not take
+//! leaves the cache when anybody writes, commits or closes.
 //!
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
 //! of one user are not told apart.
@@ -96,7 +96,7 @@ impl Shared {
     /// Brings everything of a file to the server's stable storage, and tells of what could not be.
     pub(super) fn commit_node(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         self.make_safe(node)?;
-        self.tell_failure(call, node)
+        self.report_failure(call, node)
     }
 
     /// [`pagewell_fs::FileSystem::sync`].
@@ -105,30 +105,30 @@ impl Shared {
         let mut result = Ok(());
         for node in self.files.failed() {
             for _ in 0..=FAILURES_MAX {
-                let told = self.tell(&node, &Credentials::root(), true);
-                if told.is_ok() {
+                let reported = self.report(&node, &Credentials::root(), true);
+                if reported.is_ok() {
                     break;
                 }
-                result = result.and(told);
+                result = result.and(reported);
             }
         }
         result
     }
 
-    /// An error of a write that nobody was told of, of any file, when nothing of them is read any
+    /// An error of a write that was not reported, of any file, when nothing of them is read any
     /// more. Waits for nobody.
-    pub(super) fn untold_failure(&self) -> Result<()> {
+    pub(super) fn unreported_failure(&self) -> Result<()> {
         let mut result = Ok(());
         for node in self.files.failed() {
             let first = node.lock().failures.take_all();
             result = result.and(first.map_or(Ok(()), Err));
-            self.files.was_told(&node);
+            self.files.was_reported(&node);
         }
         result
     }
 
-    /// An error that the caller was not told of. What the server does not have is thrown away.
-    pub(super) fn tell_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+    /// An error that was not reported to the caller. What the server does not have is thrown away.
+    pub(super) fn report_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         let state = node.lock();
         let is_last = state.opens == 1;
         if !state.failures.concern(call.credentials, is_last) {
@@ -136,10 +136,10 @@ impl Shared {
         }
         drop(state);
         Self::may_wait(call)?;
-        self.tell(node, call.credentials, is_last)
+        self.report(node, call.credentials, is_last)
     }
 
-    fn tell(&self, node: &Arc<Node>, user: &Credentials, is_last: bool) -> Result<()> {
+    fn report(&self, node: &Arc<Node>, user: &Credentials, is_last: bool) -> Result<()> {
         let _alone = alone(node);
         if node.lock().failures.is_cached() {
             self.throw_away(node)?;
@@ -151,9 +151,9 @@ impl Shared {
             state.doubt();
         }
         let failure = state.failures.take(user, is_last);
-        if state.failures.is_told() {
+        if state.failures.is_reported() {
             drop(state);
-            self.files.was_told(node);
+            self.files.was_reported(node);
         }
         failure.map_or(Ok(()), Err)
     }

@@ -7,9 +7,9 @@ use pagewell_fs::FileType;
 use super::*;
 use crate::testing::attributes;
 
-/// What a call told of a file of this size, all in one tick of the server's clock.
-fn told(moments: &Moments, sent: Moment, size: u64) -> Told {
-    Told {
+/// What a call reported of a file of this size, all in one tick of the server's clock.
+fn reported(moments: &Moments, sent: Moment, size: u64) -> Reported {
+    Reported {
         attributes: Attributes {
             size,
             ..attributes(FileType::Regular)
@@ -28,19 +28,19 @@ fn node() -> Node {
 fn an_answer_of_before_does_not_undo_a_cut() {
     let (moments, node) = (Moments::new(), node());
     let sent = moments.now();
-    assert_eq!(node.look(&told(&moments, sent, 1000)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, sent, 1000)), Taken::Right);
     let read = moments.now();
     let set = moments.now();
     node.begin_change();
-    node.end_change(None, Some(&told(&moments, set, 10)), moments.now());
+    node.end_change(None, Some(&reported(&moments, set, 10)), moments.now());
     node.lock().cut(10, moments.now());
-    assert_eq!(node.look(&told(&moments, read, 1000)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, read, 1000)), Taken::Right);
     let state = node.lock();
     assert_eq!(state.known().map(|known| known.size), Some(10));
     assert!(state.believed().is_none(), "the next one asks");
     drop(state);
     let later = moments.now();
-    assert_eq!(node.look(&told(&moments, later, 500)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, later, 500)), Taken::Right);
     let size = node.lock().believed().map(|known| known.size);
     assert_eq!(size, Some(500), "another client has made it longer");
 }
@@ -49,9 +49,9 @@ fn an_answer_of_before_does_not_undo_a_cut() {
 fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
     let (moments, node) = (Moments::new(), node());
     let modified = |sent, seconds| {
-        let mut told = told(&moments, sent, 10);
-        told.attributes.modified.seconds = seconds;
-        told
+        let mut reported = reported(&moments, sent, 10);
+        reported.attributes.modified.seconds = seconds;
+        reported
     };
     assert_eq!(node.look(&modified(moments.now(), 1000)), Taken::Right);
     let (read, set) = (moments.now(), moments.now());
@@ -71,11 +71,14 @@ fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
 #[test]
 fn a_file_in_question_is_another_for_who_asks() {
     let (moments, node) = (Moments::new(), node());
-    assert_eq!(node.look(&told(&moments, moments.now(), 10)), Taken::Right);
+    assert_eq!(
+        node.look(&reported(&moments, moments.now(), 10)),
+        Taken::Right
+    );
     let changes = node.lock().changes;
     node.begin_change();
     let sent = moments.now();
-    node.end_change(None, Some(&told(&moments, sent, 20)), moments.now());
+    node.end_change(None, Some(&reported(&moments, sent, 20)), moments.now());
     assert_eq!(
         node.lock().changes,
         changes,
@@ -92,14 +95,14 @@ fn a_directory_is_known_as_one_from_a_change_on() {
     let (moments, node) = (Moments::new(), node());
     node.begin_change();
     let sent = moments.now();
-    let mut answer = told(&moments, sent, 10);
+    let mut answer = reported(&moments, sent, 10);
     answer.attributes.file_type = FileType::Directory;
     node.end_change(None, Some(&answer), moments.now());
     let changes = node.lock().changes;
     // Without the state of before another client may have made a name.
     node.begin_change();
     let sent = moments.now();
-    let answer = Told {
+    let answer = Reported {
         sent,
         answered: moments.now(),
         ..answer
@@ -112,7 +115,7 @@ fn a_directory_is_known_as_one_from_a_change_on() {
 fn what_lacks_a_write_is_not_to_be_kept() {
     let (moments, node) = (Moments::new(), node());
     let may_be_kept = || node.lock().known().unwrap().may_be_kept;
-    let look = || node.look(&told(&moments, moments.now(), 10));
+    let look = || node.look(&reported(&moments, moments.now(), 10));
     assert_eq!(look(), Taken::Right);
     assert!(may_be_kept());
     // Written, and not sent.
@@ -127,7 +130,7 @@ fn what_lacks_a_write_is_not_to_be_kept() {
     node.begin_change();
     assert!(!may_be_kept());
     let sent = moments.now();
-    node.end_change(None, Some(&told(&moments, sent, 20)), moments.now());
+    node.end_change(None, Some(&reported(&moments, sent, 20)), moments.now());
     assert!(may_be_kept());
     node.lock().doubt();
     assert!(!may_be_kept());
@@ -138,12 +141,12 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
     let (moments, node) = (Moments::new(), node());
     let look = moments.now();
     node.begin_change();
-    // It was not told what came of it.
+    // What came of it was not reported.
     node.end_change(None, None, moments.now());
-    assert_eq!(node.look(&told(&moments, look, 10)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, look, 10)), Taken::Right);
     assert!(node.lock().believed().is_none() && node.lock().known().is_some());
     let later = moments.now();
-    assert_eq!(node.look(&told(&moments, later, 10)), Taken::Right);
+    assert_eq!(node.look(&reported(&moments, later, 10)), Taken::Right);
     assert!(node.lock().believed().is_some());
     // Two changes of the mode within one tick.
     let sent = [moments.now(), moments.now()];
@@ -152,38 +155,38 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
         node.begin_change();
     }
     for (sent, mode) in answers {
-        let mut told = told(&moments, sent, 10);
-        told.attributes.mode = mode;
-        node.end_change(None, Some(&told), moments.now());
+        let mut reported = reported(&moments, sent, 10);
+        reported.attributes.mode = mode;
+        node.end_change(None, Some(&reported), moments.now());
     }
     assert!(node.lock().believed().is_none(), "which was the last?");
 }
 
 #[test]
-fn what_was_not_told_is_not_after_a_change() {
+fn what_was_not_reported_is_not_after_a_change() {
     let (moments, node) = (Moments::new(), node());
     let sent = moments.now();
-    assert_eq!(node.look(&told(&moments, sent, 10)), Taken::Right);
-    let end = |told: Option<&Told>| {
+    assert_eq!(node.look(&reported(&moments, sent, 10)), Taken::Right);
+    let end = |reported: Option<&Reported>| {
         node.begin_change();
-        let (_, after, _) = node.end_change(None, told, moments.now());
+        let (_, after, _) = node.end_change(None, reported, moments.now());
         after.map(|after| after.mode)
     };
     let late = moments.now();
     assert_eq!(end(None), None, "what is known is of before");
-    let mut answer = told(&moments, late, 10);
+    let mut answer = reported(&moments, late, 10);
     answer.attributes.mode = 0o600;
     assert_eq!(
         end(Some(&answer)),
         None,
-        "of before or after what was not told"
+        "of before or after what was not reported"
     );
     let sent = moments.now();
-    let mut answer = told(&moments, sent, 10);
+    let mut answer = reported(&moments, sent, 10);
     answer.attributes.mode = 0o400;
     assert_eq!(end(Some(&answer)), Some(0o400));
     // Sent before that was answered, in the same tick: it is not taken.
-    let mut answer = Told { sent, ..answer };
+    let mut answer = Reported { sent, ..answer };
     answer.attributes.mode = 0o600;
     assert_eq!(end(Some(&answer)), None);
 }

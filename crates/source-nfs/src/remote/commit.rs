@@ -99,7 +99,7 @@ impl Remote {
                         this.commit_next(&flushing);
                     });
                 }
-                // It has told already that it has forgotten.
+                // It has said already that it has forgotten.
                 Some(_) => flushing.must_replay.store(true, Ordering::Release),
                 None => {}
             }
@@ -151,11 +151,11 @@ impl Remote {
             Ok(Err(failure)) => failure.body.file_wcc,
             Err(_) => pagewell_sunrpc::nfs3::WccData::default(),
         };
-        let told = wcc.after.map(|after| self.calls.told(&after, sent));
+        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
         // Another object under the same handle shows at the next look.
         let _ = committing.node.end_change(
             wcc.before.map(convert::wcc),
-            told.as_ref(),
+            reported.as_ref(),
             self.calls.now(),
         );
         let ended = match answer {

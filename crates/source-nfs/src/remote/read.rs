@@ -171,7 +171,7 @@ impl Remote {
     fn look(&self, node: &Node, attributes: Option<&nfs3::FileAttributes>, sent: Moment) {
         if let Some(attributes) = attributes {
             // Another object under the same handle shows at the next look.
-            let _ = node.look(&self.calls.told(attributes, sent));
+            let _ = node.look(&self.calls.reported(attributes, sent));
         }
     }
 }

@@ -44,7 +44,7 @@ impl Rig {
         let files = Arc::new(Files::new(100, 10));
         let region = |name: &[u8]| {
             let node = files.node(&FileId::new(name).unwrap());
-            node.lock().length.told(1000);
+            node.lock().length.reported(1000);
             files.region(&node, 1000).unwrap()
         };
         let regions = [b"a", b"b", b"c"].map(|name| region(name)).to_vec();
@@ -69,16 +69,16 @@ impl Rig {
     fn ask(&self, operation: Operation, offset: u64, length: usize) -> Option<(Outcome, Vec<u8>)> {
         let mut buffer = Buffer::new(length, 1);
         buffer.fill(0xee);
-        let (tell, told) = mpsc::channel();
+        let (sender, receiver) = mpsc::channel();
         let request = Request::owned(
             operation,
             offset,
             buffer,
             Issuer::ReadAhead,
-            move |outcome, buffer| drop(tell.send((outcome, buffer.to_vec()))),
+            move |outcome, buffer| drop(sender.send((outcome, buffer.to_vec()))),
         );
         self.device.submit(request);
-        told.recv_timeout(Duration::from_millis(1)).ok()
+        receiver.recv_timeout(Duration::from_millis(1)).ok()
     }
 }
 

@@ -118,11 +118,11 @@ impl Remote {
             Ok(done) => done.file_wcc,
             Err(failure) => failure.body.file_wcc,
         };
-        let told = wcc.after.map(|after| self.calls.told(&after, sent));
+        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
         // Another object under the same handle shows at the next look.
         let _ = writing.node.end_change(
             wcc.before.map(convert::wcc),
-            told.as_ref(),
+            reported.as_ref(),
             self.calls.now(),
         );
         match answer {
