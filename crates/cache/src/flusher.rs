@@ -12,7 +12,7 @@ use pagewell_counters::names::{CACHE_FLUSHER_MISSING, CACHE_FLUSHER_WAKES};
 
 use crate::sync::{Condvar, Mutex};
 
-/// It looks so often, whatever it was told.
+/// It looks so often, whatever has woken it.
 const TICK: Duration = Duration::from_secs(5);
 /// And not more often, unless it is woken.
 const TICK_MIN: Duration = Duration::from_millis(1);

@@ -1,10 +1,10 @@
 //! The elevator at work: between the parts that want bytes moved and the device.
 //!
 //! The policy ([`pagewell_policy::elevator`]) says what goes next; this file holds what it needs to
-//! be said about: the memory, what is told, and the device. Nobody has a thread for it. A thread
-//! that brings a request or completes one sends on what may go now (*pumps*). Only one thread pumps
-//! at a time, and one that completes requests inside `submit` does not pump again from there, so
-//! devices that answer at once cannot make it recurse.
+//! be said about: the memory, what is completed, and the device. Nobody has a thread for it. A
+//! thread that brings a request or completes one sends on what may go now (*pumps*). Only one
+//! thread pumps at a time, and one that completes requests inside `submit` does not pump again from
+//! there, so devices that answer at once cannot make it recurse.
 //!
 //! When a merged request fails, its pieces are made again one by one, as the failure may be that of
 //! one of them. They go past the elevator, at once. For it the request has not ended before they
@@ -381,10 +381,10 @@ fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
             issuer,
             move |outcome| {
                 // Before the panic of the callee goes on: others wait for the end of the dispatch.
-                let told = || completion(outcome.transferred_bytes, outcome.result);
-                let told = catch_unwind(AssertUnwindSafe(told));
+                let complete = || completion(outcome.transferred_bytes, outcome.result);
+                let completed = catch_unwind(AssertUnwindSafe(complete));
                 drop(unended);
-                if let Err(panic) = told {
+                if let Err(panic) = completed {
                     resume_unwind(panic);
                 }
             },

@@ -14,7 +14,8 @@
 //! there, they are copied and the pin is taken back. If not, the pages get frames
 //! ([`pagewell_policy::eviction`] says whose), the units that no thread fetches yet are claimed,
 //! and become requests that the elevator orders and merges ([`pagewell_policy::elevator`]). Misses
-//! and touches of marked pages are told to the read-ahead policy ([`pagewell_policy::readahead`]).
+//! and touches of marked pages are noted with the read-ahead policy
+//! ([`pagewell_policy::readahead`]).
 //!
 //! A write asks the write-back policy ([`pagewell_policy::writeback`]) whether its quota allows it,
 //! which may make it pause. Each page gets a frame without being read; the writer becomes alone in
@@ -22,7 +23,7 @@
 //! is a reason, memory, age or a commit, the policy hands out runs of dirty bytes; they are staged,
 //! blocks that are not whole are filled first, and the elevator sends them. A commit tags what is
 //! dirty, waits for it, and flushes the device together with all that wait. What fails stays dirty;
-//! what is lost is told.
+//! what is lost is reported.
 //!
 //! # Folders
 //!

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_available_is_told_by_the_system() {
+    fn what_is_available_is_said_by_the_system() {
         let text = "MemTotal:  24 kB\nMemFree: 1 kB\nMemAvailable:   12345 kB\nBuffers: 7 kB\n";
         assert_eq!(available(text), Some(12345 << 10));
         for odd in [

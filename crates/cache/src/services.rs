@@ -57,7 +57,7 @@ pub(crate) fn assemble(
     let geometry = device.geometry();
     let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
     let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-    let tells_steps = policy.wants_hits();
+    let notes_steps = policy.wants_hits();
     let streams = Arc::new(Streams::new(policy));
     layout.number = shared
         .pages
@@ -78,7 +78,7 @@ pub(crate) fn assemble(
         dirty: Arc::new(dirty),
         flusher: shared.flusher.clone(),
     };
-    let (reader, fetcher) = base.reader(shared, options, streams, tells_steps);
+    let (reader, fetcher) = base.reader(shared, options, streams, notes_steps);
     let services = base.services(&shared.staging, options.write_timeout, &reader, fetcher);
     let services = Arc::new(services);
     (reader, services)
@@ -99,7 +99,7 @@ impl Base {
         shared: &Shared,
         options: &OpenOptions,
         streams: Arc<Streams>,
-        tells_steps: bool,
+        notes_steps: bool,
     ) -> (Arc<Reader>, Arc<Fetcher>) {
         let settings = &shared.options;
         let (own, queue, dirty) = (&self.own, &self.queue, &self.dirty);
@@ -123,7 +123,7 @@ impl Base {
             pages: own.pages.clone(),
             layout: own.layout,
             prefetcher: prefetcher.clone(),
-            tells_markers: !tells_steps,
+            notes_markers: !notes_steps,
         };
         let misses = Misses {
             own: own.clone(),
@@ -132,10 +132,10 @@ impl Base {
             queue: queue.clone(),
             dirty: dirty.clone(),
             timeout: options.read_timeout,
-            tells_steps,
+            notes_steps,
         };
         let step_bytes = match settings.page_chunk {
-            true => tells_steps.then_some(SEGMENT_BYTES),
+            true => notes_steps.then_some(SEGMENT_BYTES),
             false => Some(CHUNK_BYTES),
         };
         let reader = Arc::new(Reader {
@@ -146,7 +146,7 @@ impl Base {
             prefetcher,
             pins: shared.pins.clone(),
             step_bytes,
-            tells_steps,
+            notes_steps,
         });
         (reader, fetcher)
     }

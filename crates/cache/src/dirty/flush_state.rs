@@ -13,7 +13,7 @@ pub(crate) struct Flush(OnceLock<Result<(), DeviceError>>);
 impl Flush {
     pub(crate) fn end(&self, result: Result<(), DeviceError>) {
         let is_first = self.0.set(result).is_ok();
-        // Those that it covers may have been told already.
+        // To those that it covers it may have been reported already.
         assert!(is_first, "a flush ended twice");
     }
 

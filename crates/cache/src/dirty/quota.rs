@@ -12,7 +12,7 @@
 //!                         for certain, each the same       3 3 3 1 1 1 1 1 . . . . .
 //! ```
 //!
-//! What a device may have is told to its policy as its limit, so that it begins to write earlier
+//! What a device may have is given to its policy as its limit, so that it begins to write earlier
 //! when there is less ([`pagewell_policy::writeback`]), and is not slowed at a limit of others.
 //!
 //! **Weakness.** With the fifth device and every one after it what each has for certain falls; what

@@ -327,7 +327,7 @@ impl Drop for DirtySet {
     }
 }
 
-/// What those are told that still want something of a device that was given up.
+/// What those get that still want something of a device that was given up.
 pub(crate) fn abandoned(offset: u64) -> Error {
     Error::Device(DeviceError::Abandoned { offset })
 }

@@ -2,7 +2,7 @@
 //!
 //! A page is claimed under the lock of the fetches into its frame, so a unit is fetched by one
 //! request. Adjacent claims travel together. When the request ends, the units that came become
-//! valid, then the fetch is in flight no more, then the threads that wait are told; a claim that
+//! valid, then the fetch is in flight no more, then the threads that wait are woken; a claim that
 //! is given up ends all the same.
 
 use std::ops::Range;

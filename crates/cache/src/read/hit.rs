@@ -3,7 +3,7 @@
 //! Everything a cached read costs is here and in [`crate::table::page_table`]: a lookup, a pin, at
 //! most one copy, a look at the heat. A hit takes no memory and no lock, and waits for one thing
 //! only: a writer that is at work in the same page, for as long as it copies its bytes. The first
-//! touch of what read-ahead has fetched is told to its policy, and that takes a lock.
+//! touch of what read-ahead has fetched is noted with its policy, and that takes a lock.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub(crate) struct Hits {
     pub(crate) layout: Layout,
     pub(crate) prefetcher: Arc<Prefetcher>,
     /// The read-ahead policy hears of every read, in steps, and not of marks.
-    pub(crate) tells_markers: bool,
+    pub(crate) notes_markers: bool,
 }
 
 impl Hits {
@@ -97,7 +97,7 @@ impl Hits {
                 return None;
             }
             let is_marked = state.0 & (AHEAD | MARKER) != 0;
-            if is_marked && self.prefetcher.touch(slot, page) && self.tells_markers {
+            if is_marked && self.prefetcher.touch(slot, page) && self.notes_markers {
                 let (offset, length) = (page * PAGE + start, length as u64);
                 let kind = AccessKind::Marker;
                 self.prefetcher.note(offset, length, kind, mode.bounds);

@@ -45,7 +45,7 @@ pub(crate) struct Misses {
     pub(crate) dirty: Arc<DirtySet>,
     pub(crate) timeout: Duration,
     /// The read-ahead policy hears of every read, in steps.
-    pub(crate) tells_steps: bool,
+    pub(crate) notes_steps: bool,
 }
 
 /// How much is fetched along with what is wanted.
@@ -109,7 +109,7 @@ impl Misses {
             if is_first {
                 let kind = self.kind_of(&wanted, &fetches);
                 found = kind.unwrap_or(found);
-                if let Some(kind) = kind.filter(|_| !self.tells_steps) {
+                if let Some(kind) = kind.filter(|_| !self.notes_steps) {
                     self.prefetcher.note(offset, covered, kind, mode.bounds);
                 }
             }

@@ -32,7 +32,7 @@ pub(crate) struct Reader {
     /// Reads go in steps of so many bytes, as those of HSFS did.
     pub(crate) step_bytes: Option<u64>,
     /// The read-ahead policy hears of every step.
-    pub(crate) tells_steps: bool,
+    pub(crate) notes_steps: bool,
 }
 
 impl Reader {
@@ -130,9 +130,9 @@ impl Reader {
                 // A page that is in flight is late, not gone.
                 kind
             };
-            // A page is told once: when its end was reached, as sequential readers do.
-            let is_told = until == chunk + CHUNK_BYTES || until == length_bytes;
-            if self.tells_steps && is_told {
+            // A page is noted once: when its end was reached, as sequential readers do.
+            let ends_page = until == chunk + CHUNK_BYTES || until == length_bytes;
+            if self.notes_steps && ends_page {
                 self.prefetcher
                     .note(chunk, until - chunk, kind, mode.bounds);
             }

@@ -1,4 +1,5 @@
-//! The devices that share a cache: their numbers, and where they are told what became of pages.
+//! The devices that share a cache: their numbers, and where they are notified of what became of
+//! pages.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -140,7 +140,7 @@ impl InFlight {
         frame.shard.entry(frame.frame.0).or_default().push(fetch);
     }
 
-    /// A fetch has ended: it is in flight no more, then all that wait are told.
+    /// A fetch has ended: it is in flight no more, then all that wait are woken.
     pub(crate) fn end(&self, frame: FrameIndex, fetch: &Fetch, outcome: Result<(), DeviceError>) {
         let mut fetches = self.lock(frame);
         if let Some(here) = fetches.shard.get_mut(&frame.0) {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_wait_are_told_and_later_ones_need_not_wait() {
+    fn all_that_wait_are_woken_and_later_ones_need_not_wait() {
         let fetch = Fetch::new(1, None);
         assert_eq!(fetch.wait(Instant::now()), None);
         let until = Instant::now() + Duration::from_secs(60);

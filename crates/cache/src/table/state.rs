@@ -24,7 +24,7 @@ const PINS: u64 = 0xffff;
 pub(crate) const PRESENT: u64 = 1 << 52;
 /// Every byte of the page has been fetched.
 pub(crate) const FULL: u64 = 1 << 53;
-/// The first touch is to be told to the read-ahead policy.
+/// The first touch is to be noted with the read-ahead policy.
 pub(crate) const MARKER: u64 = 1 << 54;
 /// Read-ahead fetched it and nobody has touched it.
 pub(crate) const AHEAD: u64 = 1 << 55;

@@ -30,12 +30,12 @@ mod threads {
     fn where_a_page_comes_is_known_before_it_can_be_found() {
         let table = PageTable::new(8).unwrap();
         for key in [7, 8, key_of(9, 7)] {
-            let told = std::cell::Cell::new(None);
+            let seen = std::cell::Cell::new(None);
             let slot = table.insert_with(key, FrameIndex(3), FULL, |slot| {
                 assert!(!table.state(slot).has(PRESENT));
-                told.set(Some(slot));
+                seen.set(Some(slot));
             });
-            assert!(slot.is_some() && slot == told.get());
+            assert!(slot.is_some() && slot == seen.get());
         }
     }
 
@@ -144,7 +144,7 @@ mod threads {
     }
 
     #[test]
-    fn rivals_are_told_line_by_line_the_fewest_first() {
+    fn rivals_are_listed_line_by_line_the_fewest_first() {
         let table = PageTable::new(2).unwrap();
         let mut pages = 0;
         for key in (1..40).map(|page| key_of(1, page)) {

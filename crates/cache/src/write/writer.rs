@@ -3,7 +3,7 @@
 //! **Rule.** A write goes page by page. Under its lock the page gets a frame; a unit that is in
 //! flight from the device is waited for, as it would overwrite what is new; where readers may use
 //! what is to be changed, the writer is alone in the page ([`crate::write::copy_on_write`]); then
-//! the bytes are copied, the policy is told, and the page is dirty.
+//! the bytes are copied, the policy is notified, and the page is dirty.
 //!
 //! ```text
 //!   a page     |  valid  | not valid | not valid |  valid  |      units
@@ -100,7 +100,7 @@ impl Writer {
         }
         if !mode.may_block && self.dirty.rule.synchronous() {
             // It would be committed before this returns. Nothing of it is written, as a writer
-            // that is told so does it all again.
+            // that gets that answer does it all again.
             return Err(would_block());
         }
         if self.dirty.start() {

@@ -1,7 +1,7 @@
 //! Commits: what was written before is durable afterwards, or its writer knows that it is not.
 //!
 //! ```text
-//!   commit ──> tag ──> submit, wait ──> flush, shared by all that wait ──> told
+//!   commit ──> tag ──> submit, wait ──> flush, shared by all that wait ──> answered
 //!               │ all that is dirty now; what comes later does not count
 //! ```
 //!
@@ -14,15 +14,15 @@
 //!
 //! **Replay.** A device that wants its writes kept ([`pagewell_device::Device::keeps_until_flush`])
 //! may answer a flush with the wish to have them once more. Then the commit writes and flushes
-//! again, with pauses, and is told only when that does not end.
+//! again, with pauses, and fails only when that does not end.
 //!
 //! **Errors.** A write that fails leaves its bytes dirty, and they are tried again. No caller is
-//! told of a failure in the background: it is counted, and as long as the bytes are in memory
+//! notified of a failure in the background: it is counted, and as long as the bytes are in memory
 //! nothing has happened that a later write cannot make good. A commit tries at once, without
 //! waiting for the end of the pause, and says what the device said; one that succeeds says so,
 //! whatever failed before: nothing was lost. A *flush* that fails is another matter. Any write
 //! since the last good flush may be gone, though the device had taken it, and no later flush says
-//! more. Every commit that needed this flush, or runs meanwhile, is told, and the loss epoch
+//! more. Every commit that needed this flush, or runs meanwhile, fails, and the loss epoch
 //! changes for those that do not commit. What memory still has of those bytes is dirty again, so
 //! that a later commit writes it once more and can say with truth that it is durable; what it has
 //! not stays lost, and commits of it fail, until it is written anew. A commit that begins while
@@ -182,8 +182,8 @@ impl Committer {
             let device = self.queue.name();
             *result = Err(self.flushes.lost(Some(DeviceError::Replay { device })));
         }
-        // Other errors are told, whatever came after them. The device that says so may be a part
-        // of this one, with a name of its own.
+        // Other errors are reported, whatever came after them. The device that says so may be a
+        // part of this one, with a name of its own.
         let reason = result.as_ref().err().and_then(Error::loss);
         matches!(reason, Some(DeviceError::Replay { .. }))
     }

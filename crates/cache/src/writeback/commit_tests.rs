@@ -95,7 +95,7 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
     });
     let (first, other, is_durable) = results;
     assert!(first.is_err(), "its flush has failed");
-    assert!(other.is_err() || is_durable, "told of what is not durable");
+    assert!(other.is_err() || is_durable, "reported as durable");
     device.sync().unwrap();
 }
 

@@ -8,8 +8,8 @@
 //!   [`crate::writeback::commit`].
 //! - One that [wants them kept](pagewell_device::Device::keeps_until_flush) does not promise
 //!   anything before the flush, and memory has all of it until then: a failed flush costs nothing
-//!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nobody is
-//!   told. So that memory does not fill up with what is kept, the policy says when to flush
+//!   but writing again. When the device knows why ([`Replay`](DeviceError::Replay)), nothing is
+//!   reported. So that memory does not fill up with what is kept, the policy says when to flush
 //!   although no commit waits ([`pagewell_policy::writeback`]).
 
 use std::sync::Arc;

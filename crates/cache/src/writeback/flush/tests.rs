@@ -98,7 +98,7 @@ fn fail(flush: Request) {
     flush.fail(0, error);
 }
 
-/// The device has told of the loss with the old flush, and the new one is good; a commit that
+/// The device has reported the loss with the old flush, and the new one is good; a commit that
 /// began between the two is not, unless the page is written once more.
 #[test]
 fn a_flush_that_fails_after_it_was_given_up_is_not_made_good_by_the_next() {
@@ -119,7 +119,10 @@ fn a_flush_that_fails_after_it_was_given_up_is_not_made_good_by_the_next() {
         hanging.go_on();
         commit.join().unwrap()
     });
-    assert!(committed.is_err() || hanging.writes() > 2, "told of a loss");
+    assert!(
+        committed.is_err() || hanging.writes() > 2,
+        "a loss is reported"
+    );
     device.sync().unwrap();
     assert_eq!(hanging.writes(), 3);
     assert!(!device.has_dirty(0, MIB) && !device.has_unflushed(0, MIB));
