@@ -197,9 +197,9 @@ impl Slot {
     /// The connection is gone; afterwards everything waits to be sent again.
     fn lost(&self, origin: &Origin, end: End) {
         let shared = &origin.shared;
-        // Not under the lock: the thread that tells may be kept waiting.
+        // Not under the lock: the thread that reports may be kept waiting.
         if let End::Garbage { reason, .. } = &end {
-            shared.tell_garbage(reason);
+            shared.report_garbage(reason);
         }
         let mut state = self.state.lock();
         self.stands.store(false, Ordering::Relaxed);

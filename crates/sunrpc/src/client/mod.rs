@@ -45,7 +45,7 @@ pub use connection::Client;
 pub use error::{CallError, ConnectError};
 pub use memory::{DataSegments, LentSlice, Sink};
 pub use mount::{MountError, MountOptions, Mounted, mount};
-pub use options::{CONNECTIONS_MAX, Options, Patience, SourcePort, Tell};
+pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
 pub use outgoing::{EncodedCredential, Locate, Outgoing};
 pub use reply::{Answer, Outcome, Reply};
 pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, nfs_procedures};

@@ -7,7 +7,7 @@
 
 use super::connection::Client;
 use super::error::{CallError, ConnectError};
-use super::options::{Options, Patience, SourcePort, Tell};
+use super::options::{Log, Options, Patience, SourcePort};
 use super::outgoing::EncodedCredential;
 use crate::mount3::{
     self, ExportReply, MountReply, PATH_BYTES_MAX, PathArguments, Procedure, Status,
@@ -26,8 +26,8 @@ const NFS_PORT: u16 = 2049;
 const FLAVORS: [u32; 2] = [0, 1];
 /// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 16;
-/// Names of exports that an error tells.
-const EXPORTS_TOLD_MAX: usize = 20;
+/// Names of exports that an error lists.
+const EXPORTS_LISTED_MAX: usize = 20;
 
 /// What to mount, and how to ask.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct MountOptions {
     /// The caller.
     pub credential: EncodedCredential,
     /// Where messages go.
-    pub tell: Tell,
+    pub log: Log,
 }
 
 impl MountOptions {
@@ -63,7 +63,7 @@ impl MountOptions {
             source_port: SourcePort::ReservedIfPossible,
             timeout: Duration::from_secs(10),
             credential: EncodedCredential::of_process(),
-            tell: Tell::default(),
+            log: Log::default(),
         }
     }
 
@@ -269,7 +269,7 @@ fn connect(options: &MountOptions, addresses: &[SocketAddr]) -> Result<Client, C
         attempts: 1,
         timeout: options.timeout,
     };
-    settings.tell = options.tell.clone();
+    settings.log = options.log.clone();
     Client::connect(mount3::PROGRAM, mount3::VERSION, settings)
 }
 
@@ -365,7 +365,7 @@ fn exports(client: &Client, options: &MountOptions) -> Vec<String> {
     let procedure = Procedure::Export.number();
     let answer = client.call(procedure, &options.credential, &(), |decoder| {
         let exports = ExportReply::decode(decoder)?;
-        let names = exports.iter().take(EXPORTS_TOLD_MAX);
+        let names = exports.iter().take(EXPORTS_LISTED_MAX);
         Ok(names
             .map(|export| String::from_utf8_lossy(export.path).into_owned())
             .collect())

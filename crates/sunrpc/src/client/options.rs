@@ -36,7 +36,7 @@ pub struct Options {
     /// For measurements: a reply is delivered no earlier than this after its call was sent.
     pub delay: Option<Duration>,
     /// Where the few messages for people go.
-    pub tell: Tell,
+    pub log: Log,
 }
 
 impl Options {
@@ -54,7 +54,7 @@ impl Options {
             calls_max: 256,
             reply_bytes_max: 2 << 20,
             delay: None,
-            tell: Tell::default(),
+            log: Log::default(),
         }
     }
 }
@@ -88,16 +88,16 @@ pub enum Patience {
 
 /// Where messages for people go.
 #[derive(Clone)]
-pub struct Tell(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 
-impl Tell {
+impl Log {
     /// To a function. It gets one line without its end, and must not wait.
-    pub fn new(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(tell))
+    pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(write))
     }
 
     /// Says it. Control characters, which a name or a server may have brought in, are escaped.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn write(&self, text: &str) {
         let mut line = String::with_capacity(text.len());
         for character in text.chars() {
             if character.is_control() {
@@ -110,7 +110,7 @@ impl Tell {
     }
 }
 
-impl Default for Tell {
+impl Default for Log {
     /// To standard error, after the name of the program.
     fn default() -> Self {
         Self::new(|line| {
@@ -120,8 +120,8 @@ impl Default for Tell {
     }
 }
 
-impl fmt::Debug for Tell {
+impl fmt::Debug for Log {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Tell")
+        formatter.write_str("Log")
     }
 }

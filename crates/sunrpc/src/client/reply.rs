@@ -66,7 +66,7 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Says that the results make no sense: counts it, tells people, gives the connection up.
+    /// Says that the results make no sense: counts it, reports it, gives the connection up.
     /// Other calls on it are sent again over the next one.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
         self.origin.garbage(reason.to_string())
@@ -101,7 +101,7 @@ pub(super) struct Origin {
 
 impl Origin {
     pub(super) fn garbage(&self, reason: String) -> CallError {
-        self.shared.tell_garbage(&reason);
+        self.shared.report_garbage(&reason);
         // It may be gone already.
         let _ = self.stream.shutdown(Shutdown::Both);
         CallError::Garbage { reason }

@@ -109,11 +109,11 @@ impl Shared {
     }
 
     /// Says once that the server does not respond, until it does.
-    pub(super) fn tell_silent(&self) {
+    pub(super) fn report_silence(&self) {
         if !self.silent.swap(true, Ordering::Relaxed) {
             let server = &self.options.server;
             let text = format!("server {server} not responding, still trying");
-            self.options.tell.tell(&text);
+            self.options.log.write(&text);
         }
     }
 
@@ -121,11 +121,11 @@ impl Shared {
     pub(super) fn heard(&self) {
         if self.silent.load(Ordering::Relaxed) && self.silent.swap(false, Ordering::Relaxed) {
             let text = format!("server {} OK", self.options.server);
-            self.options.tell.tell(&text);
+            self.options.log.write(&text);
         }
     }
 
-    pub(super) fn tell_garbage(&self, reason: &str) {
+    pub(super) fn report_garbage(&self, reason: &str) {
         self.counted.invalid_replies.add(1);
         let mut reported = self.garbage_reported.lock();
         if reported.is_some_and(|reported| reported.elapsed() < GARBAGE_REPORTED_EVERY) {
@@ -135,6 +135,6 @@ impl Shared {
         drop(reported);
         let server = &self.options.server;
         let text = format!("server {server} answers garbage ({reason}); connection given up");
-        self.options.tell.tell(&text);
+        self.options.log.write(&text);
     }
 }

@@ -91,9 +91,9 @@ fn look(shared: &Arc<Shared>, slots: &[Slot], slot: &Slot) {
         // Others may go in place of those that were given up.
         slot.send(shared, state);
     }
-    // Not under the lock: the thread that tells may be kept waiting.
+    // Not under the lock: the thread that reports may be kept waiting.
     if is_silent {
-        shared.tell_silent();
+        shared.report_silence();
     }
     for (delivery, after) in ended {
         delivery.fail(shared, CallError::TimedOut { after });

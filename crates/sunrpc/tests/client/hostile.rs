@@ -50,9 +50,9 @@ fn a_flood_of_replies_to_nobody_costs_the_connection_and_one_message() {
     let (options, messages) = options(address);
     let client = connect(options);
     assert_eq!(echo(&client, 7), Ok((7, true)));
-    let told = "server script answers garbage (replies to calls that were never made); \
+    let reported = "server script answers garbage (replies to calls that were never made); \
                 connection given up";
-    assert_eq!(messages.all(), [told]);
+    assert_eq!(messages.all(), [reported]);
     let statistics = client.statistics();
     assert_eq!((statistics.connections, statistics.reconnections), (2, 1));
     assert_eq!(statistics.invalid_replies, 1);
@@ -105,7 +105,7 @@ fn a_server_that_sends_nothing_but_garbage_ends_the_call() {
     let error = echo(&client, 1).unwrap_err();
     assert!(matches!(&error, CallError::Garbage { reason } if reason.contains("2147483647")));
     assert_eq!(client.statistics().invalid_replies, 3);
-    assert_eq!(messages.all().len(), 1, "told once a minute");
+    assert_eq!(messages.all().len(), 1, "reported once a minute");
 }
 
 #[test]

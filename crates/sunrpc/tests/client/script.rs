@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pagewell_sunrpc::client::{
-    CallError, Client, EncodedCredential, LentSlice, Locate, Options, Outgoing, Sink, Tell,
+    CallError, Client, EncodedCredential, LentSlice, Locate, Log, Options, Outgoing, Sink,
 };
 use pagewell_sunrpc::record::LAST_FRAGMENT;
 use pagewell_sunrpc::rpc::{encode_success, parse_call};
@@ -136,9 +136,9 @@ pub(crate) fn serve(script: impl Fn(usize, Peer) + Send + 'static) -> SocketAddr
 pub(crate) struct Messages(Arc<Mutex<Vec<String>>>);
 
 impl Messages {
-    pub(crate) fn tell(&self) -> Tell {
+    pub(crate) fn log(&self) -> Log {
         let messages = self.0.clone();
-        Tell::new(move |line| messages.lock().unwrap().push(line.to_owned()))
+        Log::new(move |line| messages.lock().unwrap().push(line.to_owned()))
     }
 
     pub(crate) fn all(&self) -> Vec<String> {
@@ -149,7 +149,7 @@ impl Messages {
 pub(crate) fn options(address: SocketAddr) -> (Options, Messages) {
     let messages = Messages::default();
     let mut options = Options::new("script", vec![address]);
-    options.tell = messages.tell();
+    options.log = messages.log();
     (options, messages)
 }
 
