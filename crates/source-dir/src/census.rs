@@ -63,7 +63,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 #[derive(Default)]
 pub(super) struct Census {
     state: Mutex<State>,
-    told: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -184,7 +184,7 @@ impl Tree {
         let until = Instant::now() + WAIT;
         let mut found = None;
         while found.is_none() && Instant::now() < until {
-            state = census.told.wait_timeout(state, LOOK_EACH);
+            state = census.changed.wait_timeout(state, LOOK_EACH);
             found = answer(&mut state);
         }
         state.waiting -= 1;
@@ -228,7 +228,7 @@ impl Tree {
         });
         state.runs = !state.wanted.is_empty();
         state.reading += u64::from(state.runs);
-        self.census.told.notify_all();
+        self.census.changed.notify_all();
         state.runs
     }
 }
@@ -363,7 +363,7 @@ impl Tree {
                 let birth = wanted.birth;
                 self.note_path(&steps, Step { inode, birth, name }, wanted.id);
                 self.census.state.lock().wanted.remove(&inode);
-                self.census.told.notify_all();
+                self.census.changed.notify_all();
             }
         }
     }

@@ -113,8 +113,8 @@ fn before_is_some_earlier_after_with_eight_writers() {
         });
         let changes = changes.into_inner().unwrap();
         assert_eq!(changes.len(), 1601);
-        let told = chain_holds(&changes);
-        assert!(told > 0, "some write was alone");
+        let linked = chain_holds(&changes);
+        assert!(linked > 0, "some write was alone");
     });
 }
 
@@ -149,8 +149,8 @@ fn directory_changes_are_always_told_from_before_to_after() {
             }
         });
         let changes = changes.into_inner().unwrap();
-        let told = chain_holds(&changes);
-        assert_eq!(told, changes.len() - 1, "serialised, so always told");
+        let linked = chain_holds(&changes);
+        assert_eq!(linked, changes.len() - 1, "serialised, so always told");
     });
 }
 
