@@ -297,7 +297,7 @@ impl Locks {
                 let client = peer(listed.client.address, listed.local);
                 let heard = client.notify_restart(state);
                 count(heard);
-                names::LOCK_CLIENTS_TOLD.add(u64::from(heard));
+                names::LOCK_CLIENTS_NOTIFIED.add(u64::from(heard));
                 self.notified(&listed.client, heard);
             }
             Job::Clean => self.clean(),

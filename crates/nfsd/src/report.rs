@@ -1,5 +1,5 @@
-//! Telling the operator what storage did. A client is told "I/O error" and no more; where it was,
-//! the server says on standard error.
+//! Reports to the operator of what storage did. A client is told "I/O error" and no more; where it
+//! was, the server says on standard error.
 //!
 //! A bad disk fails many calls, and clients ask again: no more than [`LINES_MAX`] lines are
 //! written in a [`PERIOD`], then one with the number of those that were not. All are counted.

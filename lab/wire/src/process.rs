@@ -1,7 +1,7 @@
 //! A server in a process of its own, to be killed and measured.
 //!
 //! The process is the test program again, told by [`ROLE`] to serve: a test of it that is named
-//! `serve_as_told` calls [`serve_as_told`]. It ends when its standard input ends, so that it does
+//! `serve_as_child` calls [`serve_as_child`]. It ends when its standard input ends, so that it does
 //! not outlive a test that fails.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -65,7 +65,7 @@ impl Process {
     fn start(role: &str) -> Self {
         let program = std::env::current_exe().unwrap();
         let mut child = Command::new(program)
-            .args(["--exact", "serve_as_told", "--nocapture"])
+            .args(["--exact", "serve_as_child", "--nocapture"])
             .env(ROLE, role)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -148,7 +148,7 @@ impl Drop for Process {
 
 /// The other half of [`Process::start`]: serves what the environment says, and nothing when this
 /// process is a test like others.
-pub fn serve_as_told() {
+pub fn serve_as_child() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
     };

@@ -87,8 +87,8 @@ register! { SERVER, Counter:
         "Calls to clients about locks that were refused or not answered.";
     LOCK_CALLS_DROPPED = "pagewell_lock_calls_dropped_total",
         "Calls to clients not made because too many waited.";
-    LOCK_CLIENTS_TOLD = "pagewell_lock_clients_told_total",
-        "Clients told that this server has restarted.";
+    LOCK_CLIENTS_NOTIFIED = "pagewell_lock_clients_notified_total",
+        "Clients notified that this server has restarted.";
     LOCK_NOTICES = "pagewell_lock_notices_total",
         "Restarts of clients that freed their locks.";
     LOCK_NOTICES_IGNORED = "pagewell_lock_notices_ignored_total",

@@ -204,7 +204,7 @@ impl Served {
             Err(error) => {
                 // What it lies on names its place by itself; of this the client cannot know where.
                 if matches!(error, fs::Error::NoSpace | fs::Error::QuotaExceeded) {
-                    target.tell(&error.to_string());
+                    target.report(&error.to_string());
                 }
                 target.failed(&error, || CommitFailure {
                     file_wcc: target.wcc_after_failure(&error),

@@ -207,7 +207,7 @@ impl Target<'_> {
             return Err(Stop::WouldBlock);
         }
         if let Some(text) = error.trouble() {
-            self.tell(text);
+            self.report(text);
         }
         Ok(Err(Failure {
             status: convert::status(error),
@@ -215,8 +215,8 @@ impl Target<'_> {
         }))
     }
 
-    /// Tells the operator what went wrong with this object.
-    pub(super) fn tell(&self, text: &str) {
+    /// Reports to the operator what went wrong with this object.
+    pub(super) fn report(&self, text: &str) {
         let place = self.filesystem().path_of(&self.id);
         report::report(&self.export.config.name, place.as_deref(), text);
     }

@@ -72,8 +72,8 @@ fn alone(mut attack: impl FnMut() -> Result<(), Slow>) {
 
 /// Not a test: what [`process::Process`] starts.
 #[test]
-fn serve_as_told() {
-    process::serve_as_told();
+fn serve_as_child() {
+    process::serve_as_child();
 }
 
 /// A client that looks up a name, and writes now and then, until told to stop.
@@ -139,8 +139,8 @@ impl Neighbour {
         let until = Instant::now() + QUIET;
         let quiet = call_while(&|| Instant::now() < until);
         let stop = Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
-        let thread = std::thread::spawn(move || call_while(&|| !told.load(Ordering::Relaxed)));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || call_while(&|| !stopped.load(Ordering::Relaxed)));
         Self {
             stop,
             thread,

@@ -73,8 +73,8 @@ fn exports_and_mounts_are_shown_to_those_that_may_use_them() {
     assert_eq!(names(&mut one), [b"/all".to_vec(), b"/one".to_vec()]);
     assert_eq!(names(&mut other), [b"/all".to_vec()]);
     assert_eq!(one.mounted().len(), 2);
-    let told = other.mounted();
-    assert_eq!(told, [(b"127.0.0.1".to_vec(), b"/all".to_vec())]);
+    let mounted = other.mounted();
+    assert_eq!(mounted, [(b"127.0.0.1".to_vec(), b"/all".to_vec())]);
 }
 
 /// However many connections one address makes, another one gets in.

@@ -232,11 +232,11 @@ fn row_02_no_space_below_is_told_to_both() {
     ] {
         let raw = errno.raw_os_error();
         fixture.device.errno.store(raw, Ordering::SeqCst);
-        let told = STORAGE_ERRORS.get();
+        let errors = STORAGE_ERRORS.get();
         let stable = client.write(&file, 8192, &[6; 100], StableHow::FileSync);
         assert_eq!(stable.err(), Some(status));
         assert_eq!(client.commit(&file, 0, 0).err(), Some(status));
-        assert!(STORAGE_ERRORS.get() >= told + 2, "on standard error");
+        assert!(STORAGE_ERRORS.get() >= errors + 2, "on standard error");
     }
     fixture.device.writes_fail.store(false, Ordering::SeqCst);
     client.commit(&file, 0, 0).unwrap();

@@ -42,6 +42,6 @@ use pagewell_wire::{client, fixture, layer, operations, pages, process};
 
 /// Not a test: what [`process::Process`] starts.
 #[test]
-fn serve_as_told() {
-    process::serve_as_told();
+fn serve_as_child() {
+    process::serve_as_child();
 }

@@ -232,12 +232,12 @@ fn what_an_address_may_not_use_is_not_there_for_it() {
         };
         assert_eq!(status_of(call.procedure, &answer), expected);
     }
-    let told = |client: &mut Client| -> Vec<Vec<u8>> {
+    let listed = |client: &mut Client| -> Vec<Vec<u8>> {
         let mounted = client.mounted().into_iter();
         mounted.map(|(_, path)| path).collect()
     };
-    assert_eq!(told(&mut one), [&b"/"[..], b"/", b"/hidden"]);
-    assert_eq!(told(&mut other), [&b"/"[..], b"/"]);
+    assert_eq!(listed(&mut one), [&b"/"[..], b"/", b"/hidden"]);
+    assert_eq!(listed(&mut other), [&b"/"[..], b"/"]);
     let mut stranger = Client::connect_from([127, 79, 0, 3], server.address(), User::root());
     assert!(stranger.try_next_answer().is_none(), "a stranger is closed");
 }

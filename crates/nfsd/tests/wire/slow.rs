@@ -313,20 +313,20 @@ fn slow_storage_with_many_readers_does_its_work() {
         config.threads = 2 * READERS;
         config.slow_after = Duration::from_millis(400);
     });
-    let told_again: u64 = std::thread::scope(|scope| {
+    let sent_away: u64 = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..READERS)
             .map(|_| {
                 scope.spawn(|| {
                     let (mut client, root) = connect(&server);
                     let file = patiently(|| client.lookup(&root, b"disc")).handle;
-                    let mut told_again = 0;
+                    let mut sent_away = 0;
                     for offset in 0..READS {
                         while let Err(status) = client.read(&file, offset, 10) {
                             assert_eq!(status, Status::Jukebox);
-                            told_again += 1;
+                            sent_away += 1;
                         }
                     }
-                    told_again
+                    sent_away
                 })
             })
             .collect();
@@ -334,7 +334,7 @@ fn slow_storage_with_many_readers_does_its_work() {
         counts.sum()
     });
     let reads = READERS as u64 * READS;
-    assert!(told_again <= reads, "{told_again} for {reads} reads");
+    assert!(sent_away <= reads, "{sent_away} for {reads} reads");
 }
 
 /// A COMMIT that takes long holds up no other calls: what was written is read meanwhile, and more

@@ -41,7 +41,7 @@ fn the_only_client_of_an_address_needs_no_name() {
 }
 
 #[test]
-fn after_a_restart_of_the_server_locks_are_taken_back_and_clients_told() {
+fn after_a_restart_of_the_server_locks_are_taken_back_and_clients_notified() {
     let folder = tempfile::tempdir().unwrap();
     let peer = Peer::new(Status::Granted);
     let records = folder.path().join("locks");
@@ -64,16 +64,16 @@ fn after_a_restart_of_the_server_locks_are_taken_back_and_clients_told() {
     assert_eq!(one.reclaim(WRITE, (0, 10)), Status::GracePeriod);
 
     served.restart(|config| grace(config, 600));
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     for _ in 0..2 {
         let (program, procedure, body) = peer.next();
         let notify = nsm::Procedure::Notify.number();
         assert_eq!((program, procedure), (nsm::PROGRAM, notify));
         let notice = NotifyArguments::decode(&mut Decoder::new(&body)).unwrap();
         assert_eq!(notice.state % 2, 1);
-        told.push((notice.name.to_vec(), notice.state));
+        notices.push((notice.name.to_vec(), notice.state));
     }
-    assert_eq!(told[0].0, b"127.9.8.6", "as the client knows it");
+    assert_eq!(notices[0].0, b"127.9.8.6", "as the client knows it");
     one = served.program("anna", 1);
     two.client = served.program("bert", 1).client;
     assert_eq!(two.lock(READ, (20, 1)), Status::GracePeriod);
@@ -85,7 +85,7 @@ fn after_a_restart_of_the_server_locks_are_taken_back_and_clients_told() {
     served.restart(|config| grace(config, 0));
     let (_, _, body) = peer.next();
     let notice = NotifyArguments::decode(&mut Decoder::new(&body)).unwrap();
-    assert_eq!(notice.state, told[0].1 + 2);
+    assert_eq!(notice.state, notices[0].1 + 2);
     two.client = served.program("bert", 1).client;
     assert_eq!(two.lock(WRITE, (0, 0)), Status::Granted);
     one.client = served.program("anna", 1).client;

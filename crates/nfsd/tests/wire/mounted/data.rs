@@ -147,11 +147,11 @@ fn times_and_length_are_those_that_stay() {
     let mount = Mount::new(&server, "");
     let id = mount.create("file");
     mount.write(&id, 10, b"abc").unwrap();
-    let told = mount.attributes(&id);
-    assert_eq!(told.size, 13);
+    let attributes = mount.attributes(&id);
+    assert_eq!(attributes.size, 13);
     mount.close(&id).unwrap();
     let other = Mount::new(&server, "");
-    assert_eq!(other.attributes(&id).modified, told.modified);
+    assert_eq!(other.attributes(&id).modified, attributes.modified);
     // A time that is set is not moved by what was written before it.
     mount.write(&id, 20, b"def").unwrap();
     let time = Timestamp {

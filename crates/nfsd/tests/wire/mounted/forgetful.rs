@@ -318,15 +318,15 @@ fn who_must_not_wait_is_told_of_what_is_not_committed() {
         credentials: &mount.credentials,
         may_block: false,
     };
-    let told = mount.filesystem.attributes(&hasty, &id);
-    assert_eq!(told.unwrap().size, 5000);
+    let attributes = mount.filesystem.attributes(&hasty, &id);
+    assert_eq!(attributes.unwrap().size, 5000);
     let read = mount.filesystem.read(&hasty, &id, 0, 5000);
     assert_eq!(read.unwrap().payload.len(), 5000);
     assert_eq!(mount.calls(Procedure::Commit), 0);
     hook.crash();
     // It is not known yet.
-    let told = mount.filesystem.attributes(&hasty, &id);
-    assert_eq!(told.unwrap().size, 5000);
+    let attributes = mount.filesystem.attributes(&hasty, &id);
+    assert_eq!(attributes.unwrap().size, 5000);
 }
 
 #[test]

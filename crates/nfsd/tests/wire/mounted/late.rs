@@ -12,7 +12,7 @@ use pagewell_fs::FileSystem;
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
 
-use super::untold::{
+use super::without_attributes::{
     ATTRIBUTES_BYTES, PROCEDURE_AT, STATUS_AT, WCC_BYTES, read_record, transaction, word,
     write_record,
 };

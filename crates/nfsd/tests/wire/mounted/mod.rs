@@ -10,9 +10,9 @@ mod model;
 mod names;
 mod stopping;
 mod two;
-mod untold;
 mod users;
 mod waiting;
+mod without_attributes;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -23,8 +23,8 @@ const ROUNDS: u64 = 500;
 const ROUNDS_VARIABLE: &str = "PAGEWELL_TWO_CLIENTS_ROUNDS";
 
 fn rounds() -> u64 {
-    let told = std::env::var(ROUNDS_VARIABLE).ok();
-    told.map_or(ROUNDS, |told| told.parse().expect("a number of rounds"))
+    let rounds = std::env::var(ROUNDS_VARIABLE).ok();
+    rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"))
 }
 
 /// A server of a directory, whose writes overlap.
@@ -128,10 +128,10 @@ fn overlapping_writes_of_a_directory_are_told_apart() {
     let call = root_call(&credentials);
     let root = filesystem.root();
     let id = filesystem.lookup(&call, &root, b"file").unwrap().id;
-    let told = Mutex::new(Vec::new());
+    let reported = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (filesystem, told, call) = (&filesystem, &told, &call);
+            let (filesystem, reported, call) = (&filesystem, &reported, &call);
             scope.spawn(move || {
                 let bytes = pattern(20_000, thread);
                 for number in 0..WRITES {
@@ -142,14 +142,14 @@ fn overlapping_writes_of_a_directory_are_told_apart() {
                         let written = filesystem.write(call, &id, at, &bytes, Stability::Unstable);
                         written.unwrap().change
                     };
-                    told.lock().unwrap().push(change);
+                    reported.lock().unwrap().push(change);
                 }
             });
         }
     });
     // Of a way, each place but the two ends is left as often as it is come to.
     let mut places: Vec<(WccAttributes, i32)> = Vec::new();
-    for change in told.into_inner().unwrap() {
+    for change in reported.into_inner().unwrap() {
         let (before, after) = (change.before.unwrap(), change.after.unwrap().wcc());
         for (place, count) in [(before, 1), (after, -1)] {
             match places.iter_mut().find(|(known, _)| *known == place) {

@@ -95,14 +95,14 @@ impl Stuck {
             let _opens = Opens(&self.hook.gate);
             let slow = scope.spawn(|| read(MIB));
             self.hook.gate.wait_for(1);
-            let (tell, told) = mpsc::channel();
+            let (sender, receiver) = mpsc::channel();
             let (mount, read) = (&mount, &read);
             scope.spawn(move || {
                 work(mount);
                 let first = read(0).unwrap().payload.len();
-                tell.send(first).unwrap();
+                sender.send(first).unwrap();
             });
-            let first = told.recv_timeout(PATIENCE);
+            let first = receiver.recv_timeout(PATIENCE);
             assert_eq!(first, Ok(4096), "{what} waits for another thread's READ");
             assert!(!slow.is_finished());
             self.hook.gate.open();
