@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
+use pagewell_monitor::control::{Peer, peers};
+use pagewell_monitor::http;
+use pagewell_monitor::metrics::Snapshot;
 
-use crate::control::{Peer, peers};
 use crate::failure::usage;
-use crate::http;
-use crate::metrics::Snapshot;
 use crate::values;
 
 /// Without either: the only one that runs here.

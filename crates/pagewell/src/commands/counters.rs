@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use pagewell_base::duration;
+use pagewell_monitor::metrics::{Snapshot, table};
 
 use crate::failure::Outcome;
-use crate::metrics::{Snapshot, table};
 use crate::target::TargetArguments;
 
 /// The intervals that can be had.

@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::Args;
 use pagewell_base::duration;
+use pagewell_monitor::metrics::Snapshot;
+use pagewell_monitor::top::history::History;
+use pagewell_monitor::top::measure::{Look, title};
+use pagewell_monitor::top::screen::{Around, draw};
+use pagewell_monitor::top::terminal::FullScreen;
+use pagewell_monitor::top::text;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::failure::{Outcome, one_line, usage};
-use crate::metrics::Snapshot;
 use crate::signals::StopSignals;
 use crate::target::{Target, TargetArguments};
-use crate::top::history::History;
-use crate::top::measure::{Look, title};
-use crate::top::screen::{Around, draw};
-use crate::top::terminal::FullScreen;
-use crate::top::text;
 
 /// The intervals that can be had.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);

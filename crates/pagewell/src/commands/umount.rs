@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_fuse::{UnmountError, mounted_on, unmount};
+use pagewell_monitor::control::{Ended, ending_of};
 
 use super::mount::named_users;
-use crate::control::{Ended, ending_of};
 use crate::failure::{Outcome, report};
 use crate::progress::Progress;
 

@@ -32,17 +32,17 @@ const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 /// What is shown beside the numbers.
-pub(crate) struct Around<'a> {
+pub struct Around<'a> {
     /// Where they come from and how often.
-    pub(crate) source: &'a str,
+    pub source: &'a str,
     /// Why they do not come, if they do not.
-    pub(crate) trouble: Option<&'a str>,
+    pub trouble: Option<&'a str>,
     /// Nothing changes until a key is pressed.
-    pub(crate) paused: bool,
+    pub paused: bool,
 }
 
 /// Draws everything.
-pub(crate) fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
+pub fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
     let area = frame.area();
     if area.height < 3 || area.width < 20 {
         return;

@@ -8,13 +8,13 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 /// The names of this machine.
-pub(crate) struct Names {
+pub struct Names {
     full: String,
 }
 
 impl Names {
     /// As the kernel knows them.
-    pub(crate) fn of_this_machine() -> Self {
+    pub fn of_this_machine() -> Self {
         let uname = rustix::system::uname();
         Self::new(&uname.nodename().to_string_lossy())
     }
@@ -26,7 +26,7 @@ impl Names {
     }
 
     /// Whether a `Host` field means this machine.
-    pub(crate) fn has(&self, field: &str) -> bool {
+    pub fn has(&self, field: &str) -> bool {
         let Some(host) = without_port(field) else {
             return false;
         };

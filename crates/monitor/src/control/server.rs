@@ -25,7 +25,7 @@ const TELL_EVERY: Duration = Duration::from_millis(500);
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A listener, for as long as it lives.
-pub(crate) struct Control {
+pub struct Control {
     shared: Arc<Shared>,
     listener: Arc<UnixListener>,
     thread: Option<JoinHandle<()>>,
@@ -48,7 +48,7 @@ struct State {
 
 impl Control {
     /// Listens for a process of this kind: `serve`, or `mount/MAJOR:MINOR`.
-    pub(crate) fn start(
+    pub fn start(
         kind: &str,
         is_used: impl Fn() -> bool + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
@@ -74,7 +74,7 @@ impl Control {
     }
 
     /// Tells how it ended to all that asked: that everything was written, or what was not.
-    pub(crate) fn finish(&self, lost: Option<&str>) {
+    pub fn finish(&self, lost: Option<&str>) {
         let line = match lost {
             None => "done\n".to_owned(),
             Some(reason) => format!("lost {}\n", reason.replace('\n', " ")),

@@ -4,8 +4,8 @@ mod buffers;
 #[cfg(test)]
 mod document;
 mod nfsstat;
-pub(crate) mod prometheus;
-pub(crate) mod snapshot;
-pub(crate) mod table;
+pub mod prometheus;
+pub mod snapshot;
+pub mod table;
 
-pub(crate) use snapshot::Snapshot;
+pub use snapshot::Snapshot;

@@ -9,14 +9,14 @@ const VALUES_MAX: usize = 600;
 
 /// The last looks.
 #[derive(Debug, Default)]
-pub(crate) struct History {
+pub struct History {
     last: Look,
     values: BTreeMap<String, VecDeque<f64>>,
 }
 
 impl History {
     /// Remembers a look. A number that has no value counts as zero in its sparkline.
-    pub(crate) fn push(&mut self, look: Look) {
+    pub fn push(&mut self, look: Look) {
         for measure in &look.measures {
             let values = self.values.entry(measure.name.clone()).or_default();
             values.push_front(measure.value.unwrap_or(0.0));
@@ -26,17 +26,17 @@ impl History {
     }
 
     /// Says which process it is, until there is a look.
-    pub(crate) fn set_title(&mut self, title: String) {
+    pub fn set_title(&mut self, title: String) {
         self.last.title = title;
     }
 
     /// The last look.
-    pub(crate) fn last(&self) -> &Look {
+    pub fn last(&self) -> &Look {
         &self.last
     }
 
     /// The values of a number, the last one first.
-    pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = f64> + '_ {
+    pub fn values(&self, name: &str) -> impl Iterator<Item = f64> + '_ {
         self.values.get(name).into_iter().flatten().copied()
     }
 }

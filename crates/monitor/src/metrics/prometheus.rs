@@ -7,20 +7,20 @@ use pagewell_counters::names;
 use crate::metrics::snapshot::{ClientProcedure, Histogram, Procedure, RefusedClient, Snapshot};
 
 /// `Content-Type` of the format.
-pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Bounds of the buckets of a latency, as powers of two of nanoseconds: 1 us to 17 s. A duration
 /// that is exactly a bound counts as longer.
 const BUCKETS_LOG2: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// A metric that is not a counter or gauge of [`names`].
-pub(crate) struct Family {
+pub struct Family {
     /// Its name.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// `counter`, `gauge` or `histogram`.
-    pub(crate) kind: &'static str,
+    pub kind: &'static str,
     /// One sentence.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
 }
 
 const BUILD: Family = Family {
@@ -86,7 +86,7 @@ const REFUSED: Family = Family {
 
 /// All of them, in the order in which they are shown.
 #[cfg(test)]
-pub(crate) const FAMILIES: [&Family; 11] = [
+pub const FAMILIES: [&Family; 11] = [
     &BUILD,
     &UPTIME,
     &RESIDENT,
@@ -101,7 +101,7 @@ pub(crate) const FAMILIES: [&Family; 11] = [
 ];
 
 /// Renders a snapshot of this process.
-pub(crate) fn render(snapshot: &Snapshot) -> String {
+pub fn render(snapshot: &Snapshot) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
     text.head(&BUILD);
     text.line(&format!(
@@ -150,7 +150,7 @@ pub(crate) fn render(snapshot: &Snapshot) -> String {
 }
 
 /// The name and the value that are shown: Prometheus counts time in seconds.
-pub(crate) fn in_base_unit(name: &str, value: u64) -> (String, String) {
+pub fn in_base_unit(name: &str, value: u64) -> (String, String) {
     match name.contains("_nanoseconds_") {
         true => (name.replace("_nanoseconds_", "_seconds_"), seconds(value)),
         false => (name.to_owned(), value.to_string()),

@@ -1,11 +1,11 @@
 //! The head of a request, parsed from bytes that may be anything (RFC 9112 sections 2 and 3).
 
 /// The most bytes of a request's head.
-pub(crate) const REQUEST_BYTES_MAX: usize = 8 << 10;
+pub const REQUEST_BYTES_MAX: usize = 8 << 10;
 
 /// What the bytes so far are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<'a> {
+pub enum Parsed<'a> {
     /// Not complete: read on.
     Partial,
     /// A GET of this path, without its query.
@@ -20,7 +20,7 @@ pub(crate) enum Parsed<'a> {
 
 /// What a request says of the name that it was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Host<'a> {
+pub enum Host<'a> {
     /// Nothing, as no browser does.
     Absent,
     /// This.
@@ -30,7 +30,7 @@ pub(crate) enum Host<'a> {
 }
 
 /// The `Host` field of a request whose head is whole.
-pub(crate) fn host(bytes: &[u8]) -> Host<'_> {
+pub fn host(bytes: &[u8]) -> Host<'_> {
     let head = bytes.get(..head_length(bytes).unwrap_or(0));
     let lines = head.unwrap_or_default().split(|byte| *byte == b'\n');
     let mut host = Host::Absent;
@@ -51,7 +51,7 @@ pub(crate) fn host(bytes: &[u8]) -> Host<'_> {
 }
 
 /// Parses what has been received. Of the header fields only that of [`host`] changes an answer.
-pub(crate) fn parse(bytes: &[u8]) -> Parsed<'_> {
+pub fn parse(bytes: &[u8]) -> Parsed<'_> {
     let Some(head_length) = head_length(bytes) else {
         return if bytes.len() >= REQUEST_BYTES_MAX {
             Parsed::TooLong

@@ -13,18 +13,19 @@ use ratatui::crossterm::terminal::{
 
 /// A terminal that shows the alternate screen and passes every key on. Dropping it restores the
 /// terminal; a panic does so before its message is printed.
-pub(crate) struct FullScreen {
-    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+pub struct FullScreen {
+    /// To draw on.
+    pub terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
 impl FullScreen {
     /// Whether standard output and input are a terminal.
-    pub(crate) fn is_possible() -> bool {
+    pub fn is_possible() -> bool {
         stdout().is_terminal() && io::stdin().is_terminal()
     }
 
     /// Takes the terminal.
-    pub(crate) fn enter() -> io::Result<Self> {
+    pub fn enter() -> io::Result<Self> {
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             restore();

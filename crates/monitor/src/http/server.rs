@@ -36,7 +36,7 @@ pagewell: ask for this server by its address, as localhost, or by the machine's 
 ";
 
 /// A running endpoint.
-pub(crate) struct HttpServer {
+pub struct HttpServer {
     address: SocketAddr,
     listener: Arc<TcpListener>,
     stopping: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ pub(crate) struct HttpServer {
 impl HttpServer {
     /// Listens and answers on threads of its own. Loopback and the networks of `allow` are
     /// answered, others are closed.
-    pub(crate) fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
+    pub fn start(address: SocketAddr, allow: Vec<Network>) -> std::io::Result<Self> {
         let listener = Arc::new(TcpListener::bind(address)?);
         let address = listener.local_addr()?;
         let stopping = Arc::new(AtomicBool::new(false));
@@ -65,13 +65,13 @@ impl HttpServer {
     }
 
     /// Where it really listens.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Accepts nothing more. Answers that are on their way may be cut off by the end of the
     /// process.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         self.stopping.store(true, Ordering::Release);
         // Wakes the accept that is waiting (Linux: it fails with EINVAL).
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);

@@ -8,7 +8,7 @@ use pagewell_base::size;
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub enum Unit {
     /// Events in a second.
     PerSecond,
     /// Bytes in a second.
@@ -23,43 +23,43 @@ pub(crate) enum Unit {
 
 /// One number.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Measure {
+pub struct Measure {
     /// Such as `server calls`.
-    pub(crate) name: String,
+    pub name: String,
     /// Its value in the interval; nothing when nothing happened that it is about.
-    pub(crate) value: Option<f64>,
+    pub value: Option<f64>,
     /// Its unit.
-    pub(crate) unit: Unit,
+    pub unit: Unit,
     /// What else is to be said.
-    pub(crate) detail: String,
+    pub detail: String,
 }
 
 /// One procedure in the interval.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Called {
+pub struct Called {
     /// Such as `server`.
-    pub(crate) program: &'static str,
+    pub program: &'static str,
     /// Such as `read`.
-    pub(crate) procedure: String,
+    pub procedure: String,
     /// Calls in a second.
-    pub(crate) calls: f64,
+    pub calls: f64,
     /// Bytes in a second, both ways, if they are known.
-    pub(crate) bytes: Option<f64>,
+    pub bytes: Option<f64>,
     /// Errors in a second, if they are known.
-    pub(crate) errors: Option<f64>,
+    pub errors: Option<f64>,
     /// Their time.
-    pub(crate) latency: Option<Latency>,
+    pub latency: Option<Latency>,
 }
 
 /// What happened between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Look {
+pub struct Look {
     /// Such as `pagewell 0.1.0, up 3 min 2 s, resident 20 MiB`.
-    pub(crate) title: String,
+    pub title: String,
     /// Numbers of what the process has ever done.
-    pub(crate) measures: Vec<Measure>,
+    pub measures: Vec<Measure>,
     /// Procedures that were called in the interval, the most frequent first.
-    pub(crate) procedures: Vec<Called>,
+    pub procedures: Vec<Called>,
 }
 
 /// The program whose calls are answered. MOUNT says nothing about what is fast or slow.
@@ -104,7 +104,7 @@ static DEVICES: [(&str, &Counter, &Counter); 2] = [
 impl Look {
     /// What happened between two snapshots; nothing when no time has passed or the process was
     /// restarted.
-    pub(crate) fn between(earlier: &Snapshot, now: &Snapshot) -> Option<Self> {
+    pub fn between(earlier: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - earlier.uptime_seconds;
         // Not a number is not above zero either.
         if seconds.is_nan() || seconds <= 0.0 {
@@ -129,7 +129,7 @@ impl Look {
 }
 
 /// The first line: which process it is.
-pub(crate) fn title(snapshot: &Snapshot) -> String {
+pub fn title(snapshot: &Snapshot) -> String {
     format!(
         "pagewell {}, up {}, resident {}",
         snapshot.version,
@@ -317,7 +317,7 @@ struct Calls {
 
 impl Unit {
     /// A value for people.
-    pub(crate) fn show(self, value: f64) -> String {
+    pub fn show(self, value: f64) -> String {
         match self {
             Self::PerSecond => format!("{}/s", short(value)),
             Self::BytesPerSecond => {
@@ -332,7 +332,7 @@ impl Unit {
     }
 
     /// The unit alone, as text output has it.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::PerSecond => "1/s",
             Self::BytesPerSecond => "bytes/s",
@@ -344,7 +344,7 @@ impl Unit {
 }
 
 /// Three digits, with k, M or G for thousands.
-pub(crate) fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     let (value, unit) = match value {
         value if value < 1e4 => (value, ""),
         value if value < 1e6 => (value / 1e3, "k"),

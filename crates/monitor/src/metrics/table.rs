@@ -9,7 +9,7 @@ use pagewell_base::size;
 /// Renders a snapshot: a table for each program with the procedures that were called, what NFS
 /// clients of the process have done, buffers, then the counters and gauges. With `all`, also what
 /// is 0.
-pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
+pub fn render(snapshot: &Snapshot, all: bool) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
     let _ = writeln!(
@@ -112,7 +112,7 @@ fn counted(name: &str, value: u64) -> String {
 }
 
 /// A time in two units.
-pub(crate) fn uptime(seconds: f64) -> String {
+pub fn uptime(seconds: f64) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
     let whole = seconds as u64;
     match whole {
@@ -124,7 +124,7 @@ pub(crate) fn uptime(seconds: f64) -> String {
 }
 
 /// Three digits and a unit.
-pub(crate) fn duration(microseconds: f64) -> String {
+pub fn duration(microseconds: f64) -> String {
     let (value, unit) = if microseconds < 1e3 {
         (microseconds, "us")
     } else if microseconds < 1e6 {

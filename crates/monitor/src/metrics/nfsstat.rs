@@ -65,7 +65,7 @@ const CACHES: [&[(&str, &str)]; 2] = [
 type Line = Vec<(&'static str, u64)>;
 
 /// Renders it; empty when the process has no NFS client, unless `all` is wanted.
-pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
+pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {
     if snapshot.client_calls() == 0 && !all {
         return String::new();
     }

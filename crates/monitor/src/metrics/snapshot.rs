@@ -11,88 +11,88 @@ use pagewell_sunrpc::client::nfs_procedures;
 use serde::{Deserialize, Serialize};
 
 /// Version of the form of this document; grows when a reader of the old form would be misled.
-pub(crate) const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 1;
 
 /// All numbers of a process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Snapshot {
+pub struct Snapshot {
     /// [`SCHEMA`].
-    pub(crate) schema: u32,
+    pub schema: u32,
     /// Version of the program.
-    pub(crate) version: String,
+    pub version: String,
     /// Since the program started.
-    pub(crate) uptime_seconds: f64,
+    pub uptime_seconds: f64,
     /// Memory of the process that is resident now.
-    pub(crate) resident_bytes: u64,
+    pub resident_bytes: u64,
     /// Every counter by name.
-    pub(crate) counters: BTreeMap<String, u64>,
+    pub counters: BTreeMap<String, u64>,
     /// Every gauge by name.
-    pub(crate) gauges: BTreeMap<String, i64>,
+    pub gauges: BTreeMap<String, i64>,
     /// Pages of caches that are pinned for payloads now.
     #[serde(default)]
-    pub(crate) pinned_pages: u64,
+    pub pinned_pages: u64,
     /// Every procedure of every program, by program and number.
-    pub(crate) procedures: Vec<Procedure>,
+    pub procedures: Vec<Procedure>,
     /// Every procedure that the NFS clients of the process call, by number.
     #[serde(default)]
-    pub(crate) client_procedures: Vec<ClientProcedure>,
+    pub client_procedures: Vec<ClientProcedure>,
     /// Clients that a server turned away, the latest last; the oldest are forgotten.
     #[serde(default)]
-    pub(crate) refused_clients: Vec<RefusedClient>,
+    pub refused_clients: Vec<RefusedClient>,
 }
 
 /// How often an address was turned away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RefusedClient {
+pub struct RefusedClient {
     /// The address.
-    pub(crate) address: String,
+    pub address: String,
     /// Because no export, or not the one that was asked for, allows it.
-    pub(crate) not_allowed: u64,
+    pub not_allowed: u64,
     /// Because there were too many connections.
-    pub(crate) no_place: u64,
+    pub no_place: u64,
 }
 
 /// Counts of one procedure that is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ClientProcedure {
+pub struct ClientProcedure {
     /// Its name.
-    pub(crate) procedure: String,
+    pub procedure: String,
     /// Calls made, each once however often it was sent.
-    pub(crate) calls: u64,
+    pub calls: u64,
     /// Time from a call to its reply; absent when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) latency_us: Option<Latency>,
+    pub latency_us: Option<Latency>,
     /// The histogram behind it.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub(crate) latency_histogram: Histogram,
+    pub latency_histogram: Histogram,
 }
 
 /// Counts of one procedure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Procedure {
+pub struct Procedure {
     /// `nfs` or `mount`.
-    pub(crate) program: String,
+    pub program: String,
     /// Its name.
-    pub(crate) procedure: String,
+    pub procedure: String,
     /// Calls answered.
-    pub(crate) calls: u64,
+    pub calls: u64,
     /// Of these, with a status that is not OK.
-    pub(crate) errors: u64,
+    pub errors: u64,
     /// Bytes of the calls.
-    pub(crate) received_bytes: u64,
+    pub received_bytes: u64,
     /// Bytes of the replies.
-    pub(crate) sent_bytes: u64,
+    pub sent_bytes: u64,
     /// Time from a call to its reply; absent when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) latency_us: Option<Latency>,
+    pub latency_us: Option<Latency>,
     /// The histogram behind it, so that those of an interval can be told.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub(crate) latency_histogram: Histogram,
+    pub latency_histogram: Histogram,
 }
 
 /// The buckets of a histogram that counted something.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     /// Sum of all durations.
     sum_nanoseconds: u64,
     /// Number of a bucket, and what it counted.
@@ -101,24 +101,29 @@ pub(crate) struct Histogram {
 
 /// Quantiles in microseconds, at most 12.5 % above the true ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Latency {
-    pub(crate) sum: f64,
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
-    pub(crate) max: f64,
+pub struct Latency {
+    /// Of all calls together.
+    pub sum: f64,
+    /// Half of the calls took no longer.
+    pub p50: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// 999 of 1,000.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
 }
 
 static STARTED: OnceLock<Instant> = OnceLock::new();
 
 /// Begins to count the uptime, if it has not begun.
-pub(crate) fn start_clock() {
+pub fn start_clock() {
     STARTED.get_or_init(Instant::now);
 }
 
 impl Snapshot {
     /// Reads everything.
-    pub(crate) fn take() -> Self {
+    pub fn take() -> Self {
         let counters = names::counters();
         let gauges = names::GAUGES.iter();
         let nfs = procedures("nfs", &NFS_PROCEDURES, NFS.counts());
@@ -141,7 +146,7 @@ impl Snapshot {
 
     /// What was counted since `earlier`, with the quantiles of that time; gauges stay as they
     /// are. A server that was restarted in between counts from 0.
-    pub(crate) fn since(&self, earlier: &Self) -> Self {
+    pub fn since(&self, earlier: &Self) -> Self {
         let mut difference = self.clone();
         if self.uptime_seconds < earlier.uptime_seconds {
             return difference;
@@ -178,7 +183,7 @@ impl Snapshot {
     }
 
     /// The calls that NFS clients have made, that of nothing left out.
-    pub(crate) fn client_calls(&self) -> u64 {
+    pub fn client_calls(&self) -> u64 {
         let calls = self.client_procedures.iter();
         calls.map(|procedure| procedure.calls).sum()
     }
@@ -269,7 +274,7 @@ impl Histogram {
     }
 
     /// All buckets.
-    pub(crate) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> Counts {
         let last = self.buckets.iter().map(|(bucket, _)| *bucket).max();
         let mut buckets = vec![0; last.map_or(0, |last| usize::from(last) + 1)];
         for (bucket, count) in &self.buckets {
@@ -284,7 +289,7 @@ impl Histogram {
 
 impl Latency {
     /// Of durations that were counted.
-    pub(crate) fn of(quantiles: &Quantiles) -> Self {
+    pub fn of(quantiles: &Quantiles) -> Self {
         let microseconds = |duration: std::time::Duration| duration.as_secs_f64() * 1e6;
         Self {
             sum: microseconds(quantiles.sum),

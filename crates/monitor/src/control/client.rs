@@ -20,15 +20,15 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// A server or mount of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Peer {
+pub struct Peer {
     /// Its process.
-    pub(crate) process: u32,
+    pub process: u32,
     /// `serve`, or `mount/MAJOR:MINOR`.
-    pub(crate) kind: String,
+    pub kind: String,
 }
 
 /// All that run here, in order of their numbers.
-pub(crate) fn peers() -> Vec<Peer> {
+pub fn peers() -> Vec<Peer> {
     let list = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     find(&list)
 }
@@ -64,7 +64,7 @@ impl Peer {
     }
 
     /// Its counters.
-    pub(crate) fn counters(&self) -> anyhow::Result<Snapshot> {
+    pub fn counters(&self) -> anyhow::Result<Snapshot> {
         let failed = || format!("process {}", self.process);
         let mut stream = self.connect().with_context(failed)?;
         stream.write_all(b"stat\n").with_context(failed)?;
@@ -90,7 +90,7 @@ impl fmt::Display for Peer {
 
 /// What is known when waiting for the end is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// All is written.
     Written,
     /// It is unmounted, and still used: copied into another mount namespace, as containers do.
@@ -98,13 +98,13 @@ pub(crate) enum Ended {
 }
 
 /// What tells how a mount ends.
-pub(crate) struct Ending {
+pub struct Ending {
     lines: BufReader<std::io::Take<UnixStream>>,
 }
 
 /// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
 /// when there is none that can be believed.
-pub(crate) fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
+pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let kind = format!("mount/{device}");
     let peers = peers();
     let mut of_mount = peers.iter().filter(|peer| peer.kind == kind);
@@ -127,7 +127,7 @@ impl Ending {
     /// # Errors
     ///
     /// What is lost, or that the program ended without saying so.
-    pub(crate) fn wait(mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<Ended> {
+    pub fn wait(mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<Ended> {
         let began = Instant::now();
         loop {
             let mut line = String::new();

@@ -10,7 +10,7 @@ use crate::metrics::snapshot::Snapshot;
 use pagewell_base::size;
 
 /// Renders the lines of pools that exist; all of them if `all` are wanted.
-pub(crate) fn render(snapshot: &Snapshot, all: bool) -> String {
+pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {
     let gauge = |gauge: &pagewell_counters::Gauge| {
         let value = snapshot.gauges.get(gauge.name()).copied().unwrap_or(0);
         u64::try_from(value).unwrap_or(0)

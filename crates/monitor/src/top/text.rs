@@ -7,7 +7,7 @@ use crate::metrics::table;
 
 /// Renders a look: `name value unit` for each number, `-` for one without a value, then the
 /// procedures.
-pub(crate) fn render(look: &Look) -> String {
+pub fn render(look: &Look) -> String {
     // Writing to a String cannot fail.
     let mut text = format!("{}\n\n", look.title);
     if look.measures.is_empty() {
@@ -37,11 +37,11 @@ pub(crate) fn render(look: &Look) -> String {
 }
 
 /// The line above those of [`line()`].
-pub(crate) const HEAD: &str =
+pub const HEAD: &str =
     "program  procedure       calls/s        bytes/s   errors/s        p50        p99";
 
 /// One procedure.
-pub(crate) fn line(called: &Called) -> String {
+pub fn line(called: &Called) -> String {
     use super::measure::Unit;
     let time = |of: fn(&crate::metrics::snapshot::Latency) -> f64| {
         let latency = called.latency.as_ref();

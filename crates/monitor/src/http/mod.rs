@@ -4,7 +4,7 @@
 //! `Connection: close`. Everything is bounded: bytes of a request, seconds of a connection,
 //! connections at once. [`host`] says which names are answered to.
 
-pub(crate) mod client;
-pub(crate) mod host;
-pub(crate) mod request;
-pub(crate) mod server;
+pub mod client;
+pub mod host;
+pub mod request;
+pub mod server;

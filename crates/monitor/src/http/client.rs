@@ -13,7 +13,7 @@ const ANSWER_BYTES_MAX: u64 = 4 << 20;
 const TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The body of `path` at `address`.
-pub(crate) fn get(address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
+pub fn get(address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
     let answer = exchange(address, path)
         .with_context(|| format!("{address}: no answer from a pagewell with --http there"))?;
     let split = answer.windows(4).position(|part| part == b"\r\n\r\n");

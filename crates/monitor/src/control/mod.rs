@@ -15,8 +15,8 @@
 mod client;
 mod server;
 
-pub(crate) use client::{Ended, Peer, ending_of, peers};
-pub(crate) use server::Control;
+pub use client::{Ended, Peer, ending_of, peers};
+pub use server::Control;
 
 /// How names begin.
 const PREFIX: &str = "pagewell/";

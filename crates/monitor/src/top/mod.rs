@@ -4,11 +4,11 @@
 //! Two snapshots of `/stat.json` make one [`measure::Look`]; [`history`] remembers the last looks;
 //! [`screen`] draws them on a terminal and [`text`] writes one of them for scripts.
 
-pub(crate) mod history;
-pub(crate) mod measure;
-pub(crate) mod screen;
-pub(crate) mod terminal;
-pub(crate) mod text;
+pub mod history;
+pub mod measure;
+pub mod screen;
+pub mod terminal;
+pub mod text;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,13 @@
+//! What a running process tells of itself, and those that ask.
+//!
+//! ```text
+//!   counters, histograms ──> [`metrics`] ──> a snapshot: as a table, as JSON, for Prometheus
+//!                               ├─ [`http`]     to any program: /metrics, /stat.json
+//!                               ├─ [`control`]  to another `pagewell` of the same user
+//!                               └─ [`top`]      two of them, live on a terminal
+//! ```
+
+pub mod control;
+pub mod http;
+pub mod metrics;
+pub mod top;
