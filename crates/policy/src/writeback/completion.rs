@@ -106,4 +106,33 @@ impl WriteBack {
             self.files.remove(&number);
         }
     }
+
+    /// A write ended; `gained` bytes of memory are clean, 0 when it failed.
+    pub(super) fn measure(&mut self, gained: u64, now: Duration) {
+        let flying = !self.flying.is_empty();
+        if gained == 0 {
+            self.pacing.failed(flying, now);
+            return;
+        }
+        let dirty_bytes = self.dirty_memory_bytes();
+        let pressed = self.is_device_full();
+        let measured = self
+            .pacing
+            .cleaned(gained, dirty_bytes, flying, pressed, now);
+        self.counts.bandwidth_steps += measured.steps;
+        self.counts.bandwidth_steps_idle += measured.idle;
+        self.counts.limit_rises += measured.rises;
+        self.counts.limit_falls += measured.falls;
+    }
+
+    /// Whether the device has as much to do as it can, or would have if more was handed out.
+    fn is_device_full(&self) -> bool {
+        let index = &self.index;
+        let pages = index.held_pages - index.kept_pages;
+        let busy_pages = pages.saturating_sub(index.unwritten_pages);
+        let busy_bytes = busy_pages.saturating_mul(index.page_bytes);
+        self.flight_stopped
+            || self.has_background_work()
+            || busy_bytes > self.pacing.limits().background_bytes
+    }
 }

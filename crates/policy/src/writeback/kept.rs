@@ -38,17 +38,6 @@ const KEPT_DIVISOR: u64 = 4;
 /// well, and the longer bytes wait for their flush, the likelier it is that they are lost again.
 const REPLAY_DELAY: Duration = Duration::from_millis(10);
 
-/// What is known of flushes.
-#[derive(Debug, Default)]
-pub(super) struct Flushes {
-    /// Bytes that no flush covers yet are kept since then.
-    since: Option<Duration>,
-    /// One is on its way.
-    running: bool,
-    retry_at: Duration,
-    retry_delay: Duration,
-}
-
 impl WriteBack {
     /// [`WriteBack::finished`] with success, of a write that the device may still lose.
     pub fn finished_unflushed(&mut self, id: WriteId, now: Duration) {

@@ -42,10 +42,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::FileNumber;
 use super::settings::{
     CHUNK_BYTES_MIN, FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, Settings,
 };
-use super::{FileNumber, WriteBack};
 
 /// Length of a measurement.
 const STEP: Duration = Duration::from_millis(200);
@@ -155,7 +155,7 @@ impl Pacing {
     }
 
     /// Another share of the arena.
-    fn set_dirty_bytes_max(&mut self, bytes: u64) {
+    pub(super) fn set_dirty_bytes_max(&mut self, bytes: u64) {
         let bytes = bytes.max(self.page_bytes);
         if bytes == self.dirty_bytes_max {
             return;
@@ -338,42 +338,5 @@ impl Pacing {
             self.hard_bytes -= (self.hard_bytes - target).div_ceil(FALL_DIVISOR);
             measured.falls = 1;
         }
-    }
-}
-
-impl WriteBack {
-    /// From now on there is another share of the arena for dirty memory, in bytes. When it is less
-    /// than what is dirty, writers of new pages are refused until it is not.
-    pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
-        self.pacing.set_dirty_bytes_max(bytes);
-    }
-
-    /// A write ended; `gained` bytes of memory are clean, 0 when it failed.
-    pub(super) fn measure(&mut self, gained: u64, now: Duration) {
-        let flying = !self.flying.is_empty();
-        if gained == 0 {
-            self.pacing.failed(flying, now);
-            return;
-        }
-        let dirty_bytes = self.dirty_memory_bytes();
-        let pressed = self.is_device_full();
-        let measured = self
-            .pacing
-            .cleaned(gained, dirty_bytes, flying, pressed, now);
-        self.counts.bandwidth_steps += measured.steps;
-        self.counts.bandwidth_steps_idle += measured.idle;
-        self.counts.limit_rises += measured.rises;
-        self.counts.limit_falls += measured.falls;
-    }
-
-    /// Whether the device has as much to do as it can, or would have if more was handed out.
-    fn is_device_full(&self) -> bool {
-        let index = &self.index;
-        let pages = index.held_pages - index.kept_pages;
-        let busy_pages = pages.saturating_sub(index.unwritten_pages);
-        let busy_bytes = busy_pages.saturating_mul(index.page_bytes);
-        self.flight_stopped
-            || self.has_background_work()
-            || busy_bytes > self.pacing.limits().background_bytes
     }
 }

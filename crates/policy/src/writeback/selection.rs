@@ -55,13 +55,6 @@ use super::file::{Due, File, Flight};
 use super::state::Flying;
 use super::{Extent, FileNumber, Rule, Tag, Write, WriteBack, WriteId};
 
-/// Which file has its turn.
-#[derive(Debug, Default)]
-pub(super) struct Turn {
-    file: Option<FileNumber>,
-    bytes_left: u64,
-}
-
 /// Why a write is handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {

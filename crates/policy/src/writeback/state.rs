@@ -7,9 +7,7 @@ use pagewell_base::spans::{Span, Spans};
 
 use super::file::{File, Flight};
 use super::index::Index;
-use super::kept::Flushes;
 use super::pacing::Pacing;
-use super::selection::Turn;
 use super::stream::Habits;
 use super::tags::Tags;
 use super::{Counts, Extent, FileNumber, Limits, Rule, Settings, WriteId};
@@ -30,6 +28,24 @@ pub(super) struct Flying {
     pub(super) cut: bool,
     /// A flush failed meanwhile: a part that was at the device before it may be lost.
     pub(super) doubtful: bool,
+}
+
+/// Which file has its turn.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    pub(super) file: Option<FileNumber>,
+    pub(super) bytes_left: u64,
+}
+
+/// What is known of flushes.
+#[derive(Debug, Default)]
+pub(super) struct Flushes {
+    /// Bytes that no flush covers yet are kept since then.
+    pub(super) since: Option<Duration>,
+    /// One is on its way.
+    pub(super) running: bool,
+    pub(super) retry_at: Duration,
+    pub(super) retry_delay: Duration,
 }
 
 /// Write-back of one device.
@@ -224,6 +240,12 @@ impl WriteBack {
             recent_overflows: self.habits.overflows,
             ..self.counts
         }
+    }
+
+    /// From now on there is another share of the arena for dirty memory, in bytes. When it is less
+    /// than what is dirty, writers of new pages are refused until it is not.
+    pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
+        self.pacing.set_dirty_bytes_max(bytes);
     }
 
     /// Time never goes back.
