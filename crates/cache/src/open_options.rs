@@ -1,6 +1,6 @@
 //! How one device is put behind a cache: what may differ from device to device.
 //!
-//! A disk and a server far away share one memory, but not their constants. A server answers late
+//! A disk and a remote server share one memory, but not their constants. A server answers late
 //! and takes many requests at a time, so more has to be on its way; and it may be away for an hour
 //! and come back, so one may want to wait for it for ever.
 

@@ -1,4 +1,4 @@
-//! Makes a near server look far away to any client: a relay of TCP connections that keeps all bytes
+//! Makes a local server look remote to any client: a relay of TCP connections that keeps all bytes
 //! for half a round trip on each way. It adds no limit of bandwidth; bytes in flight overlap.
 //!
 //! `cargo run --release -p pagewell-sunrpc --example delay_relay -- SERVER:PORT MILLISECONDS`

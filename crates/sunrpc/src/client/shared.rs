@@ -16,9 +16,9 @@ pub(super) struct Shared {
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) counted: Counted,
-    /// Keeps replies until the injected delay is over, which makes a near server look far away.
+    /// Keeps replies until the injected delay is over, which makes a local server look remote.
     /// Calls in flight overlap, as on a long line. What it does not imitate: bandwidth, loss, and
-    /// that a far server learns of a call later.
+    /// that a remote server learns of a call later.
     pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
     /// Grows with each connection in place of a lost one.
