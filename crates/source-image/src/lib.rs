@@ -1,8 +1,8 @@
 //! Any file or block device as one file: the raw bytes of a disk image.
 //!
 //! The file stands alone in a root directory, under the name that [`Origin`] gives it, and is read
-//! and written through the page cache; its data is lent from there. Its permissions are those of
-//! what it is made of, without the right to write unless it was made
+//! and written through the page cache; its data is sent from pinned pages. Its permissions are
+//! those of what it is made of, without the right to write unless it was made
 //! [`writable`](ImageFileSystem::writable). The length never changes.
 //!
 //! Writes stay in memory until there is a reason to bring them to the device; a commit is one. What

@@ -265,7 +265,7 @@ proptest! {
             prop_assert_eq!(reply.end_of_file, end == length);
             kept.push((reply, start..end));
         }
-        // What is lent keeps its bytes however much was read since.
+        // What is pinned keeps its bytes however much was read since.
         for (reply, range) in kept {
             prop_assert!(bytes_of(&reply.payload) == expected[range]);
         }
@@ -348,7 +348,7 @@ fn an_image_truncated_under_us_is_an_error_that_names_it() {
     }
     assert!(
         bytes_of(&first.payload) == expected[..4096],
-        "what was lent stays"
+        "what was pinned stays"
     );
 }
 
@@ -356,20 +356,20 @@ fn an_image_truncated_under_us_is_an_error_that_names_it() {
 fn a_tiny_cache_serves_many_readers_of_large_ranges() {
     let expected = numbers(16 << 20);
     let image = image(expected.clone(), &cache());
-    let lent = AtomicU32::new(0);
+    let pinned = AtomicU32::new(0);
     std::thread::scope(|scope| {
         for reader in 0..16usize {
-            let (image, expected, lent) = (&image, &expected, &lent);
+            let (image, expected, pinned) = (&image, &expected, &pinned);
             scope.spawn(move || {
                 for round in 0..20 {
                     let offset = (reader * 777_777 + round * 3_333_333) % (15 << 20);
                     let reply = read(image, offset as u64, 1 << 20).unwrap();
-                    let is_lent = matches!(reply.payload, Payload::Pages(_));
-                    lent.fetch_add(u32::from(is_lent), Ordering::Relaxed);
+                    let is_pinned = matches!(reply.payload, Payload::Pages(_));
+                    pinned.fetch_add(u32::from(is_pinned), Ordering::Relaxed);
                     assert!(bytes_of(&reply.payload) == expected[offset..offset + (1 << 20)]);
                 }
             });
         }
     });
-    assert!(lent.into_inner() > 0, "some were lent");
+    assert!(pinned.into_inner() > 0, "some were pinned");
 }

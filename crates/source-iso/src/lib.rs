@@ -18,7 +18,8 @@
 //! ```
 //!
 //! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used.
-//! The image is read through the page cache; data of files is lent from its pages, without a copy.
+//! The image is read through the page cache; data of files is sent from pinned pages, without a
+//! copy.
 //!
 //! **Known weaknesses.** The image is taken to be constant while it is open. Only the first
 //! session is seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and

@@ -219,7 +219,7 @@ fn without_waiting_nothing_is_read_and_later_everything_is() {
     }
     device.release();
     let reply = fs.read(&quick, &file.id, 0, 10).unwrap();
-    assert!(matches!(reply.payload, Payload::Pages(_)), "lent");
+    assert!(matches!(reply.payload, Payload::Pages(_)), "pinned");
     let mut bytes = [0; 10];
     assert_eq!(reply.payload.copy_to(&mut bytes, false), Ok(2));
     assert_eq!(&bytes[..2], b"in");

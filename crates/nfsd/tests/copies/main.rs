@@ -64,13 +64,13 @@ impl Image {
 }
 
 #[test]
-fn cached_pages_are_lent_or_copied_once_and_writes_are_copied_once() {
+fn cached_pages_are_pinned_or_copied_once_and_writes_are_copied_once() {
     writes_are_copied_once();
-    large_reads_are_lent();
+    large_reads_are_pinned();
     clients_that_do_not_read_do_not_stop_the_others();
 }
 
-fn large_reads_are_lent() {
+fn large_reads_are_pinned() {
     const LARGE: usize = 128 << 10;
     let image = Image::serve(32 * MIB);
     let (mut client, file) = image.client();

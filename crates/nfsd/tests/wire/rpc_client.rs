@@ -6,8 +6,8 @@ use std::sync::mpsc;
 
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::client::{
-    Client, DataSegments, EncodedCredential, LentSlice, MountError, MountOptions, Mounted, Options,
-    Outgoing, Sink, mount,
+    BorrowedSlice, Client, DataSegments, EncodedCredential, MountError, MountOptions, Mounted,
+    Options, Outgoing, Sink, mount,
 };
 use pagewell_sunrpc::nfs3::{
     self, CreateArguments, CreateHow, CreateReply, DirectoryOperation, GetattrArguments,
@@ -59,11 +59,11 @@ fn create(client: &Client, directory: &[u8], name: &str) -> Vec<u8> {
     answer.expect("answered").value.expect("created")
 }
 
-fn lent(bytes: &mut [u8]) -> Vec<LentSlice> {
+fn borrowed(bytes: &mut [u8]) -> Vec<BorrowedSlice> {
     // Uneven pieces, so that borders are crossed.
     bytes
         .chunks_mut(4097)
-        .map(|piece| LentSlice::new(NonNull::from(&mut *piece).cast(), piece.len()))
+        .map(|piece| BorrowedSlice::new(NonNull::from(&mut *piece).cast(), piece.len()))
         .collect()
 }
 
@@ -78,7 +78,7 @@ fn write(client: &Client, file: &[u8], offset: u64, data: &mut [u8]) -> u32 {
         data_length: count,
     };
     // SAFETY: `call_outgoing` returns after the completion, and `data` is ours until then.
-    let segments = unsafe { DataSegments::new(lent(data)) };
+    let segments = unsafe { DataSegments::new(borrowed(data)) };
     let call = Outgoing::new(Procedure::Write.number(), &root(), &head).with_data(segments);
     let answer = client.call_outgoing(call, |decoder, _| WriteReply::decode(decoder));
     answer.expect("answered").value.expect("written").count
@@ -98,7 +98,7 @@ fn submit_read(
     };
     let mut memory = vec![0xee; length];
     // SAFETY: the memory is owned by the completion, which touches it only when it is called.
-    let sink = unsafe { Sink::new(lent(&mut memory), locate_read_data) };
+    let sink = unsafe { Sink::new(borrowed(&mut memory), locate_read_data) };
     let call = Outgoing::new(Procedure::Read.number(), &root(), &arguments).with_sink(sink);
     let sender = sender.clone();
     client.submit(call, move |outcome| {
@@ -117,7 +117,7 @@ fn pattern(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn data_goes_straight_to_and_from_lent_memory() {
+fn data_goes_straight_to_and_from_borrowed_memory() {
     let server = serve(vec![export("/", ram())]);
     let mounted = mount(&mount_options(&server, "/")).expect("mounted");
     for connections in [1, 3] {

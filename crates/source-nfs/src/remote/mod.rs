@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
 use pagewell_fs::{Credentials, Error};
-use pagewell_sunrpc::client::{CallError, EncodedCredential, LentSlice};
+use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
 
 use super::calls::Calls;
 use super::convert;
@@ -153,7 +153,7 @@ fn error_of(status: Status) -> Error {
 }
 
 /// The memory of a request without its first `done` bytes.
-fn rest_of(request: &Request, done: usize) -> Vec<LentSlice> {
+fn rest_of(request: &Request, done: usize) -> Vec<BorrowedSlice> {
     let mut skip = done;
     let mut rest = Vec::with_capacity(request.segments().len());
     for segment in request.segments() {
@@ -166,10 +166,10 @@ fn rest_of(request: &Request, done: usize) -> Vec<LentSlice> {
     rest
 }
 
-fn tail(segment: &Segment, skipped: usize) -> LentSlice {
+fn tail(segment: &Segment, skipped: usize) -> BorrowedSlice {
     // SAFETY: inside the segment, as `skipped` is less than its length.
     let start = unsafe { segment.start().add(skipped) };
-    LentSlice::new(start, segment.len() - skipped)
+    BorrowedSlice::new(start, segment.len() - skipped)
 }
 
 /// Cuts `length` bytes into pieces of at most `most`. Where they begin does not matter: aligned to

@@ -2,9 +2,9 @@
 //!
 //! Its thread connects, sends again what has no reply, receives until the connection is lost, and
 //! begins anew. Since the same thread does all of this, no two connections of a slot are ever
-//! received from at the same time: memory lent for replies has one writer. Before anything is sent
-//! again the thread also waits until no thread sends on the lost connection, which is soon, because
-//! it has been shut down.
+//! received from at the same time: memory borrowed for replies has one writer. Before anything is
+//! sent again the thread also waits until no thread sends on the lost connection, which is soon,
+//! because it has been shut down.
 //!
 //! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply has
 //! come. A connection is not made as long as there are no calls, or no large ones of the others: a

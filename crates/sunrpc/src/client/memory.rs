@@ -1,4 +1,4 @@
-//! Memory that a caller lends to a call: the data of a WRITE, and where that of a READ goes.
+//! Memory of the caller that a call borrows: the data of a WRITE, and where that of a READ goes.
 //!
 //! Data travels between the socket and its memory without a copy in between, so the memory is
 //! not the client's. Code that makes a [`DataSegments`] or a [`Sink`] promises that it stays and is
@@ -17,17 +17,17 @@ use std::ptr::NonNull;
 /// An address and a length. What makes it safe to use is the promise of [`DataSegments::new`] or
 /// [`Sink::new`].
 #[derive(Clone, Copy, Debug)]
-pub struct LentSlice {
+pub struct BorrowedSlice {
     start: NonNull<u8>,
     length: usize,
 }
 
 // SAFETY: it is an address and a length; the code that turns it into a reference owes the argument.
-unsafe impl Send for LentSlice {}
+unsafe impl Send for BorrowedSlice {}
 // SAFETY: as above.
-unsafe impl Sync for LentSlice {}
+unsafe impl Sync for BorrowedSlice {}
 
-impl LentSlice {
+impl BorrowedSlice {
     /// `length` bytes at `start`.
     #[must_use]
     pub const fn new(start: NonNull<u8>, length: usize) -> Self {
@@ -35,14 +35,14 @@ impl LentSlice {
     }
 }
 
-fn total_bytes(slices: &[LentSlice]) -> usize {
+fn total_bytes(slices: &[BorrowedSlice]) -> usize {
     slices
         .iter()
         .fold(0, |sum: usize, slice| sum.saturating_add(slice.length))
 }
 
 /// The parts of `slices` behind their first `skip` bytes, as pointers and lengths.
-fn behind(slices: &[LentSlice], mut skip: usize) -> impl Iterator<Item = (*mut u8, usize)> {
+fn behind(slices: &[BorrowedSlice], mut skip: usize) -> impl Iterator<Item = (*mut u8, usize)> {
     slices.iter().filter_map(move |slice| {
         let skipped = skip.min(slice.length);
         skip -= skipped;
@@ -52,10 +52,10 @@ fn behind(slices: &[LentSlice], mut skip: usize) -> impl Iterator<Item = (*mut u
     })
 }
 
-/// Lent memory whose bytes follow the encoded arguments of a call.
+/// Borrowed memory whose bytes follow the encoded arguments of a call.
 #[derive(Debug)]
 pub struct DataSegments {
-    slices: Vec<LentSlice>,
+    slices: Vec<BorrowedSlice>,
     length: usize,
 }
 
@@ -66,7 +66,7 @@ impl DataSegments {
     /// Until the completion of the call has been called, every slice must be valid for reads and
     /// nothing may write to it.
     #[must_use]
-    pub unsafe fn new(slices: Vec<LentSlice>) -> Self {
+    pub unsafe fn new(slices: Vec<BorrowedSlice>) -> Self {
         let length = total_bytes(&slices);
         Self { slices, length }
     }
@@ -107,10 +107,10 @@ impl DataSegments {
     }
 }
 
-/// Lent memory for the data of a reply.
+/// Borrowed memory for the data of a reply.
 #[derive(Debug)]
 pub struct Sink {
-    slices: Vec<LentSlice>,
+    slices: Vec<BorrowedSlice>,
     length: usize,
     locate: fn(&[u8]) -> Locate,
 }
@@ -123,7 +123,7 @@ impl Sink {
     /// Until the completion of the call has been called, every slice must be initialised, valid
     /// for reads and writes, and nothing else may touch it.
     #[must_use]
-    pub unsafe fn new(slices: Vec<LentSlice>, locate: fn(&[u8]) -> Locate) -> Self {
+    pub unsafe fn new(slices: Vec<BorrowedSlice>, locate: fn(&[u8]) -> Locate) -> Self {
         let length = total_bytes(&slices);
         Self {
             slices,

@@ -43,7 +43,7 @@ mod watcher;
 
 pub use connection::Client;
 pub use error::{CallError, ConnectError};
-pub use memory::{DataSegments, LentSlice, Sink};
+pub use memory::{BorrowedSlice, DataSegments, Sink};
 pub use mount::{MountError, MountOptions, Mounted, mount};
 pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
 pub use outgoing::{EncodedCredential, Locate, Outgoing};

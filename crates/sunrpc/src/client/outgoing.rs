@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
-//!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/  lent
+//!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/ borrowed
 //! ```
 
 use super::memory::{DataSegments, Sink};

@@ -2,7 +2,7 @@
 
 use super::{Error, Result, padded};
 
-/// A position in a record. Values are taken off the front; opaque data is lent, not copied.
+/// A position in a record. Values are taken off the front; opaque data is borrowed, not copied.
 ///
 /// After an error the position is undefined; the record is to be refused as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,14 +158,14 @@ mod tests {
     }
 
     #[test]
-    fn opaque_data_is_lent_and_its_padding_skipped() {
+    fn opaque_data_is_borrowed_and_its_padding_skipped() {
         let bytes = [
             0, 0, 0, 5, b'h', b'e', b'l', b'l', b'o', 0xaa, 0xbb, 0xcc, 9,
         ];
         let mut decoder = Decoder::new(&bytes);
-        let lent = decoder.opaque(5).unwrap();
-        assert_eq!(lent, b"hello");
-        assert_eq!(lent.as_ptr(), bytes[4..].as_ptr());
+        let borrowed = decoder.opaque(5).unwrap();
+        assert_eq!(borrowed, b"hello");
+        assert_eq!(borrowed.as_ptr(), bytes[4..].as_ptr());
         assert_eq!(decoder.rest(), &[9]);
         assert_eq!(Decoder::new(&bytes).opaque(4), Err(Error::TooLong));
         assert_eq!(Decoder::new(&bytes[..11]).opaque(5), Err(Error::Truncated));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pagewell_sunrpc::client::{
-    CallError, Client, EncodedCredential, LentSlice, Locate, Log, Options, Outgoing, Sink,
+    BorrowedSlice, CallError, Client, EncodedCredential, Locate, Log, Options, Outgoing, Sink,
 };
 use pagewell_sunrpc::record::LAST_FRAGMENT;
 use pagewell_sunrpc::rpc::{encode_success, parse_call};
@@ -180,7 +180,7 @@ pub(crate) fn submit_with_sink(client: &Client, arguments: &impl Encode, room: u
     let mut memory = vec![0xee; room];
     let slices = memory
         .chunks_mut(room / 300 + 3)
-        .map(|piece| LentSlice::new(NonNull::from(&mut *piece).cast(), piece.len()));
+        .map(|piece| BorrowedSlice::new(NonNull::from(&mut *piece).cast(), piece.len()));
     // SAFETY: the memory is owned by the completion, which touches it only when it is called.
     let sink = unsafe { Sink::new(slices.collect(), locate_data) };
     let call = Outgoing::new(6, &EncodedCredential::none(), arguments).with_sink(sink);

@@ -1,11 +1,11 @@
-//! How calls leave: data from lent memory, many at a time, when the server does not read.
+//! How calls leave: data from borrowed memory, many at a time, when the server does not read.
 
 use crate::script::{
     Came, Coming, complete, connect, data_record, options, outcome, pattern, serve, submit,
     submit_with_sink, wait_until,
 };
 use pagewell_sunrpc::client::{
-    CallError, Client, DataSegments, EncodedCredential, LentSlice, Outgoing,
+    BorrowedSlice, CallError, Client, DataSegments, EncodedCredential, Outgoing,
 };
 use pagewell_sunrpc::xdr::Decoder;
 use std::ptr::NonNull;
@@ -14,13 +14,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, sync_channel};
 use std::time::Duration;
 
-/// Submits a call whose data is lent in uneven pieces; the memory lives as long as the call.
+/// Submits a call whose data is borrowed in uneven pieces; the memory lives as long as the call.
 pub(crate) fn submit_data(client: &Client, length: usize) -> (Coming, Vec<u8>) {
     let data = pattern(length);
     let expected = data.clone();
     let slices = data
         .chunks(length / 700 + 7)
-        .map(|piece| LentSlice::new(NonNull::from(piece).cast(), piece.len()));
+        .map(|piece| BorrowedSlice::new(NonNull::from(piece).cast(), piece.len()));
     // SAFETY: the memory is owned by the completion, and nobody writes to it.
     let segments = unsafe { DataSegments::new(slices.collect()) };
     assert_eq!(segments.len(), length);
@@ -36,7 +36,7 @@ pub(crate) fn submit_data(client: &Client, length: usize) -> (Coming, Vec<u8>) {
 }
 
 #[test]
-fn lent_data_arrives_as_it_is_with_its_padding() {
+fn borrowed_data_arrives_as_it_is_with_its_padding() {
     let (sender, seen) = channel();
     let address = serve(move |_, mut peer| {
         while let Some(call) = peer.call() {

@@ -4,7 +4,7 @@ use super::*;
 use crate::client::outgoing::{EncodedCredential, Outgoing};
 use crate::client::shared::Shared;
 use crate::client::table::Call;
-use crate::client::{LentSlice, Options};
+use crate::client::{BorrowedSlice, Options};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ fn a_connection_that_answers_garbage_in_fragments_is_not_good() {
     assert!(!is_good);
     // More data than was asked for.
     let mut memory = [0u8; 4];
-    let place = LentSlice::new(std::ptr::NonNull::from(&mut memory).cast(), memory.len());
+    let place = BorrowedSlice::new(std::ptr::NonNull::from(&mut memory).cast(), memory.len());
     // SAFETY: it is valid until the call is forgotten, and this thread is the only one.
     let sink = unsafe {
         Sink::new(vec![place], |_| Locate::Data {
