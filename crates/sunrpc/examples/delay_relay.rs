@@ -11,7 +11,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Bytes that are passed on at a time.
+/// Bytes that are forwarded at a time.
 const PIECE_BYTES: usize = 256 << 10;
 /// Pieces on their way at a time, in one direction: 64 MiB, 50 ms at 1.3 GB/s.
 const PIECES_MAX: usize = 256;
@@ -43,20 +43,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Passes on what comes `from` there `to` the other side, each byte `way` later.
 fn start(from: TcpStream, to: TcpStream, way: Duration) {
     let (send, pieces) = sync_channel(PIECES_MAX);
-    let (give_back, spare) = channel();
-    std::thread::spawn(move || receive(from, &send, &spare, way));
+    let (give_back, free) = channel();
+    std::thread::spawn(move || receive(from, &send, &free, way));
     std::thread::spawn(move || deliver(to, &pieces, &give_back));
 }
 
-fn receive(
-    mut from: TcpStream,
-    send: &SyncSender<Piece>,
-    spare: &Receiver<Vec<u8>>,
-    way: Duration,
-) {
+fn receive(mut from: TcpStream, send: &SyncSender<Piece>, free: &Receiver<Vec<u8>>, way: Duration) {
     loop {
         // A piece that was used before is in the processor's cache.
-        let mut piece = spare.try_recv().unwrap_or_else(|_| vec![0; PIECE_BYTES]);
+        let mut piece = free.try_recv().unwrap_or_else(|_| vec![0; PIECE_BYTES]);
         match from.read(&mut piece) {
             Ok(count) if count > 0 => {
                 if send.send((piece, count, Instant::now() + way)).is_err() {
