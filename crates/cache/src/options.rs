@@ -56,11 +56,11 @@ pub struct CacheOptions {
     pub elevator: bool,
     /// Join adjacent requests.
     pub merge: bool,
-    /// Give back what a stream has passed when memory is short.
+    /// Give back what a stream has left behind when memory is short.
     pub free_behind: bool,
     /// The reader keeps what it has read, as the kernel does for a mount. With `free_behind`,
-    /// what a stream has passed is given back also while there is memory, until some of that is
-    /// asked for again.
+    /// what a stream has left behind is given back also while there is memory, until some of that
+    /// is asked for again.
     pub reader_keeps: bool,
     /// Fetch in pieces of 4 KiB at least; off: 2 KiB, and two of them at a time.
     pub page_chunk: bool,

@@ -50,7 +50,7 @@ pub(crate) struct Prefetcher {
     pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) streams: Arc<Streams>,
-    /// Of what a stream has passed memory is given back.
+    /// Of what a stream has left behind memory is given back.
     pub(crate) drops_behind: bool,
     pub(crate) rotational: bool,
     pub(crate) origin: Instant,

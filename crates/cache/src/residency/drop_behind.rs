@@ -1,4 +1,4 @@
-//! Drop-behind: what streams have passed, and whether it is wanted again.
+//! Drop-behind: what streams have left behind, and whether it is wanted again.
 //!
 //! # Problem
 //!
@@ -14,14 +14,14 @@
 //! # Rule
 //!
 //! Where the reader is said to keep what it has read ([`CacheOptions::reader_keeps`]), what a
-//! stream has passed is given back although there is memory. Not at once: that a page was asked for
-//! is known before it is there and before it is delivered, so one part in [`LAG_SHARE`] of the
-//! cache waits. The names of as many pages as the cache has are remembered. When [`WANTED_PAGES`]
-//! of those have been fetched again, the reader does not keep them: nothing more is given back
-//! before memory is short.
+//! stream has left behind is given back although there is memory. Not at once: that a page was
+//! asked for is known before it is there and before it is delivered, so one part in [`LAG_SHARE`]
+//! of the cache waits. The names of as many pages as the cache has are remembered. When
+//! [`WANTED_PAGES`] of those have been fetched again, the reader does not keep them: nothing more
+//! is given back before memory is short.
 //!
 //! ```text
-//!   passed ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on
+//!   behind ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on
 //! ```
 //!
 //! # Weaknesses
@@ -37,12 +37,12 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_base::mix::mix;
-use pagewell_counters::names::CACHE_PASSED_WANTED;
+use pagewell_counters::names::CACHE_DROP_BEHIND_REFAULTS;
 use pagewell_policy::eviction::Ghost;
 
 use crate::sync::{Mutex, Rank};
 
-/// One part of the cache in this many is passed and waits: of 4 GiB, 64 MiB, and a reader of a
+/// One part of the cache in this many is left behind and waits: of 4 GiB, 64 MiB, and a reader of a
 /// mount has one or two on their way to it.
 const LAG_SHARE: u32 = 64;
 /// Pages fetched again: 4 MiB, more than a reader steps back by chance.
@@ -56,14 +56,14 @@ pub(crate) struct DropBehind {
 }
 
 struct Names {
-    /// Those that wait, the first passed first, and how many may.
+    /// Those that wait, the first left first, and how many may.
     waiting: VecDeque<u64>,
     waiting_max: usize,
     given_back: Ghost,
 }
 
 impl Names {
-    /// A page that was passed waits; the one whose turn has come for it.
+    /// A page that was left behind waits; the one whose turn has come for it.
     fn wait(&mut self, key: u64) -> Option<u64> {
         self.waiting.push_back(key);
         let is_over = self.waiting.len() > self.waiting_max;
@@ -91,8 +91,8 @@ impl DropBehind {
         self.names.as_ref().filter(|_| wanted < WANTED_PAGES)
     }
 
-    /// A stream has passed a page; `release` gives back the one whose turn has come.
-    pub(crate) fn passed(&self, key: u64, release: impl FnOnce(u64) -> bool) {
+    /// A stream has left a page behind; `release` gives back the one whose turn has come.
+    pub(crate) fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
         let Some(names) = self.names() else {
             return;
         };
@@ -107,7 +107,7 @@ impl DropBehind {
         if let Some(names) = self.names()
             && names.lock().given_back.take(mix(key))
         {
-            CACHE_PASSED_WANTED.add(1);
+            CACHE_DROP_BEHIND_REFAULTS.add(1);
             self.wanted_pages.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -126,13 +126,14 @@ impl Pages {
         self.release(slot, state.frame(), 0)
     }
 
-    /// A stream has passed a page: gives it back when memory is short, and later when the reader
-    /// keeps it.
+    /// A stream has left a page behind: gives it back when memory is short, and later when the
+    /// reader keeps it.
     pub(crate) fn drop_behind(&self, key: u64) {
         if self.free.len() < self.arena.frames() / FREE_SHARE {
             self.release_read(key);
         } else {
-            self.drop_behind.passed(key, |key| self.release_read(key));
+            self.drop_behind
+                .left_behind(key, |key| self.release_read(key));
         }
     }
 

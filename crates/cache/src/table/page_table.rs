@@ -38,7 +38,7 @@
 //! its change comes first, and a later pin sees it, is taken back and tried again; or the pin comes
 //! first, and the writer sees it. When it sees that no other thread has pinned the page, none does
 //! or will. Where others pin it for long, it gives its name to a copy instead
-//! ([`PageTable::unname`]): the word gets [`DETACHED`] and is passed over from then on; it stays
+//! ([`PageTable::unname`]): the word gets [`DETACHED`] and is skipped from then on; it stays
 //! theirs until all pins are gone. The copy has its word in another line of the same name.
 //!
 //! **Constants.** Seven states and a name are a line. Three lines for two pages: where no two

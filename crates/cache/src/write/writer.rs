@@ -153,7 +153,7 @@ impl Writer {
                     let extent = piece.part.extent();
                     self.reader.bring(extent.offset, extent.length)?;
                 }
-                Attempt::NoMemory if deadline.has_passed() => {
+                Attempt::NoMemory if deadline.has_expired() => {
                     return Err(Error::Memory {
                         device: self.queue.name(),
                         offset: piece.part.extent().offset,
@@ -396,7 +396,7 @@ impl Deadline {
         left.filter(|left| !left.is_zero())
     }
 
-    fn has_passed(self) -> bool {
+    fn has_expired(self) -> bool {
         self.left().is_none()
     }
 }

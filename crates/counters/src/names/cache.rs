@@ -35,8 +35,8 @@ register! { CACHE, Counter:
         "Times that there was no memory for read-ahead.";
     CACHE_EVICTED_PAGES = "pagewell_cache_evicted_pages_total", "Pages evicted for others.";
     CACHE_RELEASED_PAGES = "pagewell_cache_released_pages_total",
-        "Pages given back because a stream had passed them.";
-    CACHE_PASSED_WANTED = "pagewell_cache_passed_wanted_total",
+        "Pages given back because a stream had left them behind.";
+    CACHE_DROP_BEHIND_REFAULTS = "pagewell_cache_drop_behind_refaults_total",
         "Pages fetched again that were given back because their reader was said to keep them.";
     CACHE_CONFLICTS = "pagewell_cache_conflicts_total",
         "Pages evicted because their places in the page table were wanted.";
