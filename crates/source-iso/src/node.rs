@@ -127,7 +127,7 @@ pub(super) struct ObjectReader<'a> {
 
 impl ObjectReader<'_> {
     /// The next object; associated files and the records of the directory itself and of its
-    /// parent are passed over.
+    /// parent are skipped.
     pub(super) fn next(&mut self) -> Result<Option<Recorded>> {
         self.next_before(u64::MAX)
     }
@@ -136,9 +136,9 @@ impl ObjectReader<'_> {
     /// records may be anywhere behind.
     pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<Recorded>> {
         while let Some((offset, record)) = self.cursor.next_before(limit)? {
-            let passed_over = record.is_associated()
+            let is_skipped = record.is_associated()
                 || matches!(record.identifier(), IDENTIFIER_SELF | IDENTIFIER_PARENT);
-            if !passed_over {
+            if !is_skipped {
                 return self.complete(offset, record).map(Some);
             }
         }

@@ -10,7 +10,7 @@
 //! Bytes have an owner only when all of them lie in one region and before that MiB: what begins in
 //! one region and ends in another, or lies between, is nobody's, and to ask for it is an error.
 //! When no slot is free, a clock hand goes round: regions that were used since it came by last are
-//! passed over once, the others are offered for reuse. A run of several slots is sought from the
+//! skipped once, the others are offered for reuse. A run of several slots is sought from the
 //! beginning, and found where they are free; only then neighbours are offered, too.
 //!
 //! ```text

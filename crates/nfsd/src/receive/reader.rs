@@ -284,9 +284,9 @@ impl Reader {
         let used = time.saturating_sub(self.processor_time + self.polled);
         let used = used.as_secs_f64();
         self.polled = Duration::ZERO;
-        let passed = now.duration_since(self.last_tick).max(TICK).as_secs_f64();
+        let elapsed = now.duration_since(self.last_tick).max(TICK).as_secs_f64();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a million at most
-        self.handle.set_busy((used / passed * 1e6) as u64);
+        self.handle.set_busy((used / elapsed * 1e6) as u64);
         self.processor_time = time;
     }
 

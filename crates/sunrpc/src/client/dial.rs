@@ -2,7 +2,7 @@
 //!
 //! Reserved ports (below 1024) prove nothing to a server but that the caller was privileged on
 //! some machine; many servers insist. They are tried from a place that differs from try to try,
-//! down to 512; a port whose last connection to the same server still lingers is passed over.
+//! down to 512; a port whose last connection to the same server still lingers is skipped.
 //!
 //! A connection in place of a lost one comes from the same port if it can: servers that remember
 //! calls often tell callers apart by it.
