@@ -96,7 +96,7 @@ impl Shared {
                 state = node.is_unread.wait(state);
             }
             let taken = state.region;
-            if let Some(region) = taken.filter(|region| length <= region.room()) {
+            if let Some(region) = taken.filter(|region| length <= region.capacity()) {
                 state.readers += 1;
                 drop(state);
                 self.files.touch(region);
@@ -108,7 +108,7 @@ impl Shared {
                 self.outgrow(node, length)?;
             } else if !self.files.take_region(node, length) {
                 Self::may_wait(call)?;
-                self.make_room()?;
+                self.reclaim_region()?;
             }
         }
     }
@@ -132,7 +132,7 @@ impl Shared {
                 }
             };
             match self.files.region(node, length) {
-                Some(region) if length <= region.room() => {
+                Some(region) if length <= region.capacity() => {
                     self.files.touch(region);
                     return Ok((guard, region));
                 }
@@ -141,7 +141,7 @@ impl Shared {
                     Self::may_wait(call)?;
                     match taken {
                         Some(_) => self.outgrow(node, length)?,
-                        None => self.make_room()?,
+                        None => self.reclaim_region()?,
                     }
                 }
             }
@@ -154,7 +154,7 @@ impl Shared {
         if node
             .lock()
             .region
-            .is_some_and(|region| length <= region.room())
+            .is_some_and(|region| length <= region.capacity())
         {
             return Ok(()); // another thread has
         }
@@ -169,7 +169,7 @@ impl Shared {
     }
 
     /// Takes the region of a file that was not used for long.
-    fn make_room(&self) -> Result<()> {
+    fn reclaim_region(&self) -> Result<()> {
         for _ in 0..REUSE_ATTEMPTS {
             let Some(victim) = self.files.offer() else {
                 break;

@@ -52,7 +52,7 @@ impl Region {
     }
 
     /// The longest file that fits.
-    pub(super) fn room(self) -> u64 {
+    pub(super) fn capacity(self) -> u64 {
         self.length() - GUARD_BYTES
     }
 }
@@ -166,7 +166,7 @@ impl<T> Regions<T> {
             slots: used.slots,
         };
         let end = address.checked_add(length)?;
-        (end <= region.start() + region.room()).then_some((&used.owner, region))
+        (end <= region.start() + region.capacity()).then_some((&used.owner, region))
     }
 
     /// The next region to be reused: one that was not used since the hand passed, and that
@@ -213,13 +213,16 @@ mod tests {
         let over = regions.take(TEBIBYTE - GUARD_BYTES + 1, 'c').unwrap();
         assert_eq!((small.start(), small.length()), (0, TEBIBYTE));
         assert_eq!(
-            (full.start(), full.room()),
+            (full.start(), full.capacity()),
             (TEBIBYTE, TEBIBYTE - GUARD_BYTES)
         );
         assert_eq!((over.start(), over.length()), (2 * TEBIBYTE, 2 * TEBIBYTE));
         let last = 4 * TEBIBYTE - GUARD_BYTES - 1;
         assert_eq!(regions.owner(last, 1), Some((&'c', over)));
-        assert_eq!(regions.owner(2 * TEBIBYTE, over.room()), Some((&'c', over)));
+        assert_eq!(
+            regions.owner(2 * TEBIBYTE, over.capacity()),
+            Some((&'c', over))
+        );
         assert_eq!(regions.owner(3 * TEBIBYTE - 5, 10), Some((&'c', over)));
         assert_eq!(regions.owner(last, 2), None, "what follows is nobody's");
         assert_eq!(regions.owner(4 * TEBIBYTE - 1, 1), None);
@@ -274,7 +277,7 @@ mod tests {
                         prop_assert_eq!(regions.give_back(region), Some(key));
                     }
                 } else if let Some(region) = regions.take(length, number) {
-                    prop_assert!(length <= region.room());
+                    prop_assert!(length <= region.capacity());
                     for other in model.values() {
                         let apart = region.start() >= other.start() + other.length()
                             || other.start() >= region.start() + region.length();
@@ -286,11 +289,12 @@ mod tests {
                     prop_assert!(used > 0);
                 }
                 for (owner, region) in &model {
-                    let (start, room) = (region.start(), region.room());
-                    for (address, length) in [(start, 1), (start + room - 1, 1), (start, room)] {
+                    let (start, capacity) = (region.start(), region.capacity());
+                    let last = start + capacity - 1;
+                    for (address, length) in [(start, 1), (last, 1), (start, capacity)] {
                         prop_assert_eq!(regions.owner(address, length), Some((owner, *region)));
                     }
-                    prop_assert_eq!(regions.owner(start + room - 1, 2), None);
+                    prop_assert_eq!(regions.owner(last, 2), None);
                     prop_assert_eq!(regions.owner(start.wrapping_sub(1), 2), None);
                 }
                 prop_assert_eq!(regions.owners().count(), model.len());

@@ -84,7 +84,7 @@ impl Shared {
             }
             node.lock().writer = Some(self.user(call));
             match self.files.region(node, length) {
-                Some(region) if length <= region.room() => {
+                Some(region) if length <= region.capacity() => {
                     return Ok((Held::Alone(alone), region));
                 }
                 // It was taken, or outgrown, in between.

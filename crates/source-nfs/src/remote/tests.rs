@@ -95,8 +95,8 @@ fn bytes_without_an_owner_are_an_error_and_never_zeros() {
         (second - 1, 2),
         (third - (1 << 20), 1 << 20),
         // At the end of what a file may come to.
-        (first + rig.regions[0].room(), 4096),
-        (first + rig.regions[0].room() - 4096, 8192),
+        (first + rig.regions[0].capacity(), 4096),
+        (first + rig.regions[0].capacity() - 4096, 8192),
         // Where no file is.
         (third + slot, 4096),
         (third + 7 * slot, 1),
