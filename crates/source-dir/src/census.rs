@@ -110,8 +110,8 @@ impl State {
 
     fn note(&mut self, device: u64, inode: u64) {
         let words = self.inside.entry(device).or_default();
-        let room = self.words < WORDS_MAX || words.contains_key(&(inode >> 6));
-        if room {
+        let fits = self.words < WORDS_MAX || words.contains_key(&(inode >> 6));
+        if fits {
             let before = words.len();
             *words.entry(inode >> 6).or_default() |= 1 << (inode & 63);
             self.words += words.len() - before;

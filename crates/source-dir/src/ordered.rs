@@ -16,8 +16,8 @@
 //!
 //! One thread at a time makes a large window for an export; others wait for it, and find what
 //! they want in the window that was made. It is kept until the directory changes or another needs
-//! its room. When [`WAITING_MAX`] threads wait, more are told to ask again later, so that there are
-//! threads for others.
+//! its memory. When [`WAITING_MAX`] threads wait, more are told to ask again later, so that there
+//! are threads for others.
 //!
 //! Known weakness: a directory that changes all the time is read anew for each page, and one that
 //! is larger than a window for each window.
@@ -110,7 +110,7 @@ impl Window {
         }
     }
 
-    /// Makes room: what lies before `cookie` goes, then the half that is farthest behind it.
+    /// Frees memory: what lies before `cookie` goes, then the half that is farthest behind it.
     /// False if that is not enough.
     fn cut(&mut self, cookie: u64, bytes_max: usize) -> bool {
         self.from = self.from.max(cookie.saturating_sub(MARGIN));
@@ -268,12 +268,12 @@ impl Ordered {
             return Ok(window);
         }
         // It may be what another one is made of.
-        self.make_room(WINDOW_BYTES_MAX);
+        self.evict_for(WINDOW_BYTES_MAX);
         let made = Window::read(directory, cookie, (WINDOW_BYTES_MAX, true))?;
         let mut window = made.ok_or_else(|| Error::Io("directory cannot be read".to_owned()))?;
         window.read_when = settled_times(&before, &look()?);
         let window = Arc::new(window);
-        self.make_room(window.bytes());
+        self.evict_for(window.bytes());
         self.kept.lock().push_back((node, window.clone()));
         Ok(window)
     }
@@ -290,7 +290,7 @@ impl Ordered {
     }
 
     /// Forgets windows until `bytes` more can be kept.
-    fn make_room(&self, bytes: usize) {
+    fn evict_for(&self, bytes: usize) {
         let mut kept = self.kept.lock();
         let mut gone = Vec::new();
         while kept.iter().map(|(_, window)| window.bytes()).sum::<usize>() + bytes > KEPT_BYTES_MAX

@@ -1,7 +1,7 @@
 //! The bytes of an identifier with a path hint: see [`super::path_hint`].
 //!
 //! One byte [`TAG`], the inode number, the birth time, and a hash of each directory above the
-//! object, from the root down, as far as there is room.
+//! object, from the root down, as many as fit.
 
 use super::ID_BYTES_MAX;
 use super::status::Status;

@@ -1,4 +1,4 @@
-//! Room, holes and copies of data, which the file system beneath makes: fallocate(2) and
+//! Allocation, holes and copies of data, which the file system beneath makes: fallocate(2) and
 //! copy_file_range(2), which shares the data where the file system can.
 
 use pagewell_fs::{Call, FileId, OpenFile, Result, Space};
