@@ -93,7 +93,7 @@ impl Slot {
             drop(state);
             let sent = send_some(&stream, &batch, shared);
             if may_wait && matches!(sent, Sent::Full) {
-                wait_for_room(&stream);
+                wait_until_writable(&stream);
             }
             state = self.state.lock();
             match sent {
@@ -157,7 +157,7 @@ fn send_some(stream: &TcpStream, batch: &Batch, shared: &Shared) -> Sent {
 }
 
 /// Waits until the socket takes something, or is shut down.
-fn wait_for_room(stream: &TcpStream) {
+fn wait_until_writable(stream: &TcpStream) {
     // An error here is met again by the next send.
     let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
 }

@@ -159,7 +159,7 @@ fn a_refusal_reaches_the_caller_and_the_connection_stays() {
     assert_eq!(client.statistics().connections, 1);
 }
 
-fn read_once(bytes: impl Fn(u32) -> Vec<u8> + Send + 'static, room: usize) -> (Client, Coming) {
+fn read_once(bytes: impl Fn(u32) -> Vec<u8> + Send + 'static, capacity: usize) -> (Client, Coming) {
     let address = serve(move |_, mut peer| {
         if let Some(call) = peer.call() {
             peer.send(&bytes(call.xid));
@@ -167,7 +167,7 @@ fn read_once(bytes: impl Fn(u32) -> Vec<u8> + Send + 'static, room: usize) -> (C
         peer.until_closed();
     });
     let client = connect(options(address).0);
-    let coming = submit_with_sink(&client, &1u32, room);
+    let coming = submit_with_sink(&client, &1u32, capacity);
     (client, coming)
 }
 

@@ -174,12 +174,16 @@ pub(crate) struct Came {
 
 pub(crate) type Coming = Receiver<Result<Came, CallError>>;
 
-/// Submits a call whose data goes to memory of `room` bytes, in some hundred uneven pieces.
-pub(crate) fn submit_with_sink(client: &Client, arguments: &impl Encode, room: usize) -> Coming {
+/// Submits a call whose data goes to memory of `capacity` bytes, in some hundred uneven pieces.
+pub(crate) fn submit_with_sink(
+    client: &Client,
+    arguments: &impl Encode,
+    capacity: usize,
+) -> Coming {
     let (sender, receiver) = channel();
-    let mut memory = vec![0xee; room];
+    let mut memory = vec![0xee; capacity];
     let slices = memory
-        .chunks_mut(room / 300 + 3)
+        .chunks_mut(capacity / 300 + 3)
         .map(|piece| BorrowedSlice::new(NonNull::from(&mut *piece).cast(), piece.len()));
     // SAFETY: the memory is owned by the completion, which touches it only when it is called.
     let sink = unsafe { Sink::new(slices.collect(), locate_data) };
