@@ -85,8 +85,8 @@ pub trait FileSystem: Send + Sync {
         Err(crate::Error::NotSupported)
     }
 
-    /// Makes room or a hole of the `(offset, length)` given. [`crate::Error::NotSupported`] where
-    /// that is not known, or not this.
+    /// Allocates space for, or makes a hole of, the `(offset, length)` given.
+    /// [`crate::Error::NotSupported`] where that is not known, or not this.
     fn allocate(
         &self,
         _call: &Call<'_>,
