@@ -233,11 +233,11 @@ mod tests {
     }
 
     /// Says no to what is larger, and which sizes were tried.
-    fn tried(options: CacheOptions, room_bytes: u64) -> (Option<CacheOptions>, Vec<u64>) {
+    fn tried(options: CacheOptions, free_bytes: u64) -> (Option<CacheOptions>, Vec<u64>) {
         let sizes = std::cell::RefCell::new(Vec::new());
         let made = options.make(|options| {
             sizes.borrow_mut().push(options.size_bytes);
-            match options.size_bytes <= room_bytes {
+            match options.size_bytes <= free_bytes {
                 true => Ok(options),
                 false => Err(CreateError::Memory(Errno::NOMEM)),
             }
