@@ -60,8 +60,8 @@ impl ImageFileSystem {
         // Before the first byte: a loss from now on is one that the writer has to hear of.
         let verifier = self.verifier();
         let begun = changes.begin();
-        let room = attributes.size.saturating_sub(offset);
-        let fits = usize::try_from(room).unwrap_or(usize::MAX).min(data.len());
+        let left = attributes.size.saturating_sub(offset);
+        let fits = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
         let data = match data.get(..fits) {
             Some([]) | None if !data.is_empty() => return Err(Error::NoSpace),
             Some(fitting) => fitting,

@@ -1,6 +1,6 @@
 //! A map that forgets: parsed pieces of an image, bounded by bytes.
 //!
-//! Second chance (clock): each use sets a mark; when room is needed, the oldest piece goes if it
+//! Second chance (clock): each use sets a mark; when memory is needed, the oldest piece goes if it
 //! has no mark, else it loses the mark and becomes the youngest. A hit costs one short lock and
 //! no move. Weakness: a walk over the whole image pushes everything out, once; pieces in use
 //! survive that because of their marks.
@@ -146,7 +146,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Shard<K, V> {
-    /// Makes room for a piece that is counted but not yet in the order.
+    /// Evicts others for a piece that is counted but not yet in the order.
     fn shrink(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max {
             let Some(oldest) = self.order.pop_front() else {

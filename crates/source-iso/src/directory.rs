@@ -70,7 +70,7 @@ impl Directory {
         }
     }
 
-    /// Adds a name; false when there is no room for it.
+    /// Adds a name; false when there is no space for it.
     pub(super) fn push(
         &mut self,
         name: &Name,
@@ -92,7 +92,7 @@ impl Directory {
         true
     }
 
-    /// Builds the index and settles repeated names; false when there is no room for them. Call it
+    /// Builds the index and settles repeated names; false when there is no space for them. Call it
     /// once, after the last `push`.
     pub(super) fn finish(&mut self) -> bool {
         let pushed = std::mem::take(&mut self.items);

@@ -121,8 +121,8 @@ impl RockRidge {
         }
         self.name_ignored |= flags & !CONTINUES != 0;
         self.name_complete = flags & CONTINUES == 0;
-        let room = NAME_BYTES_MAX - self.name.len().min(NAME_BYTES_MAX);
-        self.name.extend(part.iter().take(room));
+        let free = NAME_BYTES_MAX - self.name.len().min(NAME_BYTES_MAX);
+        self.name.extend(part.iter().take(free));
     }
 
     fn take_times(&mut self, entry: &[u8]) {

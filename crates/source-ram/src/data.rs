@@ -101,7 +101,7 @@ impl FileData {
         slices
     }
 
-    /// Writes `data` at `offset` and says how many bytes there was room for. When there was room
+    /// Writes `data` at `offset` and says how many bytes there was space for. When there was space
     /// for none, [`pagewell_fs::Error::NoSpace`], and nothing has changed.
     pub(super) fn write(&mut self, offset: u64, data: &[u8], storage: &Storage) -> Result<usize> {
         let mut done = 0;
@@ -342,7 +342,7 @@ mod tests {
         );
         assert_eq!(data.size(), 131_072);
         assert_eq!(data.write(131_072, &[1; 20_000], &storage), Ok(20_000));
-        // Over what is there already, also while a reader holds it, there is always room.
+        // Over what is there already, also while a reader holds it, there is always space.
         let pinned = data.read(0, 1000);
         assert_eq!(data.write(0, &[2; 131_072], &storage), Ok(131_072));
         drop(pinned);

@@ -59,7 +59,7 @@ impl Tree {
         let before = state.wcc();
         let mut written = 0;
         if !data.is_empty() {
-            let data = room_in_file(offset, data)?;
+            let data = below_size_limit(offset, data)?;
             written = state.data_mut()?.write(offset, data, &self.storage)?;
             permission::drop_privileges_after_write(call.credentials, &mut state.metadata);
             state.touch_modified();
@@ -144,13 +144,13 @@ impl Tree {
 }
 
 /// The part of `data` that lies below the largest size of a file, and that a count can report.
-fn room_in_file(offset: u64, data: &[u8]) -> Result<&[u8]> {
-    let room = FILE_BYTES_MAX
+fn below_size_limit(offset: u64, data: &[u8]) -> Result<&[u8]> {
+    let left = FILE_BYTES_MAX
         .saturating_sub(offset)
         .min(u64::from(u32::MAX));
-    let room = usize::try_from(room).unwrap_or(usize::MAX);
-    if room == 0 {
+    let left = usize::try_from(left).unwrap_or(usize::MAX);
+    if left == 0 {
         return Err(Error::FileTooLarge);
     }
-    Ok(&data[..data.len().min(room)])
+    Ok(&data[..data.len().min(left)])
 }

@@ -1,4 +1,4 @@
-//! Room for what will be written, and holes where something was.
+//! Space for what will be written, and holes where something was.
 
 use super::data::{Discarded, FileData, ZEROS, split};
 use super::page::{PAGE_BYTES, Page, capacity_for};
@@ -17,7 +17,7 @@ fn reach(number: u64, last: u64, end: u64) -> usize {
 }
 
 impl FileData {
-    /// Makes room for the bytes from `offset` to `end`, or for none: a page that nothing was
+    /// Allocates space for the bytes from `offset` to `end`, or for none: a page that nothing was
     /// written to is empty, and reads as zeros.
     pub(super) fn reserve(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<()> {
         let (first, last) = (split(offset).0, split(end - 1).0);

@@ -314,12 +314,12 @@ fn a_listing_shows_every_name_that_stays_once() {
             let name = format!("comes {}", round - 1);
             filesystem.remove(&call, &root, name.as_bytes()).unwrap();
         }
-        let mut room = 7;
+        let mut left = 7;
         let page = filesystem.read_directory(&call, &root, cookie, true, &mut |entry| {
-            if room == 0 {
+            if left == 0 {
                 return false;
             }
-            room -= 1;
+            left -= 1;
             cookie = entry.cookie;
             seen.push(entry.name.to_vec());
             entry
