@@ -352,7 +352,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// A descriptor of an open file is closed: what was written through it goes where others see
-    /// it, and an error of a write that nobody was told of yet is told. Called for each close(2),
+    /// it, and an error of a write that was not reported yet is reported. Called for each close(2),
     /// so more than once for a file whose descriptor was duplicated.
     fn close(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
         Ok(())

@@ -37,7 +37,7 @@ use std::sync::atomic::Ordering;
 const DEPTH_MAX: usize = 4096;
 
 impl Tree {
-    /// The time by which it is told whether an object was asked lately where it is.
+    /// The time by which it is decided whether an object was asked lately where it is.
     pub(super) fn turn(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }

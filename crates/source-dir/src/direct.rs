@@ -51,8 +51,9 @@ impl Directory {
         Ok(OpenFile::new(opened))
     }
 
-    /// Opens a regular file that a listing has just told, for reading, as the caller. Nothing where
-    /// objects are not named by kernel handles: then [`pagewell_fs::FileSystem::read`] finds it.
+    /// Opens a regular file that a listing has just returned, for reading, as the caller. Nothing
+    /// where objects are not named by kernel handles: then [`pagewell_fs::FileSystem::read`] finds
+    /// it.
     pub fn open_listed(&self, call: &Call<'_>, id: &FileId) -> Result<Option<OpenFile>> {
         let tree = &self.tree;
         if !matches!(tree.naming, Naming::Handles) {

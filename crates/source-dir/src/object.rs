@@ -7,12 +7,13 @@
 //! Weak cache consistency data is true when nothing comes between the two looks at an object but
 //! the change that lies between them. Changes of contents and of attributes exclude each other (as
 //! the kernel has writes of one file exclude each other, too). What also touches an object, a
-//! change of its names, is told by counting: it announces itself before its first look and retires
-//! after its last; the first look of others counts only when nobody was announced in between.
+//! change of its names, is detected by counting: it announces itself before its first look and
+//! retires after its last; the first look of others counts only when nobody was announced in
+//! between.
 //!
-//! The kernel moves the times of a file first and copies the bytes of a write afterwards. Who is
-//! told the new times meanwhile, and reads the old bytes, takes them for the new ones for ever. So
-//! while a write is at work, lookers are told how the file was before it.
+//! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
+//! that sees the new times meanwhile, and reads the old bytes, takes them for the new ones for
+//! ever. So while a write is at work, lookers see how the file was before it.
 
 use super::error_of;
 use super::status::{Node, Status};
@@ -230,7 +231,7 @@ impl Object {
         Writing(self)
     }
 
-    /// What lookers are told that found this: see the top of the file.
+    /// What lookers see that found this: see the top of the file.
     pub(super) fn settled(&self, status: Status) -> Status {
         if !self.is_written.load(Ordering::SeqCst) {
             return status;

@@ -1,4 +1,4 @@
-//! Opening an export: what can be told before anything is served.
+//! Opening an export: what can be found out before anything is served.
 
 use super::Tree;
 use super::durability::{Durability, KernelSync, SyncCalls};

@@ -146,7 +146,7 @@ impl Tree {
         object.set_unsynced(true);
         let after = object.status().ok();
         let alone = running.was_alone();
-        // A sync changes nothing that is told.
+        // A sync changes no attribute.
         drop((running, locked));
         match stability {
             Stability::Unstable => {}

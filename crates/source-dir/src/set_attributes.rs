@@ -131,7 +131,7 @@ impl Tree {
         }
     }
 
-    /// Makes the changes, which were checked before, in the order told above.
+    /// Makes the changes, which were checked before, in the order given above.
     pub(super) fn apply(
         &self,
         object: &Object,

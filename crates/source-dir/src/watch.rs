@@ -32,7 +32,7 @@ const OVERFLOW: u64 = 0x4000;
 /// `FAN_EVENT_INFO_TYPE_FID`.
 const INFO_FID: u8 = 1;
 
-/// What a draining of the queue has told.
+/// What a draining of the queue has shown.
 pub(super) enum News {
     /// These objects have changed.
     Changed(Vec<FileId>),

@@ -13,7 +13,7 @@
 //! Before and after of a change are both taken under the lock of the object that changed, so weak
 //! cache consistency data is always there and always true.
 //!
-//! What is told about durability: nothing outlives the process, and no write can be made safer
+//! What is said about durability: nothing outlives the process, and no write can be made safer
 //! than it is when it returns. A write reports the stability that was asked for: a client that
 //! asks for FILE_SYNC gets the strongest there is and need not commit; one that asked for UNSTABLE
 //! keeps its copy until it commits. The write verifier is another one in every life, and so are

@@ -18,14 +18,14 @@ impl<C: Clone> Table<C> {
         let locks = self.files.get(&wish.file).unwrap_or(&none);
         let pieces = locks.changed(&wish.owner, wish.range, added);
         let before = locks.of(&wish.owner).len();
-        if pieces.len() > before && !self.has_room(&wish.owner, pieces.len() - before) {
+        if pieces.len() > before && !self.is_within_limits(&wish.owner, pieces.len() - before) {
             return Err(Full);
         }
         self.set(&wish.file, &wish.owner, pieces);
         Ok(())
     }
 
-    pub(super) fn has_room(&self, owner: &Owner, count: usize) -> bool {
+    pub(super) fn is_within_limits(&self, owner: &Owner, count: usize) -> bool {
         let more = count * owner.weight();
         let none = Load::default();
         let load = self.loads.get(&owner.client.address).unwrap_or(&none);
