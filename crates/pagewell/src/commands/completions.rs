@@ -6,10 +6,9 @@ use std::io::Write;
 
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
 use crate::failure::Outcome;
 use crate::values::BENCH_WORDS;
 
@@ -29,17 +28,17 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Runs the command.
-pub(crate) fn run(arguments: &CompletionsArguments) -> anyhow::Result<Outcome> {
+/// Runs the command, for this program.
+pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
     // The program that measures has these; this one takes any word for it.
     let words = PossibleValuesParser::new(BENCH_WORDS);
     let bench =
         |bench: Command| bench.mut_arg("arguments", |words_of| words_of.value_parser(words));
-    let mut command = Arguments::command().mut_subcommand("bench", bench);
+    let mut command = program.clone().mut_subcommand("bench", bench);
     clap_complete::generate(arguments.shell, &mut command, "pagewell", &mut script);
     if arguments.shell == Shell::Bash {
-        script.extend(bash::places(&Arguments::command()).into_bytes());
+        script.extend(bash::places(program).into_bytes());
     }
     if arguments.shell == Shell::Fish {
         // Its generator leaves out what is no option.

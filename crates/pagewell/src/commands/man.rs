@@ -7,10 +7,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use clap_mangen::Man;
 
-use crate::arguments::Arguments;
 use crate::failure::Outcome;
 
 /// Print the manual page of the program, or write the pages of all commands to a directory.
@@ -26,9 +25,9 @@ pub(crate) struct ManArguments {
     directory: Option<PathBuf>,
 }
 
-/// Runs the command.
-pub(crate) fn run(arguments: &ManArguments) -> anyhow::Result<Outcome> {
-    let program = built(Arguments::command());
+/// Runs the command, for this program.
+pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::Result<Outcome> {
+    let program = built(program);
     let pages = pages(&program);
     match &arguments.directory {
         Some(directory) => {

@@ -17,7 +17,9 @@ pub(crate) mod sum;
 pub(crate) mod top;
 pub(crate) mod umount;
 
-use crate::arguments::Command;
+use clap::CommandFactory;
+
+use crate::arguments::{Arguments, Command};
 use crate::failure::Outcome;
 
 /// Runs a command.
@@ -35,7 +37,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Top(arguments) => top::run(arguments),
-        Command::Completions(arguments) => completions::run(arguments),
-        Command::Man(arguments) => man::run(arguments),
+        Command::Completions(arguments) => completions::run(arguments, &Arguments::command()),
+        Command::Man(arguments) => man::run(arguments, Arguments::command()),
     }
 }
