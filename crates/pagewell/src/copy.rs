@@ -16,6 +16,7 @@ mod fill;
 mod hand;
 mod leaf;
 mod links;
+mod object;
 mod overwrite;
 pub(crate) mod rules;
 mod terms;
@@ -25,77 +26,20 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use pagewell_fs::{Entry, Error, FileId};
+use pagewell_fs::Entry;
 
 use crate::escape;
 use crate::failure::{Outcome, OutputFailed};
 use crate::location::Place;
 
+pub(crate) use object::Target;
+
 use attributes::Made;
 use directory::Filling;
 use hand::{Hand, Notice};
+use object::{Original, Trouble};
 use rules::Rules;
 use terms::Terms;
-
-/// Where one object goes.
-pub(crate) struct Target {
-    /// The directory.
-    pub(crate) directory: FileId,
-    /// The name there.
-    pub(crate) name: Vec<u8>,
-    /// For messages.
-    pub(crate) label: Vec<u8>,
-}
-
-/// An object that is copied.
-struct Original<'a> {
-    place: &'a Place,
-    /// Its path below the place; nothing for the place itself.
-    path: Option<&'a [u8]>,
-    entry: &'a Entry,
-}
-
-impl Original<'_> {
-    fn label(&self) -> Vec<u8> {
-        match self.path {
-            Some(path) => self.place.label_of(path),
-            None => self.place.label.clone(),
-        }
-    }
-}
-
-/// Why something was not copied, and which side it is on.
-#[derive(Debug)]
-enum Trouble {
-    /// The original, or what is not done with it.
-    Source(anyhow::Error),
-    /// The copy.
-    Target(Error),
-    /// The copy would be written to a file with several names, which only the thread of the walk
-    /// does.
-    Aliased,
-}
-
-impl Trouble {
-    fn refused(what: &str) -> Self {
-        Self::Source(anyhow::anyhow!("{what}"))
-    }
-
-    /// Whether every other copy would fail the same way.
-    fn is_final(&self) -> bool {
-        let Self::Target(error) = self else {
-            return false;
-        };
-        matches!(
-            error,
-            Error::NoSpace
-                | Error::FullBelow(_)
-                | Error::QuotaExceeded
-                | Error::QuotaBelow(_)
-                | Error::ReadOnly
-        )
-    }
-}
 
 /// Copies, and counts what could not be copied.
 pub(crate) struct Copier {

@@ -9,6 +9,7 @@ use pagewell_source_nfs::Url;
 use crate::escape;
 use crate::failure::usage;
 use crate::storage::Storage;
+use crate::storage::grammar::kind_of;
 use pagewell_base::size;
 
 /// The kinds of source that this version opens, for messages.
@@ -122,16 +123,6 @@ fn parse_url(text: &OsStr) -> anyhow::Result<Source> {
         Ok(url) => Ok(Source::Nfs(Box::new(url))),
         Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),
     }
-}
-
-/// Splits `kind:rest`. A kind is two or more lower-case letters: `a:b` and `./x:y` are paths.
-pub(crate) fn kind_of(bytes: &[u8]) -> Option<(&str, &[u8])> {
-    let colon = bytes.iter().position(|byte| *byte == b':')?;
-    let (kind, rest) = bytes.split_at(colon);
-    if kind.len() < 2 || !kind.iter().all(u8::is_ascii_lowercase) {
-        return None;
-    }
-    Some((std::str::from_utf8(kind).ok()?, rest.get(1..)?))
 }
 
 #[cfg(test)]

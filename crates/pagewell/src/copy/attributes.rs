@@ -10,9 +10,9 @@ use std::borrow::Cow;
 use pagewell_fs::{Attributes, Error, FileId, FileSystem, Presence, SetAttributes, SetTime};
 
 use super::hand::{Hand, Notice};
+use super::object::{Object, Original, Trouble};
 use super::rules::Extended;
-use super::terms::{Object, Terms};
-use super::{Original, Trouble};
+use super::terms::Terms;
 use crate::location::Home;
 
 /// What all names of access control lists begin with.

@@ -4,8 +4,8 @@ use pagewell_fs::{Entry, Error, FileId, SetAttributes, name};
 
 use super::attributes::Made;
 use super::hand::Hand;
-use super::terms::Object;
-use super::{Original, Target, Trouble, rules};
+use super::object::{Object, Original, Target, Trouble};
+use super::rules;
 use crate::location::Place;
 
 /// A directory of the target that is being filled.

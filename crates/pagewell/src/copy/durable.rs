@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pagewell_base::sync::Mutex;
 use pagewell_fs::Error;
 
-use super::terms::Object;
+use super::object::Object;
 use crate::tree::Tree;
 
 /// Objects that are synchronised one by one. Each costs about one commit of a journal; in the time

@@ -18,8 +18,9 @@ use pagewell_fs::Entry;
 
 use super::directory::Filling;
 use super::hand::{Copied, Hand, Leaf, Notice};
+use super::object::{Original, Trouble};
 use super::terms::Terms;
-use super::{Copier, Original, Trouble, within};
+use super::{Copier, within};
 use crate::escape;
 use crate::location::{Home, Place};
 use crate::pipeline::{self, Pipeline, Width, Work};

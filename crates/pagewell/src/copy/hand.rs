@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use pagewell_fs::Entry;
 
+use super::object::{Original, Target, Trouble};
 use super::terms::Terms;
-use super::{Original, Target, Trouble};
 use crate::escape;
 use crate::location::Place;
 use crate::progress::Progress;

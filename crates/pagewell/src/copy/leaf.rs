@@ -7,9 +7,8 @@ use pagewell_fs::{
 use super::attributes::Made;
 use super::data::{self, Moved, Side, Sink};
 use super::hand::{Hand, Notice};
+use super::object::{Object, Original, Target, Trouble};
 use super::rules::Existing;
-use super::terms::Object;
-use super::{Original, Target, Trouble};
 
 /// Why nothing is made of a device.
 const NO_DEVICE: &str =

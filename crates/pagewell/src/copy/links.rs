@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_fs::{Entry, FileId, FileType};
 
-use super::Original;
+use super::object::Original;
 
 /// An object of a source: which source, and its numbers there. Directories of this machine are
 /// all one source.

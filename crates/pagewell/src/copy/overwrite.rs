@@ -7,7 +7,7 @@ use pagewell_fs::{Entry, Error, FileType};
 
 use super::data::write_all;
 use super::hand::{Hand, Notice};
-use super::{Original, Target, Trouble};
+use super::object::{Original, Target, Trouble};
 use crate::escape;
 
 /// What is answered to copies of anything else.

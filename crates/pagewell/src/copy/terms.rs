@@ -3,27 +3,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pagewell_fs::{Entry, Error, FileId, OpenFile, SetAttributes, SetTime};
+use pagewell_fs::{Entry, Error, OpenFile, SetAttributes, SetTime};
 use pagewell_source_dir::Directory;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
-use super::Original;
 use super::durable::Unsynced;
 use super::links::Links;
+use super::object::{Object, Original};
 use super::rules::{Extended, Rules};
 use crate::identity::FileIdentity;
 use crate::location::{Home, Place};
 use crate::tree::Tree;
-
-/// An object of the target.
-#[derive(Clone)]
-pub(super) enum Object {
-    /// By its identifier.
-    Known(FileId),
-    /// A new file of this machine, which has a descriptor and needs no more.
-    Open(OpenFile),
-}
 
 /// The target, what was asked for, and what was done so far.
 pub(super) struct Terms {

@@ -1,14 +1,42 @@
-//! The parts of a stripe and the halves of a mirror, opened together.
+//! What was opened: storage, and the parts of a stripe or the halves of a mirror together.
 
 use std::sync::Arc;
 
 use pagewell_device::Device;
 use pagewell_source_image::Origin;
 
-use super::{Opened, Storage, Want};
-use crate::failure::one_line;
 use crate::identity::FileIdentity;
-use crate::mirror;
+
+/// Storage, open.
+pub(crate) struct Opened {
+    /// The bytes.
+    pub(crate) device: Arc<dyn Device>,
+    /// What they are made of.
+    pub(crate) origin: Origin,
+    /// The files and block devices that they lie in.
+    pub(crate) files: Vec<FileIdentity>,
+    /// A line for each file and block device: how it is read and written.
+    pub(crate) notes: Vec<String>,
+    /// Why it cannot be written; `None` when it can.
+    pub(crate) read_only: Option<String>,
+}
+
+/// What storage is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// To be read.
+    Read,
+    /// To be written, too, when every part allows it.
+    Write,
+    /// The same, also a mirror of which a half is missing.
+    WriteDegraded,
+}
+
+impl Want {
+    pub(super) fn writes(self) -> bool {
+        self != Self::Read
+    }
+}
 
 /// Parts of a whole, open.
 #[derive(Default)]
@@ -25,44 +53,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    pub(super) fn open(parts: &[Storage], want: Want) -> anyhow::Result<Self> {
-        let mut all = Self::default();
-        for part in parts {
-            all.push(part.open_as(want)?);
-        }
-        Ok(all)
-    }
-
-    /// The halves of a mirror, in their order; [`mirror::Absent`] stands for those that are not
-    /// there, if any is.
-    pub(crate) fn open_halves(halves: &[Storage], want: Want) -> anyhow::Result<Self> {
-        let (mut all, mut gone) = (Self::default(), Vec::new());
-        for (place, half) in halves.iter().enumerate() {
-            match half.open_as(want) {
-                Ok(opened) => all.push(opened),
-                Err(error) if mirror::is_absent(half) => gone.push((place, half, error)),
-                Err(error) => return Err(error),
-            }
-        }
-        let Some(present) = all.devices.first().cloned() else {
-            return match gone.into_iter().next() {
-                Some((_, _, error)) => Err(error),
-                None => Ok(all),
-            };
-        };
-        for (place, half, error) in gone {
-            let name = match half {
-                Storage::Path(path) => path.display().to_string(),
-                _ => format!("half {}", place + 1),
-            };
-            all.devices
-                .insert(place, mirror::Absent::beside(&*present, name));
-            all.missing.push(one_line(&error));
-        }
-        Ok(all)
-    }
-
-    fn push(&mut self, opened: Opened) {
+    pub(super) fn push(&mut self, opened: Opened) {
         self.devices.push(opened.device);
         self.origins.push(opened.origin);
         self.files.extend(opened.files);

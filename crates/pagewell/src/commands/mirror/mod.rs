@@ -12,7 +12,7 @@ use pagewell_device::Device;
 use crate::failure::{Outcome, usage};
 use crate::mirror::Records;
 use crate::source::Source;
-use crate::storage::{Parts, Storage, Want};
+use crate::storage::{Storage, Want, open_halves};
 
 /// Look after mirrors: see how their halves stand, and make them equal.
 ///
@@ -75,7 +75,7 @@ impl Halves {
     fn open(text: &OsStr, storage: Vec<Storage>, writable: bool) -> anyhow::Result<Self> {
         let name = text.to_string_lossy().into_owned();
         let want = if writable { Want::Write } else { Want::Read };
-        let parts = Parts::open_halves(&storage, want)?;
+        let parts = open_halves(&storage, want)?;
         if let Some(reason) = parts.read_only.filter(|_| writable) {
             anyhow::bail!("{name}: cannot be written: {reason}");
         }

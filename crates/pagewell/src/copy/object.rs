@@ -1,0 +1,74 @@
+//! What is copied, where it goes, and why it was not.
+
+use pagewell_fs::{Entry, Error, FileId, OpenFile};
+
+use crate::location::Place;
+
+/// Where one object goes.
+pub(crate) struct Target {
+    /// The directory.
+    pub(crate) directory: FileId,
+    /// The name there.
+    pub(crate) name: Vec<u8>,
+    /// For messages.
+    pub(crate) label: Vec<u8>,
+}
+
+/// An object that is copied.
+pub(super) struct Original<'a> {
+    pub(super) place: &'a Place,
+    /// Its path below the place; nothing for the place itself.
+    pub(super) path: Option<&'a [u8]>,
+    pub(super) entry: &'a Entry,
+}
+
+impl Original<'_> {
+    pub(super) fn label(&self) -> Vec<u8> {
+        match self.path {
+            Some(path) => self.place.label_of(path),
+            None => self.place.label.clone(),
+        }
+    }
+}
+
+/// Why something was not copied, and which side it is on.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The original, or what is not done with it.
+    Source(anyhow::Error),
+    /// The copy.
+    Target(Error),
+    /// The copy would be written to a file with several names, which only the thread of the walk
+    /// does.
+    Aliased,
+}
+
+impl Trouble {
+    pub(super) fn refused(what: &str) -> Self {
+        Self::Source(anyhow::anyhow!("{what}"))
+    }
+
+    /// Whether every other copy would fail the same way.
+    pub(super) fn is_final(&self) -> bool {
+        let Self::Target(error) = self else {
+            return false;
+        };
+        matches!(
+            error,
+            Error::NoSpace
+                | Error::FullBelow(_)
+                | Error::QuotaExceeded
+                | Error::QuotaBelow(_)
+                | Error::ReadOnly
+        )
+    }
+}
+
+/// An object of the target.
+#[derive(Clone)]
+pub(super) enum Object {
+    /// By its identifier.
+    Known(FileId),
+    /// A new file of this machine, which has a descriptor and needs no more.
+    Open(OpenFile),
+}
