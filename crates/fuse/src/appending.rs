@@ -11,60 +11,14 @@
 //! Weakness: between asking for the length and writing, another client may append. NFS has no
 //! operation that does both; who appends on several clients has to lock.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use fuser::{INodeNo, Notifier, OpenFlags, WriteFlags};
-use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
 use pagewell_fs::{FileId, Result};
 
 use crate::front::Front;
 use crate::handles::OpenFile;
-
-/// Files whose pages the kernel is to give up. A thread of its own tells it, because that waits for
-/// the pages of requests that others are to answer.
-#[derive(Default)]
-pub(crate) struct Forgetting {
-    state: Mutex<Wanted>,
-    change: Condvar,
-}
-
-#[derive(Default)]
-struct Wanted {
-    nodes: HashSet<u64>,
-    stopping: bool,
-}
-
-impl Forgetting {
-    /// A file is told once, however often it was asked for meanwhile.
-    fn want(&self, node: u64) {
-        if self.state.lock().nodes.insert(node) {
-            self.change.notify_one();
-        }
-    }
-
-    fn next(&self) -> Option<u64> {
-        let mut wanted = self.state.lock();
-        loop {
-            if wanted.stopping {
-                return None;
-            }
-            // Out of the set before the kernel is told: what comes from then on is told again.
-            if let Some(node) = wanted.nodes.iter().next().copied() {
-                wanted.nodes.remove(&node);
-                return Some(node);
-            }
-            wanted = self.change.wait(wanted);
-        }
-    }
-
-    /// The mount ends.
-    pub(crate) fn stop(&self) {
-        self.state.lock().stopping = true;
-        self.change.notify_one();
-    }
-}
 
 /// Whether a write is an append of a program, and not of pages that the kernel writes late: of
 /// those it knows the place.

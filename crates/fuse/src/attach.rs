@@ -16,8 +16,8 @@ use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::mount::Options;
 use crate::mounts::{self, KIND};
+use crate::options::Options;
 
 /// The program that mounts for users who are not root.
 const HELPER: &str = "fusermount3";

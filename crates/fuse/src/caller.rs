@@ -9,7 +9,7 @@ use std::cell::OnceCell;
 
 use fuser::Request;
 use pagewell_counters::names;
-use pagewell_fs::{Call, Credentials, Error, Result};
+use pagewell_fs::{Call, Credentials, Error, Result, SetAttributes};
 
 /// The program that asks.
 #[derive(Clone, Debug)]
@@ -93,6 +93,30 @@ fn groups_in(status: &[u8]) -> Vec<u32> {
         .and_then(|line| std::str::from_utf8(line).ok())
         .map(|line| line.split_whitespace().flat_map(str::parse).collect())
         .unwrap_or_default()
+}
+
+/// Permissions of what a program makes, and what it keeps back of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Permissions {
+    pub(crate) mode: u32,
+    pub(crate) umask: u32,
+}
+
+impl Permissions {
+    /// Where a program has no say.
+    pub(crate) const NONE: Self = Self { mode: 0, umask: 0 };
+
+    pub(crate) fn attributes(self) -> SetAttributes {
+        SetAttributes {
+            mode: Some(self.mode),
+            ..SetAttributes::default()
+        }
+    }
+
+    /// As whom it makes something.
+    pub(crate) fn of(self, caller: &Caller) -> Credentials {
+        caller.complete().with_umask(self.umask)
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! What each request does with the source.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,16 +13,14 @@ use pagewell_fs::{
     Hold, OpenIntent, Opened, Result, SetAttributes,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec};
-
-use crate::appending::Forgetting;
 use crate::attributes::{Appearance, to_kernel};
 use crate::blocked::Blocked;
-use crate::caller::Caller;
+use crate::caller::{Caller, Permissions};
+use crate::device::Device;
 use crate::dispatch::{Dispatch, Memory};
-use crate::handles::{Handles, OpenFile};
-use crate::listing::Sizes;
-use crate::naming::Permissions;
+use crate::forgetting::Forgetting;
+use crate::handles::{Handles, Modes, OpenFile};
+use crate::listing_sizes::Sizes;
 use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passing::Passing;
 use crate::pruning::Pruning;
@@ -34,8 +30,6 @@ use crate::room::Room;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
-/// Linux' flag of an open that is for running the file (`FMODE_EXEC`), seen in no header.
-const OPEN_TO_RUN: i32 = 0x20;
 /// What is kept for so long never changes.
 const FOR_EVER: Duration = Duration::from_secs(60 * 60);
 
@@ -57,30 +51,10 @@ pub(crate) struct Front {
     pub(crate) written: Mutex<HashMap<u64, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
     pub(crate) appearance: Appearance,
-    device: OnceLock<OwnedFd>,
-    answered_past_library: AtomicBool,
+    pub(crate) device: Device,
     pub(crate) notifier: OnceLock<Notifier>,
     /// The source's own number of the root, once anybody asked.
     pub(crate) root_file_id: OnceLock<u64>,
-}
-
-/// Which access modes an open asks for.
-#[derive(Clone, Copy)]
-pub(crate) struct Modes {
-    pub(crate) reads: bool,
-    pub(crate) writes: bool,
-    runs: bool,
-}
-
-impl Modes {
-    pub(crate) fn of(flags: i32) -> Self {
-        let mode = flags & libc::O_ACCMODE;
-        Self {
-            reads: mode != libc::O_WRONLY,
-            writes: mode != libc::O_RDONLY,
-            runs: flags & OPEN_TO_RUN != 0,
-        }
-    }
 }
 
 impl Front {
@@ -109,8 +83,7 @@ impl Front {
             written: Mutex::default(),
             forgetting: Forgetting::default(),
             appearance: Appearance::default(),
-            device: OnceLock::new(),
-            answered_past_library: AtomicBool::new(false),
+            device: Device::default(),
             notifier: OnceLock::new(),
             root_file_id: OnceLock::new(),
         }
@@ -119,44 +92,6 @@ impl Front {
     /// What the kernel is told of an object that it knows as `node`.
     pub(crate) fn shown(&self, attributes: &Attributes, node: u64) -> FileAttr {
         to_kernel(&self.appearance, attributes, node)
-    }
-
-    /// Tells which descriptor requests come from, once it is known.
-    pub(crate) fn set_device(&self, device: OwnedFd) {
-        let _ = self.device.set(device);
-    }
-
-    pub(crate) fn device(&self) -> Option<BorrowedFd<'_>> {
-        self.device.get().map(AsFd::as_fd)
-    }
-
-    /// The descriptor for an answer that is given without the library; from here on
-    /// [`Front::answered_past_library`].
-    pub(crate) fn past_library(&self) -> Option<BorrowedFd<'_>> {
-        if !self.answered_past_library() {
-            self.answered_past_library.store(true, Ordering::Relaxed);
-        }
-        self.device()
-    }
-
-    /// Whether an answer of the library may have been forgotten.
-    pub(crate) fn answered_past_library(&self) -> bool {
-        self.answered_past_library.load(Ordering::Relaxed)
-    }
-
-    /// Whether the kernel has ended the connection: it is unmounted, and nobody uses it.
-    pub(crate) fn has_ended(&self) -> bool {
-        let Some(device) = self.device() else {
-            return false;
-        };
-        let mut polled = [PollFd::from_borrowed_fd(device, PollFlags::empty())];
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // A device without a connection is in error (fuse_dev_poll).
-        rustix::event::poll(&mut polled, Some(&at_once)).is_ok()
-            && polled[0].revents().contains(PollFlags::ERR)
     }
 
     /// Whether nobody but this mount changes the source.

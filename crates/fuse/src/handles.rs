@@ -8,8 +8,29 @@ use pagewell_base::sync::RwLock;
 use pagewell_counters::names;
 use pagewell_fs::{Credentials, FileId, Hold};
 
-use crate::front::Modes;
 use crate::passing::Pass;
+
+/// Linux' flag of an open that is for running the file (`FMODE_EXEC`), seen in no header.
+const OPEN_TO_RUN: i32 = 0x20;
+
+/// Which access modes an open asks for.
+#[derive(Clone, Copy)]
+pub(crate) struct Modes {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+    pub(crate) runs: bool,
+}
+
+impl Modes {
+    pub(crate) fn of(flags: i32) -> Self {
+        let mode = flags & libc::O_ACCMODE;
+        Self {
+            reads: mode != libc::O_WRONLY,
+            writes: mode != libc::O_RDONLY,
+            runs: flags & OPEN_TO_RUN != 0,
+        }
+    }
+}
 
 /// A file that a program has open.
 pub(crate) struct OpenFile {

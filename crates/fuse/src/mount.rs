@@ -7,180 +7,24 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use fuser::{Config, InitFlags, KernelConfig, Session, SessionACL};
+use fuser::Session;
 use pagewell_base::sync::Mutex;
-use pagewell_fs::{Coherence, FileSystem};
+use pagewell_fs::FileSystem;
 
 use crate::attach::{Attached, attach};
-use crate::attributes::Appearance;
 use crate::dispatch::Dispatch;
 use crate::front::Front;
 use crate::mounts::mounted_on;
-use crate::naming::Permissions;
+use crate::negotiation::Negotiation;
+use crate::options::Options;
 use crate::service::Service;
 
-/// Largest write that the kernel sends at once, and largest read that it asks for.
-const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// What the kernel reads ahead of a program, where it lets itself be told: enough that the next
 /// requests are under way while one is copied.
 const READ_AHEAD_KIBIBYTES: u32 = 2048;
-/// Requests of the kernel's own, such as read-ahead, that may be under way at once.
-const BACKGROUND_MAX: u16 = 64;
-/// Threads that receive requests.
-const READERS_MIN: usize = 2;
-const READERS_MAX: usize = 8;
-
-/// How to mount.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What the list of mounts shows as the source.
-    pub source: String,
-    /// Refuses all changes, also where the source does not.
-    pub read_only: bool,
-    /// Users other than the one who mounts may use it.
-    pub allow_other: bool,
-    /// Set-user-id bits and device files work. Needs root.
-    pub allow_privileges: bool,
-    /// Programs in it cannot be run.
-    pub no_exec: bool,
-    /// Reading does not move the time of access (`noatime`).
-    pub no_access_times: bool,
-    /// Owner and permissions that are shown instead of the source's.
-    pub appearance: Appearance,
-    /// Threads in all that may wait for the source.
-    pub threads: usize,
-    /// The kernel may keep what is written, and write it when it likes.
-    pub kernel_write_back: bool,
-    /// Files of directories are read and written by the kernel itself where it can.
-    pub passthrough: bool,
-    /// How long the kernel may keep what it was told, instead of what the source says.
-    pub coherence: Option<Coherence>,
-}
-
-impl Options {
-    /// The usual ones.
-    #[must_use]
-    pub fn new(source: &str) -> Self {
-        Self {
-            source: source.to_owned(),
-            read_only: false,
-            allow_other: false,
-            allow_privileges: false,
-            no_exec: false,
-            no_access_times: false,
-            appearance: Appearance::default(),
-            threads: 64,
-            kernel_write_back: false,
-            passthrough: true,
-            coherence: None,
-        }
-    }
-
-    fn readers(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        (cores * 2)
-            .clamp(READERS_MIN, READERS_MAX)
-            .min(self.threads.max(READERS_MIN))
-    }
-
-    fn for_library(&self) -> Config {
-        let mut config = Config::default();
-        config.acl = if self.allow_other {
-            SessionACL::All
-        } else {
-            SessionACL::Owner
-        };
-        config.n_threads = Some(self.readers());
-        config
-    }
-}
-
-/// What is agreed with the kernel at the start.
-pub(crate) struct Negotiation {
-    kernel_write_back: bool,
-    passthrough: bool,
-    /// There are extended attributes that programs may ask for. Not where owner and permissions are
-    /// not the source's: those are what it would judge by.
-    pub(crate) has_extended: bool,
-    opens_are_free: AtomicBool,
-    leaves_umask: AtomicBool,
-}
-
-impl Negotiation {
-    /// Whether the kernel opens files without asking.
-    pub(crate) fn opens_are_free(&self) -> bool {
-        self.opens_are_free.load(Ordering::Relaxed)
-    }
-
-    /// Permissions of what a program makes: the umask is left to the source where directories may
-    /// say otherwise, and where the kernel has applied it there is none.
-    pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
-        let is_left = self.leaves_umask.load(Ordering::Relaxed);
-        Permissions {
-            mode: mode & 0o7777,
-            umask: if is_left { umask } else { 0 },
-        }
-    }
-
-    /// Whether the source knows all data of files: not while the kernel writes later.
-    pub(crate) fn may_seek(&self) -> bool {
-        !self.kernel_write_back
-    }
-
-    pub(crate) fn agree(&self, front: &Front, config: &mut KernelConfig) {
-        let _ = config.set_max_write(REQUEST_BYTES_MAX);
-        let _ = config.set_max_background(BACKGROUND_MAX);
-        let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
-        let mut want = |flags| config.add_capabilities(flags).is_ok();
-        want(InitFlags::FUSE_PARALLEL_DIROPS);
-        want(InitFlags::FUSE_ASYNC_DIO);
-        want(InitFlags::FUSE_EXPORT_SUPPORT);
-        want(InitFlags::FUSE_DO_READDIRPLUS);
-        if front.is_private() {
-            want(InitFlags::FUSE_CACHE_SYMLINKS);
-            want(InitFlags::FUSE_EXPLICIT_INVAL_DATA);
-        } else {
-            // Attributes may cost the source more than names: only where programs want them.
-            want(InitFlags::FUSE_READDIRPLUS_AUTO);
-            want(InitFlags::FUSE_AUTO_INVAL_DATA);
-        }
-        if front.is_immutable()
-            && want(InitFlags::FUSE_NO_OPEN_SUPPORT)
-            && want(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
-        {
-            self.opens_are_free.store(true, Ordering::Relaxed);
-        }
-        // What others change as well may be a file of this machine.
-        let passes = !self.kernel_write_back
-            && self.passthrough
-            && front.filesystem.coherence() == Coherence::NONE
-            && want(InitFlags::FUSE_PASSTHROUGH);
-        if self.kernel_write_back {
-            want(InitFlags::FUSE_WRITEBACK_CACHE);
-        }
-        // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
-        if self.has_extended && (!passes || front.coherence.attributes.is_zero()) {
-            want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
-        }
-        // The kernel asks for lists, goes by them, and lets them be set.
-        if self.has_extended
-            && front.filesystem.has_access_lists()
-            && want(InitFlags::FUSE_POSIX_ACL)
-            && want(InitFlags::FUSE_DONT_MASK)
-        {
-            self.leaves_umask.store(true, Ordering::Relaxed);
-        }
-        if passes {
-            // The files are on a file system that is not itself stacked on another.
-            let _ = config.set_max_stack_depth(1);
-            front.passing.allow();
-        }
-    }
-}
 
 /// Why something cannot be mounted.
 #[derive(Debug, thiserror::Error)]
@@ -218,7 +62,7 @@ pub struct Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // One that has ended is gone from its place, and what is there is another.
-        if !self.front.has_ended() {
+        if !self.front.device.has_ended() {
             self.attached.detach();
         }
         // Programs may use it for long, and its threads end after the last of them.
@@ -238,7 +82,7 @@ fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io:
     front.forgetting.stop();
     front.pruning.stop();
     let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a thread of the mount ended")));
-    if front.answered_past_library() {
+    if front.device.answered_past_library() {
         release_connection(number).and(ended)
     } else {
         ended
@@ -281,14 +125,7 @@ pub fn mount(
     let front = Arc::new(front);
     let service = Service {
         front: Arc::clone(&front),
-        negotiation: Negotiation {
-            kernel_write_back: options.kernel_write_back,
-            passthrough: options.passthrough,
-            has_extended: front.filesystem.has_extended_attributes()
-                && !options.appearance.differs(),
-            opens_are_free: AtomicBool::new(false),
-            leaves_umask: AtomicBool::new(false),
-        },
+        negotiation: Negotiation::new(options, &front),
     };
     let dispatch = Arc::clone(&front.dispatch);
     let let_go = move || dispatch.drop_unwanted();
@@ -318,7 +155,7 @@ fn start(
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let config = options.for_library();
     let session = Session::from_fd(service, connection, config.acl, config)?;
-    front.set_device(session.as_fd().try_clone_to_owned()?);
+    front.device.set(session.as_fd().try_clone_to_owned()?);
     front.notify_through(session.notifier())?;
     front.start_pruning()?;
     if front.is_immutable() {
@@ -394,7 +231,7 @@ impl Mounted {
     /// still be worked on.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        self.front.has_ended()
+        self.front.device.has_ended()
     }
 
     /// Waits until [`Mounted::has_ended`] and the last request is done.

@@ -10,41 +10,17 @@ use fuser::{
     Request,
 };
 use pagewell_fs::{
-    Attributes, Call, Change, CreateMode, Credentials, Entry, Error, FileId, FileSystem, Move,
-    NodeKind, Result, SetAttributes, Statistics,
+    Attributes, Call, Change, CreateMode, Entry, Error, FileId, FileSystem, Move, NodeKind, Result,
+    SetAttributes, Statistics,
 };
 
 use crate::attributes::{device_parts, errno};
-use crate::caller::Caller;
+use crate::caller::{Caller, Permissions};
 use crate::front::Front;
 use crate::service::Service;
 
 /// Unit of the numbers of statfs.
 const STATISTICS_BLOCK_BYTES: u32 = 4096;
-
-/// Permissions of what a program makes, and what it keeps back of them.
-#[derive(Clone, Copy)]
-pub(crate) struct Permissions {
-    pub(crate) mode: u32,
-    pub(crate) umask: u32,
-}
-
-impl Permissions {
-    /// Where a program has no say.
-    const NONE: Self = Self { mode: 0, umask: 0 };
-
-    pub(crate) fn attributes(self) -> SetAttributes {
-        SetAttributes {
-            mode: Some(self.mode),
-            ..SetAttributes::default()
-        }
-    }
-
-    /// As whom it makes something.
-    pub(crate) fn of(self, caller: &Caller) -> Credentials {
-        caller.complete().with_umask(self.umask)
-    }
-}
 
 /// One of the two methods that remove a name.
 type Remove = fn(&dyn FileSystem, &Call<'_>, &FileId, &[u8]) -> Result<Change>;

@@ -9,10 +9,10 @@ use fuser::{
 use pagewell_fs::{Credentials, FileId, Opened};
 
 use crate::attributes::errno;
+use crate::caller::Permissions;
 use crate::dispatch::Memory;
-use crate::front::{Front, Modes};
-use crate::handles::OpenFile;
-use crate::naming::Permissions;
+use crate::front::Front;
+use crate::handles::{Modes, OpenFile};
 
 /// A file that was opened, as the kernel is told of it.
 struct Told {

@@ -100,7 +100,7 @@ impl Front {
     }
 
     fn prune(&self, part: usize) {
-        let Some(device) = self.device() else {
+        let Some(device) = self.device.descriptor() else {
             return;
         };
         for numbers in self.prunable(part).chunks(BATCH) {

@@ -12,7 +12,7 @@ use fuser::{Errno, ReplyData};
 use pagewell_counters::names;
 use pagewell_fs::{PageSlice, Payload, Result};
 
-use crate::front::Front;
+use crate::device::Device;
 use crate::room::Room;
 use crate::spare;
 
@@ -114,13 +114,13 @@ impl Data {
     }
 
     /// Sends the answer to the request `unique`.
-    pub(crate) fn send(self, reply: ReplyData, unique: u64, front: &Front) {
+    pub(crate) fn send(self, reply: ReplyData, unique: u64, device: &Device) {
         let length = self.len();
         names::FUSE_READ_BYTES.add(length as u64);
         match self.pages.as_slice() {
             [] => reply.data(&self.bytes),
             [page] => reply.data(page),
-            pages => match front.past_library() {
+            pages => match device.past_library() {
                 Some(device) => {
                     send_pages(device, unique, pages, length);
                     // Dropped it would answer once more, with an error. Forgotten it keeps its

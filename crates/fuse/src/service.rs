@@ -18,7 +18,7 @@ use pagewell_fs::SetAttributes;
 use crate::appending::appends;
 use crate::attributes::{errno, set_time};
 use crate::front::Front;
-use crate::mount::Negotiation;
+use crate::negotiation::Negotiation;
 use crate::ranges::Spot;
 use crate::writing::Place;
 
@@ -261,7 +261,7 @@ impl Filesystem for Service {
             },
             move |front, reply, data| match data {
                 Ok(data) => {
-                    data.send(reply, unique, front);
+                    data.send(reply, unique, &front.device);
                     if offset == 0 {
                         front.push_after(node.0);
                     }

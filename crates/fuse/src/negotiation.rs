@@ -1,0 +1,110 @@
+//! What is agreed with the kernel when a mount begins.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use fuser::{InitFlags, KernelConfig};
+use pagewell_fs::Coherence;
+
+use crate::caller::Permissions;
+use crate::front::Front;
+use crate::options::Options;
+
+/// Largest write that the kernel sends at once, and largest read that it asks for.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// Requests of the kernel's own, such as read-ahead, that may be under way at once.
+const BACKGROUND_MAX: u16 = 64;
+
+/// What was agreed with the kernel.
+pub(crate) struct Negotiation {
+    kernel_write_back: bool,
+    passthrough: bool,
+    /// There are extended attributes that programs may ask for. Not where owner and permissions are
+    /// not the source's: those are what it would judge by.
+    pub(crate) has_extended: bool,
+    opens_are_free: AtomicBool,
+    leaves_umask: AtomicBool,
+}
+
+impl Negotiation {
+    /// Nothing is agreed yet.
+    pub(crate) fn new(options: &Options, front: &Front) -> Self {
+        Self {
+            kernel_write_back: options.kernel_write_back,
+            passthrough: options.passthrough,
+            has_extended: front.filesystem.has_extended_attributes()
+                && !options.appearance.differs(),
+            opens_are_free: AtomicBool::new(false),
+            leaves_umask: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the kernel opens files without asking.
+    pub(crate) fn opens_are_free(&self) -> bool {
+        self.opens_are_free.load(Ordering::Relaxed)
+    }
+
+    /// Permissions of what a program makes: the umask is left to the source where directories may
+    /// say otherwise, and where the kernel has applied it there is none.
+    pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
+        let is_left = self.leaves_umask.load(Ordering::Relaxed);
+        Permissions {
+            mode: mode & 0o7777,
+            umask: if is_left { umask } else { 0 },
+        }
+    }
+
+    /// Whether the source knows all data of files: not while the kernel writes later.
+    pub(crate) fn may_seek(&self) -> bool {
+        !self.kernel_write_back
+    }
+
+    pub(crate) fn agree(&self, front: &Front, config: &mut KernelConfig) {
+        let _ = config.set_max_write(REQUEST_BYTES_MAX);
+        let _ = config.set_max_background(BACKGROUND_MAX);
+        let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
+        let mut want = |flags| config.add_capabilities(flags).is_ok();
+        want(InitFlags::FUSE_PARALLEL_DIROPS);
+        want(InitFlags::FUSE_ASYNC_DIO);
+        want(InitFlags::FUSE_EXPORT_SUPPORT);
+        want(InitFlags::FUSE_DO_READDIRPLUS);
+        if front.is_private() {
+            want(InitFlags::FUSE_CACHE_SYMLINKS);
+            want(InitFlags::FUSE_EXPLICIT_INVAL_DATA);
+        } else {
+            // Attributes may cost the source more than names: only where programs want them.
+            want(InitFlags::FUSE_READDIRPLUS_AUTO);
+            want(InitFlags::FUSE_AUTO_INVAL_DATA);
+        }
+        if front.is_immutable()
+            && want(InitFlags::FUSE_NO_OPEN_SUPPORT)
+            && want(InitFlags::FUSE_NO_OPENDIR_SUPPORT)
+        {
+            self.opens_are_free.store(true, Ordering::Relaxed);
+        }
+        // What others change as well may be a file of this machine.
+        let passes = !self.kernel_write_back
+            && self.passthrough
+            && front.filesystem.coherence() == Coherence::NONE
+            && want(InitFlags::FUSE_PASSTHROUGH);
+        if self.kernel_write_back {
+            want(InitFlags::FUSE_WRITEBACK_CACHE);
+        }
+        // Of what the kernel writes by itself nobody here could tell it that set-user-id is gone.
+        if self.has_extended && (!passes || front.coherence.attributes.is_zero()) {
+            want(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
+        }
+        // The kernel asks for lists, goes by them, and lets them be set.
+        if self.has_extended
+            && front.filesystem.has_access_lists()
+            && want(InitFlags::FUSE_POSIX_ACL)
+            && want(InitFlags::FUSE_DONT_MASK)
+        {
+            self.leaves_umask.store(true, Ordering::Relaxed);
+        }
+        if passes {
+            // The files are on a file system that is not itself stacked on another.
+            let _ = config.set_max_stack_depth(1);
+            front.passing.allow();
+        }
+    }
+}

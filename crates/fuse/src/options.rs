@@ -1,0 +1,77 @@
+//! How to mount.
+
+use fuser::{Config, SessionACL};
+use pagewell_fs::Coherence;
+
+use crate::attributes::Appearance;
+
+/// Threads that receive requests.
+const READERS_MIN: usize = 2;
+const READERS_MAX: usize = 8;
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the list of mounts shows as the source.
+    pub source: String,
+    /// Refuses all changes, also where the source does not.
+    pub read_only: bool,
+    /// Users other than the one who mounts may use it.
+    pub allow_other: bool,
+    /// Set-user-id bits and device files work. Needs root.
+    pub allow_privileges: bool,
+    /// Programs in it cannot be run.
+    pub no_exec: bool,
+    /// Reading does not move the time of access (`noatime`).
+    pub no_access_times: bool,
+    /// Owner and permissions that are shown instead of the source's.
+    pub appearance: Appearance,
+    /// Threads in all that may wait for the source.
+    pub threads: usize,
+    /// The kernel may keep what is written, and write it when it likes.
+    pub kernel_write_back: bool,
+    /// Files of directories are read and written by the kernel itself where it can.
+    pub passthrough: bool,
+    /// How long the kernel may keep what it was told, instead of what the source says.
+    pub coherence: Option<Coherence>,
+}
+
+impl Options {
+    /// The usual ones.
+    #[must_use]
+    pub fn new(source: &str) -> Self {
+        Self {
+            source: source.to_owned(),
+            read_only: false,
+            allow_other: false,
+            allow_privileges: false,
+            no_exec: false,
+            no_access_times: false,
+            appearance: Appearance::default(),
+            threads: 64,
+            kernel_write_back: false,
+            passthrough: true,
+            coherence: None,
+        }
+    }
+
+    /// Threads that receive requests.
+    pub(crate) fn readers(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        (cores * 2)
+            .clamp(READERS_MIN, READERS_MAX)
+            .min(self.threads.max(READERS_MIN))
+    }
+
+    /// What the library is told of them.
+    pub(crate) fn for_library(&self) -> Config {
+        let mut config = Config::default();
+        config.acl = if self.allow_other {
+            SessionACL::All
+        } else {
+            SessionACL::Owner
+        };
+        config.n_threads = Some(self.readers());
+        config
+    }
+}
