@@ -5,7 +5,6 @@ use serde::Serialize;
 
 use crate::escape;
 use crate::time_text;
-use crate::tree;
 
 /// Bytes that are usually text: as text where they are UTF-8, else nearly, with all of them in
 /// hexadecimal beside it.
@@ -57,7 +56,7 @@ pub(crate) struct AttributesJson {
 impl From<&Attributes> for AttributesJson {
     fn from(attributes: &Attributes) -> Self {
         Self {
-            file_type: tree::type_text(attributes.file_type),
+            file_type: pagewell_tree::type_text(attributes.file_type),
             mode: format!("{:04o}", attributes.mode),
             links: attributes.link_count,
             uid: attributes.uid,

@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewell_fs::{Entry, FileId};
+use pagewell_tree::pipeline::Width;
+use pagewell_tree::{Spot, Tree};
 
 use crate::engine::Engine;
 use crate::escape;
 use crate::identity::FileIdentity;
 pub(crate) use crate::open::Home;
 use crate::open::{self, Opened, Purpose};
-use crate::pipeline::Width;
 use crate::recognise::{SourceKind, recognise};
 use crate::source::Source;
 use crate::storage::Storage;
-use crate::tree::{Spot, Tree};
 
 /// A location, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

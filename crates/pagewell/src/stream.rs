@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 
 use anyhow::Context;
+use pagewell_tree::READ_BYTES;
 
 use crate::location::Location;
-use crate::tree::READ_BYTES;
 
 /// A stream, open, and what it is called.
 pub(crate) struct Stream {

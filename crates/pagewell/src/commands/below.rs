@@ -2,10 +2,10 @@
 //! names.
 
 use pagewell_fs::Entry;
+use pagewell_tree::pipeline::{self, Pipeline, Work};
+use pagewell_tree::walk::{Next, Step, walk};
 
 use crate::location::Place;
-use crate::pipeline::{self, Pipeline, Work};
-use crate::walk::{Next, Step, walk};
 
 /// Walks below `start`: `step` gives items to the pipeline, and `settle` gets them back, worked on,
 /// in the order in which they were given. Both act on `state`. The first error ends the walk.

@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use anyhow::Context;
 use clap::Args;
 use pagewell_fs::{Entry, FileType, PageSlice, Payload};
+use pagewell_tree::{Piece, READ_BYTES, Reader, Tree};
 use rustix::io::Errno;
 
 use crate::engine::{Engine, EngineArguments};
@@ -15,7 +16,6 @@ use crate::failure::{self, Outcome, OutputFailed};
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
-use crate::tree::{Piece, READ_BYTES, Reader, Tree};
 
 mod below;
 

@@ -13,12 +13,12 @@ use crate::escape;
 use crate::failure::{Outcome, report};
 use crate::listing::{AttributesJson, TextOrHex};
 use crate::location::{Follow, Home, Location, Place};
-use crate::tree::{Listed, Tree};
-use crate::walk::{Next, Step, walk};
 
 mod columns;
 
 use columns::Columns;
+use pagewell_tree::walk::{Next, Step, walk};
+use pagewell_tree::{Listed, Tree};
 
 /// List directories, one name a line, sorted by their bytes.
 ///

@@ -6,6 +6,7 @@ use std::io::Write;
 use anyhow::Context;
 use clap::Args;
 use pagewell_fs::{Entry, FileType, Statistics};
+use pagewell_tree::{mode_text, type_text};
 use serde::Serialize;
 
 use crate::engine::{Engine, EngineArguments};
@@ -14,7 +15,6 @@ use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextOrHex};
 use crate::location::{Follow, Location, Place};
 use crate::time_text::nanoseconds;
-use crate::tree;
 use pagewell_base::size;
 
 /// Show all attributes of files, and the sizes of the source they are in.
@@ -137,14 +137,14 @@ impl Found {
         let filesystem = &self.place.tree.filesystem;
         let mut rows = vec![
             ("location", self.place.shown()),
-            ("type", tree::type_text(attributes.file_type).to_owned()),
+            ("type", type_text(attributes.file_type).to_owned()),
             (
                 "size",
                 format!("{} bytes, {} used", attributes.size, attributes.used),
             ),
             (
                 "mode",
-                format!("{:04o} {}", attributes.mode, tree::mode_text(attributes)),
+                format!("{:04o} {}", attributes.mode, mode_text(attributes)),
             ),
             ("links", attributes.link_count.to_string()),
             ("owner", format!("{}:{}", attributes.uid, attributes.gid)),

@@ -9,6 +9,7 @@ use std::io::{BufWriter, IsTerminal, StdoutLock, Write};
 use anyhow::{Context, bail};
 use clap::Args;
 use pagewell_fs::{Entry, FileType};
+use pagewell_tree::Tree;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -19,7 +20,6 @@ use crate::listing::TextOrHex;
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
-use crate::tree::Tree;
 
 /// Print SHA-256 checksums in the format of sha256sum, or check them.
 ///

@@ -8,11 +8,11 @@ use std::io::IoSlice;
 use std::os::fd::AsFd;
 
 use pagewell_fs::{Entry, Error, FileId, OpenFile, PageSlice, Payload, Result, Stability};
+use pagewell_tree::holes::data_of;
+use pagewell_tree::{READ_BYTES, Tree, space_for};
 use rustix::io::Errno;
 
-use crate::holes::data_of;
 use crate::progress::Progress;
-use crate::tree::{READ_BYTES, Tree, room};
 
 /// Bytes that are asked for at once where the kernel copies them.
 const RANGE_BYTES: u32 = 16 << 20;
@@ -122,7 +122,7 @@ fn pieces(payload: &Payload, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Resul
             Ok(bytes.len() as u64)
         }
         Payload::File { .. } => {
-            let bytes = room(buffer, payload.len());
+            let bytes = space_for(buffer, payload.len());
             let got = payload.copy_to(bytes, true).map_err(Side::Source)?;
             take(0, &[bytes.get(..got).unwrap_or_default()]).map_err(Side::Target)?;
             Ok(got as u64)

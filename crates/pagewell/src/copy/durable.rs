@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::Error;
+use pagewell_tree::Tree;
 
 use super::object::Object;
-use crate::tree::Tree;
 
 /// Objects that are synchronised one by one. Each costs about one commit of a journal; in the time
 /// of so many a file system that is not busy has been synchronised.

@@ -1,5 +1,5 @@
 //! Copies what is below a directory: one thread walks and makes directories, several copy what is
-//! in them ([`crate::pipeline`]).
+//! in them ([`pagewell_tree::pipeline`]).
 //!
 //! The thread of the walk settles what the others have done, in the order of the walk: so messages
 //! come in that order, and a directory gets its attributes when all that is in it was copied. It
@@ -15,6 +15,9 @@
 use std::sync::Arc;
 
 use pagewell_fs::Entry;
+use pagewell_tree::READ_BYTES;
+use pagewell_tree::pipeline::{self, Pipeline, Width, Work};
+use pagewell_tree::walk::{Next, Step, walk};
 
 use super::directory::Filling;
 use super::hand::{Copied, Hand, Leaf, Notice};
@@ -23,9 +26,6 @@ use super::terms::Terms;
 use super::{Copier, within};
 use crate::escape;
 use crate::location::{Home, Place};
-use crate::pipeline::{self, Pipeline, Width, Work};
-use crate::tree::READ_BYTES;
-use crate::walk::{Next, Step, walk};
 
 /// Larger files are copied by the thread of the walk: what is read at once.
 const SMALL_BYTES: u64 = READ_BYTES as u64;

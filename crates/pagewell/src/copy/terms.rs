@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_fs::{Entry, Error, OpenFile, SetAttributes, SetTime};
 use pagewell_source_dir::Directory;
+use pagewell_tree::Tree;
 use rustix::fs::{Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::Errno;
 
@@ -14,7 +15,6 @@ use super::object::{Object, Original};
 use super::rules::{Extended, Rules};
 use crate::identity::FileIdentity;
 use crate::location::{Home, Place};
-use crate::tree::Tree;
 
 /// The target, what was asked for, and what was done so far.
 pub(super) struct Terms {

@@ -4,14 +4,14 @@
 //! written in the order of the names. In an image the page cache does that by itself.
 
 use pagewell_fs::{Entry, FileType, Payload, Result};
+use pagewell_tree::pipeline::{Pipeline, Work};
+use pagewell_tree::walk::Step;
+use pagewell_tree::{Piece, Reader, Tree};
 
 use super::Writer;
 use crate::commands::below::in_order;
 use crate::escape;
 use crate::location::{Home, Place};
-use crate::pipeline::{Pipeline, Work};
-use crate::tree::{Piece, Reader, Tree};
-use crate::walk::Step;
 
 /// Of larger files nothing is read ahead. With it, what was read and not written fits into few MiB
 /// of memory, which is none of the cache: what waits there would keep the next from being read.

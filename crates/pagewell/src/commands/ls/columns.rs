@@ -5,7 +5,6 @@ use pagewell_fs::Attributes;
 use super::LsArguments;
 use crate::listing;
 use crate::time_text;
-use crate::tree;
 use pagewell_base::size;
 
 /// What stands before the names, and how wide it is.
@@ -65,7 +64,7 @@ impl Columns {
         if self.long {
             text += &format!(
                 "{} {:>links$} {:>uid$} {:>gid$} {:>size$} {} ",
-                tree::mode_text(attributes),
+                pagewell_tree::mode_text(attributes),
                 attributes.link_count,
                 attributes.uid,
                 attributes.gid,

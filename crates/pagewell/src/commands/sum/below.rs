@@ -3,15 +3,15 @@
 
 use anyhow::anyhow;
 use pagewell_fs::{Entry, FileType};
+use pagewell_tree::Tree;
+use pagewell_tree::pipeline::{Pipeline, Work};
+use pagewell_tree::walk::Step;
 
 use super::{Summer, digest};
 use crate::commands::below::in_order;
 use crate::escape;
 use crate::failure;
 use crate::location::Place;
-use crate::pipeline::{Pipeline, Work};
-use crate::tree::Tree;
-use crate::walk::Step;
 
 /// Larger files are summed by the thread of the walk, which shows how far it has come.
 const SMALL_BYTES: u64 = 16 << 20;

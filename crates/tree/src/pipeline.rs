@@ -25,7 +25,7 @@ use std::thread::{Builder, Scope};
 use pagewell_base::sync::{Condvar, Mutex};
 
 /// What is done with an item.
-pub(crate) trait Work: Sync {
+pub trait Work: Sync {
     /// What is worked on; afterwards it holds what came of it.
     type Item: Send;
     /// What each thread has for itself.
@@ -40,24 +40,24 @@ pub(crate) trait Work: Sync {
 
 /// How much is done at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Width {
+pub struct Width {
     /// Threads besides that of the giver.
-    pub(crate) threads: usize,
+    pub threads: usize,
     /// Items of a batch.
-    pub(crate) batch: usize,
+    pub batch: usize,
 }
 
 impl Width {
     /// For work that a server waits for, not a processor. Servers answer so many calls at a time;
     /// more would wait there.
-    pub(crate) const REMOTE: Self = Self {
+    pub const REMOTE: Self = Self {
         threads: 15,
         batch: 4,
     };
 
     /// For work that the processors of this machine do. Threads that change one directory wait for
     /// each other in the kernel: more than a few only make others wait.
-    pub(crate) fn local() -> Self {
+    pub fn local() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             threads: processors.clamp(1, 4) - 1,
@@ -92,7 +92,7 @@ struct Shared<T> {
 }
 
 /// The giver's end.
-pub(crate) struct Pipeline<'scope, 'env, W: Work> {
+pub struct Pipeline<'scope, 'env, W: Work> {
     scope: &'scope Scope<'scope, 'env>,
     shared: &'scope Shared<W::Item>,
     work: &'scope W,
@@ -108,7 +108,7 @@ pub(crate) struct Pipeline<'scope, 'env, W: Work> {
 }
 
 /// Runs `body` with a pipeline. What `body` has not taken back when it ends is dropped.
-pub(crate) fn run<W: Work, R>(
+pub fn run<W: Work, R>(
     work: &W,
     width: Width,
     body: impl FnOnce(&mut Pipeline<'_, '_, W>) -> R,
@@ -154,7 +154,7 @@ impl<W: Work> Drop for Pipeline<'_, '_, W> {
 
 impl<W: Work> Pipeline<'_, '_, W> {
     /// Gives the next item. After it, [`Pipeline::take`] is called until it has nothing.
-    pub(crate) fn give(&mut self, item: W::Item) {
+    pub fn give(&mut self, item: W::Item) {
         self.open.push(item);
         if self.open.len() >= self.width.batch {
             self.send();
@@ -163,7 +163,7 @@ impl<W: Work> Pipeline<'_, '_, W> {
     }
 
     /// The next item in order, if it is done; when too many are on their way, it is waited for.
-    pub(crate) fn take(&mut self) -> Option<W::Item> {
+    pub fn take(&mut self) -> Option<W::Item> {
         if let Some(item) = self.taking.next() {
             return Some(item);
         }
@@ -177,7 +177,7 @@ impl<W: Work> Pipeline<'_, '_, W> {
     }
 
     /// The next item in order, after the last was given: nothing when all were taken.
-    pub(crate) fn finish(&mut self) -> Option<W::Item> {
+    pub fn finish(&mut self) -> Option<W::Item> {
         if let Some(item) = self.taking.next() {
             return Some(item);
         }

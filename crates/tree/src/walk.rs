@@ -12,7 +12,7 @@ use std::collections::{HashMap, VecDeque};
 
 use pagewell_fs::{Entry, Error, FileId};
 
-use crate::tree::{Listed, Names, Tree};
+use crate::{Listed, Names, Tree};
 
 use ahead::Ahead;
 
@@ -28,7 +28,7 @@ const DEPTH_MAX: usize = 4096;
 
 /// What the walk has come to. Paths are relative to the start, without a leading slash.
 #[derive(Debug)]
-pub(crate) enum Step<'a> {
+pub enum Step<'a> {
     /// A directory: its contents follow unless the visitor answers [`Next::Skip`].
     Enter(&'a [u8], &'a Entry),
     /// All names of the start (an empty path) or of a directory that was entered.
@@ -43,7 +43,7 @@ pub(crate) enum Step<'a> {
 
 /// What the visitor wants next; only looked at after [`Step::Enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub enum Next {
     /// Go on.
     Go,
     /// Do not enter this directory; there will be no [`Step::Leave`].
@@ -90,7 +90,7 @@ impl Frame {
 /// Walks everything below the directory `start`, which itself is not given to `visit`. An error
 /// of the visitor ends the walk. So many threads list the next directories ahead, for a visitor
 /// that enters nearly all of them; none for another.
-pub(crate) fn walk<E>(
+pub fn walk<E>(
     tree: &Tree,
     listers: usize,
     start: &Entry,

@@ -6,7 +6,7 @@ const HOLE_BYTES: usize = 4096;
 
 /// The parts of a piece of a file that are to be written, each with its start: all of it, or
 /// without the blocks of zeros.
-pub(crate) fn data_of(bytes: &[u8], is_sparse: bool) -> Vec<(u64, &[u8])> {
+pub fn data_of(bytes: &[u8], is_sparse: bool) -> Vec<(u64, &[u8])> {
     if !is_sparse {
         return vec![(0, bytes)];
     }

@@ -4,7 +4,10 @@
 //! inside the source only. An absolute target starts again at the source's root and `..` at the
 //! root stays there, so no link in an image can lead out of it.
 
+pub mod holes;
+pub mod pipeline;
 mod reader;
+pub mod walk;
 
 use std::sync::Arc;
 
@@ -13,63 +16,63 @@ use pagewell_fs::{
 };
 use pagewell_source_dir::Directory;
 
-pub(crate) use reader::{Piece, Reader};
+pub use reader::{Piece, Reader};
 
 /// Symbolic links followed for one path, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
 /// Bytes of one read; also the largest preferred size of the server, so both fronts use the same
 /// requests.
-pub(crate) const READ_BYTES: u32 = 1 << 20;
+pub const READ_BYTES: u32 = 1 << 20;
 
 /// Names of one directory, in about 1 GiB of memory. A server can go on listing for ever.
 const NAMES_MAX: usize = 4 << 20;
 
 /// A file system and on whose behalf it is used.
 #[derive(Clone)]
-pub(crate) struct Tree {
+pub struct Tree {
     /// The file system.
-    pub(crate) filesystem: Arc<dyn FileSystem>,
+    pub filesystem: Arc<dyn FileSystem>,
     /// The same, when it is a directory of this machine.
     local: Option<Arc<Directory>>,
     credentials: Credentials,
 }
 
 /// All names of a directory.
-pub(crate) struct Names {
+pub struct Names {
     /// Those that are names, in the order of their bytes.
-    pub(crate) listed: Vec<Listed>,
+    pub listed: Vec<Listed>,
     /// How many others the source has, which were left out.
-    pub(crate) unusable: u64,
+    pub unusable: u64,
 }
 
 /// Takes the bytes of a stream: the offset of a piece, and the piece.
-pub(crate) type Take<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+pub type Take<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
 
 /// One name of a directory.
 #[derive(Clone, Debug)]
-pub(crate) struct Listed {
+pub struct Listed {
     /// Its bytes.
-    pub(crate) name: Vec<u8>,
+    pub name: Vec<u8>,
     /// The object, or why it could not be examined.
-    pub(crate) entry: Result<Entry>,
+    pub entry: Result<Entry>,
 }
 
 /// A place in a tree: a directory and a name in it, there or not.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
+pub struct Spot {
     /// The directory.
-    pub(crate) directory: FileId,
+    pub directory: FileId,
     /// The name; empty when the root itself (or `.`, `..`) is meant.
-    pub(crate) name: Vec<u8>,
+    pub name: Vec<u8>,
     /// What is there.
-    pub(crate) entry: Option<Entry>,
+    pub entry: Option<Entry>,
 }
 
 impl Tree {
     /// Uses `filesystem` on behalf of the user who runs this process.
     #[must_use]
-    pub(crate) fn new(filesystem: Arc<dyn FileSystem>) -> Self {
+    pub fn new(filesystem: Arc<dyn FileSystem>) -> Self {
         let groups: Vec<u32> = rustix::process::getgroups()
             .unwrap_or_default()
             .iter()
@@ -86,7 +89,7 @@ impl Tree {
 
     /// The same of a directory of this machine.
     #[must_use]
-    pub(crate) fn local(directory: Arc<Directory>) -> Self {
+    pub fn local(directory: Arc<Directory>) -> Self {
         Self {
             local: Some(directory.clone()),
             ..Self::new(directory)
@@ -95,30 +98,30 @@ impl Tree {
 
     /// Whether it is a directory of this machine.
     #[must_use]
-    pub(crate) fn is_local(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         self.local.is_some()
     }
 
     /// Reads a file that was just found or listed.
-    pub(crate) fn reader(&self, entry: &Entry) -> Reader<'_> {
+    pub fn reader(&self, entry: &Entry) -> Reader<'_> {
         Reader::new(self, entry)
     }
 
     /// The user on whose behalf it is used.
     #[must_use]
-    pub(crate) fn uid(&self) -> u32 {
+    pub fn uid(&self) -> u32 {
         self.credentials.uid
     }
 
     /// And the group.
     #[must_use]
-    pub(crate) fn gid(&self) -> u32 {
+    pub fn gid(&self) -> u32 {
         self.credentials.gid
     }
 
     /// The call to make: as this user, on a thread that may wait.
     #[must_use]
-    pub(crate) fn call(&self) -> Call<'_> {
+    pub fn call(&self) -> Call<'_> {
         Call {
             credentials: &self.credentials,
             may_block: true,
@@ -126,26 +129,26 @@ impl Tree {
     }
 
     /// The root directory.
-    pub(crate) fn root(&self) -> Result<Entry> {
+    pub fn root(&self) -> Result<Entry> {
         let id = self.filesystem.root();
         let attributes = self.filesystem.attributes(&self.call(), &id)?;
         Ok(Entry { id, attributes })
     }
 
     /// Target of a symbolic link.
-    pub(crate) fn link_target(&self, id: &FileId) -> Result<Vec<u8>> {
+    pub fn link_target(&self, id: &FileId) -> Result<Vec<u8>> {
         Ok(self.filesystem.read_link(&self.call(), id)?.0)
     }
 
     /// Finds `path` (from the root; a leading `/` makes no difference). Links on the way are
     /// followed, the last name only with `follow`. A last name that does not exist gives a spot
     /// without an entry; everything else that is missing is an error.
-    pub(crate) fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
+    pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
         self.resolve_below(self.root()?, path, follow)
     }
 
     /// The same from a directory, as if that were the root: nothing leads out of it.
-    pub(crate) fn resolve_below(&self, root: Entry, path: &[u8], follow: bool) -> Result<Spot> {
+    pub fn resolve_below(&self, root: Entry, path: &[u8], follow: bool) -> Result<Spot> {
         let mut walk = Resolution {
             tree: self,
             parents: vec![root],
@@ -168,17 +171,12 @@ impl Tree {
 
     /// All names of a directory but `.` and `..`, in the order of their bytes. With `dots`,
     /// those two as well.
-    pub(crate) fn list(&self, directory: &FileId, dots: bool) -> Result<Names> {
+    pub fn list(&self, directory: &FileId, dots: bool) -> Result<Names> {
         self.list_up_to(directory, dots, NAMES_MAX)
     }
 
     /// The same; a directory of more names is an error.
-    pub(crate) fn list_up_to(
-        &self,
-        directory: &FileId,
-        dots: bool,
-        names_max: usize,
-    ) -> Result<Names> {
+    pub fn list_up_to(&self, directory: &FileId, dots: bool, names_max: usize) -> Result<Names> {
         let mut found: Vec<(Vec<u8>, Option<Entry>)> = Vec::new();
         let (mut cookie, mut unusable) = (0, 0);
         let mut are_too_many = false;
@@ -243,7 +241,7 @@ fn pieces(
 ) -> Result<u64> {
     match payload {
         Payload::File { .. } => {
-            let bytes = room(buffer, payload.len());
+            let bytes = space_for(buffer, payload.len());
             let got = payload.copy_to(bytes, true)?;
             take(offset, bytes.get(..got).unwrap_or_default())?;
             Ok(got as u64)
@@ -264,7 +262,7 @@ fn pieces(
 }
 
 /// The first bytes of a buffer, which grows to as many as were wanted at once.
-pub(crate) fn room(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+pub fn space_for(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
     if buffer.len() < bytes {
         buffer.resize(bytes, 0);
     }
@@ -358,7 +356,7 @@ impl Resolution<'_> {
 
 /// One letter for a type and nine for the permissions, as `ls -l` shows them.
 #[must_use]
-pub(crate) fn mode_text(attributes: &Attributes) -> String {
+pub fn mode_text(attributes: &Attributes) -> String {
     let mode = attributes.mode;
     let kind = match attributes.file_type {
         FileType::Regular => '-',
@@ -386,7 +384,7 @@ pub(crate) fn mode_text(attributes: &Attributes) -> String {
 
 /// The type in words.
 #[must_use]
-pub(crate) fn type_text(file_type: FileType) -> &'static str {
+pub fn type_text(file_type: FileType) -> &'static str {
     match file_type {
         FileType::Regular => "file",
         FileType::Directory => "directory",

@@ -5,7 +5,7 @@ use pagewell_fs::{Entry, FileId, OpenFile, Payload, Result};
 use super::{READ_BYTES, Take, Tree, pieces};
 
 /// A file that was just found or listed.
-pub(crate) struct Reader<'a> {
+pub struct Reader<'a> {
     tree: &'a Tree,
     id: FileId,
     size: u64,
@@ -14,23 +14,24 @@ pub(crate) struct Reader<'a> {
 }
 
 /// What one read has found.
-pub(crate) struct Piece {
+pub struct Piece {
     /// Where its bytes are.
-    pub(crate) payload: Payload,
+    pub payload: Payload,
     /// Whether the file ends with it; nothing when that shows in how many bytes come.
     ends: Option<bool>,
 }
 
 impl Piece {
     /// Whether nothing comes after it, when so many of its bytes came.
-    pub(crate) fn is_last(&self, got: u64) -> bool {
+    pub fn is_last(&self, got: u64) -> bool {
         let is_short = got < self.payload.len() as u64;
         got == 0 || self.ends.map_or(is_short, |ends| ends && !is_short)
     }
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(tree: &'a Tree, entry: &Entry) -> Self {
+    /// Of a file of the tree.
+    pub fn new(tree: &'a Tree, entry: &Entry) -> Self {
         let local = tree.local.as_ref();
         // What is the matter with one that cannot be opened so, a read tells.
         let opened = local.and_then(|local| local.open_listed(&tree.call(), &entry.id).ok());
@@ -43,7 +44,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where at most `count` bytes from `offset` are.
-    pub(crate) fn read(&self, offset: u64, count: u32) -> Result<Piece> {
+    pub fn read(&self, offset: u64, count: u32) -> Result<Piece> {
         if let Some(file) = &self.opened {
             // Of a small file not more room is asked for than it needs. One byte more than it had
             // tells whether that is still all of it.
@@ -70,7 +71,7 @@ impl<'a> Reader<'a> {
 
     /// Gives every byte to `take`, in order, each piece with its offset. Stops when the file ends,
     /// also when it got shorter meanwhile. `buffer` is reused between files.
-    pub(crate) fn stream(&self, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64> {
+    pub fn stream(&self, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64> {
         let mut offset = 0;
         loop {
             let piece = self.read(offset, READ_BYTES)?;

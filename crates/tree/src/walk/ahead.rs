@@ -24,7 +24,7 @@ use std::thread::{Builder, Scope};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_fs::FileId;
 
-use crate::tree::{Names, Tree};
+use crate::{Names, Tree};
 
 /// Directories in one directory that are listed ahead.
 pub(super) const FRAME_MAX: usize = 4;
