@@ -50,7 +50,7 @@ for program in ganesha.nfsd rpcbind cargo; do
 done
 
 if [ -z "${BENCH_SERVE_INSIDE-}" ]; then
-    cargo build --release -q -p pagewell -p pagewell-bench
+    cargo build --release -q -p pagewell -p pagewell-load
     # Its network cannot be reached from the inside.
     BENCH_UNFSD=$(scripts/unfs3.sh) || BENCH_UNFSD=
     export BENCH_UNFSD

@@ -1,18 +1,4 @@
-//! Workloads, measurement and comparison.
-//!
-//! [`load`] makes NFS version 3 calls as fast as a server answers them and can check every byte
-//! that comes back. [`measure`] holds what a run is judged by: latencies, and what the server
-//! process used. [`report`] turns runs into lines for people and rows for programs, and
-//! [`compare`] has several servers do the same in turn. [`experiment`] repeats well-known reports
-//! of slow storage, with what they lacked switched off and on. [`limit`] is a bare server, for
-//! what a real one is held against.
-//!
-//! The binary `pagewell-load` is the command line of this crate; `pagewell-limit` is the bare
-//! server.
+//! The experiments: well-known reports of slow storage, repeated with what they lacked switched
+//! off and on. The binary `pagewell-bench` runs them.
 
-pub mod compare;
 pub mod experiment;
-pub mod limit;
-pub mod load;
-pub mod measure;
-pub mod report;

@@ -1,10 +1,11 @@
 //! A run as one page that needs nothing else: no network, no script.
 
-use super::figure::Better;
-use super::row::{Mode, Row};
+use pagewell_load::measure::Better;
+use pagewell_load::measure::Environment;
+use pagewell_load::measure::{Mode, Row};
+
 use super::session::Session;
 use super::table::{COLUMNS, Line, lines, summary, used_columns};
-use crate::measure::Environment;
 
 const STYLE: &str = "\
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em;\
@@ -62,7 +63,10 @@ fn head(environment: &Environment, session: &Session, date: &str) -> String {
         ("command", environment.command.clone()),
         ("processor", environment.processor.clone()),
         ("processors", environment.processors.to_string()),
-        ("memory", crate::report::bytes(environment.memory_bytes)),
+        (
+            "memory",
+            pagewell_load::report::bytes(environment.memory_bytes),
+        ),
         ("kernel", environment.kernel.clone()),
         ("load average", format!("{:.1}", environment.load_average)),
     ] {

@@ -4,12 +4,9 @@
 //! and side by side. What they measure are [`Row`]s; what must hold are [`Verdict`]s. A new
 //! experiment is a folder and a line in the list below.
 
-mod comparison;
 mod document;
-mod figure;
 mod grid;
 mod html;
-mod row;
 mod session;
 mod table;
 
@@ -19,11 +16,9 @@ pub mod hsfs;
 pub mod nfs;
 pub mod seekreadwrite;
 
-pub use comparison::{Comparison, compare_documents};
-pub use document::{SCHEMA, document};
-pub use figure::{Better, Figure};
+pub use document::document;
 pub use html::page;
-pub use row::{DeviceUse, Mode, Phase, Reference, Row};
+pub use pagewell_load::measure::{Better, DeviceUse, Figure, Mode, Phase, Reference, Row};
 pub use session::{Options, OutOfTime, Session, Verdict};
 pub use table::text;
 

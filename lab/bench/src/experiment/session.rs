@@ -3,7 +3,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use super::row::Row;
+use pagewell_load::measure::Row;
+
 use super::{Error, Experiment};
 
 /// How to run.

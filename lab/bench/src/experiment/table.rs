@@ -1,10 +1,11 @@
 //! A run for people: baseline and enhanced side by side, and what stands between them.
 
-use super::figure::{Better, Figure};
-use super::row::{Mode, Row};
+use pagewell_load::measure::difference;
+use pagewell_load::measure::{Better, Figure};
+use pagewell_load::measure::{Mode, Row};
+use pagewell_load::report::rate;
+
 use super::session::Session;
-use crate::measure::difference;
-use crate::report::rate;
 
 /// A line of the table, not yet laid out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use pagewell_bench::experiment::direct::{self, Choice, TargetName};
 use pagewell_bench::experiment::nfs;
 use pagewell_bench::experiment::seekreadwrite;
 use pagewell_bench::experiment::{Options, Session, document, page, text};
-use pagewell_bench::measure::Environment;
 use pagewell_cache::WriteRule;
+use pagewell_load::measure::Environment;
 
 use crate::compare;
 use crate::names::{Experiments, experiments};

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use pagewell::command_line::Outcome;
-use pagewell_bench::experiment::compare_documents;
+use pagewell_load::measure::compare_documents;
 
 /// Compares, and says what has changed.
 pub(crate) fn run(before: &Path, after: &Path) -> anyhow::Result<Outcome> {

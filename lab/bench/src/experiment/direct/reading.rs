@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
 use pagewell_counters::names::COPIED_BYTES;
 use pagewell_device::{Buffer, Issuer, Operation, Outcome, Request};
+use pagewell_load::measure::{Latency, Usage, UsageSample};
 
 use super::meter::{below_on_this_thread, device_threads_cpu, thread_cpu};
 use super::path::Path;
 use super::target::Target;
 use super::target::failed;
 use crate::experiment::{Error, Result};
-use crate::measure::{Latency, Usage, UsageSample};
 
 /// One operation in so many is timed inside.
 const SAMPLED: u64 = 64;
@@ -155,7 +155,7 @@ impl Reader {
     fn new(plan: &Plan, targets: &[Target]) -> Result<Self> {
         let length = usize::try_from(plan.block_bytes.min(BLOCK_BYTES_MAX)).unwrap_or(0);
         if length as u64 != plan.block_bytes {
-            let most = crate::report::bytes(BLOCK_BYTES_MAX);
+            let most = pagewell_load::report::bytes(BLOCK_BYTES_MAX);
             return Err(Error::Wrong(format!("an operation reads at most {most}")));
         }
         if !plan.path.is_cached() {

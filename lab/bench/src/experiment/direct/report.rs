@@ -1,11 +1,12 @@
 //! Runs as tables for people.
 
+use pagewell_load::report::{bytes, rate};
+
 use super::case::{Case, Kind, Line};
 use super::path::Path;
 use super::reading::Reading;
 use crate::experiment::Result;
 use crate::experiment::grid::grid;
-use crate::report::{bytes, rate};
 
 const COLUMNS: [&str; 18] = [
     "path",

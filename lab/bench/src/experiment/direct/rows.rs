@@ -1,10 +1,11 @@
 //! Runs as rows.
 
+use pagewell_load::measure::{Latency, Usage};
+
 use super::case::{Case, Line};
 use super::path::Path;
 use super::reading::Reading;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
-use crate::measure::{Latency, Usage};
 
 /// A row for each line. What the others are compared with is the direct read, one at a time.
 pub(super) fn rows(case: &Case) -> Vec<Row> {

@@ -1,9 +1,10 @@
 //! What must hold.
 
+use pagewell_load::report::{bytes, rate};
+
 use super::case::{Case, Kind, Line};
 use super::path::Path;
 use super::reading::Reading;
-use crate::report::{bytes, rate};
 
 /// Read-ahead over eight disks against one direct request at a time; the report had 2.06.
 const OVERLAP_FACTOR: f64 = 1.8;

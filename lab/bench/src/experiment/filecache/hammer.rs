@@ -13,11 +13,11 @@ use pagewell_counters::names::{
     CACHE_WINDOW_UNMAPS, COPIED_BYTES,
 };
 use pagewell_device::Pattern;
+use pagewell_load::measure::{Latency, Usage, UsageSample};
 
 use super::kernel::Shootdowns;
 use super::random::Offsets;
 use crate::experiment::{Error, Result};
-use crate::measure::{Latency, Usage, UsageSample};
 
 /// Bytes of a read.
 pub(super) const READ_BYTES: usize = 8192;

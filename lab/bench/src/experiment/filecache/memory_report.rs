@@ -2,11 +2,12 @@
 
 use std::fs;
 
+use pagewell_load::report::{bytes, rate};
+
 use super::hammer::READ_BYTES;
 use super::memory_copy::{PINS, Times, Way};
 use crate::experiment::grid::grid;
 use crate::experiment::{Figure, Mode, Phase, Row};
-use crate::report::{bytes, rate};
 
 /// A copying read against a bare copy.
 const COPY_FACTOR: f64 = 1.15;

@@ -119,7 +119,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
 
 /// Reads of one working set beside a bare copy.
 fn copies(session: &mut Session, choice: &Choice, bytes: u64) -> Result<()> {
-    let name = crate::report::bytes(bytes);
+    let name = pagewell_load::report::bytes(bytes);
     session.step(&format!("reads and copies, {name}"))?;
     // The cache, the bare memory and the file in the kernel's cache.
     let wanted = bytes.saturating_mul(7) / 2;
@@ -127,8 +127,8 @@ fn copies(session: &mut Session, choice: &Choice, bytes: u64) -> Result<()> {
     if available < wanted {
         session.note(format!(
             "{name} were left out: that takes {} of memory, and {} are free\n",
-            crate::report::bytes(wanted),
-            crate::report::bytes(available)
+            pagewell_load::report::bytes(wanted),
+            pagewell_load::report::bytes(available)
         ));
         return Ok(());
     }

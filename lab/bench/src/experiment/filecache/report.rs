@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use pagewell_load::measure::{Latency, Usage};
+use pagewell_load::report::{bytes, rate};
+
 use super::hammer::Hammered;
 use super::regime::{Regime, window_slots};
 use super::runs::{Cell, Mapping, Settings};
 use crate::experiment::grid::grid;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
-use crate::measure::{Latency, Usage};
-use crate::report::{bytes, rate};
 
 const COLUMNS: [&str; 14] = [
     "regime",

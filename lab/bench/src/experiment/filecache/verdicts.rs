@@ -1,10 +1,11 @@
 //! What must hold.
 
+use pagewell_load::measure::difference;
+use pagewell_load::report::rate;
+
 use super::hammer::Hammered;
 use super::regime::Regime;
 use super::runs::{Cell, Mapping};
-use crate::measure::difference;
-use crate::report::rate;
 
 /// Processor time saved where the file lies between windows and cache.
 const SAVED_MIN: f64 = 0.3;
@@ -137,7 +138,7 @@ fn grows(large: &[&Cell]) -> Option<(bool, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Usage;
+    use pagewell_load::measure::Usage;
     use std::time::Duration;
 
     fn cell(regime: Regime, threads: usize, window: u64, direct: u64) -> Cell {

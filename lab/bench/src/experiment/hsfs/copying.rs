@@ -1,13 +1,13 @@
 //! One reader of one large file: dd with 8 KiB blocks, and cp.
 
 use pagewell_device::Issuer;
+use pagewell_load::report::bytes;
 
 use super::job::Job;
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, reference, row};
 use super::variant::Variant;
 use crate::experiment::{Mode, Phase, Result, Row, Session};
-use crate::report::bytes;
 
 const MIB: u64 = 1 << 20;
 /// What the report's dd and cp read.

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 use pagewell_base::mix::Random;
 use pagewell_cache::{Bounds, ReadMode};
 use pagewell_device::Issuer;
+use pagewell_load::measure::Latency;
 
 use super::rig::Rig;
 use crate::experiment::{Error, OutOfTime, Result};
-use crate::measure::Latency;
 
 /// Reads that run on one thread, one after the other.
 pub(super) struct Job {

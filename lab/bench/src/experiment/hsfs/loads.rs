@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
+use pagewell_load::report::{bytes, rate};
+
 use super::job::Job;
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, mean_milliseconds, reference, row};
 use super::variant::Variant;
 use crate::experiment::{Phase, Result, Session};
-use crate::report::{bytes, rate};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -21,11 +21,11 @@ use pagewell_counters::names::{
 use pagewell_device::model::Parameters;
 use pagewell_device::{Model, Pattern};
 use pagewell_layers::{Snapshot, Stats};
+use pagewell_load::measure::{Counting, Latency, Usage, UsageSample};
 
 use super::job::{Job, Stream, run_jobs};
 use super::variant::Variant;
 use crate::experiment::{Error, Result};
-use crate::measure::{Counting, Latency, Usage, UsageSample};
 
 /// Other seeds give other bytes; nothing depends on them.
 const SEED: u64 = 6_588_256;

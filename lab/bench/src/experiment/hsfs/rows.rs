@@ -1,12 +1,12 @@
 //! From runs to rows.
 
 use pagewell_device::Issuer;
+use pagewell_load::measure::Quantiles;
 use serde_json::{Map, Value, json};
 
 use super::rig::Run;
 use super::variant::Variant;
 use crate::experiment::{DeviceUse, Figure, Phase, Reference, Row};
-use crate::measure::Quantiles;
 
 /// What people look at in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -120,7 +120,7 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
         "tar, cpio: {} files in {} directories, {}; the report had 3.56 GB",
         layout.directories.len() as u64 * FILES_PER_DIRECTORY,
         layout.directories.len(),
-        crate::report::bytes(layout.bytes()),
+        pagewell_load::report::bytes(layout.bytes()),
     ));
     for (program, before, after) in REPORT {
         let variants = [Variant::BASELINE, Variant::REPORT, Variant::ENHANCED];

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use pagewell_base::mix::Random;
 use pagewell_cache::{Cache, CachedDevice, ReadMode};
 use pagewell_device::Pattern;
+use pagewell_load::report::bytes;
 
 use super::job::Job;
 use super::rig::{Rig, Run, Setup};
 use super::rows::{Look, row};
 use super::variant::Variant;
 use crate::experiment::{Figure, Mode, Phase, Result, Row, Session};
-use crate::report::bytes;
 
 const MIB: u64 = 1 << 20;
 const SPEED: f64 = 20.0;

@@ -3,10 +3,9 @@
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
+use pagewell_load::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample};
 use pagewell_sunrpc::client::Statistics;
 use pagewell_sunrpc::nfs3::Procedure;
-
-use crate::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample};
 
 /// How often the bandwidth is looked at, as fio does.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
@@ -117,7 +116,7 @@ pub(super) fn middle_ratio(
     let ratios: Vec<f64> = pairs
         .map(|(one, two)| of(one) / of(two).max(1e-9))
         .collect();
-    crate::compare::median(&ratios).unwrap_or(0.0)
+    pagewell_load::compare::median(&ratios).unwrap_or(0.0)
 }
 
 /// The moment when a phase begins.

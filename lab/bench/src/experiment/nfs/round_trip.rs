@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use pagewell_load::report::rate;
 use pagewell_source_nfs::ReadAhead;
 
 use super::case::median;
@@ -11,7 +12,6 @@ use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::{Workload, shuffled};
 use crate::experiment::grid::grid;
 use crate::experiment::{Mode, Phase, Result, Session};
-use crate::report::rate;
 
 /// The round trip of the report's comparison of read-ahead.
 const NEAR: Duration = Duration::from_millis(1);

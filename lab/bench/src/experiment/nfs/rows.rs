@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use pagewell_load::measure::{Latency, Usage};
+use pagewell_load::report::rate;
+
 use super::case::{Case, median};
 use super::recording::{Recording, number};
 use super::workload::Workload;
 use crate::experiment::grid::grid;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
-use crate::measure::{Latency, Usage};
-use crate::report::rate;
 
 const COLUMNS: [&str; 15] = [
     "workload",

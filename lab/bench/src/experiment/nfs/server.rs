@@ -8,10 +8,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use pagewell_load::measure::ProcessSample;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::experiment::{Error, Result, system};
-use crate::measure::ProcessSample;
 
 /// A server that was asked to stop has so long.
 const STOP_TIME: Duration = Duration::from_secs(20);

@@ -5,6 +5,7 @@
 //! so that two runs say nothing: what counts is the middle of the ratios of many pairs, each of
 //! which begins with the other server.
 
+use pagewell_load::report::rate;
 use pagewell_source_nfs::ReadAhead;
 
 use super::case::Configuration;
@@ -12,7 +13,6 @@ use super::recording::{Recording, middle_ratio};
 use super::run::{Memory, Place, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Result, Session};
-use crate::report::rate;
 
 /// Pairs of runs of each workload.
 const REPEATS: usize = 61;

@@ -2,6 +2,7 @@
 //! count, the middle run does. What was not counted does not hold: few calls are good, none are no
 //! measurement.
 
+use pagewell_load::report::rate;
 use pagewell_source_nfs::ReadAhead;
 
 use super::case::{Case, Configuration, median};
@@ -9,7 +10,6 @@ use super::recording::Recording;
 use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Result};
-use crate::report::rate;
 
 /// WRITE calls for each random write of 4 KiB, when the whole file fits into the cache.
 const WRITES_PER_OPERATION_MAX: f64 = 0.11;

@@ -275,7 +275,7 @@ impl Case {
     /// The median of a number over all runs.
     pub(super) fn median(&self, of: impl Fn(&Run) -> f64) -> f64 {
         let values: Vec<f64> = self.runs.iter().map(of).collect();
-        crate::compare::median(&values).unwrap_or(0.0)
+        pagewell_load::compare::median(&values).unwrap_or(0.0)
     }
 
     /// The least of a number over all runs: what it is when nothing else disturbs.

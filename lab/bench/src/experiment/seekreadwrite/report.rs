@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use pagewell_cache::WriteRule as Rule;
+use pagewell_load::measure::Usage;
+use pagewell_load::report::rate;
 
 use super::case::Case;
 use super::run::Run;
 use crate::experiment::grid::grid;
 use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row};
-use crate::measure::Usage;
-use crate::report::rate;
 
 const COLUMNS: [&str; 12] = [
     "on",

@@ -9,11 +9,11 @@ use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadAheadRule};
 use pagewell_counters::names::CACHE_WRITE_BUSY_WAITS;
 use pagewell_device::Operation;
 use pagewell_layers::Snapshot;
+use pagewell_load::measure::{Counting, Usage, UsageSample};
 
 use super::program::Program;
 use super::target::TargetName;
 use crate::experiment::Result;
-use crate::measure::{Counting, Usage, UsageSample};
 
 const CACHE_BYTES: u64 = 16 << 20;
 

@@ -2,11 +2,11 @@
 //! second, and what else the machine does is no property of a rule.
 
 use pagewell_cache::WriteRule as Rule;
+use pagewell_load::report::rate;
 
 use super::case::Case;
 use super::run::Run;
 use super::target::TargetName;
-use crate::report::rate;
 
 /// Longest that the program may take where storage is no disk.
 const SECONDS_MAX: f64 = 1.0;

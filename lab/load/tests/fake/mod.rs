@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use pagewell_bench::load::Target;
+use pagewell_load::load::Target;
 use pagewell_sunrpc::nfs3::{
     self, AccessArguments, AccessOk, AccessReply, CommitArguments, CommitOk, CommitReply,
     CreateArguments, CreateHow, CreateOk, CreateReply, DeviceNumber, Failure, FileAttributes,

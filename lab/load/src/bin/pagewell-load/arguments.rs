@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use pagewell_base::{duration, size};
-use pagewell_bench::compare::Server;
-use pagewell_bench::load::{Load, LoadError, Target, Workload};
+use pagewell_load::compare::Server;
+use pagewell_load::load::{Load, LoadError, Target, Workload};
 
 /// Makes NFS version 3 load over TCP and measures the answers.
 #[derive(Parser)]

@@ -7,10 +7,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::Duration;
 
-use pagewell_bench::limit::{Files, Limit, Way};
-use pagewell_bench::load::{
-    Load, Target, Workload, check_pattern, remove, run, write_pattern_file,
-};
+use pagewell_load::limit::{Files, Limit, Way};
+use pagewell_load::load::{Load, Target, Workload, check_pattern, remove, run, write_pattern_file};
 use tempfile::TempDir;
 
 /// Neither a multiple of the blocks that are used nor of four.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use pagewell_bench::limit::{Files, Limit, Way};
+use pagewell_load::limit::{Files, Limit, Way};
 
 /// Serves one file to read, and files to write, over NFS version 3 with nothing behind it: what
 /// it reaches is the limit of the machine and of the load. It checks no permissions; every path

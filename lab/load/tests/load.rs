@@ -6,7 +6,7 @@ mod fake;
 use std::time::Duration;
 
 use fake::{ENTRIES, FakeServer, Manner};
-use pagewell_bench::load::{
+use pagewell_load::load::{
     Load, LoadError, Measurement, Target, Workload, check_pattern, fill_pattern, run,
 };
 use pagewell_sunrpc::nfs3::{Procedure, Status};

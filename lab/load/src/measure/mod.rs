@@ -1,21 +1,27 @@
 //! What a run is judged by.
 
+mod comparison;
 mod counting;
 mod environment;
+mod figure;
 mod interval;
 mod latency;
 mod peak;
 mod process;
+mod row;
 mod spread;
 mod system_calls;
 mod usage;
 
+pub use comparison::{Comparison, SCHEMA, compare_documents};
 pub use counting::Counting;
 pub use environment::Environment;
+pub use figure::{Better, Figure};
 pub use interval::{Difference, Interval, difference};
 pub use latency::{Latency, Quantiles};
 pub use peak::PeakMemory;
 pub use process::{ProcessSample, ProcessUse};
+pub use row::{DeviceUse, Mode, Phase, Reference, Row};
 pub use spread::{Case, Movement, RUNS_MIN, movements};
 pub use system_calls::SystemCalls;
 pub use usage::{Usage, UsageSample};

@@ -4,8 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::figure::Figure;
-use crate::measure::{Interval, Quantiles, Usage};
+use crate::measure::{Figure, Interval, Quantiles, Usage};
 
 /// Whether what the experiment is about was off or on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,10 @@ mod comparison;
 use std::process::ExitCode;
 
 use clap::Parser;
-use pagewell_bench::compare::prepare_directory;
-use pagewell_bench::load::{run, write_pattern_file};
-use pagewell_bench::measure::Environment;
-use pagewell_bench::report;
+use pagewell_load::compare::prepare_directory;
+use pagewell_load::load::{run, write_pattern_file};
+use pagewell_load::measure::Environment;
+use pagewell_load::report;
 use serde_json::{Map, Value, json};
 
 use arguments::{Arguments, Command, RunArguments};

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use pagewell_bench::compare::{
+use pagewell_load::compare::{
     CaseResult, Plan, Verdict, compare, markdown, memory_case, prepare_directory, replace_between,
     rows, serve_cases, text, verdicts, warm,
 };
-use pagewell_bench::measure::{Environment, SystemCalls};
-use pagewell_bench::report;
+use pagewell_load::measure::{Environment, SystemCalls};
+use pagewell_load::report;
 
 use super::arguments::CompareArguments;
 use super::{Failure, document, with_path};
