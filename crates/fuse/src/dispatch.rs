@@ -13,13 +13,13 @@
 //! ```text
 //!  reader --+-- one of R - 1: waits here
 //!           +-- the last: queue --+-- no data --------------------------> worker
-//!                                 +-- read, once there is room ---------> worker
+//!                                 +-- read, once it has a lease --------> worker
 //!                                 +-- write, at most 16 MiB at a time --> worker
 //! ```
 //!
-//! No worker sleeps for want of memory: a read that finds no room ([`crate::room`]), and a write
-//! while workers hold [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no memory
-//! passes them. What a killed program still has there is dropped with its data.
+//! No worker sleeps for want of memory: a read that gets no lease ([`crate::read_budget`]), and a
+//! write while workers hold [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no
+//! memory passes them. What a killed program still has there is dropped with its data.
 //!
 //! The data of writes in the queue and with workers is at most [`HELD_BYTES_MAX`] (16 MiB) as long
 //! as storage answers: for more the last reader waits until some of it is done. When none of it was
@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_counters::names;
 
-use crate::room::{READ_BYTES_MAX, Room, Rooms};
+use crate::read_budget::{READ_BYTES_MAX, ReadBudget, ReadLease};
 
 /// Data of writes that may be in the queue and with workers while storage answers.
 const HELD_BYTES_MAX: usize = 16 << 20;
@@ -47,8 +47,8 @@ const OVERDUE_BYTES_MAX: usize = 256 << 20;
 /// How long no write is done until storage counts as not answering.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Something to be done by a worker, with the room that it needs.
-pub(crate) type Work = Box<dyn FnOnce(Option<Room>) + Send>;
+/// Something to be done by a worker, with the lease that it needs.
+pub(crate) type Work = Box<dyn FnOnce(Option<ReadLease>) + Send>;
 
 /// Whether anybody still wants it done.
 pub(crate) type Wanted = Box<dyn Fn() -> bool + Send>;
@@ -58,7 +58,7 @@ pub(crate) type Wanted = Box<dyn Fn() -> bool + Send>;
 pub(crate) enum Memory {
     None,
     /// It is a read of so much.
-    Room(usize),
+    Lease(usize),
     /// It is a write, and holds so much data.
     Data(usize),
 }
@@ -67,7 +67,7 @@ impl Memory {
     fn data(self) -> usize {
         match self {
             Memory::Data(bytes) => bytes,
-            Memory::None | Memory::Room(_) => 0,
+            Memory::None | Memory::Lease(_) => 0,
         }
     }
 }
@@ -83,7 +83,7 @@ pub(crate) struct Dispatch {
     readers: usize,
     waiting_readers: AtomicUsize,
     workers_max: usize,
-    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) budget: Arc<ReadBudget>,
     queue: Mutex<Queue>,
     ready: Condvar,
     /// Data was let go.
@@ -104,17 +104,17 @@ struct Queue {
 
 impl Queue {
     /// What workers could begin now. Neither reads nor writes overtake their own kind.
-    fn startable(&self, mut room: usize) -> Startable {
+    fn startable(&self, mut left: usize) -> Startable {
         let mut found = Startable::default();
-        let (mut room_is_there, mut data_may_go, mut working) = (true, true, self.working_bytes);
+        let (mut budget_is_left, mut data_may_go, mut working) = (true, true, self.working_bytes);
         for (index, job) in self.jobs.iter().enumerate() {
             found.last = match job.memory {
                 Memory::None => true,
-                Memory::Room(bytes) => {
+                Memory::Lease(bytes) => {
                     let bytes = bytes.min(READ_BYTES_MAX);
-                    room_is_there &= bytes <= room;
-                    room = room.saturating_sub(bytes);
-                    room_is_there
+                    budget_is_left &= bytes <= left;
+                    left = left.saturating_sub(bytes);
+                    budget_is_left
                 }
                 Memory::Data(bytes) => {
                     data_may_go &= working == 0 || working + bytes <= HELD_BYTES_MAX;
@@ -155,7 +155,7 @@ impl Dispatch {
             readers,
             waiting_readers: AtomicUsize::new(0),
             workers_max: workers_max.max(1),
-            rooms: Arc::default(),
+            budget: Arc::default(),
             queue: Mutex::new(Queue {
                 jobs: VecDeque::new(),
                 bytes: 0,
@@ -177,20 +177,20 @@ impl Dispatch {
         (before + 1 < self.readers).then_some(here)
     }
 
-    /// Whether the reader that asks may wait for a read, and the room for it.
-    pub(crate) fn here_in_room(&self, bytes: usize) -> Option<(Here<'_>, Room)> {
+    /// Whether the reader that asks may wait for a read, and the lease for it.
+    pub(crate) fn here_with_lease(&self, bytes: usize) -> Option<(Here<'_>, ReadLease)> {
         let here = self.here()?;
         let queue = self.queue.lock();
-        let is_read = |job: &Job| matches!(job.memory, Memory::Room(_));
+        let is_read = |job: &Job| matches!(job.memory, Memory::Lease(_));
         // Those that came before go first.
         if queue.jobs.iter().any(is_read) {
             return None;
         }
-        self.rooms.take(bytes).map(|room| (here, room))
+        self.budget.take(bytes).map(|lease| (here, lease))
     }
 
-    /// Room was given back by a reader: workers may have waited for it.
-    pub(crate) fn room_is_back(&self) {
+    /// A lease was given back by a reader: workers may have waited for it.
+    pub(crate) fn lease_is_back(&self) {
         let queue = self.queue.lock();
         if queue.idle > 0 && !queue.jobs.is_empty() {
             self.ready.notify_one();
@@ -233,14 +233,14 @@ impl Dispatch {
             wanted,
             work,
         });
-        let startable = queue.startable(self.rooms.free());
-        if matches!(memory, Memory::Room(_)) && !startable.last {
+        let startable = queue.startable(self.budget.free());
+        if matches!(memory, Memory::Lease(_)) && !startable.last {
             names::FUSE_READS_HELD.add(1);
         }
         if queue.idle > 0 {
             self.ready.notify_one();
         }
-        // A thread must be there when room is.
+        // A thread must be there when a lease is.
         let is_needed = queue.idle < startable.count || queue.workers == 0;
         if is_needed && queue.workers < self.workers_max {
             let dispatch = Arc::clone(self);
@@ -266,11 +266,11 @@ impl Dispatch {
     fn work(&self) {
         let mut queue = self.queue.lock();
         loop {
-            if let Some((job, room)) = self.next(&mut queue) {
+            if let Some((job, lease)) = self.next(&mut queue) {
                 let data = job.memory.data();
                 drop(queue);
                 // A defect costs the request, not the worker of all that come later.
-                if catch_unwind(AssertUnwindSafe(|| (job.work)(room))).is_err() {
+                if catch_unwind(AssertUnwindSafe(|| (job.work)(lease))).is_err() {
                     names::PANICS.add(1);
                 }
                 queue = self.queue.lock();
@@ -286,11 +286,11 @@ impl Dispatch {
         }
     }
 
-    /// The next job that may begin, with its room.
-    fn next(&self, queue: &mut Queue) -> Option<(Job, Option<Room>)> {
-        let index = queue.startable(self.rooms.free()).first?;
-        let room = match queue.jobs[index].memory {
-            Memory::Room(bytes) => Some(self.rooms.take(bytes)?),
+    /// The next job that may begin, with its lease.
+    fn next(&self, queue: &mut Queue) -> Option<(Job, Option<ReadLease>)> {
+        let index = queue.startable(self.budget.free()).first?;
+        let lease = match queue.jobs[index].memory {
+            Memory::Lease(bytes) => Some(self.budget.take(bytes)?),
             Memory::None | Memory::Data(_) => None,
         };
         let job = queue.jobs.remove(index)?;
@@ -299,7 +299,7 @@ impl Dispatch {
         if queue.idle > 0 && !queue.jobs.is_empty() {
             self.ready.notify_one();
         }
-        Some((job, room))
+        Some((job, lease))
     }
 
     fn let_go(&self, queue: &mut Queue, bytes: usize) {

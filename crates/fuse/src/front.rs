@@ -25,8 +25,8 @@ use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passing::Passing;
 use crate::pruning::Pruning;
 use crate::pushing::Pushing;
+use crate::read_budget::ReadLease;
 use crate::reply::{Data, Refuse};
-use crate::room::Room;
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;
@@ -142,14 +142,14 @@ impl Front {
         }
     }
 
-    /// As [`Front::answer`], for reads: a call that waits has room for `bytes`, and a read whose
+    /// As [`Front::answer`], for reads: a call that waits has a lease of `bytes`, and a read whose
     /// caller was let go before its turn is not done.
     pub(crate) fn answer_read(
         self: &Arc<Self>,
         request: &Request,
         reply: ReplyData,
         bytes: usize,
-        read: impl Fn(&Self, bool, Option<Room>) -> Result<Data> + Send + 'static,
+        read: impl Fn(&Self, bool, Option<ReadLease>) -> Result<Data> + Send + 'static,
         finish: impl FnOnce(&Self, ReplyData, Result<Data>) + Send + 'static,
     ) {
         match guarded(|| read(self, false, None)) {
@@ -158,23 +158,23 @@ impl Front {
         }
         let ticket = self.blocked.enter(request.pid(), reply);
         let wanted = ticket.wanted();
-        let job = move |front: &Self, room| {
+        let job = move |front: &Self, lease| {
             if !ticket.is_wanted() {
                 return;
             }
-            let answer = guarded(|| read(front, true, room));
+            let answer = guarded(|| read(front, true, lease));
             if let Some(reply) = ticket.finish() {
                 finish(front, reply, answer);
             }
         };
-        if let Some((_here, room)) = self.dispatch.here_in_room(bytes) {
-            job(self, Some(room));
-            return self.dispatch.room_is_back();
+        if let Some((_here, lease)) = self.dispatch.here_with_lease(bytes) {
+            job(self, Some(lease));
+            return self.dispatch.lease_is_back();
         }
         let front = Arc::clone(self);
-        let job = Box::new(move |room| job(&front, room));
+        let job = Box::new(move |lease| job(&front, lease));
         let dispatch = &self.dispatch;
-        dispatch.hand_over(Memory::Room(bytes), Some(wanted), job);
+        dispatch.hand_over(Memory::Lease(bytes), Some(wanted), job);
     }
 
     pub(crate) fn attributes(
@@ -319,10 +319,10 @@ impl Front {
         id: &FileId,
         offset: u64,
         size: u32,
-        room: Option<Room>,
+        lease: Option<ReadLease>,
     ) -> Result<Data> {
         let wanted = size as usize;
-        let mut data = Data::in_room(room);
+        let mut data = Data::with_lease(lease);
         while data.len() < wanted {
             let at = offset + data.len() as u64;
             let rest = u32::try_from(wanted - data.len()).unwrap_or(size);

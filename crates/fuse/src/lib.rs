@@ -16,7 +16,7 @@
 //! Reading order: [`mount()`] (a mount from outside), `service` (requests as the kernel
 //! sends them), `front`, `naming`, `opening`, `writing`, `ranges`, `extended` and `listing` (what
 //! each does), `nodes` and `handles` (what the kernel's numbers mean), `dispatch` and `blocked`
-//! (what waits), `caller`, `passing`, `pruning`, `pushing`, `reply`, `room`, `spare`.
+//! (what waits), `caller`, `passing`, `pruning`, `pushing`, `reply`, `read_budget`, `buffer_pool`.
 //!
 //! Decided, with reasons:
 //! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
@@ -38,6 +38,7 @@ mod appending;
 mod attach;
 mod attributes;
 mod blocked;
+mod buffer_pool;
 mod busy;
 mod caller;
 mod device;
@@ -59,11 +60,10 @@ mod passing;
 mod pruning;
 mod pushing;
 mod ranges;
+mod read_budget;
 mod reply;
-mod room;
 mod seeking;
 mod service;
-mod spare;
 mod unmount;
 mod writing;
 

@@ -12,9 +12,9 @@ use fuser::{Errno, ReplyData};
 use pagewell_counters::names;
 use pagewell_fs::{PageSlice, Payload, Result};
 
+use crate::buffer_pool;
 use crate::device::Device;
-use crate::room::Room;
-use crate::spare;
+use crate::read_budget::ReadLease;
 
 /// An answer that can be a refusal.
 pub(crate) trait Refuse: Send + 'static {
@@ -57,14 +57,14 @@ pub(crate) struct Data {
     /// Used instead of the pages once it holds anything.
     bytes: Vec<u8>,
     /// Given back when the answer is sent.
-    room: Option<Room>,
+    lease: Option<ReadLease>,
 }
 
 impl Data {
-    /// Nothing yet, for which there is room.
-    pub(crate) fn in_room(room: Option<Room>) -> Self {
+    /// Nothing yet, with the lease for what will come.
+    pub(crate) fn with_lease(lease: Option<ReadLease>) -> Self {
         let mut data = Self::default();
-        data.room = room;
+        data.lease = lease;
         data
     }
 
@@ -89,7 +89,7 @@ impl Data {
             }
             payload => {
                 if self.bytes.is_empty() {
-                    self.bytes = spare::take();
+                    self.bytes = buffer_pool::take();
                     for page in self.pages.drain(..) {
                         self.bytes.extend_from_slice(&page);
                     }
@@ -135,8 +135,8 @@ impl Data {
 
 impl Drop for Data {
     fn drop(&mut self) {
-        drop(self.room.take());
-        spare::give_back(std::mem::take(&mut self.bytes));
+        drop(self.lease.take());
+        buffer_pool::give_back(std::mem::take(&mut self.bytes));
     }
 }
 

@@ -252,12 +252,12 @@ impl Filesystem for Service {
             request,
             reply,
             size as usize,
-            move |front, may_block, room| {
+            move |front, may_block, lease| {
                 let id = match &file {
                     Some(file) => file.id,
                     None => front.id(node.0)?,
                 };
-                front.read(file.as_deref(), may_block, &id, offset, size, room)
+                front.read(file.as_deref(), may_block, &id, offset, size, lease)
             },
             move |front, reply, data| match data {
                 Ok(data) => {

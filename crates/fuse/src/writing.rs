@@ -17,10 +17,10 @@ use pagewell_fs::{Error, FileId, Result, Stability};
 
 use crate::attributes::errno;
 use crate::blocked::Ticket;
+use crate::buffer_pool::Copied;
 use crate::dispatch::Memory;
 use crate::front::{Front, guarded};
 use crate::handles::OpenFile;
-use crate::spare::Copied;
 
 /// Where the kernel wants bytes to go.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ fn gate() -> (Sender<()>, Arc<Mutex<Receiver<()>>>) {
 /// A job that waits at a gate, and then sends its number.
 fn waits(gate: &Arc<Mutex<Receiver<()>>>, done: &Sender<usize>, number: usize) -> Work {
     let (gate, done) = (Arc::clone(gate), done.clone());
-    Box::new(move |_room| {
+    Box::new(move |_lease| {
         let _ = gate.lock().recv();
         done.send(number).unwrap();
     })
@@ -96,28 +96,28 @@ fn while_storage_answers_no_more_data_is_held_than_the_bound() {
 }
 
 #[test]
-fn reads_without_room_keep_no_worker_and_begin_in_their_order() {
+fn reads_without_a_lease_keep_no_worker_and_begin_in_their_order() {
     let dispatch = Arc::new(Dispatch::new(2, 3));
     let (done, results) = channel();
-    let (here, room) = dispatch.here_in_room(READ_BYTES_MAX).unwrap();
-    assert!(dispatch.here_in_room(1).is_none());
+    let (here, lease) = dispatch.here_with_lease(READ_BYTES_MAX).unwrap();
+    assert!(dispatch.here_with_lease(1).is_none());
     let held = names::FUSE_READS_HELD.get();
     for number in 0..20 {
         let done = done.clone();
-        let read = Box::new(move |room: Option<Room>| {
-            assert!(room.is_some());
+        let read = Box::new(move |lease: Option<ReadLease>| {
+            assert!(lease.is_some());
             done.send(number).unwrap();
         });
-        // All of the room, so that they are done one after the other.
-        dispatch.hand_over(Memory::Room(usize::MAX), None, read);
+        // All of the budget, so that they are done one after the other.
+        dispatch.hand_over(Memory::Lease(usize::MAX), None, read);
     }
     assert!(names::FUSE_READS_HELD.get() >= held + 20);
     for number in 100..110 {
         dispatch.hand_over(Memory::None, None, sends(&done, number));
     }
     assert_eq!(sorted(&results, 10), (100..110).collect::<Vec<_>>());
-    drop((here, room));
-    dispatch.room_is_back();
+    drop((here, lease));
+    dispatch.lease_is_back();
     for number in 0..20 {
         assert_eq!(results.recv(), Ok(number));
     }

@@ -5,10 +5,10 @@
 //! each thread that waits for the source holds the memory of its answer, all of them together more
 //! than the rest of the program.
 //!
-//! Rule: a call that is to wait for the source takes room for what was asked for, and keeps it
-//! until the answer is sent; what finds none waits in the queue of [`crate::dispatch`], and no
+//! Rule: a call that is to wait for the source takes a lease of what was asked for, and keeps it
+//! until the answer is sent; what gets none waits in the queue of [`crate::dispatch`], and no
 //! thread with it. Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs
-//! can take, not what a long way holds. Answers that are in memory need no room: each of the few
+//! can take, not what a long way holds. Answers that are in memory need no lease: each of the few
 //! threads that receive holds one of them.
 //!
 //! Weakness: programs that read a little wait behind those that read a lot.
@@ -22,24 +22,24 @@ pub(crate) const READ_BYTES_MAX: usize = 16 << 20;
 
 /// See the module's text.
 #[derive(Default)]
-pub(crate) struct Rooms {
+pub(crate) struct ReadBudget {
     taken: Mutex<usize>,
 }
 
-/// Room for so many bytes, until it is dropped.
-pub(crate) struct Room {
-    rooms: Arc<Rooms>,
+/// The right to hold so many bytes, until it is dropped.
+pub(crate) struct ReadLease {
+    budget: Arc<ReadBudget>,
     bytes: usize,
 }
 
-impl Rooms {
+impl ReadBudget {
     /// How much may be taken now.
     pub(crate) fn free(&self) -> usize {
         READ_BYTES_MAX - *self.taken.lock()
     }
 
-    /// Room for `bytes`, if it is there; more than there ever is counts as all of it.
-    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<Room> {
+    /// A lease of `bytes`, if they are left; more than there ever is counts as all of it.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Option<ReadLease> {
         let bytes = bytes.min(READ_BYTES_MAX);
         let mut taken = self.taken.lock();
         if *taken + bytes > READ_BYTES_MAX {
@@ -47,16 +47,16 @@ impl Rooms {
         }
         *taken += bytes;
         drop(taken);
-        Some(Room {
-            rooms: Arc::clone(self),
+        Some(ReadLease {
+            budget: Arc::clone(self),
             bytes,
         })
     }
 }
 
-impl Drop for Room {
+impl Drop for ReadLease {
     fn drop(&mut self) {
-        *self.rooms.taken.lock() -= self.bytes;
+        *self.budget.taken.lock() -= self.bytes;
     }
 }
 
@@ -67,21 +67,21 @@ mod tests {
 
     #[test]
     fn no_more_is_held_than_there_is_room_for_and_all_of_it_comes_back() {
-        let rooms = Arc::new(Rooms::default());
+        let budget = Arc::new(ReadBudget::default());
         let held = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = (0..24)
             .map(|_| {
-                let (rooms, held) = (Arc::clone(&rooms), Arc::clone(&held));
+                let (budget, held) = (Arc::clone(&budget), Arc::clone(&held));
                 std::thread::spawn(move || {
                     for _ in 0..50 {
-                        let Some(room) = rooms.take(1 << 20) else {
+                        let Some(lease) = budget.take(1 << 20) else {
                             std::thread::yield_now();
                             continue;
                         };
-                        let now = held.fetch_add(room.bytes, Ordering::SeqCst) + room.bytes;
+                        let now = held.fetch_add(lease.bytes, Ordering::SeqCst) + lease.bytes;
                         assert!(now <= READ_BYTES_MAX, "{now}");
                         std::thread::yield_now();
-                        held.fetch_sub(room.bytes, Ordering::SeqCst);
+                        held.fetch_sub(lease.bytes, Ordering::SeqCst);
                     }
                 })
             })
@@ -90,10 +90,10 @@ mod tests {
             thread.join().unwrap();
         }
         // More than there is can be had, alone.
-        let all = rooms.take(usize::MAX).unwrap();
-        assert_eq!(rooms.free(), 0);
-        assert!(rooms.take(1).is_none());
+        let all = budget.take(usize::MAX).unwrap();
+        assert_eq!(budget.free(), 0);
+        assert!(budget.take(1).is_none());
         drop(all);
-        assert_eq!(rooms.free(), READ_BYTES_MAX);
+        assert_eq!(budget.free(), READ_BYTES_MAX);
     }
 }

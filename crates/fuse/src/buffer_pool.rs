@@ -9,14 +9,14 @@
 
 use pagewell_base::sync::Mutex;
 
-static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 /// Most pieces that are kept, and most bytes of one.
 const PIECES_MAX: usize = 16;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
 /// Memory with nothing in it.
 pub(crate) fn take() -> Vec<u8> {
-    let mut piece = SPARE.lock().pop().unwrap_or_default();
+    let mut piece = FREE.lock().pop().unwrap_or_default();
     piece.clear();
     piece
 }
@@ -24,9 +24,9 @@ pub(crate) fn take() -> Vec<u8> {
 /// Keeps memory for the next that asks.
 pub(crate) fn give_back(piece: Vec<u8>) {
     if (1..=PIECE_BYTES_MAX).contains(&piece.capacity()) {
-        let mut spare = SPARE.lock();
-        if spare.len() < PIECES_MAX {
-            spare.push(piece);
+        let mut free = FREE.lock();
+        if free.len() < PIECES_MAX {
+            free.push(piece);
         }
     }
 }
@@ -68,14 +68,13 @@ mod tests {
             let copies: Vec<Copied> = (0..2 * PIECES_MAX).map(|_| Copied::of(&[7; 100])).collect();
             assert!(copies.iter().all(|copy| **copy == [7; 100]));
             drop(copies);
-            assert!(SPARE.lock().len() <= PIECES_MAX);
+            assert!(FREE.lock().len() <= PIECES_MAX);
             assert!(take().is_empty());
         }
         give_back(vec![1; PIECE_BYTES_MAX + 1]);
         drop(Copied::of(&vec![1; PIECE_BYTES_MAX]));
         assert!(
-            SPARE
-                .lock()
+            FREE.lock()
                 .iter()
                 .all(|piece| piece.capacity() <= PIECE_BYTES_MAX)
         );
