@@ -18,4 +18,5 @@ pub mod nsm;
 pub mod portmap;
 pub mod record;
 pub mod rpc;
+pub mod stream;
 pub mod xdr;

@@ -31,6 +31,9 @@ register! { SERVER, Counter:
     CALLS_POOLED = "pagewell_calls_pooled_total",
         "Calls handed to the threads that may wait for storage.";
     CONNECTIONS_ACCEPTED = "pagewell_connections_accepted_total", "Connections accepted.";
+    CONNECTIONS_UNPACED = "pagewell_connections_unpaced_total",
+        "Connections within this machine, of clients and to servers, whose bytes are sent without \
+         pacing.";
     CONNECTIONS_REFUSED = "pagewell_connections_refused_total",
         "Connections closed at once because too many were open, of all or of their address.";
     CONNECTIONS_NOT_ALLOWED = "pagewell_connections_not_allowed_total",

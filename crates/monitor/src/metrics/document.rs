@@ -68,7 +68,7 @@ fn the_document_of_metrics_is_up_to_date() {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == text,
-        "docs/METRICS.md is out of date: {WRITE_VARIABLE}=1 cargo test -p pagewell --lib \
+        "docs/METRICS.md is out of date: {WRITE_VARIABLE}=1 cargo test -p pagewell-monitor --lib \
          metrics::document"
     );
 }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
+use pagewell_sunrpc::stream::prepare;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt;
@@ -150,7 +151,7 @@ impl Acceptor {
             refusals::note(peer.ip(), Reason::NoSlot);
             return;
         };
-        if socket.set_nonblocking(true).is_err() || socket.set_nodelay(true).is_err() {
+        if socket.set_nonblocking(true).is_err() || prepare(&socket).is_err() {
             return;
         }
         let socket = OwnedFd::from(socket);

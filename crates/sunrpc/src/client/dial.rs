@@ -9,6 +9,7 @@
 
 use super::error::ConnectError;
 use super::options::{Options, SourcePort};
+use crate::stream::prepare;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, sockopt};
@@ -120,7 +121,7 @@ impl Attempt<'_> {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
+        prepare(&stream)?;
         // A system without these finds a dead peer later: when a call gets no reply.
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE);

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::net::TcpStream;
 
 use pagewell_sunrpc::record::{self, MARKER_BYTES, Marker};
+use pagewell_sunrpc::stream::prepare;
 
 use super::answers::{Data, READ_BYTES_MAX, WRITE_BYTES_MAX, answer};
 use super::files::Files;
@@ -18,7 +19,7 @@ const GATHERED_BYTES_MAX: usize = 64 << 10;
 ///
 /// Replies without data are gathered for as long as there are calls that have arrived.
 pub(super) fn serve(mut socket: &TcpStream, files: &Files, way: Way) -> io::Result<()> {
-    socket.set_nodelay(true)?;
+    prepare(socket)?;
     let mut sender = Sender::new(way, READ_BYTES_MAX);
     let mut replies = Vec::with_capacity(2 * GATHERED_BYTES_MAX);
     let mut input = vec![0; 2 * RECORD_BYTES_MAX];

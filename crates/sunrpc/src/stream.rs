@@ -1,0 +1,50 @@
+//! What a TCP connection needs to carry calls fast.
+//!
+//! Records are small or come whole, so that waiting for more to send (Nagle's algorithm) only costs
+//! time. And between two programs of one machine nothing is gained by pacing: some systems choose a
+//! congestion control that sends at the rate which it has measured (BBR), one timer interrupt for
+//! each burst, which in a virtual machine is an exit to the host. On such a system half of the
+//! processor time of both sides went there. Reno sends what the window allows, every Linux has it,
+//! and any process may choose it. Connections that leave the machine keep what its administrator
+//! chose.
+
+use std::io;
+use std::net::TcpStream;
+
+use pagewell_counters::names;
+use rustix::net::sockopt;
+
+/// The congestion control that every Linux has and that does not pace.
+const UNPACED: &str = "reno";
+
+/// Prepares a connection for calls.
+///
+/// # Errors
+///
+/// What the system says of a socket that is no connection any more.
+pub fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    let stays_here = socket.local_addr()?.ip() == socket.peer_addr()?.ip();
+    if stays_here && sockopt::set_tcp_congestion(socket, UNPACED).is_ok() {
+        names::CONNECTIONS_UNPACED.add(1);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_connection_within_the_machine_is_not_paced() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for socket in [&client, &server] {
+            prepare(socket).unwrap();
+            assert!(socket.nodelay().unwrap());
+            assert_eq!(sockopt::tcp_congestion(socket).unwrap(), UNPACED);
+        }
+    }
+}
