@@ -7,13 +7,19 @@
 //! - *lookup*: when the kernel finds the name without leaving its caches (`RESOLVE_CACHED`).
 //! - *read*: always; it only says where the bytes are, and the front reads with `RWF_NOWAIT`.
 //! - *read_link*: when the target is short; it is then in the inode, and a long one in a block.
-//! - *write*: unstable, small, into a file open for writing, whole pages or past the end; it then
-//!   goes to the page cache and reads nothing.
+//! - *write*: unstable, into a file open for writing, whole pages or past the end; it then goes to
+//!   the page cache and reads nothing. Making it takes about as long as receiving it did; handing
+//!   it to another thread takes six system calls more and twice the processor time.
 //! - *the rest*: never; it changes metadata, lists a directory or syncs.
 //!
-//! Weakness: an unstable write may still be held back by the kernel when too much memory is
-//! dirty; it then slows the thread as it would slow a local writer.
+//! Weakness: the kernel holds back a write when too much memory is dirty, and the thread with it.
+//! After a write that took long, those that follow are handed to threads that may wait, for a
+//! while ([`HeldWrites`]): so the thread is held up once a second at the most.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pagewell_counters::names;
 use pagewell_fs::{Call, Error, Result, Stability};
 
 use super::object::Object;
@@ -21,8 +27,11 @@ use super::status::Status;
 
 /// ext4 keeps targets below 60 bytes in the inode, XFS and others longer ones.
 const INLINE_TARGET_BYTES_MAX: u64 = 59;
-/// A write of this many bytes takes about as long as handing it to another thread.
-const INLINE_WRITE_BYTES_MAX: usize = 32 * 1024;
+/// A write that takes longer was held back: the largest takes half a millisecond, and a thread that
+/// others keep from its processor some.
+const HELD_AFTER: Duration = Duration::from_millis(20);
+/// For how long writes are then handed over.
+const HANDED_OVER_FOR: Duration = Duration::from_secs(1);
 /// The smallest page of any Linux.
 const PAGE_BYTES: u64 = 4096;
 
@@ -44,6 +53,40 @@ pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
     }
 }
 
+/// Whether the kernel has lately held back a write to the directory.
+pub(super) struct HeldWrites {
+    since: Instant,
+    /// Nanoseconds after `since`.
+    until: AtomicU64,
+}
+
+impl HeldWrites {
+    pub(super) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            until: AtomicU64::new(0),
+        }
+    }
+
+    /// A receiving thread has made a write from `began` to `ended`.
+    pub(super) fn note(&self, began: Instant, ended: Instant) {
+        if ended.saturating_duration_since(began) >= HELD_AFTER {
+            names::DIR_WRITES_HELD.add(1);
+            let until = self.number(ended + HANDED_OVER_FOR);
+            self.until.store(until, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn are_likely(&self, now: Instant) -> bool {
+        self.number(now) < self.until.load(Ordering::Relaxed)
+    }
+
+    fn number(&self, time: Instant) -> u64 {
+        let after = time.saturating_duration_since(self.since);
+        u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
 /// For writing `length` bytes at `offset`.
 pub(super) fn may_write(
     call: &Call<'_>,
@@ -59,9 +102,28 @@ pub(super) fn may_write(
     let starts_clean = first_page == offset || first_page >= status.size();
     let ends_clean = end.is_multiple_of(PAGE_BYTES) || end >= status.size();
     let inline = stability == Stability::Unstable
-        && length <= INLINE_WRITE_BYTES_MAX
         && object.write_if_open().is_some()
         && starts_clean
         && ends_clean;
     if inline { Ok(()) } else { may_wait(call) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_that_was_held_back_sends_others_elsewhere_for_a_while() {
+        let held = HeldWrites::new();
+        let now = Instant::now();
+        assert!(!held.are_likely(now));
+        let ended = now + HELD_AFTER.mul_f32(0.9);
+        held.note(now, ended);
+        assert!(!held.are_likely(ended), "that was its length");
+        let ended = now + HELD_AFTER;
+        held.note(now, ended);
+        assert!(held.are_likely(ended));
+        assert!(held.are_likely(ended + HANDED_OVER_FOR.mul_f32(0.9)));
+        assert!(!held.are_likely(ended + HANDED_OVER_FOR));
+    }
 }

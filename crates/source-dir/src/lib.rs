@@ -98,6 +98,7 @@ struct Tree {
     resolver: resolve::Resolver,
     cache: cache::Cache,
     stripes: stripes::Stripes,
+    held_writes: blocking::HeldWrites,
     durability: durability::Durability,
     limits: Limits,
     filesystem_id: u64,

@@ -15,7 +15,8 @@ use super::path_hint_id::root_id;
 use super::permission::has_access_list;
 use super::status::Status;
 use super::{
-    cache::Cache, containment, error_of, extended, mount, resolve::Resolver, stripes::Stripes,
+    blocking::HeldWrites, cache::Cache, containment, error_of, extended, mount, resolve::Resolver,
+    stripes::Stripes,
 };
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Limits, OpenFile, Result, Statistics};
@@ -125,6 +126,7 @@ impl Tree {
             resolver: Resolver::probe(mount.as_fd(), &status),
             cache: Cache::new(objects.min(descriptors), descriptors),
             stripes: Stripes::new(),
+            held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
             limits: limits_of(magic, &sizes),
             filesystem_id: if sizes.f_fsid == 0 {

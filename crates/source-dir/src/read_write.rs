@@ -17,6 +17,7 @@ use pagewell_fs::{
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 /// The most that is read at once of a file that says it is empty, in bytes.
 const UNSIZED_BYTES_MAX: usize = 64 << 10;
@@ -131,15 +132,20 @@ impl Tree {
             .checked_add(data.len() as u64)
             .filter(|end| *end <= self.limits.file_bytes_max)
             .ok_or(Error::FileTooLarge)?;
-        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
-        if !call.may_block {
-            names::DIR_WRITES_INLINE.add(1);
+        let began = Instant::now();
+        if self.held_writes.are_likely(began) {
+            blocking::may_wait(call)?;
         }
+        blocking::may_write(call, &object, &before, offset, data.len(), stability)?;
         let file = self.writable(&object)?;
         self.acting.become_caller(&caller)?;
         object.set_unsynced(true);
         let writing = object.begin_write(&before);
         let count = write_all(file, data, offset)?;
+        if !call.may_block {
+            names::DIR_WRITES_INLINE.add(1);
+            self.held_writes.note(began, Instant::now());
+        }
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
         // again: a commit that ran meanwhile has taken the mark away

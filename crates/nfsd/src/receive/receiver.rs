@@ -165,6 +165,8 @@ impl Receiver {
     pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
         std::mem::swap(&mut self.batch, batch);
         let turn = self.receive_and_answer(shared, scratch);
+        // All replies of a turn leave together: a client whose calls still come waits for none.
+        self.flush();
         std::mem::swap(&mut self.batch, batch);
         turn
     }
@@ -259,12 +261,6 @@ impl Receiver {
 
     fn consume(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
         let _moment = moment::begin();
-        let result = self.consume_records(shared, input);
-        self.flush();
-        result
-    }
-
-    fn consume_records(&mut self, shared: &Shared, input: &[u8]) -> Consumed {
         let mut rest = input;
         while !rest.is_empty() {
             if self.connection.is_closed() {
