@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
+use pagewell_sunrpc::stream::stays_here;
 
 use crate::connection::inbox::Waker;
 use crate::connection::slots::Slot;
@@ -39,6 +40,7 @@ pub struct Connection {
     socket: OwnedFd,
     peer: IpAddr,
     peer_port: u16,
+    stays_here: bool,
     waker: Waker,
     queue: SendQueue,
     in_flight_bytes: AtomicUsize,
@@ -115,6 +117,7 @@ impl Connection {
         names::CONNECTIONS.add(1);
         latest.fetch_max(waker.token(), Ordering::Relaxed);
         Self {
+            stays_here: stays_here(&socket, peer.0),
             socket,
             peer: peer.0,
             peer_port: peer.1,
@@ -150,6 +153,12 @@ impl Connection {
         self.peer_port
     }
 
+    /// Whether its client is on this machine.
+    #[must_use]
+    pub fn stays_here(&self) -> bool {
+        self.stays_here
+    }
+
     /// Names the connection within this server.
     #[must_use]
     pub fn token(&self) -> u64 {
@@ -169,17 +178,18 @@ impl Connection {
         }
         self.sent_at
             .store(time_of(Instant::now()), Ordering::Relaxed);
-        let mut trial = batch.take_trial();
+        let is_measured = batch.meter().is_measuring();
         let length = batch.length();
         let mut queued = 0;
-        if let Some(trial) = &mut trial {
+        if is_measured {
             queued = length + self.unsent_bytes();
-            trial.ready();
+            batch.meter().ready();
         }
         if self.queue.send(&self.socket, batch) == Sent::Dead {
             self.close();
-        } else if let Some(trial) = trial {
-            trial.end(queued.saturating_sub(self.unsent_bytes()), length);
+        } else if is_measured {
+            let sent = queued.saturating_sub(self.unsent_bytes());
+            batch.meter().sent(sent, length);
         }
         // A thread that finds the queue free sends for all, so their replies may have left, too.
         self.resume();

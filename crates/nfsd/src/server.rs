@@ -191,11 +191,13 @@ impl Drop for Server {
     }
 }
 
-/// A reader for each processor that this process may use: a reader waits for nothing but its
-/// sockets, so more of them would only take turns. The affinity of the process and the quota of its
-/// control group are respected, so a server that may use two of a hundred processors has two.
+/// Two readers for each processor that this process may use. One would keep it busy; with two a
+/// client on this machine more often has a reader to itself, and runs on its processor as soon as
+/// it sleeps, where what was sent is still in the caches: four clients of 128 KiB READs on two
+/// processors took a fifth less processor time. The affinity of the process and the quota of its
+/// control group are respected, so a server that may use two of a hundred processors has four.
 fn readers_count() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    2 * std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 #[cfg(test)]
@@ -204,15 +206,15 @@ mod tests {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     #[test]
-    fn there_are_as_many_readers_as_processors_that_may_be_used() {
+    fn there_are_two_readers_for_each_processor_that_may_be_used() {
         let all = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|processor| all.is_set(*processor));
         // Of this thread alone.
         let mut one = CpuSet::new();
         one.set(first.unwrap());
         sched_setaffinity(None, &one).unwrap();
-        assert_eq!(readers_count(), 1);
+        assert_eq!(readers_count(), 2);
         sched_setaffinity(None, &all).unwrap();
-        assert!((1..=all.count() as usize).contains(&readers_count()));
+        assert!((2..=2 * all.count() as usize).contains(&readers_count()));
     }
 }

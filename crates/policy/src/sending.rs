@@ -7,25 +7,38 @@
 //! its caches, on what a page fault and a system call cost, on how long the pieces are. On one
 //! machine splicing costs half of copying, on another twice as much.
 //!
+//! And the sender is half of it. Bytes that were copied into the socket lie in the caches of the
+//! processor when a receiver on the same machine takes them; spliced ones it fetches from memory.
+//! What saves the sender a fifth has been seen to cost the receiver four times as much.
+//!
 //! # Rule
 //!
-//! Each class of sizes by itself remembers for each way the last few samples of what a byte cost in
-//! processor time, and takes the mean of their middle half: a sample in which the thread was
-//! interrupted does not count. At first all ways take turns until each has [`FIRST`] samples, and
-//! the cheapest is the best. From then on the best way is used, and now and then another one is
-//! tried. Another way becomes the best when it is cheaper by more than [`GAIN`]; the trials become
-//! rarer for as long as nothing changes.
+//! Replies of one class (of sizes, to this machine or to others) remember for each way the last few
+//! samples of two things: what a byte cost the sender in processor time, and how long it took to
+//! deliver in a stretch of replies that all went this way. Of each the mean of the middle half
+//! counts: a sample in which the thread was interrupted, or the client paused, does not.
+//!
+//! Of the ways that deliver as fast as the fastest the one that costs the sender least is the best.
+//! A network, or a client that asks for little, makes all ways equally fast; then the sender alone
+//! decides.
+//!
+//! At first each way has [`FIRST`] replies in turn, so that there is a best one soon; then
+//! [`TIMED`] stretches. From then on the best way is used, and now and then another one is tried
+//! for a stretch. Another way becomes the best when it is cheaper by more than [`GAIN`], or when
+//! the best is slower than the fastest by more than [`SLOWER_MOST`]; the trials become rarer for
+//! as long as nothing changes.
 //!
 //! ```text
-//!   samples:  c m s c m s c m s ...   b b b b ~~~ m ~~~ b ~~~ s ~~~ b ~~~~~~ m
-//!             first: all in turn      the best, and rarely: another, the best again
+//!   replies   c m s c m s ...           stretches  c m s c m s c m s   b b b ~~ m ~~ b ~~ s ~~ b ~~~~
+//!             first: all in turn        then       all in turn         the best, and rarely another
 //! ```
 //!
 //! # Weaknesses
 //!
-//! It knows the processor time of the sender. A way that is cheap here and dear for the receiver
-//! (cold bytes) is not seen as such. Of two ways whose costs differ by less than [`GAIN`] the one
-//! that is used stays.
+//! A stretch is timed from one reply to a later one, with all that the client and other programs
+//! do meanwhile: only many of them say something. Connections that end before they have sent a
+//! stretch are never timed. Of two ways between which neither bound decides the one that is used
+//! stays.
 
 /// A way for bytes of a file to a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,17 +59,28 @@ impl Way {
 /// Samples of each way before one is chosen.
 const FIRST: u32 = 12;
 
+/// Stretches of each way before they are compared.
+const TIMED: u32 = 2;
+
+/// Stretches that are begun for that at the most: connections may be too short for them.
+const TIMED_TRIALS_MAX: u32 = 32;
+
 /// Samples that count.
 const KEPT: usize = 24;
 
 /// Of the cost of the best way: by how much another one must be cheaper, in percent.
 const GAIN: u64 = 12;
 
+/// Of the time of the fastest way: by how much another one may be slower to become the best, and
+/// the best one to stay it, in percent. Between them lies the noise.
+const SLOWER_LEAST: u64 = 5;
+const SLOWER_MOST: u64 = 12;
+
 /// The least and the most uses of the best way between two samples.
 const INTERVAL_MIN: u32 = 4;
-const INTERVAL_MAX: u32 = 512;
+const INTERVAL_MAX: u32 = 128;
 
-/// After so many samples without a change the interval is doubled.
+/// After so many trials without a change the interval is doubled.
 const CALM: u32 = 16;
 
 /// The last samples of one way, in picoseconds for each byte.
@@ -76,6 +100,17 @@ impl Samples {
         self.count = self.count.checked_add(1).unwrap_or(KEPT as u32);
     }
 
+    /// Of more samples than `count` so many typical ones are left.
+    fn no_more_than(self, count: u32) -> Self {
+        match self.typical() {
+            Some(typical) if self.count > count => Self {
+                kept: [typical; KEPT],
+                count,
+            },
+            _ => self,
+        }
+    }
+
     /// The mean of the middle half.
     fn typical(&self) -> Option<u64> {
         let length = KEPT.min(self.count as usize);
@@ -90,11 +125,13 @@ impl Samples {
     }
 }
 
-/// The choice for replies of one class of sizes.
+/// The choice for replies of one class.
 #[derive(Clone, Debug)]
 pub struct Sending {
-    samples: [Samples; 3],
+    processor: [Samples; 3],
+    elapsed: [Samples; 3],
     best: Way,
+    timed_trials: u32,
     /// The next sample is of the best way, to compare with the same moment.
     is_best_next: bool,
     /// Which of the others was tried last.
@@ -109,14 +146,27 @@ impl Sending {
     #[must_use]
     pub fn new(best: Way) -> Self {
         Self {
-            samples: Default::default(),
+            processor: Default::default(),
+            elapsed: Default::default(),
             best,
+            timed_trials: 0,
             is_best_next: false,
             tried: 0,
-            interval: 1,
+            interval: INTERVAL_MIN,
             calm: 0,
             switches: 0,
         }
+    }
+
+    /// The same for another connection, which may differ: what was found is tried again soon, and
+    /// counts no more than the first samples do.
+    #[must_use]
+    pub fn for_another(mut self) -> Self {
+        self.processor = self.processor.map(|samples| samples.no_more_than(FIRST));
+        self.elapsed = self.elapsed.map(|samples| samples.no_more_than(TIMED));
+        self.interval = INTERVAL_MIN;
+        self.calm = 0;
+        self
     }
 
     /// The way for replies that are not sampled.
@@ -125,16 +175,32 @@ impl Sending {
         self.best
     }
 
-    /// Every so many uses one is to be sampled.
+    /// Whether the next sample is a stretch of replies, to be timed, and not a single one.
+    #[must_use]
+    pub fn is_timing(&self) -> bool {
+        scarce(&self.processor, FIRST).is_none()
+    }
+
+    /// Of so many replies, or stretches of them, one is to be sampled.
     #[must_use]
     pub fn interval(&self) -> u32 {
-        self.interval
+        if self.unknown().is_some() {
+            1
+        } else {
+            self.interval
+        }
     }
 
     /// The way for the next sample.
     pub fn trial(&mut self) -> Way {
         if let Some(way) = self.unknown() {
+            self.timed_trials += u32::from(self.is_timing());
             return way;
+        }
+        self.calm += 1;
+        if self.calm >= CALM {
+            self.calm = 0;
+            self.interval = (self.interval * 2).min(INTERVAL_MAX);
         }
         self.is_best_next = !self.is_best_next;
         if self.is_best_next {
@@ -150,38 +216,28 @@ impl Sending {
         self.best
     }
 
-    /// A sample: `bytes` went this way and took `nanoseconds` of processor time.
+    /// A sample: `bytes` went this way and took `nanoseconds` of the sender's processor time.
     pub fn sampled(&mut self, way: Way, bytes: usize, nanoseconds: u64) {
-        let cost = nanoseconds.saturating_mul(1000) / (bytes as u64).max(1);
-        if let Some(samples) = self.samples.get_mut(way as usize) {
-            samples.add(cost);
-        }
-        if self.unknown().is_some() {
-            return;
-        }
-        // At first nothing speaks for the way that it began with.
-        let gain = if self.interval < INTERVAL_MIN {
-            0
-        } else {
-            GAIN
-        };
-        self.interval = self.interval.max(INTERVAL_MIN);
-        if self.choose(gain) {
-            self.interval = (self.interval / 4).max(INTERVAL_MIN);
-            self.calm = 0;
-            return;
-        }
-        self.calm += 1;
-        if self.calm >= CALM {
-            self.calm = 0;
-            self.interval = (self.interval * 2).min(INTERVAL_MAX);
-        }
+        add(&mut self.processor, way, bytes, nanoseconds);
+        self.choose();
     }
 
-    /// What a byte costs this way, in picoseconds; `None` before the first sample.
+    /// A stretch of `bytes` went this way, and after `nanoseconds` the next one could follow.
+    pub fn delivered(&mut self, way: Way, bytes: usize, nanoseconds: u64) {
+        add(&mut self.elapsed, way, bytes, nanoseconds);
+        self.choose();
+    }
+
+    /// What a byte costs the sender this way, in picoseconds; `None` before the first sample.
     #[must_use]
     pub fn cost(&self, way: Way) -> Option<u64> {
-        self.samples.get(way as usize)?.typical()
+        self.processor.get(way as usize)?.typical()
+    }
+
+    /// How long a byte takes this way, in picoseconds; `None` before the first stretch.
+    #[must_use]
+    pub fn time(&self, way: Way) -> Option<u64> {
+        self.elapsed.get(way as usize)?.typical()
     }
 
     /// How often the best way has changed.
@@ -190,33 +246,61 @@ impl Sending {
         self.switches
     }
 
-    /// The way with the fewest samples, while one has too few.
+    /// The way of which too little is known, while there is one.
     fn unknown(&self) -> Option<Way> {
-        let count = |way: &Way| self.samples.get(*way as usize).map_or(0, |all| all.count);
-        Way::ALL
-            .into_iter()
-            .min_by_key(count)
-            .filter(|way| count(way) < FIRST)
+        let timed =
+            || scarce(&self.elapsed, TIMED).filter(|_| self.timed_trials < TIMED_TRIALS_MAX);
+        scarce(&self.processor, FIRST).or_else(timed)
     }
 
-    /// Takes the cheapest way if it is cheaper than the best by `gain` percent; returns whether it
-    /// did.
-    fn choose(&mut self, gain: u64) -> bool {
-        let known = Way::ALL
-            .into_iter()
-            .filter_map(|way| Some((self.cost(way)?, way)));
-        let Some((cost, way)) = known.min_by_key(|(cost, _)| *cost) else {
-            return false;
-        };
-        let best = self.cost(self.best).unwrap_or(u64::MAX);
-        let is_better = cost.saturating_mul(100) < best.saturating_mul(100 - gain);
-        if way == self.best || !is_better {
-            return false;
+    /// Takes another way if it is better.
+    fn choose(&mut self) {
+        if scarce(&self.processor, FIRST).is_some() {
+            return;
         }
-        self.best = way;
-        self.switches += 1;
-        true
+        let fastest = match scarce(&self.elapsed, TIMED) {
+            None => Way::ALL.into_iter().filter_map(|way| self.time(way)).min(),
+            Some(_) => None,
+        };
+        let keeps_up = |way: Way, slower: u64| match (fastest, self.time(way)) {
+            (Some(fastest), Some(time)) => {
+                time.saturating_mul(100) <= fastest.saturating_mul(100 + slower)
+            }
+            _ => true,
+        };
+        let best_keeps_up = keeps_up(self.best, SLOWER_MOST);
+        let is_eligible =
+            |way: &Way| keeps_up(*way, SLOWER_LEAST) || (*way == self.best && best_keeps_up);
+        let cost = |way: &Way| self.cost(*way).unwrap_or(u64::MAX);
+        let ways = Way::ALL.into_iter().filter(is_eligible);
+        let Some(way) = ways.min_by_key(cost).filter(|way| *way != self.best) else {
+            return;
+        };
+        // At first nothing speaks for the way that it began with.
+        let gain = if self.unknown().is_some() { 0 } else { GAIN };
+        let is_cheaper =
+            cost(&way).saturating_mul(100) < cost(&self.best).saturating_mul(100 - gain);
+        if is_cheaper || !best_keeps_up {
+            self.best = way;
+            self.switches += 1;
+            self.interval = (self.interval / 4).max(INTERVAL_MIN);
+            self.calm = 0;
+        }
     }
+}
+
+fn add(all: &mut [Samples; 3], way: Way, bytes: usize, nanoseconds: u64) {
+    let cost = nanoseconds.saturating_mul(1000) / (bytes as u64).max(1);
+    if let Some(samples) = all.get_mut(way as usize) {
+        samples.add(cost);
+    }
+}
+
+/// The way with the fewest samples, while one has less than `least`.
+fn scarce(all: &[Samples; 3], least: u32) -> Option<Way> {
+    let count = |way: &Way| all.get(*way as usize).map_or(0, |samples| samples.count);
+    let fewest = Way::ALL.into_iter().min_by_key(count);
+    fewest.filter(|way| count(way) < least)
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@
 //! chose.
 
 use std::io;
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 
 use pagewell_counters::names;
 use rustix::net::sockopt;
@@ -24,11 +25,18 @@ const UNPACED: &str = "reno";
 /// What the system says of a socket that is no connection any more.
 pub fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
-    let stays_here = socket.local_addr()?.ip() == socket.peer_addr()?.ip();
-    if stays_here && sockopt::set_tcp_congestion(socket, UNPACED).is_ok() {
+    let peer = socket.peer_addr()?.ip();
+    if stays_here(socket, peer) && sockopt::set_tcp_congestion(socket, UNPACED).is_ok() {
         names::CONNECTIONS_UNPACED.add(1);
     }
     Ok(())
+}
+
+/// Whether what is sent to `peer` does not leave the machine.
+#[must_use]
+pub fn stays_here(socket: impl AsFd, peer: IpAddr) -> bool {
+    let here = rustix::net::getsockname(socket).map(SocketAddr::try_from);
+    matches!(here, Ok(Ok(here)) if here.ip() == peer)
 }
 
 #[cfg(test)]

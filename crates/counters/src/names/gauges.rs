@@ -24,10 +24,16 @@ register! { GAUGES, Gauge:
         "Memory of replies that have not left, and of listings that are being made.";
     SEND_COPY_COST = "pagewell_send_copy_cost_picoseconds",
         "Processor time for a byte of a file that was sent by copying it, lately.";
+    SEND_COPY_TIME = "pagewell_send_copy_time_picoseconds",
+        "How long a byte of large READs that are copied takes until the client goes on.";
     SEND_MAP_COST = "pagewell_send_map_cost_picoseconds",
         "Processor time for a byte of a file that was sent from a mapping, lately.";
+    SEND_MAP_TIME = "pagewell_send_map_time_picoseconds",
+        "How long a byte of large READs that are sent from a mapping takes until the client goes on.";
     SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
         "Processor time for a byte of a file that was spliced, lately.";
+    SEND_SPLICE_TIME = "pagewell_send_splice_time_picoseconds",
+        "How long a byte of large READs that are spliced takes until the client goes on.";
     CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
     FUSE_OPEN_FILES = "pagewell_fuse_open_files", "Files open in mounts now.";

@@ -268,7 +268,7 @@ impl Reader {
         let data = epoll::EventData::new_u64(token);
         if epoll::add(&self.epoll, connection.as_fd(), data, flags).is_ok() {
             let line = self.ready.join(Address::of(connection.peer()));
-            let receiver = Receiver::new(connection, &self.shared.budget, line);
+            let receiver = Receiver::new(connection, &self.shared, line);
             self.receivers.insert(token, receiver);
             self.make_ready(token);
         } else {

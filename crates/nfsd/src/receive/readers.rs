@@ -1,7 +1,6 @@
 //! The readers of a server as other threads see them, and which of them gets a connection.
 //!
-//! A reader never waits but for its sockets, so one for each processor keeps all of them busy, and
-//! more would only take turns. A connection stays with its reader: what one reader has much of to
+//! A reader never waits but for its sockets, so a few of them keep all processors busy. A connection stays with its reader: what one reader has much of to
 //! do, its connections wait for. So a new connection goes to the reader that has least to do.
 //!
 //! What a reader has to do is the time that it has had a processor lately. A connection that has

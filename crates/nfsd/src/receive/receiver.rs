@@ -14,6 +14,7 @@ use crate::connection::{Connection, Totals};
 use crate::dispatch::Dispatcher;
 use crate::receive::ready::Line;
 use crate::reply::batch::Batch;
+use crate::reply::way::Meter;
 use crate::request_memory::budget::{RECORD_BYTES_MAX, RequestBudget};
 use crate::request_memory::record::RecordMemory;
 use crate::service::call::{Answer, Job, Request};
@@ -74,6 +75,7 @@ pub struct Receiver {
     /// Received but not taken, because a limit was reached.
     leftover: Vec<u8>,
     batch: Batch,
+    meter: Meter,
     large_records: bool,
     ready: bool,
     /// The client sends nothing more: read to the end, then finish what was begun.
@@ -101,11 +103,12 @@ enum Consumed {
 impl Receiver {
     /// For a new connection, in this line of the reader.
     #[must_use]
-    pub fn new(connection: Arc<Connection>, budget: &Arc<RequestBudget>, line: Line) -> Self {
+    pub fn new(connection: Arc<Connection>, shared: &Shared, line: Line) -> Self {
         let waker = connection.waker().clone();
         Self {
-            memory: RecordMemory::new(budget, Address::of(connection.peer()), waker),
+            memory: RecordMemory::new(&shared.budget, Address::of(connection.peer()), waker),
             line,
+            meter: Meter::new(shared.service.served().ways(), connection.stays_here()),
             connection,
             assembly: Assembly::new(RECORD_BYTES_MAX),
             leftover: Vec::new(),
@@ -164,9 +167,11 @@ impl Receiver {
     /// connections of a reader use, so that its memory is warm.
     pub fn turn(&mut self, shared: &Shared, scratch: &mut [u8], batch: &mut Batch) -> Turn {
         std::mem::swap(&mut self.batch, batch);
+        std::mem::swap(&mut self.meter, self.batch.meter());
         let turn = self.receive_and_answer(shared, scratch);
         // All replies of a turn leave together: a client whose calls still come waits for none.
         self.flush();
+        std::mem::swap(&mut self.meter, self.batch.meter());
         std::mem::swap(&mut self.batch, batch);
         turn
     }

@@ -1,14 +1,12 @@
 //! Replies being built: one block of bytes for many small ones, pieces where file data is sent
 //! from where it is.
 
-use std::sync::Arc;
-
 use pagewell_fs::{MappedRange, PageSlice};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 
 use crate::reply::file_range::FileRange;
-use crate::reply::way::{Meter, Trial, Ways};
+use crate::reply::way::{Meter, Ways};
 
 /// Consecutive bytes of the stream.
 pub enum Piece {
@@ -117,7 +115,7 @@ impl Batch {
     }
 
     /// The way for `length` bytes of a file, of the reply that began at `mark`.
-    pub fn way(&mut self, ways: &Arc<Ways>, length: usize, mark: Mark) -> Way {
+    pub fn way(&mut self, ways: &Ways, length: usize, mark: Mark) -> Way {
         let is_first = mark.0 == 0 && self.pieces.is_empty();
         self.meter.choose(ways, length, is_first)
     }
@@ -127,9 +125,9 @@ impl Batch {
         self.meter.begin();
     }
 
-    /// The measurement that the block is, if it is one: to be ended when it was sent.
-    pub fn take_trial(&mut self) -> Option<Trial> {
-        self.meter.take_trial()
+    /// What measures the blocks of one connection.
+    pub fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
     }
 
     /// Bytes in it.

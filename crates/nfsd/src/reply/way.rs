@@ -1,14 +1,18 @@
 //! Which way the bytes of cached files leave: chosen by what each way has cost here.
 //!
-//! The rule is that of [`pagewell_policy::sending`], by classes of sizes. A sample is the processor
-//! time of one block of replies: what each byte took to prepare, from the first READ on, and what
-//! each byte took to send that the socket took at once. Of a long block a socket takes a part; were
-//! such blocks no samples, nothing would be known of the ways in which they are sent. What is
-//! chosen is read by all threads and seldom written, so that a reply shares no changing memory with
-//! those of other threads.
+//! The rule is that of [`pagewell_policy::sending`], for each connection and class of sizes: what a
+//! way costs depends on whether the client is on this machine, and on how many calls it has in
+//! flight. A sample is the processor time of one block of replies: what each byte took to prepare,
+//! from the first READ on, and what each byte took to send that the socket took at once. Of a long
+//! block a socket takes a part; were such blocks no samples, nothing would be known of the ways in
+//! which they are sent. A stretch is timed by the clock, from the block behind its first quarter to
+//! the block behind its end: what was on its way before it began has then arrived.
+//!
+//! A connection begins with what others of its kind, here or elsewhere, have found, and finds out
+//! itself whether that is so for it. That is all that connections share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 use pagewell_counters::{Gauge, names};
@@ -16,41 +20,69 @@ use pagewell_policy::sending::{Sending, Way};
 use rustix::time::{ClockId, clock_gettime};
 
 /// READs up to these lengths are one class.
-const CLASSES: [usize; CLASS_COUNT] = [64 << 10, 256 << 10, usize::MAX];
-const CLASS_COUNT: usize = 3;
+const SIZES: [usize; SIZE_COUNT] = [64 << 10, 256 << 10, usize::MAX];
+const SIZE_COUNT: usize = 3;
+
+/// Bytes of a stretch of each class: several times what sockets and a client with many calls in
+/// flight hold.
+const STRETCHES: [usize; SIZE_COUNT] = [4 << 20, 8 << 20, 32 << 20];
+
+/// A stretch that takes longer has a pause of the client in it.
+const STRETCH_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Of a block of which less than one part of so many has left nothing is known.
 const PART: usize = 8;
 
-/// What all threads know.
+/// What connections have found lately, by class: with clients here, and with those elsewhere.
 pub struct Ways {
     fixed: Option<Way>,
-    classes: [Class; CLASS_COUNT],
+    found: [[Mutex<Sending>; SIZE_COUNT]; 2],
 }
 
-struct Class {
-    best: AtomicU8,
-    interval: AtomicU32,
-    policy: Mutex<Sending>,
-}
-
-/// What the replies of one thread know.
+/// What is measured on one connection. The default measures nothing.
 #[derive(Default)]
 pub struct Meter {
-    uses: [u32; CLASS_COUNT],
+    known: Option<Box<Known>>,
     trial: Option<Trial>,
 }
 
-/// A block of replies whose processor time is taken.
-pub struct Trial {
+struct Known {
     ways: Arc<Ways>,
+    stays_here: bool,
+    classes: [Class; SIZE_COUNT],
+}
+
+/// What is known of READs of one class.
+struct Class {
+    policy: Sending,
+    /// Bytes since the last trial.
+    since: usize,
+}
+
+/// Replies whose cost is taken: one block of them, or a stretch of blocks.
+struct Trial {
     class: usize,
     way: Way,
+    /// A stretch is to have so many bytes; a single block has none.
+    stretch_bytes: usize,
+    /// Bytes until now.
+    bytes: usize,
+    /// When the stretch was timed from, and its bytes then.
+    timed_from: Option<(Instant, usize)>,
+    /// Processor time of those bytes whose cost is known.
+    known_bytes: usize,
+    known_nanoseconds: u64,
+    block: Block,
+}
+
+/// The block of a trial that is being made.
+#[derive(Default)]
+struct Block {
+    bytes: usize,
     /// Processor time of the thread when the first READ began.
     began: Option<u64>,
     /// And when the last was ready.
     ready: u64,
-    bytes: usize,
     /// Something else is in the block, too.
     is_mixed: bool,
 }
@@ -61,111 +93,210 @@ impl Ways {
     pub fn new(fixed: Option<Way>) -> Arc<Self> {
         // Where nothing is known small replies are copied, and large ones go by reference.
         let start = [Way::Copy, Way::Splice, Way::Splice];
+        let found = || start.map(|way| Mutex::new(Sending::new(way)));
         Arc::new(Self {
             fixed,
-            classes: start.map(|way| Class {
-                best: AtomicU8::new(way as u8),
-                interval: AtomicU32::new(1),
-                policy: Mutex::new(Sending::new(way)),
-            }),
+            found: [found(), found()],
         })
+    }
+
+    fn found(&self, stays_here: bool, class: usize) -> Option<&Mutex<Sending>> {
+        self.found.get(usize::from(stays_here))?.get(class)
+    }
+
+    fn best(&self, class: usize) -> Way {
+        let found = self.found(false, class);
+        found.map_or(Way::Copy, |policy| policy.lock().best())
     }
 }
 
 impl Meter {
+    /// Of a connection whose other end is on this machine, or elsewhere.
+    #[must_use]
+    pub fn new(ways: &Arc<Ways>, stays_here: bool) -> Self {
+        let class = |class| {
+            let found = ways.found(stays_here, class);
+            let found = found.map(|policy| policy.lock().clone());
+            Class {
+                policy: found.map_or_else(|| Sending::new(Way::Copy), Sending::for_another),
+                since: 0,
+            }
+        };
+        let known = Known {
+            ways: ways.clone(),
+            stays_here,
+            classes: std::array::from_fn(class),
+        };
+        Self {
+            known: Some(Box::new(known)),
+            trial: None,
+        }
+    }
+
     /// The way for `length` bytes. `is_first`: the block of replies begins with them.
-    pub fn choose(&mut self, ways: &Arc<Ways>, length: usize, is_first: bool) -> Way {
+    pub fn choose(&mut self, ways: &Ways, length: usize, is_first: bool) -> Way {
         if let Some(way) = ways.fixed {
             return way;
         }
-        let class = CLASSES.iter().position(|most| length <= *most).unwrap_or(0);
-        let (Some(known), Some(uses)) = (ways.classes.get(class), self.uses.get_mut(class)) else {
-            return Way::Copy;
-        };
+        let class = SIZES.iter().position(|most| length <= *most).unwrap_or(0);
+        if is_first {
+            self.end_stretch(Instant::now);
+        }
         if let Some(trial) = &mut self.trial {
             if trial.class == class {
-                trial.bytes += length;
+                trial.block.bytes += length;
                 return trial.way;
             }
-            trial.is_mixed = true;
+            trial.block.is_mixed = true;
         }
-        *uses = uses.saturating_add(1);
-        if is_first && *uses >= known.interval.load(Ordering::Relaxed) {
-            *uses = 0;
-            let way = known.policy.lock().trial();
-            self.trial = Some(Trial {
-                ways: ways.clone(),
-                class,
-                way,
-                began: None,
-                ready: 0,
-                bytes: length,
-                is_mixed: false,
-            });
-            return way;
+        let known = self.known.as_deref_mut();
+        let Some(known) = known.and_then(|known| known.classes.get_mut(class)) else {
+            return ways.best(class);
+        };
+        known.since = known.since.saturating_add(length);
+        if self.trial.is_some() || !is_first || !known.is_due(class) {
+            return known.policy.best();
         }
-        known.best()
+        known.since = 0;
+        let is_timing = known.policy.is_timing();
+        let stretch = STRETCHES.get(class).copied().filter(|_| is_timing);
+        let way = known.policy.trial();
+        self.trial = Some(Trial::new(class, way, stretch.unwrap_or(0), length));
+        way
     }
 
-    /// The first READ of a measurement has all that its file needs once, as the addresses of a
-    /// mapping. That is no part of what a reply costs: counted, it would keep a way that is seldom
-    /// used from ever looking cheap.
+    /// The first READ of a block has all that its file needs once, as the addresses of a mapping.
+    /// That is no part of what a reply costs: counted, it would keep a way that is seldom used from
+    /// ever looking cheap.
     pub fn begin(&mut self) {
         if let Some(trial) = &mut self.trial {
-            trial.began.get_or_insert_with(processor_nanoseconds);
+            trial.block.began.get_or_insert_with(processor_nanoseconds);
         }
     }
 
-    /// The measurement that is under way.
-    pub fn take_trial(&mut self) -> Option<Trial> {
-        self.trial.take()
+    /// Whether the block that is about to be sent is measured.
+    #[must_use]
+    pub fn is_measuring(&self) -> bool {
+        let block = self.trial.as_ref().map(|trial| &trial.block);
+        block.is_some_and(|block| block.bytes > 0)
     }
-}
 
-impl Trial {
     /// All replies of the block are ready.
     pub fn ready(&mut self) {
-        self.ready = processor_nanoseconds();
+        if let Some(trial) = &mut self.trial {
+            trial.block.ready = processor_nanoseconds();
+        }
     }
 
     /// The socket has taken `sent` bytes of the block at once, of `length`.
-    pub fn end(self, sent: usize, length: usize) {
-        let Some(class) = self.ways.classes.get(self.class) else {
+    pub fn sent(&mut self, sent: usize, length: usize) {
+        let is_over = self.trial.take_if(|trial| trial.sent(sent, length));
+        if let Some(trial) = is_over {
+            self.report(&trial, None);
+        }
+    }
+
+    /// Another block is about to begin: the stretch that is under way may be over.
+    fn end_stretch(&mut self, now: impl Fn() -> Instant) {
+        let Some(trial) = &mut self.trial else { return };
+        match trial.timed_from {
+            None if trial.bytes >= trial.stretch_bytes / 4 => {
+                trial.timed_from = Some((now(), trial.bytes));
+            }
+            Some((from, before)) if trial.bytes >= trial.stretch_bytes => {
+                let stretch = (trial.bytes - before, now().saturating_duration_since(from));
+                if let Some(trial) = self.trial.take() {
+                    self.report(&trial, Some(stretch));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn report(&mut self, trial: &Trial, stretch: Option<(usize, Duration)>) {
+        let Some(known) = self.known.as_deref_mut() else {
             return;
         };
-        let Some(began) = self.began else { return };
-        if self.is_mixed || sent == 0 || sent < length / PART {
+        let Some(Class { policy, .. }) = known.classes.get_mut(trial.class) else {
             return;
+        };
+        if trial.known_bytes > 0 {
+            policy.sampled(trial.way, trial.known_bytes, trial.known_nanoseconds);
         }
-        let sending = processor_nanoseconds().saturating_sub(self.ready);
-        let preparing = self.ready.saturating_sub(began);
-        // As if all had been sent at the cost of the part that was.
-        let whole = u128::from(sending) * length as u128 / sent as u128;
-        let took = preparing.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX));
-        let mut policy = class.policy.lock();
-        policy.sampled(self.way, self.bytes, took);
-        class.best.store(policy.best() as u8, Ordering::Relaxed);
-        class.interval.store(policy.interval(), Ordering::Relaxed);
-        if let Some(cost) = policy.cost(self.way) {
-            gauge(self.way).set(i64::try_from(cost).unwrap_or(i64::MAX));
+        if let Some((bytes, took)) = stretch
+            && took < STRETCH_TIME_MAX
+        {
+            let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+            policy.delivered(trial.way, bytes, nanoseconds);
         }
+        if let Some(found) = known.ways.found(known.stays_here, trial.class) {
+            found.lock().clone_from(policy);
+        }
+        let [cost, time] = gauges(trial.way);
+        cost.set(policy.cost(trial.way).map_or(0, to_gauge));
+        time.set(policy.time(trial.way).map_or(0, to_gauge));
     }
 }
 
 impl Class {
-    fn best(&self) -> Way {
-        let best = self.best.load(Ordering::Relaxed);
-        let known = Way::ALL.into_iter().find(|way| *way as u8 == best);
-        known.unwrap_or(Way::Copy)
+    /// Whether a sample is to be taken.
+    fn is_due(&self, class: usize) -> bool {
+        let interval = self.policy.interval() as usize;
+        let stretch = STRETCHES.get(class).copied().unwrap_or(usize::MAX);
+        interval == 1 || self.since / stretch >= interval
     }
 }
 
-fn gauge(way: Way) -> &'static Gauge {
-    match way {
-        Way::Copy => &names::SEND_COPY_COST,
-        Way::Map => &names::SEND_MAP_COST,
-        Way::Splice => &names::SEND_SPLICE_COST,
+impl Trial {
+    fn new(class: usize, way: Way, stretch_bytes: usize, length: usize) -> Self {
+        Self {
+            class,
+            way,
+            stretch_bytes,
+            bytes: 0,
+            timed_from: None,
+            known_bytes: 0,
+            known_nanoseconds: 0,
+            block: Block {
+                bytes: length,
+                ..Block::default()
+            },
+        }
     }
+
+    /// A block of it was sent. Returns whether the trial is over.
+    fn sent(&mut self, sent: usize, length: usize) -> bool {
+        let block = std::mem::take(&mut self.block);
+        self.bytes = self.bytes.saturating_add(block.bytes);
+        let is_over = block.is_mixed || self.stretch_bytes == 0;
+        let Some(began) = block.began else {
+            return is_over;
+        };
+        if block.is_mixed || sent == 0 || sent < length / PART {
+            return is_over;
+        }
+        let sending = processor_nanoseconds().saturating_sub(block.ready);
+        let preparing = block.ready.saturating_sub(began);
+        // As if all had been sent at the cost of the part that was.
+        let whole = u128::from(sending) * length as u128 / sent as u128;
+        let whole = u64::try_from(whole).unwrap_or(u64::MAX);
+        self.known_bytes += block.bytes;
+        let known = self.known_nanoseconds.saturating_add(preparing);
+        self.known_nanoseconds = known.saturating_add(whole);
+        is_over
+    }
+}
+
+fn gauges(way: Way) -> [&'static Gauge; 2] {
+    match way {
+        Way::Copy => [&names::SEND_COPY_COST, &names::SEND_COPY_TIME],
+        Way::Map => [&names::SEND_MAP_COST, &names::SEND_MAP_TIME],
+        Way::Splice => [&names::SEND_SPLICE_COST, &names::SEND_SPLICE_TIME],
+    }
+}
+
+fn to_gauge(picoseconds: u64) -> i64 {
+    i64::try_from(picoseconds).unwrap_or(i64::MAX)
 }
 
 /// The processor time of this thread.
@@ -180,63 +311,126 @@ fn processor_nanoseconds() -> u64 {
 mod tests {
     use super::*;
 
-    fn sent(meter: &mut Meter, sent: usize) {
+    /// A block of one READ that was sent.
+    fn block(meter: &mut Meter, ways: &Ways, length: usize, sent: usize) -> Way {
+        let way = meter.choose(ways, length, true);
         meter.begin();
-        if let Some(mut trial) = meter.take_trial() {
-            trial.ready();
-            trial.end(sent, 100_000);
+        if meter.is_measuring() {
+            meter.ready();
+            meter.sent(sent, length);
         }
+        way
+    }
+
+    fn known(meter: &Meter) -> &Sending {
+        &meter.known.as_ref().unwrap().classes[1].policy
     }
 
     #[test]
     fn a_fixed_way_is_never_left() {
         let ways = Ways::new(Some(Way::Map));
-        let mut meter = Meter::default();
+        let mut meter = Meter::new(&ways, true);
         for _ in 0..100 {
-            assert_eq!(meter.choose(&ways, 100_000, true), Way::Map);
-            assert!(meter.take_trial().is_none());
+            assert_eq!(block(&mut meter, &ways, 100_000, 100_000), Way::Map);
+            assert!(!meter.is_measuring());
         }
     }
 
     #[test]
     fn all_ways_are_tried_and_only_blocks_of_one_class_count() {
         let ways = Ways::new(None);
-        let mut meter = Meter::default();
-        let cost = |way| ways.classes[1].policy.lock().cost(way);
-        meter.choose(&ways, 100_000, true);
-        sent(&mut meter, 0);
-        meter.choose(&ways, 100_000, true);
-        sent(&mut meter, 10_000);
+        let mut meter = Meter::new(&ways, true);
+        block(&mut meter, &ways, 100_000, 0);
+        block(&mut meter, &ways, 100_000, 10_000);
         meter.choose(&ways, 100_000, true);
         meter.choose(&ways, 1_000_000, false);
-        sent(&mut meter, 100_000);
-        meter.choose(&ways, 100_000, false);
-        sent(&mut meter, 100_000);
-        assert!(Way::ALL.into_iter().all(|way| cost(way).is_none()));
-        for _ in 0..100 {
+        meter.begin();
+        meter.ready();
+        meter.sent(1_100_000, 1_100_000);
+        assert!(
+            Way::ALL
+                .into_iter()
+                .all(|way| known(&meter).cost(way).is_none())
+        );
+        for _ in 0..36 {
             let way = meter.choose(&ways, 100_000, true);
             assert_eq!(meter.choose(&ways, 200_000, false), way, "one for a block");
-            sent(&mut meter, 20_000);
+            meter.begin();
+            meter.ready();
+            meter.sent(300_000, 300_000);
         }
-        assert!(Way::ALL.into_iter().all(|way| cost(way).is_some()));
+        assert!(
+            Way::ALL
+                .into_iter()
+                .all(|way| known(&meter).cost(way).is_some())
+        );
+    }
+
+    #[test]
+    fn stretches_of_one_way_are_timed_from_behind_their_first_quarter() {
+        let ways = Ways::new(None);
+        let mut meter = Meter::new(&ways, false);
+        let mut stretches = Vec::new();
+        while Way::ALL
+            .into_iter()
+            .any(|way| known(&meter).time(way).is_none())
+        {
+            let way = block(&mut meter, &ways, 200_000, 200_000);
+            match stretches.last_mut() {
+                Some((last, bytes)) if *last == way => *bytes += 200_000,
+                _ => stretches.push((way, 200_000)),
+            }
+            assert!(stretches.len() < 100, "{stretches:?}");
+        }
+        let long = stretches.iter().filter(|(_, bytes)| *bytes >= STRETCHES[1]);
+        assert!(long.count() >= 2, "{stretches:?}");
+        assert!(
+            Way::ALL
+                .into_iter()
+                .all(|way| known(&meter).time(way) < Some(1_000_000))
+        );
+    }
+
+    #[test]
+    fn a_connection_begins_with_what_others_of_its_kind_have_found() {
+        let ways = Ways::new(None);
+        let first = |stays_here| {
+            let mut meter = Meter::new(&ways, stays_here);
+            meter.choose(&ways, 100_000, false)
+        };
+        assert_eq!(first(true), Way::Splice);
+        let mut meter = Meter::new(&ways, true);
+        for _ in 0..100 {
+            meter.choose(&ways, 100_000, true);
+            if let Some(trial) = &mut meter.trial {
+                let dear = if trial.way == Way::Map {
+                    1
+                } else {
+                    1_000_000_000
+                };
+                trial.block.began = Some(processor_nanoseconds().saturating_sub(dear));
+                meter.ready();
+                meter.sent(100_000, 100_000);
+            }
+        }
+        assert_eq!((first(true), first(false)), (Way::Map, Way::Splice));
+        assert_eq!(Meter::default().choose(&ways, 1 << 20, true), Way::Splice);
+        assert!(!Meter::default().is_measuring());
     }
 
     #[test]
     fn a_part_of_a_block_that_has_left_tells_what_all_of_it_costs() {
-        let ways = Ways::new(None);
-        let trial = |way, began, ready| Trial {
-            ways: ways.clone(),
-            class: 1,
-            way,
-            began: Some(began),
-            ready,
-            bytes: 100_000,
-            is_mixed: false,
+        let cost = |preparing, sent| {
+            let mut trial = Trial::new(1, Way::Copy, 0, 100_000);
+            let now = processor_nanoseconds();
+            trial.block.began = Some(now.saturating_sub(preparing));
+            trial.block.ready = now;
+            assert!(trial.sent(sent, 100_000));
+            trial.known_nanoseconds
         };
-        let now = processor_nanoseconds();
-        trial(Way::Copy, now, now).end(100_000, 100_000);
-        trial(Way::Map, now.saturating_sub(1_000_000), now).end(25_000, 100_000);
-        let cost = |way| ways.classes[1].policy.lock().cost(way).unwrap();
-        assert!(cost(Way::Map) > cost(Way::Copy), "what was prepared counts");
+        assert!(
+            cost(1_000_000, 25_000) > cost(0, 100_000),
+            "what was prepared counts"
+        );
     }
 }

@@ -294,6 +294,12 @@ impl Served {
         })
     }
 
+    /// The ways in which bytes of files leave.
+    #[must_use]
+    pub fn ways(&self) -> &Arc<Ways> {
+        &self.ways
+    }
+
     /// Memory of replies that have not left.
     #[must_use]
     pub fn unsent(&self) -> &Arc<Unsent> {

@@ -14,9 +14,19 @@ impl Noise {
         (self.0 >> 33) % below
     }
 
-    /// The cost give or take 30 percent, and once in twenty times that of an interruption.
+    /// The cost of one reply give or take 30 percent, and once in twenty times that of an
+    /// interruption.
     fn of(&mut self, cost: u64) -> u64 {
-        let noisy = cost * (70 + self.next(61)) / 100;
+        self.within(30, cost)
+    }
+
+    /// In a stretch of many replies half of that is levelled out.
+    fn of_stretch(&mut self, time: u64) -> u64 {
+        self.within(15, time)
+    }
+
+    fn within(&mut self, percent: u64, cost: u64) -> u64 {
+        let noisy = cost * (100 - percent + self.next(2 * percent + 1)) / 100;
         if self.next(20) == 0 {
             noisy * 10
         } else {
@@ -34,7 +44,7 @@ const MACHINES: [[u64; 3]; 3] = [
 
 const BYTES: usize = 128 << 10;
 
-/// Sends `replies`; returns what they have cost.
+/// Sends `replies` from a machine that tells no times; returns what they have cost.
 fn run(sending: &mut Sending, costs: [u64; 3], noise: &mut Noise, replies: u32) -> u64 {
     let mut total = 0;
     let mut since = 0;
@@ -108,12 +118,114 @@ fn a_machine_that_changes_is_noticed() {
     assert_eq!(sending.best(), Way::Splice);
 }
 
+/// The same with stretches of replies, which take `times` to deliver.
+fn run_timed(
+    sending: &mut Sending,
+    (costs, times): ([u64; 3], [u64; 3]),
+    noise: &mut Noise,
+    stretches: u32,
+) -> u64 {
+    let mut total = 0;
+    let mut since = 0;
+    for _ in 0..stretches {
+        since += 1;
+        let mut way = sending.best();
+        if since >= sending.interval() {
+            since = 0;
+            let is_timed = sending.is_timing();
+            way = sending.trial();
+            sending.sampled(way, BYTES, noise.of(costs[way as usize]));
+            if is_timed {
+                sending.delivered(way, BYTES, noise.of_stretch(times[way as usize]));
+            }
+        }
+        total += times[way as usize];
+    }
+    total
+}
+
+/// Costs of the sender, times to deliver, and the way that is right.
+const RECEIVERS: [([u64; 3], [u64; 3], Way); 4] = [
+    // The sender saves by splicing, and the receiver is the slower for it.
+    ([46_000, 34_000, 25_000], [46_000, 34_000, 51_000], Way::Map),
+    (
+        [46_000, 44_000, 25_000],
+        [47_000, 63_000, 70_000],
+        Way::Copy,
+    ),
+    // The network is the limit: the sender alone decides.
+    ([46_000, 34_000, 25_000], [1_100_000; 3], Way::Splice),
+    // What is cheap for the sender is fast, too.
+    (
+        [46_000, 34_000, 25_000],
+        [46_000, 34_000, 30_000],
+        Way::Splice,
+    ),
+];
+
+#[test]
+fn what_the_receiver_pays_counts_where_it_delays() {
+    for (costs, times, right) in RECEIVERS {
+        let mut wrong = 0;
+        for seed in 0..600 {
+            let mut sending = Sending::new(Way::ALL[seed as usize % 3]);
+            let noise = &mut Noise(seed);
+            run_timed(&mut sending, (costs, times), noise, 4000);
+            wrong += u32::from(sending.best() != right);
+            let stretches = 20_000;
+            let time = run_timed(&mut sending, (costs, times), noise, stretches);
+            let most = times[right as usize] * u64::from(stretches) * 103 / 100;
+            assert!(time <= most, "{times:?} {seed}: {time} of at most {most}");
+        }
+        assert!(
+            wrong <= 18,
+            "{times:?}: {wrong} of 600 were wrong at one moment"
+        );
+    }
+}
+
+#[test]
+fn ways_that_take_the_same_time_are_not_changed_for_it() {
+    let costs = ([50_000, 52_000, 50_000], [60_000, 61_000, 62_500]);
+    let mut switches = 0;
+    for seed in 0..20 {
+        let mut sending = Sending::new(Way::Copy);
+        run_timed(&mut sending, costs, &mut Noise(seed), 100_000);
+        switches += sending.switches();
+    }
+    assert!(switches <= 20 * 12, "{switches} in 20 runs");
+}
+
+#[test]
+fn connections_that_are_too_short_to_time_are_not_tried_for_ever() {
+    let costs = MACHINES[2];
+    let mut sending = Sending::new(Way::Splice);
+    let noise = &mut Noise(5);
+    run(&mut sending, costs, noise, 200);
+    assert_eq!(sending.best(), Way::Copy);
+    assert!(sending.interval() >= INTERVAL_MIN);
+}
+
+#[test]
+fn another_connection_soon_finds_what_is_right_for_it() {
+    let [(costs, times, right), ..] = RECEIVERS;
+    let mut sending = Sending::new(Way::Copy);
+    let noise = &mut Noise(11);
+    run_timed(&mut sending, (costs, [1_100_000; 3]), noise, 50_000);
+    assert_eq!(sending.best(), Way::Splice);
+    let mut sending = sending.for_another();
+    assert_eq!(sending.best(), Way::Splice);
+    run_timed(&mut sending, (costs, times), noise, 200);
+    assert_eq!(sending.best(), right);
+}
+
 #[test]
 fn senseless_samples_do_no_harm() {
     let mut sending = Sending::new(Way::Copy);
     for (bytes, time) in [(0, 0), (0, u64::MAX), (usize::MAX, u64::MAX), (1, 0)] {
         for way in Way::ALL {
             sending.sampled(way, bytes, time);
+            sending.delivered(way, bytes, time);
         }
     }
     assert!(sending.interval() >= 1);
