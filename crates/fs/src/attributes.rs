@@ -20,6 +20,21 @@ impl Timestamp {
             nanoseconds: now.tv_nsec as u32,
         }
     }
+
+    /// The next moment that can be told from this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        if self.nanoseconds < 999_999_999 {
+            return Self {
+                nanoseconds: self.nanoseconds + 1,
+                ..self
+            };
+        }
+        Self {
+            seconds: self.seconds.saturating_add(1),
+            nanoseconds: 0,
+        }
+    }
 }
 
 /// What an object is (RFC 1813 `ftype3`).
@@ -146,6 +161,20 @@ pub struct SetAttributes {
     pub modified: Option<SetTime>,
 }
 
+impl SetAttributes {
+    /// Whether its times have less than a second of nanoseconds.
+    #[must_use]
+    pub fn has_valid_times(&self) -> bool {
+        self.accessed
+            .iter()
+            .chain(&self.modified)
+            .all(|how| match how {
+                SetTime::To(time) => time.nanoseconds < 1_000_000_000,
+                SetTime::ToServerTime => true,
+            })
+    }
+}
+
 /// A set of access kinds, with the bits of RFC 1813 section 3.3.4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access(pub u32);
@@ -184,5 +213,21 @@ impl std::ops::BitAnd for Access {
     type Output = Self;
     fn bitand(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_moment_carries_into_seconds() {
+        let time = |seconds, nanoseconds| Timestamp {
+            seconds,
+            nanoseconds,
+        };
+        assert_eq!(time(-1, 999_999_999).next(), time(0, 0));
+        assert_eq!(time(5, 7).next(), time(5, 8));
+        assert_eq!(time(i64::MAX, 999_999_999).next(), time(i64::MAX, 0));
     }
 }

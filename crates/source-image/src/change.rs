@@ -15,7 +15,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{Attributes, Change, SetAttributes, SetTime, Timestamp};
 
 /// The three times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
     pub(super) accessed: Timestamp,
     pub(super) modified: Timestamp,
@@ -87,7 +87,7 @@ impl Changes {
     ) -> Change {
         let mut state = self.state.lock();
         let before = (state.changes == begun.0).then(|| attributes(state.times).wcc());
-        let now = Timestamp::now().max(after(state.times.changed));
+        let now = Timestamp::now().max(state.times.changed.next());
         change(&mut state.times, now);
         state.times.changed = now;
         state.changes += 1;
@@ -95,20 +95,6 @@ impl Changes {
             before,
             after: Some(attributes(state.times)),
         }
-    }
-}
-
-/// The next moment that can be told from this one.
-fn after(time: Timestamp) -> Timestamp {
-    if time.nanoseconds < 999_999_999 {
-        return Timestamp {
-            nanoseconds: time.nanoseconds + 1,
-            ..time
-        };
-    }
-    Timestamp {
-        seconds: time.seconds.saturating_add(1),
-        nanoseconds: 0,
     }
 }
 

@@ -3,12 +3,11 @@
 use pagewell_fs::access;
 use pagewell_fs::bytes::Run;
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Limits, Payload, ReadReply, Result,
-    SetAttributes, Stability, Statistics, Timestamp, Written,
+    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
+    FileSystem, FileType, Limits, Payload, ReadReply, Result, Statistics, forward,
 };
 
-use super::change::Times;
+use super::change::{Changes, Times};
 use super::origin::WRITE_BITS;
 use super::{ImageFileSystem, Object};
 
@@ -18,11 +17,8 @@ const EXECUTE_BITS: u32 = 0o111;
 
 impl ImageFileSystem {
     pub(super) fn attributes_of(&self, object: Object) -> Attributes {
-        let times = self
-            .changes
-            .as_ref()
-            .map_or(self.times(), |changes| changes.times());
-        self.attributes_at(object, times)
+        let changes = self.changes.as_ref();
+        self.attributes_at(object, changes.map_or(self.origin.times, Changes::times))
     }
 
     /// Attributes at a moment with these times of the file.
@@ -61,10 +57,9 @@ impl ImageFileSystem {
                 used: 0,
                 file_id: ROOT_FILE_ID,
                 // The directory stays as it was found.
-                accessed: origin.accessed,
-                modified: origin.modified,
-                changed: origin.changed,
-                may_be_kept: true,
+                accessed: origin.times.accessed,
+                modified: origin.times.modified,
+                changed: origin.times.changed,
                 ..file
             },
         }
@@ -87,6 +82,9 @@ impl ImageFileSystem {
 }
 
 impl FileSystem for ImageFileSystem {
+    // To the methods of these names in `write`.
+    forward! { self => self; set_attributes, write, commit, write_verifier, create }
+
     fn describe(&self) -> String {
         let length = self.bytes.length_bytes();
         format!("image {} ({length} bytes)", self.bytes.name())
@@ -222,45 +220,6 @@ impl FileSystem for ImageFileSystem {
             files_total: 2,
             ..Statistics::default()
         })
-    }
-
-    fn set_attributes(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        attributes: &SetAttributes,
-        guard: Option<Timestamp>,
-    ) -> Result<Change> {
-        self.set(call, id, attributes, guard)
-    }
-
-    fn write(
-        &self,
-        call: &Call<'_>,
-        id: &FileId,
-        offset: u64,
-        data: &[u8],
-        stability: Stability,
-    ) -> Result<Written> {
-        self.write_bytes(call, id, offset, data, stability)
-    }
-
-    fn commit(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<Committed> {
-        self.commit_range(call, id, offset, count)
-    }
-
-    fn write_verifier(&self) -> [u8; 8] {
-        self.verifier()
-    }
-
-    fn create(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        mode: &CreateMode,
-    ) -> Result<Created> {
-        self.create_existing(call, directory, name, mode)
     }
 
     fn sync(&self) -> Result<()> {

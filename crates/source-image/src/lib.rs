@@ -21,8 +21,8 @@
 //! 9  object  root directory 1, file 2, and 6 bytes of zeros
 //! ```
 //!
-//! **Known weaknesses.** Nobody else is taken to change the image while it is open: what others
-//! write to it meanwhile may be seen or not, and may be overwritten with what was there before.
+//! **Known weaknesses.** No other program is taken to change the image while it is open: what one
+//! writes to it meanwhile may be seen or not, and may be overwritten with what was there before.
 //! Its length is that of the moment when it was opened; what is cut off later is an I/O error.
 
 mod change;
@@ -44,7 +44,7 @@ use siphasher::sip::SipHasher24;
 
 pub use origin::Origin;
 
-use change::{Changes, Times};
+use change::Changes;
 
 const LAYOUT: u8 = 1;
 
@@ -69,22 +69,24 @@ enum Object {
 impl ImageFileSystem {
     /// Opens the regular file or block device at `path`, to be read through `cache`.
     pub fn open(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
-        let device = FileDevice::open(path).map_err(|error| OpenError::of_device(path, error))?;
-        let origin = Origin::of_path(path)?;
-        Ok(Self::from_device(Arc::new(device), origin, cache))
+        Self::open_with(path, FileOptions::default(), cache)
     }
 
     /// Opens the regular file or block device at `path`, to be read and written through `cache`.
-    /// Nobody else can do the same until this is dropped.
+    /// Nothing else can do the same until this is dropped.
     pub fn open_writable(path: &Path, cache: &Cache) -> Result<Self, OpenError> {
         let options = FileOptions {
             writable: true,
             ..FileOptions::default()
         };
+        Ok(Self::open_with(path, options, cache)?.writable())
+    }
+
+    fn open_with(path: &Path, options: FileOptions, cache: &Cache) -> Result<Self, OpenError> {
         let device = FileDevice::open_with(path, options);
         let device = device.map_err(|error| OpenError::of_device(path, error))?;
         let origin = Origin::of_path(path)?;
-        Ok(Self::from_device(Arc::new(device), origin, cache).writable())
+        Ok(Self::from_device(Arc::new(device), origin, cache))
     }
 
     /// The bytes of `device`, as what `origin` says, to be read.
@@ -106,17 +108,8 @@ impl ImageFileSystem {
     #[must_use]
     pub fn writable(self) -> Self {
         Self {
-            changes: Some(Changes::new(self.times())),
+            changes: Some(Changes::new(self.origin.times)),
             ..self
-        }
-    }
-
-    /// The times of what it is made of, as they were when it was opened.
-    fn times(&self) -> Times {
-        Times {
-            accessed: self.origin.accessed,
-            modified: self.origin.modified,
-            changed: self.origin.changed,
         }
     }
 

@@ -9,6 +9,8 @@ use pagewell_fs::Timestamp;
 use pagewell_fs::source::OpenError;
 use siphasher::sip::SipHasher24;
 
+use super::change::Times;
+
 /// Reading and writing, by owner, group and others.
 const MODE_BITS: u32 = 0o666;
 /// Writing alone.
@@ -28,9 +30,7 @@ pub struct Origin {
     pub(super) gid: u32,
     /// Bytes of storage.
     pub(super) used: u64,
-    pub(super) accessed: Timestamp,
-    pub(super) modified: Timestamp,
-    pub(super) changed: Timestamp,
+    pub(super) times: Times,
 }
 
 impl Origin {
@@ -60,9 +60,11 @@ impl Origin {
             uid: status.uid(),
             gid: status.gid(),
             used: status.blocks().saturating_mul(512),
-            accessed: time(status.atime(), status.atime_nsec()),
-            modified: time(status.mtime(), status.mtime_nsec()),
-            changed: time(status.ctime(), status.ctime_nsec()),
+            times: Times {
+                accessed: time(status.atime(), status.atime_nsec()),
+                modified: time(status.mtime(), status.mtime_nsec()),
+                changed: time(status.ctime(), status.ctime_nsec()),
+            },
         })
     }
 
@@ -72,7 +74,10 @@ impl Origin {
     pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
         let numbers: Vec<u64> = parts.iter().map(Self::identity).collect();
         let name = name_of(name);
-        let latest = |time: fn(&Self) -> Timestamp| parts.iter().map(time).max();
+        let latest = |time: fn(Times) -> Timestamp| {
+            let times = parts.iter().map(|part| time(part.times));
+            times.max().unwrap_or_default()
+        };
         Self {
             identity: identity(&name, &numbers),
             name,
@@ -82,18 +87,19 @@ impl Origin {
             used: parts
                 .iter()
                 .fold(0, |used, part| used.saturating_add(part.used)),
-            accessed: latest(|part| part.accessed).unwrap_or_default(),
-            modified: latest(|part| part.modified).unwrap_or_default(),
-            changed: latest(|part| part.changed).unwrap_or_default(),
+            times: Times {
+                accessed: latest(|times| times.accessed),
+                modified: latest(|times| times.modified),
+                changed: latest(|times| times.changed),
+            },
         }
     }
 
     /// The same, known again by its name and this number, and not by what it is made of.
     #[must_use]
     pub fn known_by(self, number: &[u8; 16]) -> Self {
-        let number = u128::from_le_bytes(*number);
-        #[allow(clippy::cast_possible_truncation)] // both halves
-        let halves = [number as u64, (number >> 64) as u64];
+        let (halves, _) = number.as_chunks::<8>();
+        let halves: Vec<u64> = halves.iter().copied().map(u64::from_le_bytes).collect();
         Self {
             identity: identity(&self.name, &halves),
             ..self
@@ -163,7 +169,8 @@ mod tests {
         let whole = Origin::of_parts(b"stripe.img", &[open.clone(), closed.clone()]);
         assert_eq!(whole.mode, 0o600);
         assert_eq!(whole.name(), b"stripe.img");
-        assert_eq!(whole.modified, closed.modified.max(open.modified));
+        let latest = closed.times.modified.max(open.times.modified);
+        assert_eq!(whole.times.modified, latest);
         let other = Origin::of_parts(b"stripe.img", &[closed, open]);
         assert_ne!(whole.identity, other.identity, "the order matters");
     }

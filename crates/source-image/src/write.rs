@@ -27,8 +27,6 @@ use pagewell_fs::{access, verifier};
 use super::change::Times;
 use super::{Changes, ImageFileSystem, Object};
 
-const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
-
 impl ImageFileSystem {
     fn changes(&self) -> Result<&Changes> {
         self.changes.as_ref().ok_or(Error::ReadOnly)
@@ -48,7 +46,7 @@ impl ImageFileSystem {
     }
 
     /// [`pagewell_fs::FileSystem::write`].
-    pub(super) fn write_bytes(
+    pub(super) fn write(
         &self,
         call: &Call<'_>,
         id: &FileId,
@@ -58,7 +56,7 @@ impl ImageFileSystem {
     ) -> Result<Written> {
         let (changes, attributes) = self.file_to_write(call, id)?;
         // Before the first byte: a loss from now on is one that the writer has to hear of.
-        let verifier = self.verifier();
+        let verifier = self.write_verifier();
         let begun = changes.begin();
         let left = attributes.size.saturating_sub(offset);
         let fits = usize::try_from(left).unwrap_or(usize::MAX).min(data.len());
@@ -103,7 +101,7 @@ impl ImageFileSystem {
     }
 
     /// [`pagewell_fs::FileSystem::commit`].
-    pub(super) fn commit_range(
+    pub(super) fn commit(
         &self,
         call: &Call<'_>,
         id: &FileId,
@@ -125,13 +123,13 @@ impl ImageFileSystem {
         };
         self.bytes.commit(offset, length)?;
         Ok(Committed {
-            verifier: self.verifier(),
+            verifier: self.write_verifier(),
             change: unchanged(self.attributes_of(Object::File)),
         })
     }
 
     /// [`pagewell_fs::FileSystem::write_verifier`].
-    pub(super) fn verifier(&self) -> [u8; 8] {
+    pub(super) fn write_verifier(&self) -> [u8; 8] {
         let Ok(changes) = self.changes() else {
             return self.identity.to_be_bytes();
         };
@@ -140,7 +138,7 @@ impl ImageFileSystem {
     }
 
     /// [`pagewell_fs::FileSystem::set_attributes`].
-    pub(super) fn set(
+    pub(super) fn set_attributes(
         &self,
         call: &Call<'_>,
         id: &FileId,
@@ -154,7 +152,9 @@ impl ImageFileSystem {
         if guard.is_some_and(|guard| guard != attributes.changed) {
             return Err(Error::NotSync);
         }
-        check_values(request)?;
+        if !request.has_valid_times() {
+            return Err(Error::Invalid);
+        }
         check_length(call, &attributes, request.size)?;
         check_permissions(&attributes, request)?;
         if request.accessed.is_none() && request.modified.is_none() {
@@ -165,7 +165,7 @@ impl ImageFileSystem {
     }
 
     /// [`pagewell_fs::FileSystem::create`].
-    pub(super) fn create_existing(
+    pub(super) fn create(
         &self,
         call: &Call<'_>,
         directory: &FileId,
@@ -201,23 +201,6 @@ fn unchanged(attributes: Attributes) -> Change {
     Change {
         before: Some(attributes.wcc()),
         after: Some(attributes),
-    }
-}
-
-fn check_values(request: &SetAttributes) -> Result<()> {
-    let is_time = |how: &SetTime| match how {
-        SetTime::To(time) => time.nanoseconds < NANOSECONDS_PER_SECOND,
-        SetTime::ToServerTime => true,
-    };
-    if request
-        .accessed
-        .iter()
-        .chain(&request.modified)
-        .all(is_time)
-    {
-        Ok(())
-    } else {
-        Err(Error::Invalid)
     }
 }
 

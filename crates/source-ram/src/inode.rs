@@ -253,7 +253,7 @@ impl State {
     /// states never look alike to weak cache consistency.
     pub(super) fn touch_changed(&mut self) -> Timestamp {
         let now = Timestamp::now();
-        let stamp = now.max(next_instant(self.metadata.changed));
+        let stamp = now.max(self.metadata.changed.next());
         self.metadata.changed = stamp;
         stamp
     }
@@ -273,40 +273,10 @@ impl State {
     }
 }
 
-fn next_instant(time: Timestamp) -> Timestamp {
-    if time.nanoseconds < 999_999_999 {
-        Timestamp {
-            seconds: time.seconds,
-            nanoseconds: time.nanoseconds + 1,
-        }
-    } else {
-        Timestamp {
-            seconds: time.seconds.saturating_add(1),
-            nanoseconds: 0,
-        }
-    }
-}
-
 /// A change report: the object as it was, and as it is now.
 pub(super) fn change(before: WccAttributes, after: Attributes) -> Change {
     Change {
         before: Some(before),
         after: Some(after),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_instant_after_carries_into_seconds() {
-        let time = |seconds, nanoseconds| Timestamp {
-            seconds,
-            nanoseconds,
-        };
-        assert_eq!(next_instant(time(-1, 999_999_999)), time(0, 0));
-        assert_eq!(next_instant(time(5, 7)), time(5, 8));
-        assert_eq!(next_instant(time(i64::MAX, 999_999_999)), time(i64::MAX, 0));
     }
 }

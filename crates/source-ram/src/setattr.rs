@@ -12,22 +12,11 @@ use super::permission;
 use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
 
-const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
-
 /// Refuses what can be set on nothing.
 pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
-    let is_time = |how: &SetTime| match how {
-        SetTime::To(time) => time.nanoseconds < NANOSECONDS_PER_SECOND,
-        SetTime::ToServerTime => true,
-    };
     if request.size.is_some_and(|size| size > FILE_BYTES_MAX) {
         Err(Error::FileTooLarge)
-    } else if request
-        .accessed
-        .iter()
-        .chain(&request.modified)
-        .all(is_time)
-    {
+    } else if request.has_valid_times() {
         Ok(())
     } else {
         Err(Error::Invalid)
