@@ -5,42 +5,28 @@
 //! says in `Host` which name it was told. Rule: an address is answered, and so are `localhost`
 //! and the name of this machine; a client that has another name for it is told to use one of these.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The names of this machine.
-pub struct Names {
-    full: String,
+/// Whether a `Host` field means this machine.
+pub fn is_own(field: &str) -> bool {
+    let uname = rustix::system::uname();
+    is_of(field, &uname.nodename().to_string_lossy())
 }
 
-impl Names {
-    /// As the kernel knows them.
-    pub fn of_this_machine() -> Self {
-        let uname = rustix::system::uname();
-        Self::new(&uname.nodename().to_string_lossy())
+/// Whether a `Host` field means the machine of this name.
+fn is_of(field: &str, machine: &str) -> bool {
+    let Some(host) = without_port(field) else {
+        return false;
+    };
+    if let Some(address) = host.strip_prefix('[') {
+        let address = address.strip_suffix(']').unwrap_or_default();
+        return address.parse::<Ipv6Addr>().is_ok();
     }
-
-    fn new(name: &str) -> Self {
-        Self {
-            full: name.to_ascii_lowercase(),
-        }
-    }
-
-    /// Whether a `Host` field means this machine.
-    pub fn has(&self, field: &str) -> bool {
-        let Some(host) = without_port(field) else {
-            return false;
-        };
-        if let Some(address) = host.strip_prefix('[') {
-            let address = address.strip_suffix(']').unwrap_or_default();
-            return address.parse::<Ipv6Addr>().is_ok();
-        }
-        let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
-        let short = self.full.split('.').next().unwrap_or_default();
-        host.parse::<IpAddr>()
-            .is_ok_and(|address| address.is_ipv4())
-            || host == "localhost"
-            || (!host.is_empty() && (host == self.full || host == short))
-    }
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let short = machine.split('.').next().unwrap_or_default();
+    let mut names = ["localhost", machine, short].into_iter();
+    host.parse::<Ipv4Addr>().is_ok()
+        || (!host.is_empty() && names.any(|name| name.eq_ignore_ascii_case(host)))
 }
 
 /// `Host = uri-host [ ":" port ]` (RFC 9112 section 3.2).
@@ -51,10 +37,8 @@ fn without_port(field: &str) -> Option<&str> {
         Some(colon) => {
             let (host, port) = field.split_at(end + colon);
             let digits = port.get(1..)?;
-            digits
-                .bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then_some(host)
+            let is_number = digits.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then_some(host)
         }
     }
 }
@@ -65,7 +49,7 @@ mod tests {
 
     #[test]
     fn only_addresses_and_own_names_are_answered() {
-        let names = Names::new("Box.example.org");
+        let own_name = "Box.example.org";
         for own in [
             "127.0.0.1",
             "127.0.0.1:20491",
@@ -79,7 +63,7 @@ mod tests {
             "box:80",
             "box.example.org.",
         ] {
-            assert!(names.has(own), "{own}");
+            assert!(is_of(own, own_name), "{own}");
         }
         for foreign in [
             "",
@@ -95,8 +79,8 @@ mod tests {
             "[::1",
             "box example",
         ] {
-            assert!(!names.has(foreign), "{foreign}");
+            assert!(!is_of(foreign, own_name), "{foreign}");
         }
-        assert!(!Names::new("").has(""));
+        assert!(!is_of("", ""));
     }
 }

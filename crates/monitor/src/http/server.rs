@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::Mutex;
 use pagewell_nfsd::Network;
 
-use crate::http::host::Names;
+use crate::http::host::is_own;
 use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, host, parse};
 use crate::metrics::{Snapshot, prometheus};
 
@@ -187,7 +187,7 @@ fn answer(parsed: Parsed<'_>, host: Host<'_>) -> Vec<u8> {
     const TEXT: &str = "text/plain; charset=utf-8";
     let is_for_us = match host {
         Host::Absent => true,
-        Host::Field(name) => Names::of_this_machine().has(name),
+        Host::Field(name) => is_own(name),
         Host::Malformed => false,
     };
     match parsed {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pagewell_counters::names;
 
-use crate::metrics::prometheus::{FAMILIES, in_base_unit};
+use crate::metrics::prometheus::{CALLS, PROCESS, in_base_unit};
 
 /// Set to write the document instead of comparing it.
 const WRITE_VARIABLE: &str = "PAGEWELL_WRITE_DOCS";
@@ -32,7 +32,7 @@ any time; `schema` grows when a reader would be misled.
 fn render() -> String {
     let mut text = String::from(HEAD);
     text.push_str("## Of the process and its calls\n\n| name | kind | meaning |\n|---|---|---|\n");
-    for family in FAMILIES {
+    for family in PROCESS.iter().chain(&CALLS) {
         row(&mut text, family.name, family.kind, family.help);
     }
     text.push_str(

@@ -12,36 +12,15 @@ use crate::metrics::table::duration;
 /// nfsstat's own width.
 const COLUMN_MIN: usize = 9;
 
-/// Lines of procedures: nfsstat's name, and ours.
-const PROCEDURES: [&[(&str, &str)]; 3] = [
+/// Lines of procedures by nfsstat's names, which are ours but for one and capital letters.
+const PROCEDURES: [&[&str]; 3] = [
     &[
-        ("Getattr", "getattr"),
-        ("Setattr", "setattr"),
-        ("Lookup", "lookup"),
-        ("Readlink", "readlink"),
-        ("Read", "read"),
-        ("Write", "write"),
-        ("Create", "create"),
-        ("Remove", "remove"),
+        "Getattr", "Setattr", "Lookup", "Readlink", "Read", "Write", "Create", "Remove",
     ],
     &[
-        ("Rename", "rename"),
-        ("Link", "link"),
-        ("Symlink", "symlink"),
-        ("Mkdir", "mkdir"),
-        ("Rmdir", "rmdir"),
-        ("Readdir", "readdir"),
-        ("RdirPlus", "readdirplus"),
-        ("Access", "access"),
+        "Rename", "Link", "Symlink", "Mkdir", "Rmdir", "Readdir", "RdirPlus", "Access",
     ],
-    &[
-        ("Mknod", "mknod"),
-        ("Fsstat", "fsstat"),
-        ("Fsinfo", "fsinfo"),
-        ("PathConf", "pathconf"),
-        ("Commit", "commit"),
-        ("Null", "null"),
-    ],
+    &["Mknod", "Fsstat", "Fsinfo", "PathConf", "Commit", "Null"],
 ];
 
 /// Lines of caches: nfsstat's name, and that of our counters between `pagewell_client_` and
@@ -91,13 +70,14 @@ pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {
     text
 }
 
-fn procedures(snapshot: &Snapshot, line: &[(&'static str, &str)]) -> Line {
-    let calls = |wanted: &str| {
+fn procedures(snapshot: &Snapshot, line: &[&'static str]) -> Line {
+    let calls = |title: &str| {
+        let wanted = title.to_lowercase().replace("rdir", "readdir");
         let mut all = snapshot.client_procedures.iter();
         let found = all.find(|procedure| procedure.procedure == wanted);
         found.map_or(0, |procedure| procedure.calls)
     };
-    let line = line.iter().map(|(title, name)| (*title, calls(name)));
+    let line = line.iter().map(|title| (*title, calls(title)));
     // nfsstat has no column for it.
     line.filter(|(title, calls)| *title != "Null" || *calls > 0)
         .collect()
@@ -125,45 +105,38 @@ fn put(text: &mut String, lines: &[Line]) {
         .map(|(_, number)| number.to_string().len());
     let width = numbers.max().unwrap_or(0).max(COLUMN_MIN);
     for line in lines {
-        let names: Vec<String> = line
-            .iter()
-            .map(|(name, _)| format!("{name:>width$}"))
-            .collect();
-        let numbers: Vec<String> = line
-            .iter()
-            .map(|(_, one)| format!("{one:>width$}"))
-            .collect();
-        text.push_str(&names.join(" "));
-        text.push('\n');
-        text.push_str(&numbers.join(" "));
-        text.push('\n');
+        let mut row = |cell: &dyn Fn(&(&str, u64)) -> String| {
+            let cells: Vec<String> = line
+                .iter()
+                .map(|one| format!("{:>width$}", cell(one)))
+                .collect();
+            text.push_str(&cells.join(" "));
+            text.push('\n');
+        };
+        row(&|(name, _)| (*name).to_owned());
+        row(&|(_, number)| number.to_string());
     }
 }
 
 fn latencies(snapshot: &Snapshot) -> String {
-    let mut text = String::new();
-    for procedure in &snapshot.client_procedures {
-        let Some(latency) = procedure.latency_us else {
-            continue;
-        };
-        if text.is_empty() {
-            text.push_str("Latency:\n");
-            // Writing to a String cannot fail.
-            let _ = writeln!(
-                text,
-                "{:<12} {:>12} {:>9} {:>9} {:>9} {:>9}",
-                "procedure", "calls", "p50", "p99", "p99.9", "max"
-            );
-        }
+    let head = ["procedure", "calls", "p50", "p99", "p99.9", "max"].map(str::to_owned);
+    let all = snapshot.client_procedures.iter().filter_map(|procedure| {
+        let latency = procedure.latency_us?;
+        let times = [latency.p50, latency.p99, latency.p999, latency.max];
+        let [p50, p99, p999, max] = times.map(duration);
+        let calls = procedure.calls.to_string();
+        Some([procedure.procedure.clone(), calls, p50, p99, p999, max])
+    });
+    let rows: Vec<_> = all.collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("Latency:\n");
+    for [name, calls, p50, p99, p999, max] in std::iter::once(head).chain(rows) {
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{:<12} {:>12} {:>9} {:>9} {:>9} {:>9}",
-            procedure.procedure,
-            procedure.calls,
-            duration(latency.p50),
-            duration(latency.p99),
-            duration(latency.p999),
-            duration(latency.max)
+            "{name:<12} {calls:>12} {p50:>9} {p99:>9} {p999:>9} {max:>9}"
         );
     }
     text

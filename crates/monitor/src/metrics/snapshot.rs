@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub procedures: Vec<Procedure>,
     /// Every procedure that the NFS clients of the process call, by number.
     #[serde(default)]
-    pub client_procedures: Vec<ClientProcedure>,
+    pub client_procedures: Vec<Procedure>,
     /// Clients that a server turned away, the latest last; the oldest are forgotten.
     #[serde(default)]
     pub refused_clients: Vec<RefusedClient>,
@@ -52,42 +52,36 @@ pub struct RefusedClient {
     pub no_place: u64,
 }
 
-/// Counts of one procedure that is called.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ClientProcedure {
-    /// Its name.
-    pub procedure: String,
-    /// Calls made, each once however often it was sent.
-    pub calls: u64,
-    /// Time from a call to its reply; absent when there was none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency_us: Option<Latency>,
-    /// The histogram behind it.
-    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
-    pub latency_histogram: Histogram,
-}
-
-/// Counts of one procedure.
+/// Counts of one procedure, which a server answers or an NFS client calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Procedure {
-    /// `nfs` or `mount`.
+    /// `nfs` or `mount`; empty for a client.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub program: String,
     /// Its name.
     pub procedure: String,
-    /// Calls answered.
+    /// Calls answered or made, each once however often it was sent.
     pub calls: u64,
-    /// Of these, with a status that is not OK.
-    pub errors: u64,
-    /// Bytes of the calls.
-    pub received_bytes: u64,
-    /// Bytes of the replies.
-    pub sent_bytes: u64,
+    /// Only a server counts them for each procedure.
+    #[serde(flatten)]
+    pub traffic: Option<Traffic>,
     /// Time from a call to its reply; absent when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
     /// The histogram behind it, so that those of an interval can be told.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub latency_histogram: Histogram,
+}
+
+/// What a server counts of a procedure beside its calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// Calls answered with a status that is not OK.
+    pub errors: u64,
+    /// Bytes of the calls.
+    pub received_bytes: u64,
+    /// Bytes of the replies.
+    pub sent_bytes: u64,
 }
 
 /// The buckets of a histogram that counted something.
@@ -139,7 +133,7 @@ impl Snapshot {
             counters: counters.map(|c| (c.name().to_owned(), c.get())).collect(),
             gauges: gauges.map(|g| (g.name().to_owned(), g.get())).collect(),
             procedures: nfs.chain(mount).collect(),
-            client_procedures: client_procedures(),
+            client_procedures: client_procedures().collect(),
             refused_clients: refused_clients(),
         }
     }
@@ -154,31 +148,11 @@ impl Snapshot {
         for (name, value) in &mut difference.counters {
             *value = value.saturating_sub(earlier.counters.get(name).copied().unwrap_or(0));
         }
-        for procedure in &mut difference.procedures {
-            let same = |other: &&Procedure| {
-                other.program == procedure.program && other.procedure == procedure.procedure
-            };
-            if let Some(before) = earlier.procedures.iter().find(same) {
-                procedure.calls = procedure.calls.saturating_sub(before.calls);
-                procedure.errors = procedure.errors.saturating_sub(before.errors);
-                procedure.received_bytes = procedure
-                    .received_bytes
-                    .saturating_sub(before.received_bytes);
-                procedure.sent_bytes = procedure.sent_bytes.saturating_sub(before.sent_bytes);
-                let then = before.latency_histogram.counts();
-                let latency = procedure.latency_histogram.counts().difference(&then);
-                procedure.set_latency(&latency);
-            }
-        }
-        for procedure in &mut difference.client_procedures {
-            let mut before = earlier.client_procedures.iter();
-            if let Some(before) = before.find(|other| other.procedure == procedure.procedure) {
-                procedure.calls = procedure.calls.saturating_sub(before.calls);
-                let then = before.latency_histogram.counts();
-                let latency = procedure.latency_histogram.counts().difference(&then);
-                procedure.set_latency(&latency);
-            }
-        }
+        subtract(&mut difference.procedures, &earlier.procedures);
+        subtract(
+            &mut difference.client_procedures,
+            &earlier.client_procedures,
+        );
         difference
     }
 
@@ -189,66 +163,75 @@ impl Snapshot {
     }
 }
 
+/// Leaves of each procedure what was counted since `earlier`.
+fn subtract(procedures: &mut [Procedure], earlier: &[Procedure]) {
+    for procedure in procedures {
+        let same = |other: &&Procedure| {
+            other.program == procedure.program && other.procedure == procedure.procedure
+        };
+        let Some(before) = earlier.iter().find(same) else {
+            continue;
+        };
+        procedure.calls = procedure.calls.saturating_sub(before.calls);
+        if let (Some(now), Some(then)) = (&mut procedure.traffic, before.traffic) {
+            now.errors = now.errors.saturating_sub(then.errors);
+            now.received_bytes = now.received_bytes.saturating_sub(then.received_bytes);
+            now.sent_bytes = now.sent_bytes.saturating_sub(then.sent_bytes);
+        }
+        let then = before.latency_histogram.counts();
+        procedure.set_latency(&procedure.latency_histogram.counts().difference(&then));
+    }
+}
+
 fn refused_clients() -> Vec<RefusedClient> {
-    let told = refusals::by_address().into_iter();
-    let told = told.map(|refused| RefusedClient {
+    let refused = refusals::by_address().into_iter();
+    let refused = refused.map(|refused| RefusedClient {
         address: refused.address.to_string(),
         not_allowed: refused.not_allowed,
         no_place: refused.no_slot,
     });
-    told.collect()
+    refused.collect()
 }
 
-fn client_procedures() -> Vec<ClientProcedure> {
+fn client_procedures() -> impl Iterator<Item = Procedure> {
     let all = NFS_PROCEDURES.iter().zip(nfs_procedures());
-    let told = all.map(|(name, counted)| {
-        let mut procedure = ClientProcedure {
-            procedure: (*name).to_owned(),
-            calls: counted.calls,
-            latency_us: None,
-            latency_histogram: Histogram::default(),
-        };
-        procedure.set_latency(&counted.latency);
-        procedure
-    });
-    told.collect()
+    all.map(|(name, counts)| Procedure::new("", name, counts.calls, None, &counts.latency))
 }
 
-fn procedures<'a>(
-    program: &'a str,
-    names: &'a [&str],
+fn procedures(
+    program: &str,
+    names: &[&str],
     counts: Vec<ProcedureCounts>,
-) -> impl Iterator<Item = Procedure> + 'a {
+) -> impl Iterator<Item = Procedure> {
     names.iter().zip(counts).map(move |(name, counts)| {
-        let ProcedureCounts {
-            calls,
-            errors,
-            bytes_received,
-            bytes_sent,
-            latency,
-        } = counts;
-        let mut procedure = Procedure {
-            program: program.to_owned(),
-            procedure: (*name).to_owned(),
-            calls,
-            errors,
-            received_bytes: bytes_received,
-            sent_bytes: bytes_sent,
-            latency_us: None,
-            latency_histogram: Histogram::default(),
+        let traffic = Traffic {
+            errors: counts.errors,
+            received_bytes: counts.bytes_received,
+            sent_bytes: counts.bytes_sent,
         };
-        procedure.set_latency(&latency);
-        procedure
+        Procedure::new(program, name, counts.calls, Some(traffic), &counts.latency)
     })
 }
 
 impl Procedure {
-    pub(crate) fn set_latency(&mut self, counts: &Counts) {
-        (self.latency_us, self.latency_histogram) = latency(counts);
+    fn new(
+        program: &str,
+        procedure: &str,
+        calls: u64,
+        traffic: Option<Traffic>,
+        latency: &Counts,
+    ) -> Self {
+        let (latency_us, latency_histogram) = self::latency(latency);
+        Self {
+            program: program.to_owned(),
+            procedure: procedure.to_owned(),
+            calls,
+            traffic,
+            latency_us,
+            latency_histogram,
+        }
     }
-}
 
-impl ClientProcedure {
     pub(crate) fn set_latency(&mut self, counts: &Counts) {
         (self.latency_us, self.latency_histogram) = latency(counts);
     }

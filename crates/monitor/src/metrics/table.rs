@@ -64,7 +64,8 @@ pub fn render(snapshot: &Snapshot, all: bool) -> String {
 fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
     let mut text = String::new();
     let calls: u64 = procedures.iter().map(|procedure| procedure.calls).sum();
-    let errors: u64 = procedures.iter().map(|procedure| procedure.errors).sum();
+    let traffic = |procedure: &Procedure| procedure.traffic.unwrap_or_default();
+    let errors: u64 = procedures.iter().map(|one| traffic(one).errors).sum();
     if calls == 0 && !all {
         return text;
     }
@@ -80,15 +81,15 @@ fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
         }
         #[allow(clippy::cast_precision_loss)] // a percentage of two digits
         let percent = procedure.calls as f64 * 100.0 / (calls.max(1)) as f64;
-        let latency = procedure.latency_us;
+        let (latency, traffic) = (procedure.latency_us, traffic(procedure));
         let _ = writeln!(
             text,
             "{:<12} {:>12} {percent:>4.0}% {:>9} {:>10} {:>10} {:>9} {:>9}",
             procedure.procedure,
             procedure.calls,
-            procedure.errors,
-            size::display(procedure.received_bytes),
-            size::display(procedure.sent_bytes),
+            traffic.errors,
+            size::display(traffic.received_bytes),
+            size::display(traffic.sent_bytes),
             latency.map_or("-".to_owned(), |latency| duration(latency.p50)),
             latency.map_or("-".to_owned(), |latency| duration(latency.p99)),
         );
@@ -143,7 +144,7 @@ pub fn duration(microseconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::snapshot::Latency;
+    use crate::metrics::snapshot::{Latency, Traffic};
 
     #[test]
     fn a_table_shows_what_was_called() {
@@ -153,7 +154,12 @@ mod tests {
             procedure.latency_us = None;
         }
         let read = &mut snapshot.procedures[6];
-        (read.calls, read.errors, read.sent_bytes) = (30, 2, 3 << 20);
+        read.calls = 30;
+        read.traffic = Some(Traffic {
+            errors: 2,
+            received_bytes: 0,
+            sent_bytes: 3 << 20,
+        });
         read.latency_us = Some(Latency {
             sum: 1000.0,
             p50: 12.34,

@@ -2,7 +2,7 @@
 
 use pagewell_counters::{Counter, Counts, names};
 
-use crate::metrics::snapshot::{Latency, Procedure, Snapshot};
+use crate::metrics::snapshot::{Latency, Procedure, Snapshot, Traffic};
 use crate::metrics::table;
 use pagewell_base::size;
 
@@ -62,8 +62,6 @@ pub struct Look {
     pub procedures: Vec<Called>,
 }
 
-/// The program whose calls are answered. MOUNT says nothing about what is fast or slow.
-const SERVED: &str = "nfs";
 const SERVER: &str = "server";
 const CLIENT: &str = "client";
 
@@ -158,58 +156,38 @@ impl Interval<'_> {
     }
 
     fn server(&self, measures: &mut Vec<Measure>) {
-        let of = |snapshot: &Snapshot| -> Vec<Procedure> {
-            let all = snapshot.procedures.iter();
-            let of = all.filter(|procedure| procedure.program == SERVED);
-            of.cloned().collect()
-        };
-        if of(self.now).iter().all(|procedure| procedure.calls == 0) {
+        if served(self.now).all(|procedure| procedure.calls == 0) {
             return;
         }
-        let procedures = of(&self.change);
-        let sum = |of: fn(&Procedure) -> u64| -> u64 { procedures.iter().map(of).sum() };
-        let mut latency = Counts::default();
-        for procedure in &procedures {
-            latency.add(&procedure.latency_histogram.counts());
-        }
+        let traffic = || served(&self.change).filter_map(|one| one.traffic);
+        let sum = |of: fn(Traffic) -> u64| -> u64 { traffic().map(of).sum() };
         let errors = Unit::PerSecond.show(self.rate(sum(|one| one.errors)));
         let calls = Calls {
             title: SERVER,
-            calls: sum(|one| one.calls),
             detail: format!("{errors} with an error"),
-            latency,
-            bytes: [
-                ("receives", sum(|one| one.received_bytes)),
-                ("sends", sum(|one| one.sent_bytes)),
-            ],
+            received_bytes: sum(|one| one.received_bytes),
+            sent_bytes: sum(|one| one.sent_bytes),
         };
-        self.calls(&calls, measures);
+        self.calls(calls, &served(&self.change).collect::<Vec<_>>(), measures);
     }
 
     fn client(&self, measures: &mut Vec<Measure>) {
         if self.now.client_calls() == 0 {
             return;
         }
-        let mut latency = Counts::default();
-        for procedure in &self.change.client_procedures {
-            latency.add(&procedure.latency_histogram.counts());
-        }
         let count = |counter| self.counter(counter).unwrap_or(0);
         let again = Unit::PerSecond.show(self.rate(count(&names::CLIENT_RETRANSMISSIONS)));
         let calls = Calls {
             title: CLIENT,
-            calls: self.change.client_calls(),
             detail: format!("{again} sent again"),
-            latency,
-            bytes: [
-                ("receives", count(&names::CLIENT_RECEIVED_BYTES)),
-                ("sends", count(&names::CLIENT_SENT_BYTES)),
-            ],
+            received_bytes: count(&names::CLIENT_RECEIVED_BYTES),
+            sent_bytes: count(&names::CLIENT_SENT_BYTES),
         };
-        self.calls(&calls, measures);
+        let procedures: Vec<&Procedure> = self.change.client_procedures.iter().collect();
+        self.calls(calls, &procedures, measures);
     }
 
-    fn calls(&self, calls: &Calls, measures: &mut Vec<Measure>) {
+    fn calls(&self, calls: Calls, procedures: &[&Procedure], measures: &mut Vec<Measure>) {
         let mut put = |name: &str, value, unit, detail| {
             measures.push(Measure {
                 name: format!("{} {name}", calls.title),
@@ -218,9 +196,17 @@ impl Interval<'_> {
                 detail,
             });
         };
-        let rate = Some(self.rate(calls.calls));
-        put("calls", rate, Unit::PerSecond, calls.detail.clone());
-        let latency = &calls.latency;
+        let count = procedures.iter().map(|procedure| procedure.calls).sum();
+        put(
+            "calls",
+            Some(self.rate(count)),
+            Unit::PerSecond,
+            calls.detail,
+        );
+        let mut latency = Counts::default();
+        for procedure in procedures {
+            latency.add(&procedure.latency_histogram.counts());
+        }
         let quantiles = (latency.count() > 0).then(|| Latency::of(&latency.quantiles()));
         let detail = quantiles.map_or(String::new(), |latency| {
             let (p99, p999) = (table::duration(latency.p99), table::duration(latency.p999));
@@ -229,11 +215,13 @@ impl Interval<'_> {
         let half = quantiles.map(|latency| latency.p50);
         put("latency", half, Unit::Microseconds, detail);
         // Little's law: the sum of all times is the mean number at a time times the time.
-        #[allow(clippy::cast_precision_loss)] // what is shown has three digits
-        let busy = latency.sum_nanoseconds as f64 / 1e9 / self.seconds;
+        let busy = self.rate(latency.sum_nanoseconds) / 1e9;
         let detail = "calls at a time, mean".to_owned();
         put("queue depth", Some(busy), Unit::AtATime, detail);
-        for (name, bytes) in calls.bytes {
+        for (name, bytes) in [
+            ("receives", calls.received_bytes),
+            ("sends", calls.sent_bytes),
+        ] {
             let bytes = Some(self.rate(bytes));
             put(name, bytes, Unit::BytesPerSecond, String::new());
         }
@@ -247,8 +235,7 @@ impl Interval<'_> {
             }
             let (hits, misses) = (hits.unwrap_or(0), misses.unwrap_or(0));
             let lookups = hits.saturating_add(misses);
-            #[allow(clippy::cast_precision_loss)] // what is shown has three digits
-            let percent = (lookups > 0).then(|| hits as f64 * 100.0 / lookups as f64);
+            let percent = (lookups > 0).then(|| self.rate(hits) * 100.0 / self.rate(lookups));
             measures.push(Measure {
                 name: name.to_owned(),
                 value: percent,
@@ -274,45 +261,40 @@ impl Interval<'_> {
     }
 
     fn procedures(&self) -> Vec<Called> {
-        let all = self.change.procedures.iter();
-        let served = all.filter(|procedure| procedure.program == SERVED && procedure.calls > 0);
-        let served = served.map(|procedure| Called {
-            program: SERVER,
-            procedure: procedure.procedure.clone(),
-            calls: self.rate(procedure.calls),
-            bytes: Some(
-                self.rate(
-                    procedure
-                        .received_bytes
-                        .saturating_add(procedure.sent_bytes),
-                ),
-            ),
-            errors: Some(self.rate(procedure.errors)),
-            latency: procedure.latency_us,
+        let made = self.change.client_procedures.iter();
+        let all = served(&self.change).map(|one| (SERVER, one));
+        let all = all.chain(made.map(|one| (CLIENT, one)));
+        let called = all.filter(|(_, one)| one.calls > 0).map(|(program, one)| {
+            let traffic = one.traffic;
+            let bytes = traffic.map(|one| one.received_bytes.saturating_add(one.sent_bytes));
+            Called {
+                program,
+                procedure: one.procedure.clone(),
+                calls: self.rate(one.calls),
+                bytes: bytes.map(|bytes| self.rate(bytes)),
+                errors: traffic.map(|one| self.rate(one.errors)),
+                latency: one.latency_us,
+            }
         });
-        let all = self.change.client_procedures.iter();
-        let made = all.filter(|procedure| procedure.calls > 0);
-        let made = made.map(|procedure| Called {
-            program: CLIENT,
-            procedure: procedure.procedure.clone(),
-            calls: self.rate(procedure.calls),
-            bytes: None,
-            errors: None,
-            latency: procedure.latency_us,
-        });
-        let mut called: Vec<Called> = served.chain(made).collect();
+        let mut called: Vec<Called> = called.collect();
         called.sort_by(|a, b| b.calls.total_cmp(&a.calls));
         called
     }
 }
 
-/// Calls of one program in the interval.
+/// The procedures of the program whose calls are answered. MOUNT says nothing about what is fast or
+/// slow.
+fn served(snapshot: &Snapshot) -> impl Iterator<Item = &Procedure> {
+    let all = snapshot.procedures.iter();
+    all.filter(|procedure| procedure.program == "nfs")
+}
+
+/// What is said of the calls of one program beside their number and time.
 struct Calls {
     title: &'static str,
-    calls: u64,
     detail: String,
-    latency: Counts,
-    bytes: [(&'static str, u64); 2],
+    received_bytes: u64,
+    sent_bytes: u64,
 }
 
 impl Unit {

@@ -7,7 +7,6 @@
 pub mod history;
 pub mod measure;
 pub mod screen;
-pub mod terminal;
 pub mod text;
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn busy(reads: u64) -> Snapshot {
     (0..reads).for_each(|_| histogram.record(Duration::from_millis(1)));
     let read = &mut snapshot.procedures[6];
     read.calls = reads;
-    read.sent_bytes = reads << 12;
+    read.traffic.as_mut().unwrap().sent_bytes = reads << 12;
     read.set_latency(&histogram.counts());
     for (name, value) in [
         ("pagewell_cache_hits_total", 3),

@@ -1,6 +1,6 @@
 //! `pagewell top`.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write, stdin, stdout};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,8 +14,8 @@ use pagewell_monitor::metrics::Snapshot;
 use pagewell_monitor::top::history::History;
 use pagewell_monitor::top::measure::{Look, title};
 use pagewell_monitor::top::screen::{Around, draw};
-use pagewell_monitor::top::terminal::FullScreen;
 use pagewell_monitor::top::text;
+use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::failure::{Outcome, one_line, usage};
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     if arguments.once {
         return once(arguments, &target, &first);
     }
-    if !FullScreen::is_possible() {
+    if !(stdout().is_terminal() && stdin().is_terminal()) {
         return Err(usage(
             "top needs a terminal; 'pagewell top --once' prints text",
         ));
@@ -74,8 +74,13 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     let stopping = stop_on_signals().context("signals")?;
     let shown = format!("{target}, every {:?}", arguments.interval);
     let snapshots = ask(target, arguments.interval)?;
-    let screen = FullScreen::enter().context("the terminal")?;
-    watch(&shown, screen, &first, &snapshots, &stopping)
+    // A panic restores the terminal, too, before its message is printed.
+    let watched = ratatui::try_init()
+        .context("the terminal")
+        .and_then(|screen| watch(&shown, screen, &first, &snapshots, &stopping));
+    // When that fails there is no place for a message.
+    let _ = ratatui::try_restore();
+    watched
 }
 
 fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::Result<Outcome> {
@@ -83,7 +88,7 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
     let now = target.counters()?;
     let look = Look::between(first, &now)
         .with_context(|| format!("{target}: the process was restarted"))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = stdout().lock();
     out.write_all(text::render(&look).as_bytes())
         .and_then(|()| out.flush())
         .context("standard output")?;
@@ -130,7 +135,7 @@ fn ask_on(target: &Target, interval: Duration, sender: &SyncSender<Result<Snapsh
 
 fn watch(
     source: &str,
-    mut screen: FullScreen,
+    mut screen: DefaultTerminal,
     first: &Snapshot,
     snapshots: &Receiver<Result<Snapshot, String>>,
     stopping: &AtomicBool,
@@ -157,9 +162,7 @@ fn watch(
             trouble: trouble.as_deref(),
             paused,
         };
-        screen
-            .terminal
-            .draw(|frame| draw(frame, &history, &around))?;
+        screen.draw(|frame| draw(frame, &history, &around))?;
         if event::poll(KEY_TIME)?
             && let Event::Key(key) = event::read()?
         {
