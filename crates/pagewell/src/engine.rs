@@ -6,12 +6,13 @@
 use std::cell::{OnceCell, RefCell};
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule, WriteRule};
 use pagewell_device::model::Parameters;
 
 use crate::failure::usage;
 use crate::storage::{self, Storage, Want};
+use crate::values::choice;
 use pagewell_base::size;
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
@@ -21,7 +22,7 @@ const COMMAND_CACHE_BYTES: u64 = 64 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
 
-/// The heading of what nobody needs who does not measure: not in the short help.
+/// The heading of what only measuring needs: not in the short help.
 const MEASURING: &str = "Options for measuring";
 
 /// Options of every command that reads images.
@@ -67,43 +68,39 @@ pub(crate) struct EngineArguments {
     /// When what is written goes to the device; all but the first are for measuring
     #[arg(
         long,
-        value_enum,
         value_name = "RULE",
-        default_value_t = WriteRuleArgument::Delayed,
+        default_value = "delayed",
+        value_parser = choice(&WRITE_RULES),
         hide_short_help = true,
         help_heading = MEASURING
     )]
-    write_rule: WriteRuleArgument,
+    write_rule: WriteRule,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum WriteRuleArgument {
-    /// When there is a reason: age, memory, a commit
-    Delayed,
-    /// When a write reaches the end of a block of 8 KiB, as FreeBSD did
-    BlockEnd,
-    /// At once, block by block
-    Nocluster,
-    /// Before the write is answered
-    Sync,
-    /// The same, and every block is read again
-    BugReplica,
-    /// Before a block has a second range of dirty bytes, as FreeBSD's NFS client did
-    OneRange,
-}
-
-impl From<WriteRuleArgument> for WriteRule {
-    fn from(argument: WriteRuleArgument) -> Self {
-        match argument {
-            WriteRuleArgument::Delayed => Self::Delayed,
-            WriteRuleArgument::BlockEnd => Self::BlockEnd,
-            WriteRuleArgument::Nocluster => Self::NoCluster,
-            WriteRuleArgument::Sync => Self::Sync,
-            WriteRuleArgument::BugReplica => Self::BugReplica,
-            WriteRuleArgument::OneRange => Self::OneRange,
-        }
-    }
-}
+const WRITE_RULES: [(&str, WriteRule, &str); 6] = [
+    (
+        "delayed",
+        WriteRule::Delayed,
+        "When there is a reason: age, memory, a commit",
+    ),
+    (
+        "block-end",
+        WriteRule::BlockEnd,
+        "When a write reaches the end of a block of 8 KiB, as FreeBSD did",
+    ),
+    ("nocluster", WriteRule::NoCluster, "At once, block by block"),
+    ("sync", WriteRule::Sync, "Before the write is answered"),
+    (
+        "bug-replica",
+        WriteRule::BugReplica,
+        "The same, and every block is read again",
+    ),
+    (
+        "one-range",
+        WriteRule::OneRange,
+        "Before a block has a second range of dirty bytes, as FreeBSD's NFS client did",
+    ),
+];
 
 /// See the module's text.
 pub(crate) struct Engine {
@@ -139,7 +136,7 @@ impl EngineArguments {
         options.merge &= !self.no_merge;
         options.free_behind &= !self.no_free_behind;
         options.page_chunk &= !self.no_page_chunk;
-        options.write_rule = self.write_rule.into();
+        options.write_rule = self.write_rule;
         options
     }
 }
@@ -154,7 +151,7 @@ impl Engine {
     /// The same for a command that ends by itself.
     pub(crate) fn command(arguments: &EngineArguments) -> anyhow::Result<Self> {
         let options = CacheOptions {
-            // It reads most things once: new memory for them would be cleared for nobody.
+            // It reads most things once: new memory for them would be cleared for nothing.
             reader_keeps: true,
             ..arguments.options(COMMAND_CACHE_BYTES)
         };
@@ -222,7 +219,7 @@ impl Engine {
         self.notes.borrow_mut().push(line);
     }
 
-    /// Lines that tell which memory the cache has, if there is one, how files are read, and what
+    /// Lines on which memory the cache has, if there is one, how files are read, and what
     /// is not part of a source.
     pub(crate) fn notes(&self) -> Vec<String> {
         let cache = self.cache.get().map(|cache| {

@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
 /// The port of `serve --http` and `counters --connect` when none is given.
 pub(crate) const DEFAULT_PORT: u16 = 20491;
 
@@ -16,30 +18,43 @@ pub const BENCH_WORDS: [&str; 7] = [
     "compare",
 ];
 
+/// Parses one of a few words: each with what it stands for, and what help says of it.
+pub(crate) fn choice<T: Clone + Send + Sync>(
+    words: &'static [(&'static str, T, &'static str)],
+) -> impl TypedValueParser<Value = T> {
+    let values = words.iter();
+    let values = values.map(|(word, _, help)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(values).try_map(|chosen| {
+        let found = words.iter().find(|(word, ..)| *word == chosen);
+        found.map(|(_, value, _)| value.clone()).ok_or("unknown")
+    })
+}
+
 /// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let form = "an address is like 127.0.0.1, 127.0.0.1:20491, [::1]:20491 or localhost:20491";
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(text);
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok((address, DEFAULT_PORT).into());
     }
-    let named = match text.split_once(':') {
-        Some((host, port)) => port.parse().ok().map(|port| (host, port)),
-        None => Some((text, DEFAULT_PORT)),
-    };
-    let form = "an address is like 127.0.0.1, 127.0.0.1:20491, [::1]:20491 or localhost:20491";
-    let (host, port) = named.ok_or(form)?;
-    resolve(host, port, form)
+    match text.contains(':') {
+        true => parse_with_port(text, form),
+        false => resolve(text, DEFAULT_PORT, form),
+    }
 }
 
 /// Parses `HOST:PORT`.
 pub(crate) fn parse_address_and_port(text: &str) -> Result<SocketAddr, String> {
-    let form = "an address is like 127.0.0.1:20490, [::1]:20490 or localhost:20490";
+    parse_with_port(
+        text,
+        "an address is like 127.0.0.1:20490, [::1]:20490 or localhost:20490",
+    )
+}
+
+fn parse_with_port(text: &str, form: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
