@@ -97,6 +97,7 @@ mod mirror;
 mod mount_commands;
 mod mount_helper;
 mod open;
+mod output;
 mod progress;
 mod recognise;
 mod registration;

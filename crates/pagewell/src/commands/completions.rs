@@ -2,14 +2,12 @@
 
 mod bash;
 
-use std::io::Write;
-
-use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Command};
 use clap_complete::Shell;
 
 use crate::failure::Outcome;
+use crate::output;
 use crate::values::BENCH_WORDS;
 
 /// Print a completion script for a shell.
@@ -47,8 +45,6 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
             format!("complete -c pagewell -n '__fish_seen_subcommand_from bench' -fa '{words}'\n");
         script.extend(line.into_bytes());
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(&script).context("standard output")?;
-    out.flush().context("standard output")?;
+    output::print(&script)?;
     Ok(Outcome::Done)
 }

@@ -3,7 +3,6 @@
 mod sections;
 mod sources;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -11,6 +10,7 @@ use clap::Args;
 use clap_mangen::Man;
 
 use crate::failure::Outcome;
+use crate::output;
 
 /// Print the manual page of the program, or write the pages of all commands to a directory.
 #[derive(Debug, Args)]
@@ -41,9 +41,7 @@ pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::R
         None => {
             let page = pages.first().map(|page| page.render(&pages));
             let page = page.transpose()?.unwrap_or_default();
-            let mut out = std::io::stdout().lock();
-            out.write_all(&page).context("standard output")?;
-            out.flush().context("standard output")?;
+            output::print(&page)?;
         }
     }
     Ok(Outcome::Done)

@@ -12,6 +12,7 @@ pub(crate) mod mirror;
 pub(crate) mod mount;
 mod mount_options;
 pub(crate) mod serve;
+mod serving;
 pub(crate) mod stat;
 pub(crate) mod sum;
 pub(crate) mod top;

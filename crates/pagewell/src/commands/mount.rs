@@ -1,7 +1,6 @@
 //! `pagewell mount`.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,35 +9,30 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use pagewell_fuse::{Mounted, UnmountError, mounted_on, unmount, users_of};
+use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, unmount, users_of};
 use pagewell_monitor::control::Control;
 use pagewell_monitor::http::server::HttpServer;
 use pagewell_monitor::metrics::snapshot;
 
 use super::mount_options::Wanted;
+use super::serving::{self, ANSWER_WAIT, THREADS_MAX, start_http, wait_for};
 use crate::allocator;
 use crate::background::{self, Side};
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, one_line, report, usage};
 use crate::open::{self, Purpose, Writes};
+use crate::output;
 use crate::signals::StopSignals;
 use crate::source::Source;
 use crate::system_log::SystemLog;
 use crate::values;
 
-/// More threads than any storage has use for.
-const THREADS_MAX: u32 = 4096;
 /// Programs that a message names at most.
 const USERS_NAMED_MAX: usize = 5;
 
-/// At the end of a mount, a source that does nothing for so long is given up.
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// How often to look whether it has ended.
 const TICK: Duration = Duration::from_secs(1);
-/// When to say what is waited for.
-const TELL_AFTER: Duration = Duration::from_secs(2);
-
 /// Mount a source through FUSE.
 ///
 /// Returns when the mount can be used and goes on in the background, until it is unmounted
@@ -63,13 +57,13 @@ pub(crate) struct MountArguments {
     foreground: bool,
     /// Refuse all changes
     #[arg(long, short)]
-    pub(super) read_only: bool,
+    read_only: bool,
     /// Let a file that is not recognised be written, too, as image:PATH does
     #[arg(long)]
     writable: bool,
     /// Let other users use the mount; permissions are as the source has them
     #[arg(long)]
-    pub(super) allow_other: bool,
+    allow_other: bool,
     /// Threads that may wait for storage
     #[arg(
         long,
@@ -77,15 +71,15 @@ pub(crate) struct MountArguments {
         value_name = "COUNT",
         value_parser = |text: &str| values::parse_count(text, THREADS_MAX)
     )]
-    pub(super) threads: u32,
+    threads: u32,
     /// Let the kernel keep what is written, and send it late: fewer and larger writes, which
     /// nobody but this machine sees before they are sent. Whole pages are sent: what other clients
     /// wrote to the same pages meanwhile is lost
     #[arg(long)]
-    pub(super) kernel_write_back: bool,
+    kernel_write_back: bool,
     /// Do not let the kernel read and write files of a directory by itself
     #[arg(long)]
-    pub(super) no_passthrough: bool,
+    no_passthrough: bool,
     /// Serve the counters by HTTP, to this machine only; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
@@ -95,7 +89,7 @@ pub(crate) struct MountArguments {
     /// attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME. Those for fstab, such as
     /// nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
-    pub(super) options: Vec<String>,
+    options: Vec<String>,
     /// What to mount
     #[arg(value_name = "SOURCE", value_hint = clap::ValueHint::AnyPath)]
     source: OsString,
@@ -112,10 +106,25 @@ enum Event {
     Ended(std::io::Result<()>),
 }
 
+impl MountArguments {
+    /// What is wanted of the mount.
+    pub(super) fn wanted(&self) -> anyhow::Result<Wanted> {
+        let options = Options {
+            read_only: self.read_only,
+            allow_other: self.allow_other,
+            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
+            kernel_write_back: self.kernel_write_back,
+            passthrough: !self.no_passthrough,
+            ..Options::new(&self.source.to_string_lossy())
+        };
+        Wanted::new(options, &self.options)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let source = Source::parse(&arguments.source)?;
-    let wanted = Wanted::of(arguments)?;
+    let wanted = arguments.wanted()?;
     if let Some(http) = arguments.http
         && !http.ip().to_canonical().is_loopback()
     {
@@ -140,17 +149,11 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     // Before any thread starts: threads inherit what is blocked.
     let signals = StopSignals::block().context("signals")?;
     let shown = arguments.source.to_string_lossy();
-    let purpose = Purpose::Mount(Writes::of(wanted.read_only, arguments.writable));
+    let purpose = Purpose::Mount(Writes::of(wanted.options.read_only, arguments.writable));
     let opened = open::source(&source, &shown, purpose, &engine)?;
-    let http = match arguments.http {
-        Some(address) => Some(
-            HttpServer::start(address, Vec::new())
-                .with_context(|| format!("cannot listen on {address} for HTTP"))?,
-        ),
-        None => None,
-    };
+    let http = start_http(arguments.http, Vec::new())?;
     let described = opened.filesystem.describe();
-    let options = wanted.options(&shown, opened.filesystem.coherence());
+    let options = wanted.options(opened.filesystem.coherence());
     let mounted = pagewell_fuse::mount(opened.filesystem, &arguments.place, &options)?;
     let mounted = Arc::new(mounted);
     announce(&mounted, &described, &engine.notes(), http.as_ref());
@@ -158,7 +161,8 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let log = match side {
         Some(child) => Some(child.ready().context("cannot go to the background")?),
         None => {
-            print_ready(mounted.place())?;
+            let place = mounted.place().as_os_str().as_encoded_bytes();
+            output::print(&[b"ready ", place, b"\n"].concat())?;
             None
         }
     };
@@ -210,29 +214,9 @@ fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
 
 fn announce(mounted: &Mounted, described: &str, notes: &[String], http: Option<&HttpServer>) {
     let place = escape::text(mounted.place().as_os_str().as_encoded_bytes());
-    let mut text = String::new();
-    for note in notes {
-        text.push_str(&format!("{}\n", escape::text(note.as_bytes())));
-    }
     let described = escape::text(described.as_bytes());
-    text.push_str(&format!(
-        "{place}: {described}\nto unmount it: pagewell umount {place}\n"
-    ));
-    if let Some(http) = http {
-        text.push_str(&format!("metrics http://{}/metrics\n", http.address()));
-    }
-    // A closed standard error is no reason not to mount.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
-fn print_ready(place: &Path) -> anyhow::Result<()> {
-    let mut line = b"ready ".to_vec();
-    line.extend(place.as_os_str().as_encoded_bytes());
-    line.push(b'\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(&line)
-        .and_then(|()| out.flush())
-        .context("standard output")
+    let text = format!("{place}: {described}\nto unmount it: pagewell umount {place}\n");
+    serving::announce(notes, &text, http);
 }
 
 /// Waits for the end of the mount, which a signal brings about, and until all that was written is
@@ -310,22 +294,14 @@ fn take_away(mounted: &Arc<Mounted>) {
 /// Brings what was written to the device of a source that is not mounted any more. What does not
 /// answer is not waited for without end; what is lost then is said.
 fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
-    let (told, outcome) = channel();
     let writing = Arc::clone(mounted);
-    let thread = std::thread::Builder::new().name("sync".to_owned());
-    thread
-        .spawn(move || told.send(writing.finish(ANSWER_WAIT)))
-        .context("cannot start a thread")?;
-    let finished = outcome.recv_timeout(TELL_AFTER).or_else(|_| {
-        report(&format!(
-            "{}: unmounted; what was written is on its way to the device, which is given up when \
-             it does nothing for {} s (another signal ends it at once)",
-            mounted.place().display(),
-            ANSWER_WAIT.as_secs()
-        ));
-        outcome.recv()
-    });
-    match finished.context("writing ended in a defect")? {
+    let slow = format!(
+        "{}: unmounted; what was written is on its way to the device, which is given up when it \
+         does nothing for {} s (another signal ends it at once)",
+        mounted.place().display(),
+        ANSWER_WAIT.as_secs()
+    );
+    match wait_for("sync", move || writing.finish(ANSWER_WAIT), &slow)? {
         Ok(0) => Ok(()),
         Ok(lost_bytes) => {
             bail!("the source does not answer: {lost_bytes} bytes that were written are lost")

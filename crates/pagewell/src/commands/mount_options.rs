@@ -4,70 +4,35 @@ use std::time::Duration;
 
 use pagewell_base::duration;
 use pagewell_fs::Coherence;
-use pagewell_fuse::{Appearance, Options};
+use pagewell_fuse::Options;
 
-use super::mount::MountArguments;
 use crate::failure::usage;
 
-/// What others act upon: mount(8), systemd and those who read fstab. `sync` asks for less than
-/// this does anyway, and a `loop` device is not needed.
-const FOR_OTHERS: &[&str] = &[
-    "defaults",
-    "auto",
-    "noauto",
-    "nofail",
-    "_netdev",
-    "user",
-    "nouser",
-    "users",
-    "owner",
-    "group",
-    "loop",
-    "async",
-    "atime",
-    "relatime",
-    "norelatime",
-    "strictatime",
-    "nostrictatime",
-    "diratime",
-    "nodiratime",
-    "nolazytime",
-    "silent",
-];
+/// What other programs act upon: mount(8), systemd and all that read fstab. `sync` asks for less
+/// than this does anyway, and a `loop` device is not needed.
+const FOR_OTHERS: &str = "defaults auto noauto nofail _netdev user nouser users owner group loop \
+     async atime relatime norelatime strictatime nostrictatime diratime nodiratime nolazytime \
+     silent";
 
 /// The options, from both ways to give them.
 pub(super) struct Wanted {
-    pub(super) read_only: bool,
-    allow_other: bool,
-    allow_privileges: bool,
-    no_exec: bool,
-    no_access_times: bool,
-    appearance: Appearance,
-    threads: u32,
-    kernel_write_back: bool,
-    passthrough: bool,
+    /// All but the times.
+    pub(super) options: Options,
     attributes: Option<Duration>,
     names: Option<Duration>,
     missing_names: Option<Duration>,
 }
 
 impl Wanted {
-    pub(super) fn of(arguments: &MountArguments) -> anyhow::Result<Self> {
+    /// These options, and what `-o` says in each of the lists.
+    pub(super) fn new(options: Options, lists: &[String]) -> anyhow::Result<Self> {
         let mut wanted = Self {
-            read_only: arguments.read_only,
-            allow_other: arguments.allow_other,
-            allow_privileges: false,
-            no_exec: false,
-            no_access_times: false,
-            appearance: Appearance::default(),
-            threads: arguments.threads,
-            kernel_write_back: arguments.kernel_write_back,
-            passthrough: !arguments.no_passthrough,
+            options,
             attributes: None,
             names: None,
             missing_names: None,
         };
-        let options = arguments.options.iter().flat_map(|list| list.split(','));
+        let options = lists.iter().flat_map(|list| list.split(','));
         for option in options.filter(|option| !option.is_empty()) {
             wanted.add(option)?;
         }
@@ -78,28 +43,30 @@ impl Wanted {
         let time = |value: &str| {
             duration::parse(value).map_err(|reason| usage(format!("-o {option}: {reason}")))
         };
+        let options = &mut self.options;
         match option.split_once('=') {
             None => match option {
-                "ro" => self.read_only = true,
+                "ro" => options.read_only = true,
                 // The default. It takes back nothing: the safe one of two that differ wins.
                 "rw" => {}
-                "allow_other" => self.allow_other = true,
-                "suid" | "dev" => self.allow_privileges = true,
-                "nosuid" | "nodev" => self.allow_privileges = false,
-                "noexec" => self.no_exec = true,
-                "exec" => self.no_exec = false,
-                "noatime" => self.no_access_times = true,
-                _ if FOR_OTHERS.contains(&option) || option.starts_with("x-") => {}
+                "allow_other" => options.allow_other = true,
+                "suid" | "dev" => options.allow_privileges = true,
+                "nosuid" | "nodev" => options.allow_privileges = false,
+                "noexec" => options.no_exec = true,
+                "exec" => options.no_exec = false,
+                "noatime" => options.no_access_times = true,
+                _ if option.starts_with("x-") || FOR_OTHERS.split(' ').any(|one| one == option) => {
+                }
                 _ => return Err(unknown(option)),
             },
-            Some(("uid", value)) => self.appearance.uid = Some(number(option, value, 10)?),
-            Some(("gid", value)) => self.appearance.gid = Some(number(option, value, 10)?),
+            Some(("uid", value)) => options.appearance.uid = Some(number(option, value, 10)?),
+            Some(("gid", value)) => options.appearance.gid = Some(number(option, value, 10)?),
             Some(("umask", value)) => {
                 let umask = number(option, value, 8)?;
                 if umask > 0o777 {
                     return Err(usage(format!("-o {option}: at most 777")));
                 }
-                self.appearance.umask = Some(umask);
+                options.appearance.umask = Some(umask);
             }
             Some(("attr_timeout", value)) => self.attributes = Some(time(value)?),
             Some(("entry_timeout", value)) => self.names = Some(time(value)?),
@@ -110,23 +77,15 @@ impl Wanted {
         Ok(())
     }
 
-    pub(super) fn options(&self, source: &str, coherence: Coherence) -> Options {
+    /// All of them, of a source with these times.
+    pub(super) fn options(self, usual: Coherence) -> Options {
         Options {
-            read_only: self.read_only,
-            allow_other: self.allow_other,
-            allow_privileges: self.allow_privileges,
-            no_exec: self.no_exec,
-            no_access_times: self.no_access_times,
-            appearance: self.appearance,
-            threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
-            kernel_write_back: self.kernel_write_back,
-            passthrough: self.passthrough,
             coherence: Some(Coherence {
-                attributes: self.attributes.unwrap_or(coherence.attributes),
-                names: self.names.unwrap_or(coherence.names),
-                missing_names: self.missing_names.unwrap_or(coherence.missing_names),
+                attributes: self.attributes.unwrap_or(usual.attributes),
+                names: self.names.unwrap_or(usual.names),
+                missing_names: self.missing_names.unwrap_or(usual.missing_names),
             }),
-            ..Options::new(source)
+            ..self.options
         }
     }
 }
@@ -145,8 +104,11 @@ fn unknown(option: &str) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+    use pagewell_fuse::Appearance;
+
+    use super::super::mount::MountArguments;
+    use super::*;
 
     #[derive(Parser)]
     struct Line {
@@ -156,7 +118,7 @@ mod tests {
 
     fn wanted(words: &[&str]) -> anyhow::Result<Wanted> {
         let words = ["pagewell"].iter().chain(words).chain(&["ram:1m", "/mnt"]);
-        Wanted::of(&Line::try_parse_from(words).unwrap().mount)
+        Line::try_parse_from(words).unwrap().mount.wanted()
     }
 
     #[test]
@@ -165,15 +127,15 @@ mod tests {
             &["--read-only", "--allow-other"][..],
             &["-o", "ro,allow_other"],
         ] {
-            let wanted = wanted(words).unwrap();
+            let wanted = wanted(words).unwrap().options;
             assert!(wanted.read_only && wanted.allow_other && wanted.passthrough);
         }
         for words in [&["-o", "ro,rw"][..], &["--read-only", "-o", "rw"]] {
-            assert!(self::wanted(words).unwrap().read_only);
+            assert!(self::wanted(words).unwrap().options.read_only);
         }
         let wanted = wanted(&["-o", "rw,,", "-o", "attr_timeout=1.5,suid"]).unwrap();
-        assert!(!wanted.read_only && wanted.allow_privileges);
-        let options = wanted.options("x", Coherence::UNCHANGED);
+        assert!(!wanted.options.read_only && wanted.options.allow_privileges);
+        let options = wanted.options(Coherence::UNCHANGED);
         let coherence = options.coherence.unwrap();
         assert_eq!(coherence.attributes, Duration::from_millis(1500));
         assert_eq!(coherence.names, Coherence::UNCHANGED.names);
@@ -184,7 +146,7 @@ mod tests {
         let list = "defaults,noatime,nofail,_netdev,user,x-systemd.automount,x-a=b,loop,uid=1000,\
                     gid=100,umask=022";
         let wanted = wanted(&["-o", list]).unwrap();
-        let options = wanted.options("x", Coherence::UNCHANGED);
+        let options = wanted.options(Coherence::UNCHANGED);
         let expected = Appearance {
             uid: Some(1000),
             gid: Some(100),

@@ -4,11 +4,10 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use pagewell_base::duration;
 use pagewell_monitor::control::Control;
 use pagewell_monitor::http::server::HttpServer;
@@ -17,6 +16,7 @@ use pagewell_nfsd::config::POLL_FOR;
 use pagewell_nfsd::{Config, Export, LockOptions, Network, Server, Squash};
 use pagewell_policy::sending::Way;
 
+use super::serving::{self, ANSWER_WAIT, THREADS_MAX, start_http, wait_for};
 use crate::allocator;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
@@ -24,20 +24,11 @@ use crate::export::{self, ExportArgument};
 use crate::failure::{Outcome, report, usage};
 use crate::mount_commands;
 use crate::open::{self, Purpose, Writes};
+use crate::output;
 use crate::registration::Registration;
 use crate::signals::StopSignals;
 use crate::state;
 use crate::values;
-
-/// More threads than any storage has use for.
-const THREADS_MAX: u32 = 4096;
-
-/// How long a source that is not used any more may take nothing of what was written. With what
-/// clients are given to fetch their answers it is less than the time of a unit (OPERATING).
-const ANSWER_WAIT: Duration = Duration::from_secs(30);
-
-/// What takes longer than this to stop is said.
-const TELL_AFTER: Duration = Duration::from_secs(2);
 
 /// Serve sources over NFSv3, with MOUNT on the same TCP port.
 ///
@@ -77,8 +68,8 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     writable: bool,
     /// Whose calls are made as the anonymous user
-    #[arg(long, value_enum, default_value_t = SquashArgument::Root)]
-    squash: SquashArgument,
+    #[arg(long, default_value = "root", value_parser = values::choice(&SQUASH))]
+    squash: Squash,
     /// User of squashed and unauthenticated callers
     #[arg(long, value_name = "UID", default_value_t = 65534, value_parser = values::parse_id)]
     anon_uid: u32,
@@ -104,8 +95,9 @@ pub(crate) struct ServeArguments {
     http: Option<SocketAddr>,
     /// How large READs of files leave: what is cheapest here, which is found out by trying, or
     /// always in one way
-    #[arg(long, value_enum, value_name = "WAY", default_value_t = SendPathArgument::Auto)]
-    send_path: SendPathArgument,
+    #[arg(long, value_name = "WAY", default_value = "auto", value_parser = values::choice(&WAYS))]
+    // Named in full: not an option that may be left out.
+    send_path: std::option::Option<Way>,
     /// For how long a thread that has answered all calls looks for the next one before it sleeps:
     /// a time like 30us, auto or never. It does so only while calls come that quickly, and
     /// nothing else wants its processor
@@ -127,38 +119,26 @@ pub(crate) struct ServeArguments {
     engine: EngineArguments,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SquashArgument {
-    /// Nobody's
-    None,
-    /// Those of root
-    Root,
-    /// Everybody's
-    All,
-}
+const SQUASH: [(&str, Squash, &str); 3] = [
+    ("none", Squash::None, "Nobody's"),
+    ("root", Squash::Root, "Those of root"),
+    ("all", Squash::All, "Everybody's"),
+];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum SendPathArgument {
-    /// The cheapest, by measurement
-    Auto,
-    /// Copied into a buffer and sent from there
-    Copy,
-    /// Sent from a mapping of the file
-    Map,
-    /// Sent by reference from the kernel's cache (sendfile)
-    Splice,
-}
-
-impl SendPathArgument {
-    fn way(self) -> Option<Way> {
-        match self {
-            Self::Auto => None,
-            Self::Copy => Some(Way::Copy),
-            Self::Map => Some(Way::Map),
-            Self::Splice => Some(Way::Splice),
-        }
-    }
-}
+const WAYS: [(&str, Option<Way>, &str); 4] = [
+    ("auto", None, "The cheapest, by measurement"),
+    (
+        "copy",
+        Some(Way::Copy),
+        "Copied into a buffer and sent from there",
+    ),
+    ("map", Some(Way::Map), "Sent from a mapping of the file"),
+    (
+        "splice",
+        Some(Way::Splice),
+        "Sent by reference from the kernel's cache (sendfile)",
+    ),
+];
 
 /// The longest that is spent looking for a call.
 const POLL_FOR_MAX: Duration = Duration::from_millis(1);
@@ -252,11 +232,7 @@ fn open_all(
         acts_as_itself |= source.is_local() && !is_root;
         opened.push(Export {
             read_only,
-            squash: match arguments.squash {
-                SquashArgument::None => Squash::None,
-                SquashArgument::Root => Squash::Root,
-                SquashArgument::All => Squash::All,
-            },
+            squash: arguments.squash,
             anonymous: (arguments.anon_uid, arguments.anon_gid),
             allow: networks(arguments),
             secure: arguments.secure,
@@ -290,13 +266,7 @@ fn start(
     handle_key: [u8; 16],
     lock_records: Option<PathBuf>,
 ) -> anyhow::Result<Running> {
-    let http = match arguments.http {
-        Some(address) => Some(
-            HttpServer::start(address, arguments.allow.clone())
-                .with_context(|| format!("cannot listen on {address} for HTTP"))?,
-        ),
-        None => None,
-    };
+    let http = start_http(arguments.http, arguments.allow.clone())?;
     let server = Server::start(Config {
         listen: arguments.listen,
         threads: usize::try_from(arguments.threads).unwrap_or(usize::MAX),
@@ -306,7 +276,7 @@ fn start(
             datagrams: arguments.register,
             ..LockOptions::default()
         },
-        send_path: arguments.send_path.way(),
+        send_path: arguments.send_path,
         poll_for: arguments.poll,
         ..Config::new(exports, handle_key)
     })?;
@@ -347,34 +317,14 @@ fn announce(
     let address = running.server.address();
     let uname = rustix::system::uname();
     let host_name = uname.nodename().to_string_lossy();
-    let mut text = String::new();
-    for note in notes {
-        text.push_str(&format!("{}\n", escape::text(note.as_bytes())));
-    }
+    let (mut text, mut line) = (String::new(), String::from("ready"));
     for (name, description) in exports {
-        text.push_str(&format!("{name}: {description}\n"));
-        text.push_str(&mount_commands::for_export(
-            address,
-            name,
-            &host_name,
-            running.locks,
-        ));
+        let commands = mount_commands::for_export(address, name, &host_name, running.locks);
+        text.push_str(&format!("{name}: {description}\n{commands}"));
+        line.push_str(&format!(" {}", mount_commands::url(address, name)));
     }
-    if let Some(http) = &running.http {
-        text.push_str(&format!("metrics http://{}/metrics\n", http.address()));
-    }
-    // A closed standard error is no reason not to serve.
-    let _ = std::io::stderr().write_all(text.as_bytes());
-    let mut line = String::from("ready");
-    for (name, _) in exports {
-        line.push(' ');
-        line.push_str(&mount_commands::url(address, name));
-    }
-    line.push('\n');
-    let mut out = std::io::stdout().lock();
-    out.write_all(line.as_bytes())
-        .and_then(|()| out.flush())
-        .context("standard output")
+    serving::announce(notes, &text, running.http.as_ref());
+    output::print(format!("{line}\n").as_bytes())
 }
 
 fn stop(running: Running) -> anyhow::Result<Outcome> {
@@ -401,20 +351,12 @@ fn stop_all(running: Running) -> anyhow::Result<()> {
 /// Stops the server and brings what was written to its devices. A source that does not answer is
 /// not waited for without end; what is lost then is said.
 fn finish(server: Server) -> anyhow::Result<()> {
-    let (told, outcome) = channel();
-    let thread = std::thread::Builder::new().name("stop".to_owned());
-    thread
-        .spawn(move || told.send(server.stop_within(ANSWER_WAIT)))
-        .context("cannot start a thread")?;
-    let losses = outcome.recv_timeout(TELL_AFTER).or_else(|_| {
-        report(&format!(
-            "stopping: what was asked is answered, and what was written goes to the devices; one \
-             that takes nothing for {} s is given up (another signal ends it at once)",
-            ANSWER_WAIT.as_secs()
-        ));
-        outcome.recv()
-    });
-    let losses = losses.context("stopping ended in a defect")?;
+    let slow = format!(
+        "stopping: what was asked is answered, and what was written goes to the devices; one that \
+         takes nothing for {} s is given up (another signal ends it at once)",
+        ANSWER_WAIT.as_secs()
+    );
+    let losses = wait_for("stop", move || server.stop_within(ANSWER_WAIT), &slow)?;
     for loss in &losses {
         let export = escape::text(loss.export.as_bytes());
         report(&match &loss.result {

@@ -1,6 +1,6 @@
 //! `pagewell top`.
 
-use std::io::{IsTerminal, Write, stdin, stdout};
+use std::io::{IsTerminal, stdin, stdout};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::failure::{Outcome, one_line, usage};
+use crate::output;
 use crate::signals::StopSignals;
 use crate::target::{Target, TargetArguments};
 
@@ -88,10 +89,7 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
     let now = target.counters()?;
     let look = Look::between(first, &now)
         .with_context(|| format!("{target}: the process was restarted"))?;
-    let mut out = stdout().lock();
-    out.write_all(text::render(&look).as_bytes())
-        .and_then(|()| out.flush())
-        .context("standard output")?;
+    output::print(text::render(&look).as_bytes())?;
     Ok(Outcome::Done)
 }
 
