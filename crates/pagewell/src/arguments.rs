@@ -1,12 +1,8 @@
-//! The command line as a whole: its commands, and its errors as one line.
+//! The command line as a whole.
 
-use std::ffi::OsString;
+use clap::Parser;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
-
-use crate::command_line::name_of;
-use crate::commands;
+use crate::commands::Command;
 
 /// Serves files fast: directories, disk images and memory, over NFSv3, as mounts, and on the
 /// command line.
@@ -53,91 +49,21 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.";
 
-/// The commands; what each does stands beside its arguments.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Serve(commands::serve::ServeArguments),
-    Mount(Box<commands::mount::MountArguments>),
-    #[command(visible_alias = "unmount")]
-    Umount(commands::umount::UmountArguments),
-    Ls(commands::ls::LsArguments),
-    Cat(commands::cat::CatArguments),
-    Cp(commands::cp::CpArguments),
-    Stat(commands::stat::StatArguments),
-    Sum(commands::sum::SumArguments),
-    Mirror(commands::mirror::MirrorArguments),
-    Bench(commands::bench::BenchArguments),
-    Counters(commands::counters::CountersArguments),
-    Top(commands::top::TopArguments),
-    Completions(commands::completions::CompletionsArguments),
-    Man(commands::man::ManArguments),
-}
-
-/// Parses a command line.
-pub(crate) fn parse(arguments: &[OsString]) -> Result<Arguments, clap::Error> {
-    Arguments::try_parse_from(arguments)
-}
-
-/// Whether a parse "error" is help or a version that was asked for.
-#[must_use]
-pub(crate) fn is_answer(error: &clap::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp
-            | ErrorKind::DisplayVersion
-            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-    )
-}
-
-/// The name of the command that a command line is for, if it has a known one.
-pub(crate) fn command_name(arguments: &[OsString]) -> Option<String> {
-    let name = name_of(&Arguments::command(), "", arguments);
-    (!name.is_empty()).then_some(name)
-}
-
-/// A parse error on one line: what is wrong, what may have been meant, where to read on.
-pub(crate) fn one_line(error: &clap::Error, command: Option<&str>) -> String {
-    let rendered = error.render().to_string();
-    let first = rendered.split("\n\n").next().unwrap_or_default();
-    let words: Vec<&str> = first.split_whitespace().collect();
-    let mut line = words.join(" ");
-    if let Some(rest) = line.strip_prefix("error: ") {
-        line = rest.to_owned();
-    }
-    for kind in [
-        ContextKind::SuggestedArg,
-        ContextKind::SuggestedSubcommand,
-        ContextKind::SuggestedValue,
-    ] {
-        if let Some(suggestion) = error.get(kind).and_then(first_value) {
-            line.push_str(&format!("; did you mean '{suggestion}'?"));
-        }
-    }
-    match command {
-        Some(command) => line.push_str(&format!(" (see 'pagewell {command} --help')")),
-        None => line.push_str(" (see 'pagewell --help')"),
-    }
-    line
-}
-
-fn first_value(value: &ContextValue) -> Option<String> {
-    match value {
-        ContextValue::String(text) => Some(text.clone()),
-        ContextValue::Strings(texts) => texts.first().cloned(),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::command_line::{is_answer, name_of, one_line};
 
     fn line(words: &[&str]) -> String {
         let words = std::iter::once("pagewell").chain(words.iter().copied());
         let arguments: Vec<OsString> = words.map(OsString::from).collect();
-        let error = parse(&arguments).unwrap_err();
+        let error = Arguments::try_parse_from(&arguments).unwrap_err();
         assert!(!is_answer(&error), "{error}");
-        one_line(&error, command_name(&arguments).as_deref())
+        one_line(&error, &name_of(&Arguments::command(), "", &arguments))
     }
 
     #[test]
@@ -146,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_command_lines_are_told_on_one_line_with_a_way_on() {
+    fn wrong_command_lines_are_one_line_with_a_way_on() {
         for (arguments, parts) in [
             (
                 &["serve", "--lisen", "x", "/srv"][..],

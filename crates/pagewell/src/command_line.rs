@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use pagewell_fs::Timestamp;
 
-use crate::arguments::{is_answer, one_line};
 use crate::commands::man;
 use crate::{failure, signals, time_text};
 
@@ -19,25 +19,64 @@ pub use crate::values::{BENCH_WORDS, parse_count};
 /// runs it, and returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run<A: Parser>(command: &str, work: impl FnOnce(&A) -> anyhow::Result<Outcome>) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
-    match A::try_parse_from(&words) {
+    match parse(command, &words) {
         Ok(parsed) => {
             signals::fail_past_file_size_limit();
             signals::end_on_broken_pipe();
             failure::exit_code(work(&parsed))
         }
-        Err(error) => refuse(&error, Some(&name_of(&A::command(), command, &words))),
+        Err(code) => code,
     }
 }
 
-/// Says what is wrong with a command line on one line, or prints the help that it asked for.
-pub(crate) fn refuse(error: &clap::Error, command: Option<&str>) -> ExitCode {
-    if is_answer(error) {
-        // Broken standard output: there is nowhere to say so.
-        let _ = error.print();
-        return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
+/// Parses the command line of a program that is called as `pagewell COMMAND`, or as `pagewell` if
+/// that is empty. If it is wrong or asks for help, that is printed, and there is an exit code.
+pub(crate) fn parse<A: Parser>(command: &str, words: &[OsString]) -> Result<A, ExitCode> {
+    A::try_parse_from(words).map_err(|error| {
+        if is_answer(&error) {
+            // Broken standard output: there is nowhere to say so.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
+        }
+        let command = name_of(&A::command(), command, words);
+        failure::report(&one_line(&error, &command));
+        ExitCode::from(failure::USAGE)
+    })
+}
+
+/// Whether a parse "error" is help or a version that was asked for.
+pub(crate) fn is_answer(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// A parse error on one line: what is wrong, what may have been meant, where to read on.
+pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
+    let rendered = error.render().to_string();
+    let first = rendered.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    let line = words.join(" ");
+    let mut line = line.strip_prefix("error: ").unwrap_or(&line).to_owned();
+    for kind in [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ] {
+        let suggestion = match error.get(kind) {
+            Some(ContextValue::String(text)) => Some(text),
+            Some(ContextValue::Strings(texts)) => texts.first(),
+            _ => None,
+        };
+        if let Some(suggestion) = suggestion {
+            line.push_str(&format!("; did you mean '{suggestion}'?"));
+        }
     }
-    failure::report(&one_line(error, command));
-    ExitCode::from(failure::USAGE)
+    let space = if command.is_empty() { "" } else { " " };
+    line + &format!(" (see 'pagewell{space}{command} --help')")
 }
 
 /// The name of the command that the words behind the program's name are for, as `bench nfs`.

@@ -115,23 +115,22 @@ mod values;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::CommandFactory;
+
 /// Runs the program with this command line, the program's name first. Prints what there is to
 /// print and returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = mount_helper::command_line(arguments.into_iter().collect());
-    let parsed = match arguments::parse(&arguments) {
+    let parsed: arguments::Arguments = match command_line::parse("", &arguments) {
         Ok(parsed) => parsed,
-        Err(error) => {
-            let command = arguments::command_name(&arguments);
-            return command_line::refuse(&error, command.as_deref());
-        }
+        Err(code) => return code,
     };
     signals::fail_past_file_size_limit();
-    use arguments::Command::{Mount, Serve};
+    use commands::Command::{Mount, Serve};
     if !matches!(parsed.command, Serve(_) | Mount(_)) {
         signals::end_on_broken_pipe();
     }
-    let ended = commands::run(&parsed.command);
+    let ended = commands::run(&parsed.command, arguments::Arguments::command);
     if !mirror::wait_until_closed() {
         failure::report("a mirror could not be closed: it stays marked as in use");
     }

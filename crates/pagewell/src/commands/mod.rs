@@ -18,13 +18,32 @@ pub(crate) mod sum;
 pub(crate) mod top;
 pub(crate) mod umount;
 
-use clap::CommandFactory;
+use clap::Subcommand;
 
-use crate::arguments::{Arguments, Command};
 use crate::failure::Outcome;
 
-/// Runs a command.
-pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
+/// The commands; what each does stands beside its arguments.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Serve(serve::ServeArguments),
+    Mount(Box<mount::MountArguments>),
+    #[command(visible_alias = "unmount")]
+    Umount(umount::UmountArguments),
+    Ls(ls::LsArguments),
+    Cat(cat::CatArguments),
+    Cp(cp::CpArguments),
+    Stat(stat::StatArguments),
+    Sum(sum::SumArguments),
+    Mirror(mirror::MirrorArguments),
+    Bench(bench::BenchArguments),
+    Counters(counters::CountersArguments),
+    Top(top::TopArguments),
+    Completions(completions::CompletionsArguments),
+    Man(man::ManArguments),
+}
+
+/// Runs a command of `program`.
+pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Mount(arguments) => mount::run(arguments),
@@ -38,7 +57,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<Outcome> {
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Top(arguments) => top::run(arguments),
-        Command::Completions(arguments) => completions::run(arguments, &Arguments::command()),
-        Command::Man(arguments) => man::run(arguments, Arguments::command()),
+        Command::Completions(arguments) => completions::run(arguments, &program()),
+        Command::Man(arguments) => man::run(arguments, program()),
     }
 }
