@@ -11,7 +11,7 @@ use pagewell_fs::{
 use super::data::FileData;
 use super::directory::Directory;
 use super::inode::{Body, Inode, State, change};
-use super::permission::{self, MODE_SET_GID, MODE_SET_UID};
+use super::permission::{self, MODE_SET_GID, MODE_SET_UID, permit};
 use super::quota::name_charge;
 use super::tree::Tree;
 use super::{LINKS_MAX, MODE_BITS, setattr};
@@ -20,7 +20,7 @@ use super::{LINKS_MAX, MODE_BITS, setattr};
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 const SYMLINK_MODE: u32 = 0o777;
-/// An exclusive create carries no attributes: nobody else gets at the file until they come.
+/// An exclusive create carries no attributes: no other user gets at the file until they come.
 const EXCLUSIVE_MODE: u32 = 0o600;
 
 /// Longest target of a symbolic link, as on Linux (`PATH_MAX` without the NUL).
@@ -35,27 +35,23 @@ impl Tree {
         mode: &CreateMode,
     ) -> Result<Created> {
         name::check_new(name)?;
-        if let CreateMode::Unchecked(request) | CreateMode::Guarded(request) = mode {
-            setattr::check_values(request)?;
-        }
-        let tree = self.lock_names();
+        let (request, default_mode, verifier) = match mode {
+            CreateMode::Unchecked(request) | CreateMode::Guarded(request) => {
+                (*request, FILE_MODE, None)
+            }
+            CreateMode::Exclusive(verifier) => {
+                (SetAttributes::default(), EXCLUSIVE_MODE, Some(*verifier))
+            }
+        };
+        setattr::check_values(&request)?;
+        let _tree = self.lock_names();
         let (parent, existing) = self.place(call.credentials, directory, name)?;
         if let Some(number) = existing {
             let object = self.numbered(number)?;
-            let created = self.reuse(call.credentials, &parent, &object, mode);
-            drop(tree);
-            return created;
+            return self.reuse(call.credentials, &parent, &object, mode);
         }
         let body = Body::Regular(FileData::default());
         self.make(call.credentials, &parent, name, |directory| {
-            let (request, default_mode, verifier) = match mode {
-                CreateMode::Unchecked(request) | CreateMode::Guarded(request) => {
-                    (*request, FILE_MODE, None)
-                }
-                CreateMode::Exclusive(verifier) => {
-                    (SetAttributes::default(), EXCLUSIVE_MODE, Some(*verifier))
-                }
-            };
             let mut state =
                 self.newborn(call.credentials, directory, body, default_mode, request)?;
             state.metadata.verifier = verifier;
@@ -105,15 +101,11 @@ impl Tree {
         name: &[u8],
         request: &SetAttributes,
     ) -> Result<Created> {
-        name::check_new(name)?;
-        let _tree = self.lock_names();
-        let (parent, existing) = self.place(call.credentials, directory, name)?;
-        refuse_existing(existing)?;
-        let body = Body::Directory(Directory::new(parent.number));
-        self.make(call.credentials, &parent, name, |directory| {
+        self.make_new(call, directory, name, |parent, directory| {
             if directory.metadata.link_count >= LINKS_MAX {
                 return Err(Error::TooManyLinks);
             }
+            let body = Body::Directory(Directory::new(parent.number));
             self.newborn(call.credentials, directory, body, DIRECTORY_MODE, *request)
         })
     }
@@ -133,10 +125,7 @@ impl Tree {
         if target.len() > TARGET_BYTES_MAX {
             return Err(Error::NameTooLong);
         }
-        let _tree = self.lock_names();
-        let (parent, existing) = self.place(call.credentials, directory, name)?;
-        refuse_existing(existing)?;
-        self.make(call.credentials, &parent, name, |directory| {
+        self.make_new(call, directory, name, |_, directory| {
             let body = Body::Symlink(target.into());
             let request = SetAttributes {
                 mode: None,
@@ -154,22 +143,35 @@ impl Tree {
         kind: NodeKind,
         request: &SetAttributes,
     ) -> Result<Created> {
-        name::check_new(name)?;
-        let _tree = self.lock_names();
-        let (parent, existing) = self.place(call.credentials, directory, name)?;
-        refuse_existing(existing)?;
-        let body = match kind {
-            NodeKind::CharacterDevice(major, minor) => Body::CharacterDevice(major, minor),
-            NodeKind::BlockDevice(major, minor) => Body::BlockDevice(major, minor),
-            NodeKind::Socket => Body::Socket,
-            NodeKind::Fifo => Body::Fifo,
-        };
-        self.make(call.credentials, &parent, name, |directory| {
+        self.make_new(call, directory, name, |_, directory| {
+            let body = match kind {
+                NodeKind::CharacterDevice(major, minor) => Body::CharacterDevice(major, minor),
+                NodeKind::BlockDevice(major, minor) => Body::BlockDevice(major, minor),
+                NodeKind::Socket => Body::Socket,
+                NodeKind::Fifo => Body::Fifo,
+            };
             let device = matches!(body, Body::CharacterDevice(..) | Body::BlockDevice(..));
             if device && call.credentials.uid != 0 {
                 return Err(Error::NotPermitted);
             }
             self.newborn(call.credentials, directory, body, FILE_MODE, *request)
+        })
+    }
+
+    /// Makes what `build` makes of a directory there, under a name that must not exist.
+    fn make_new(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        build: impl FnOnce(&Inode, &State) -> Result<State>,
+    ) -> Result<Created> {
+        name::check_new(name)?;
+        let _tree = self.lock_names();
+        let (parent, existing) = self.place(call.credentials, directory, name)?;
+        permit(existing.is_none(), Error::Exists)?;
+        self.make(call.credentials, &parent, name, |directory| {
+            build(&parent, directory)
         })
     }
 
@@ -282,7 +284,7 @@ impl Tree {
         let _tree = self.lock_names();
         let object = self.inode(id)?;
         let (parent, existing) = self.place(call.credentials, directory, name)?;
-        refuse_existing(existing)?;
+        permit(existing.is_none(), Error::Exists)?;
         let mut directory = parent.write()?;
         permission::check_directory(call.credentials, &directory, WRITE | EXECUTE)?;
         if object.is_directory() {
@@ -305,13 +307,5 @@ impl Tree {
             self.attributes_of(&object, &state),
             change(before, self.attributes_of(&parent, &directory)),
         ))
-    }
-}
-
-fn refuse_existing(existing: Option<u64>) -> Result<()> {
-    if existing.is_some() {
-        Err(Error::Exists)
-    } else {
-        Ok(())
     }
 }

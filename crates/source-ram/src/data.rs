@@ -32,41 +32,22 @@ use super::quota::Storage;
 pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
     LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
 
-/// Pages by number; each is charged to the quota with its capacity.
+/// Pages, each charged to the quota with its capacity.
 #[derive(Debug, Default)]
 pub(super) struct FileData {
     size: u64,
+    /// What all pages are charged with.
     pub(super) charged_bytes: u64,
-    pub(super) pages: BTreeMap<u64, Arc<Page>>,
+    pub(super) pages: Pages,
 }
 
-/// Pages that are no longer part of a file. To be dropped when no lock is held: freeing a big
-/// file takes a while.
-#[must_use]
-#[derive(Debug, Default)]
-pub(super) struct Discarded {
-    pages: BTreeMap<u64, Arc<Page>>,
-}
-
-impl Discarded {
-    pub(super) fn of(pages: BTreeMap<u64, Arc<Page>>) -> Self {
-        Self { pages }
-    }
-
-    /// What they were charged with.
-    pub(super) fn bytes(&self) -> u64 {
-        self.pages.values().map(|page| page.capacity() as u64).sum()
-    }
-}
+/// Pages by number. Those that are no longer part of a file are to be dropped when no lock is held:
+/// freeing a big file takes a while.
+pub(super) type Pages = BTreeMap<u64, Arc<Page>>;
 
 impl FileData {
     pub(super) fn size(&self) -> u64 {
         self.size
-    }
-
-    /// Bytes charged for pages.
-    pub(super) fn charged_bytes(&self) -> u64 {
-        self.charged_bytes
     }
 
     /// The pages from `number` on, and how many bytes from its start each holds.
@@ -133,24 +114,30 @@ impl FileData {
         storage: &Storage,
     ) -> Result<()> {
         let end = start + data.len();
-        let held = self.pages.get(&number).map_or(0, |page| page.capacity());
-        if end > held {
-            let capacity = self.grow(number, held, end, storage)?;
-            return self
-                .replace(number, capacity, start, data, storage)
-                .inspect_err(|_| self.release((capacity - held) as u64, storage));
+        let of_page = |page: &Arc<Page>| (page.capacity(), (**page).as_ref().len());
+        let (held, length) = self.pages.get(&number).map_or((0, 0), of_page);
+        if end <= held {
+            if let Some(page) = self.pages.get_mut(&number).and_then(Arc::get_mut) {
+                page.write(start, data);
+                return Ok(());
+            }
+            RAM_PAGES_COPIED.add(1);
         }
-        let in_place = self.pages.get_mut(&number).and_then(Arc::get_mut);
-        if let Some(page) = in_place {
-            page.write(start, data);
-            return Ok(());
-        }
-        RAM_PAGES_COPIED.add(1);
-        self.replace(number, held, start, data, storage)
+        let capacity = self.grow(number, held, end, storage)?;
+        // What is written over need not be copied, where nothing is behind it.
+        let keep = if end >= length { start } else { length };
+        let page = self.copy_of(number, capacity, keep, storage);
+        let mut page = page.inspect_err(|_| self.release((capacity - held) as u64, storage))?;
+        page.write(start, data);
+        self.pages.insert(number, Arc::new(page));
+        Ok(())
     }
 
     /// Charges what page `number` needs beyond `held` bytes to reach `end`; returns its capacity.
     fn grow(&mut self, number: u64, held: usize, end: usize, storage: &Storage) -> Result<usize> {
+        if end <= held {
+            return Ok(held);
+        }
         let least = capacity_for(end);
         let after_whole = number
             .checked_sub(1)
@@ -171,46 +158,44 @@ impl FileData {
         storage.quota.give(bytes);
     }
 
-    /// Puts a new page in place of `number`: the old bytes, if any, overwritten by `data`.
-    fn replace(
-        &mut self,
+    /// A page in place of `number`, with the first `keep` of its bytes.
+    pub(super) fn copy_of(
+        &self,
         number: u64,
         capacity: usize,
-        start: usize,
-        data: &[u8],
+        keep: usize,
         storage: &Storage,
-    ) -> Result<()> {
+    ) -> Result<Page> {
         let mut page = Page::new(&storage.arena, capacity)?;
         if let Some(old) = self.pages.get(&number) {
             let old: &[u8] = (**old).as_ref();
-            let kept = if start + data.len() >= old.len() {
-                old.len().min(start)
-            } else {
-                old.len()
-            };
+            let kept = old.len().min(keep);
             page.write(0, &old[..kept]);
             COPIED_BYTES.add(kept as u64);
         }
-        page.write(start, data);
-        self.pages.insert(number, Arc::new(page));
-        Ok(())
+        Ok(page)
     }
 
-    /// Makes the file `size` bytes long: cuts it, or adds a hole.
-    pub(super) fn set_size(&mut self, size: u64, storage: &Storage) -> Result<Discarded> {
+    /// Makes the file `size` bytes long: cuts it, or adds a hole. Returns the pages cut off.
+    pub(super) fn set_size(&mut self, size: u64, storage: &Storage) -> Result<Pages> {
         if size >= self.size {
             self.size = size;
-            return Ok(Discarded::default());
+            return Ok(Pages::default());
         }
         let (number, keep) = split(size);
         if keep > 0 {
             self.cut_page(number, keep, storage)?;
         }
         self.size = size;
-        let discarded = self.pages.split_off(&(number + u64::from(keep > 0)));
-        let discarded = Discarded::of(discarded);
-        self.release(discarded.bytes(), storage);
-        Ok(discarded)
+        let cut = self.pages.split_off(&(number + u64::from(keep > 0)));
+        Ok(self.discard(cut, storage))
+    }
+
+    /// Gives back what pages that were taken out are charged with.
+    pub(super) fn discard(&mut self, pages: Pages, storage: &Storage) -> Pages {
+        let bytes = pages.values().map(|page| page.capacity() as u64).sum();
+        self.release(bytes, storage);
+        pages
     }
 
     /// Makes the bytes of a page from `keep` on zero, and the page smaller where that helps.
@@ -226,12 +211,8 @@ impl FileData {
             page.truncate(keep);
             return Ok(());
         }
-        let old: &[u8] = (**page).as_ref();
-        let kept = old.len().min(keep);
-        let mut smaller = Page::new(&storage.arena, capacity)?;
-        smaller.write(0, &old[..kept]);
-        COPIED_BYTES.add(kept as u64);
-        *page = Arc::new(smaller);
+        let page = self.copy_of(number, capacity, keep, storage)?;
+        self.pages.insert(number, Arc::new(page));
         self.release((held - capacity) as u64, storage);
         Ok(())
     }
@@ -286,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_nobody_reads_stays_in_place() {
+    fn a_write_that_no_reader_sees_stays_in_place() {
         let storage = Storage::new(1 << 20).unwrap();
         let mut data = FileData::default();
         data.write(0, &[1; 65_536], &storage).unwrap();
@@ -319,7 +300,7 @@ mod tests {
             let mut data = FileData::default();
             data.write(0, &[7; 140_000], &storage).unwrap();
             drop(data.set_size(cut, &storage).unwrap());
-            assert_eq!(data.charged_bytes(), charged(&data));
+            assert_eq!(data.charged_bytes, charged(&data));
             drop(data.set_size(140_000, &storage).unwrap());
             let cut = usize::try_from(cut).unwrap();
             let bytes = content(&data);
@@ -346,8 +327,8 @@ mod tests {
         let pinned = data.read(0, 1000);
         assert_eq!(data.write(0, &[2; 131_072], &storage), Ok(131_072));
         drop(pinned);
-        assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
-        assert_eq!(data.charged_bytes(), charged(&data));
+        assert_eq!(storage.quota.used_bytes(), data.charged_bytes);
+        assert_eq!(data.charged_bytes, charged(&data));
     }
 
     #[test]
@@ -383,8 +364,8 @@ mod tests {
             if round % 20 == 0 {
                 assert!(content(&data) == model, "round {round}");
             }
-            assert_eq!(data.charged_bytes(), charged(&data));
-            assert_eq!(data.charged_bytes(), storage.quota.used_bytes());
+            assert_eq!(data.charged_bytes, charged(&data));
+            assert_eq!(data.charged_bytes, storage.quota.used_bytes());
         }
     }
 }

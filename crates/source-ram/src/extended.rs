@@ -1,6 +1,6 @@
 //! Extended attributes (xattr(7)) in memory, with tmpfs' rules.
 //!
-//! There are two kinds: `user.` for those whom the mode of the object lets, on files and
+//! There are two kinds: `user.` for callers that the mode of the object lets, on files and
 //! directories, and `trusted.` for the superuser. Each attribute is charged to the quota.
 
 use std::ffi::CStr;
@@ -22,11 +22,7 @@ fn permit(credentials: &Credentials, state: &State, name: &CStr, changes: bool) 
     check(name, credentials.uid, changes)?;
     let name = name.to_bytes();
     if name.starts_with(TRUSTED) {
-        return if name == TRUSTED {
-            Err(Error::Invalid)
-        } else {
-            Ok(())
-        };
+        return permission::permit(name != TRUSTED, Error::Invalid);
     }
     if !name.starts_with(USER) {
         return Err(Error::NotSupported);
@@ -45,14 +41,9 @@ fn permit(credentials: &Credentials, state: &State, name: &CStr, changes: bool) 
         return Err(Error::NotPermitted);
     }
     let wanted = if changes { WRITE } else { READ };
-    if !permission::allows(credentials, metadata, file_type, wanted) {
-        return Err(Error::AccessDenied);
-    }
-    if name == USER {
-        Err(Error::Invalid)
-    } else {
-        Ok(())
-    }
+    let is_allowed = permission::allows(credentials, metadata, file_type, wanted);
+    permission::permit(is_allowed, Error::AccessDenied)?;
+    permission::permit(name != USER, Error::Invalid)
 }
 
 impl Tree {
@@ -98,15 +89,9 @@ impl Tree {
             (Presence::Present, None) => return Err(Error::NoData),
             _ => {}
         }
-        let (old, new) = (
-            known.map_or(0, |old| attribute_charge(name, old)),
-            attribute_charge(name, value),
-        );
-        if new > old {
-            self.storage.quota.take_or_refuse(new - old)?;
-        } else {
-            self.storage.quota.give(old - new);
-        }
+        let old = known.map_or(0, |old| attribute_charge(name, old));
+        let quota = &self.storage.quota;
+        quota.exchange(old, attribute_charge(name, value))?;
         let all = state.extended.get_or_insert_default();
         all.insert(name.to_owned(), value.into());
         state.touch_changed();

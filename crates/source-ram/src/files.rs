@@ -5,7 +5,7 @@ use pagewell_fs::{
     Stability, Timestamp, Written,
 };
 
-use super::data::Discarded;
+use super::data::Pages;
 use super::inode::change;
 use super::tree::Tree;
 use super::{FILE_BYTES_MAX, permission, setattr};
@@ -98,7 +98,7 @@ impl Tree {
             }
             Space::ReserveOnly => {
                 data.reserve(offset, end, &self.storage)?;
-                Discarded::default()
+                Pages::default()
             }
             Space::Punch => data.punch(offset, end, &self.storage)?,
             // as tmpfs
@@ -111,7 +111,13 @@ impl Tree {
         Ok(())
     }
 
-    pub(super) fn commit_data(&self, id: &FileId) -> Result<Committed> {
+    pub(super) fn commit(
+        &self,
+        _call: &Call<'_>,
+        id: &FileId,
+        _offset: u64,
+        _count: u32,
+    ) -> Result<Committed> {
         let inode = self.inode(id)?;
         let state = inode.read()?;
         state.data()?;

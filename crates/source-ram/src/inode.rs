@@ -152,7 +152,7 @@ impl State {
 
     fn used(&self) -> u64 {
         match &self.body {
-            Body::Regular(data) => data.charged_bytes(),
+            Body::Regular(data) => data.charged_bytes,
             _ => self.size(),
         }
     }
@@ -167,7 +167,7 @@ impl State {
     pub(super) fn charge(&self) -> u64 {
         INODE_BYTES
             + match &self.body {
-                Body::Regular(data) => data.charged_bytes(),
+                Body::Regular(data) => data.charged_bytes,
                 Body::Symlink(target) => target.len() as u64,
                 _ => 0,
             }

@@ -6,8 +6,8 @@
 //! Two kinds of lock, one rule. Every inode has a lock around its attributes and its content.
 //! A call that changes which names exist also holds the one tree lock. **A thread without the tree
 //! lock holds at most one inode lock at a time; a thread with it may hold several.** So the holder
-//! of the tree lock waits only for threads that wait for nobody, and nothing can dead-lock. A
-//! rename holds both directories, so nobody sees the object in both or in neither; a lookup, a
+//! of the tree lock waits only for threads that wait for none, and nothing can dead-lock. A
+//! rename holds both directories, so no thread sees the object in both or in neither; a lookup, a
 //! listing, a read or a write never waits for a rename elsewhere.
 //!
 //! Before and after of a change are both taken under the lock of the object that changed, so weak
@@ -27,7 +27,6 @@
 mod create;
 mod data;
 mod directory;
-mod exchange;
 mod extended;
 mod files;
 mod inode;
@@ -52,8 +51,8 @@ use quota::OBJECT_BYTES_MIN;
 use tree::Tree;
 
 use pagewell_fs::{
-    Access, Attributes, Call, Change, Coherence, Committed, Error, FileId, FileSystem, Hold,
-    Limits, Move, OpenIntent, Opened, Result, Statistics, forward,
+    Access, Attributes, Call, Change, Coherence, Error, FileId, FileSystem, Limits, Move, Result,
+    Statistics, forward,
 };
 
 /// Largest file: what a client's signed 64-bit offset reaches. A hole costs nothing.
@@ -106,7 +105,7 @@ impl FileSystem for RamFileSystem {
     forward! { self => self.tree;
         lookup, set_attributes, read, seek, allocate, extended_attribute, extended_attribute_names,
         set_extended_attribute, remove_extended_attribute, write, create, make_directory,
-        make_symlink, make_node, link, read_directory,
+        make_symlink, make_node, link, remove, remove_directory, read_directory, open, hold, commit,
     }
 
     fn describe(&self) -> String {
@@ -163,28 +162,8 @@ impl FileSystem for RamFileSystem {
         true
     }
 
-    fn commit(
-        &self,
-        _call: &Call<'_>,
-        id: &FileId,
-        _offset: u64,
-        _count: u32,
-    ) -> Result<Committed> {
-        self.tree.commit_data(id)
-    }
-
     fn write_verifier(&self) -> [u8; 8] {
         self.tree.verifier
-    }
-
-    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
-        self.tree
-            .remove_name(call.credentials, directory, name, remove::What::File)
-    }
-
-    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
-        self.tree
-            .remove_name(call.credentials, directory, name, remove::What::Directory)
     }
 
     fn rename(
@@ -229,13 +208,5 @@ impl FileSystem for RamFileSystem {
 
     fn coherence(&self) -> Coherence {
         Coherence::UNCHANGED
-    }
-
-    fn open(&self, _call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {
-        self.tree.open_object(id)
-    }
-
-    fn hold(&self, _call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
-        self.tree.hold_directory(id).map(Some)
     }
 }

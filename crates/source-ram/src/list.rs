@@ -10,7 +10,7 @@ use super::directory::{COOKIE_PARENT, COOKIE_SELF, Named};
 use super::permission;
 use super::tree::Tree;
 
-/// Entries copied out of a directory under its lock at once: few enough that nobody waits long,
+/// Entries copied out of a directory under its lock at once: few enough that no thread waits long,
 /// many enough that a page of a listing needs the lock once or twice.
 const CHUNK_ENTRIES: usize = 128;
 
@@ -63,36 +63,27 @@ impl Tree {
     ) -> Result<DirectoryPage> {
         loop {
             let chunk = self.chunk(call.credentials, directory, cookie)?;
-            let attributes = chunk.attributes;
+            let page = |end| DirectoryPage {
+                attributes: chunk.attributes,
+                end,
+                unusable: 0,
+            };
             for named in &chunk.entries {
-                let entry = if with_attributes && chunk.searchable {
-                    self.entry_numbered(named.number).ok()
-                } else {
-                    None
-                };
+                let wanted = with_attributes && chunk.searchable;
+                let entry = wanted.then(|| self.entry_numbered(named.number).ok());
                 cookie = named.cookie;
                 let taken = visit(&DirectoryEntry {
                     name: &named.name,
                     file_id: named.number,
                     cookie,
-                    entry,
+                    entry: entry.flatten(),
                 });
                 if !taken {
-                    let end = false;
-                    return Ok(DirectoryPage {
-                        attributes,
-                        end,
-                        unusable: 0,
-                    });
+                    return Ok(page(false));
                 }
             }
             if chunk.entries.len() < CHUNK_ENTRIES {
-                let end = true;
-                return Ok(DirectoryPage {
-                    attributes,
-                    end,
-                    unusable: 0,
-                });
+                return Ok(page(true));
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pagewell_fs::{FileId, Opened, Result};
+use pagewell_fs::{Call, FileId, OpenIntent, Opened, Result};
 
 use super::inode::Inode;
 use super::quota::Storage;
@@ -20,7 +20,12 @@ struct Hold {
 
 impl Tree {
     /// [`pagewell_fs::FileSystem::open`].
-    pub(super) fn open_object(&self, id: &FileId) -> Result<Opened> {
+    pub(super) fn open(
+        &self,
+        _call: &Call<'_>,
+        id: &FileId,
+        _intent: OpenIntent,
+    ) -> Result<Opened> {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
         state.holds += 1;
@@ -33,10 +38,10 @@ impl Tree {
     }
 
     /// [`pagewell_fs::FileSystem::hold`].
-    pub(super) fn hold_directory(&self, id: &FileId) -> Result<pagewell_fs::Hold> {
+    pub(super) fn hold(&self, _call: &Call<'_>, id: &FileId) -> Result<Option<pagewell_fs::Hold>> {
         let inode = self.inode(id)?;
         inode.write()?.holds += 1;
-        Ok(self.held(inode))
+        Ok(Some(self.held(inode)))
     }
 
     fn held(&self, inode: Arc<Inode>) -> pagewell_fs::Hold {

@@ -1,10 +1,10 @@
-//! Who may do what, decided as the Linux kernel decides for a local program, with the two
+//! What a caller may do, decided as the Linux kernel decides for a local program, with the two
 //! liberties of an NFS server: owners may read and write their files whatever the mode says (a
-//! client checked when it opened them), and who may execute a file may read it (RFC 1813
+//! client checked when it opened them), and a caller that may execute a file may read it (RFC 1813
 //! section 4.4).
 //!
 //! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
-//! allowed. Uid 0 may do everything, except execute a file that nobody may execute.
+//! allowed. Uid 0 may do everything, except execute a file that has no bit to be executed.
 
 use pagewell_fs::access::{EXECUTE, READ, WRITE, kinds};
 use pagewell_fs::{Access, Credentials, Error, FileType, Result};
@@ -22,6 +22,11 @@ const MODE_ANY_EXECUTE: u32 = 0o0111;
 
 fn is_root(credentials: &Credentials) -> bool {
     credentials.uid == 0
+}
+
+/// Refuses with this error what is not allowed.
+pub(super) fn permit(is_allowed: bool, refusal: Error) -> Result<()> {
+    is_allowed.then_some(()).ok_or(refusal)
 }
 
 /// Whether the mode gives the caller all of `wanted`.
@@ -48,11 +53,10 @@ pub(super) fn allows(
 
 /// Refuses unless the mode of a directory gives the caller all of `wanted`.
 pub(super) fn check_directory(credentials: &Credentials, state: &State, wanted: u32) -> Result<()> {
-    if allows(credentials, &state.metadata, FileType::Directory, wanted) {
-        Ok(())
-    } else {
-        Err(Error::AccessDenied)
-    }
+    permit(
+        allows(credentials, &state.metadata, FileType::Directory, wanted),
+        Error::AccessDenied,
+    )
 }
 
 /// Whether the caller owns the object or may act as if.
@@ -63,20 +67,18 @@ pub(super) fn owns(credentials: &Credentials, metadata: &Metadata) -> bool {
 /// Refuses a read of a file's data.
 pub(super) fn check_read(credentials: &Credentials, metadata: &Metadata) -> Result<()> {
     let allowed = |wanted| allows(credentials, metadata, FileType::Regular, wanted);
-    if owns(credentials, metadata) || allowed(READ) || allowed(EXECUTE) {
-        Ok(())
-    } else {
-        Err(Error::AccessDenied)
-    }
+    permit(
+        owns(credentials, metadata) || allowed(READ) || allowed(EXECUTE),
+        Error::AccessDenied,
+    )
 }
 
 /// Refuses a change of a file's data, or of its times to the server's clock.
 pub(super) fn check_write(credentials: &Credentials, metadata: &Metadata) -> Result<()> {
-    if owns(credentials, metadata) || allows(credentials, metadata, FileType::Regular, WRITE) {
-        Ok(())
-    } else {
-        Err(Error::AccessDenied)
-    }
+    permit(
+        owns(credentials, metadata) || allows(credentials, metadata, FileType::Regular, WRITE),
+        Error::AccessDenied,
+    )
 }
 
 /// Refuses to take an entry out of a directory: that needs to write it and, when it is sticky, to
@@ -87,13 +89,9 @@ pub(super) fn check_delete(
     entry: &Metadata,
 ) -> Result<()> {
     check_directory(credentials, directory, WRITE | EXECUTE)?;
-    if directory.metadata.mode & MODE_STICKY != 0
-        && !owns(credentials, &directory.metadata)
-        && !owns(credentials, entry)
-    {
-        return Err(Error::NotPermitted);
-    }
-    Ok(())
+    let is_sticky = directory.metadata.mode & MODE_STICKY != 0;
+    let is_owner = owns(credentials, &directory.metadata) || owns(credentials, entry);
+    permit(!is_sticky || is_owner, Error::NotPermitted)
 }
 
 /// Refuses to give the object another owner (only root may) or group (the owner may choose among
@@ -114,11 +112,7 @@ pub(super) fn check_owner_change(
     let uid_allowed = uid.is_none_or(|uid| owner && uid == metadata.uid);
     let gid_allowed =
         gid.is_none_or(|gid| owner && (gid == metadata.gid || credentials.in_group(gid)));
-    if uid_allowed && gid_allowed {
-        Ok(())
-    } else {
-        Err(Error::NotPermitted)
-    }
+    permit(uid_allowed && gid_allowed, Error::NotPermitted)
 }
 
 /// The mode that a change of mode to `mode` gives: set-group-id only to members of the group.

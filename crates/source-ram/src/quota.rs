@@ -93,6 +93,17 @@ impl Quota {
         self.take(bytes).inspect_err(|_| RAM_REFUSED.add(1))
     }
 
+    /// Takes `new` bytes for `old` ones, or refuses to take more.
+    pub(super) fn exchange(&self, old: u64, new: u64) -> Result<()> {
+        match new.checked_sub(old) {
+            Some(more) => self.take_or_refuse(more),
+            None => {
+                self.give(old - new);
+                Ok(())
+            }
+        }
+    }
+
     /// Gives back what was taken.
     pub(super) fn give(&self, bytes: u64) {
         let before = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);

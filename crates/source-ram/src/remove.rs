@@ -1,29 +1,40 @@
 //! Taking names away.
 
-use pagewell_fs::{Change, Credentials, Error, FileId, Result, name};
+use pagewell_fs::{Call, Change, Error, FileId, Result, name};
 
 use super::inode::{Body, State, change};
 use super::permission;
 use super::quota::name_charge;
 use super::tree::Tree;
 
-/// What may be removed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    /// Anything but a directory.
-    File,
-    /// An empty directory.
-    Directory,
-}
-
 impl Tree {
-    pub(super) fn remove_name(
+    pub(super) fn remove(
         &self,
-        credentials: &Credentials,
+        call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
-        what: What,
     ) -> Result<Change> {
+        self.remove_if(call, directory, name, false)
+    }
+
+    pub(super) fn remove_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+    ) -> Result<Change> {
+        self.remove_if(call, directory, name, true)
+    }
+
+    /// Removes an empty directory, or anything but a directory.
+    fn remove_if(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        is_directory: bool,
+    ) -> Result<Change> {
+        let credentials = call.credentials;
         name::check_old(name)?;
         let tree = self.lock_names();
         let (parent, found) = self.place(credentials, directory, name)?;
@@ -31,9 +42,9 @@ impl Tree {
         let mut directory = parent.write()?;
         let mut state = object.write()?;
         permission::check_delete(credentials, &directory, &state.metadata)?;
-        match (what, object.is_directory()) {
-            (What::File, true) => return Err(Error::IsDirectory),
-            (What::Directory, false) => return Err(Error::NotDirectory),
+        match (is_directory, object.is_directory()) {
+            (false, true) => return Err(Error::IsDirectory),
+            (true, false) => return Err(Error::NotDirectory),
             _ => {}
         }
         refuse_full_directory(&state)?;

@@ -7,33 +7,33 @@
 use std::sync::Arc;
 
 use pagewell_fs::access::{EXECUTE, WRITE};
-use pagewell_fs::{Change, Credentials, Error, FileId, FileType, Move, Result, name};
+use pagewell_fs::{Change, Credentials, Error, FileId, Move, Result, name};
 
 use super::LINKS_MAX;
 use super::inode::{Body, Inode, State, change};
-use super::permission;
+use super::permission::{self, permit};
 use super::quota::name_charge;
 use super::remove::refuse_full_directory;
 use super::tree::Tree;
 
-/// A name and where it is: directory and what the name means in it, or nothing.
-pub(super) struct Place<'a> {
-    pub(super) directory: Arc<Inode>,
-    pub(super) name: &'a [u8],
+/// A name and the directory that it is in.
+struct Place<'a> {
+    directory: Arc<Inode>,
+    name: &'a [u8],
 }
 
 /// The locked directories of a rename, which may be one.
-pub(super) struct Directories<'a> {
-    pub(super) from: &'a mut State,
-    pub(super) to: Option<&'a mut State>,
+struct Directories<'a> {
+    from: &'a mut State,
+    to: Option<&'a mut State>,
 }
 
 impl Directories<'_> {
-    pub(super) fn to(&self) -> &State {
+    fn to(&self) -> &State {
         self.to.as_deref().unwrap_or(self.from)
     }
 
-    pub(super) fn to_mut(&mut self) -> &mut State {
+    fn to_mut(&mut self) -> &mut State {
         self.to.as_deref_mut().unwrap_or(self.from)
     }
 }
@@ -53,11 +53,9 @@ impl Tree {
         let (to, target) = self.place(credentials, to_directory, to_name)?;
         let source = self.numbered(source.ok_or(Error::NotFound)?)?;
         let target = target.map(|number| self.numbered(number)).transpose()?;
-        match (how, &target) {
-            (Some(Move::ToNew), Some(_)) => return Err(Error::Exists),
-            (Some(Move::Exchange), None) => return Err(Error::NotFound),
-            _ => {}
-        }
+        let exchanges = how == Some(Move::Exchange);
+        permit(how != Some(Move::ToNew) || target.is_none(), Error::Exists)?;
+        permit(!exchanges || target.is_some(), Error::NotFound)?;
         if from.number != to.number {
             if source.is_directory() && self.is_within(&to, source.number)? {
                 return Err(Error::Invalid);
@@ -66,9 +64,9 @@ impl Tree {
                 && target.is_directory()
                 && self.is_within(&from, target.number)?
             {
-                return Err(match how {
-                    Some(Move::Exchange) => Error::Invalid,
-                    _ => Error::NotEmpty,
+                return Err(match exchanges {
+                    true => Error::Invalid,
+                    false => Error::NotEmpty,
                 });
             }
         }
@@ -85,10 +83,9 @@ impl Tree {
             directory: to,
             name: to_name,
         };
-        if let (Some(Move::Exchange), Some(target)) = (how, &target) {
-            return self.exchange_places(credentials, &from, &to, &source, target);
-        }
-        let (changes, buried) = self.rename_place(credentials, &from, &to, &source, target)?;
+        let target = target.as_deref();
+        let moved = self.move_place(credentials, (&from, &to), (&source, target), exchanges);
+        let (changes, buried) = moved?;
         drop(tree);
         drop(buried); // the pages of a big file, with no lock held
         self.table.trim_if_due();
@@ -116,78 +113,77 @@ impl Tree {
         Ok(change(state.wcc(), self.attributes_of(directory, &state)))
     }
 
-    /// The move itself. Neither source nor target is one of the directories.
-    fn rename_place(
+    /// The move itself. Neither source nor target is one of the directories. Returns what is to be
+    /// dropped when no lock is held.
+    fn move_place(
         &self,
         credentials: &Credentials,
-        from: &Place<'_>,
-        to: &Place<'_>,
-        source: &Inode,
-        target: Option<Arc<Inode>>,
+        (from, to): (&Place<'_>, &Place<'_>),
+        (source, target): (&Inode, Option<&Inode>),
+        exchanges: bool,
     ) -> Result<((Change, Change), Option<Body>)> {
-        let same = from.directory.number == to.directory.number;
         let mut from_state = from.directory.write()?;
-        let mut to_state = if same {
-            None
-        } else {
-            Some(to.directory.write()?)
-        };
+        let is_one = from.directory.number == to.directory.number;
+        let other = (!is_one).then(|| to.directory.write());
+        let mut to_state = other.transpose()?;
         let mut directories = Directories {
             from: &mut from_state,
             to: to_state.as_deref_mut(),
         };
         let mut source_state = source.write()?;
-        let mut target_state = match &target {
-            Some(target) => Some(target.write()?),
-            None => None,
-        };
+        let mut target_state = target.map(Inode::write).transpose()?;
+        let replaced = target_state.as_deref();
         check(
             credentials,
             &directories,
             &source_state,
-            target_state.as_deref(),
+            replaced,
+            exchanges,
         )?;
         let from_before = directories.from.wcc();
         let to_before = directories.to().wcc();
-        self.charge_names(from.name, to.name, target.is_some())?;
-        directories.from.directory_mut()?.remove(from.name);
-        directories
-            .to_mut()
-            .directory_mut()?
-            .insert(to.name, source.number);
+        match target.filter(|_| exchanges) {
+            Some(target) => {
+                let entries = directories.from.directory_mut()?;
+                entries.insert(from.name, target.number);
+            }
+            None => {
+                let new = target.map_or(name_charge(to.name), |_| 0);
+                self.storage.quota.exchange(name_charge(from.name), new)?;
+                directories.from.directory_mut()?.remove(from.name);
+            }
+        }
+        let entries = directories.to_mut().directory_mut()?;
+        entries.insert(to.name, source.number);
         if source.is_directory() {
             directories.from.metadata.link_count -= 1;
             directories.to_mut().metadata.link_count += 1;
             source_state.directory_mut()?.parent = to.directory.number;
         }
-        if target.as_ref().is_some_and(|target| target.is_directory()) {
-            directories.to_mut().metadata.link_count -= 1;
-        }
         source_state.touch_changed();
+        let mut buried = None;
+        if let (Some(target), Some(state)) = (target, &mut target_state) {
+            if target.is_directory() {
+                directories.to_mut().metadata.link_count -= 1;
+            }
+            if !exchanges {
+                buried = self.unlink(target.number, state);
+            } else if target.is_directory() {
+                directories.from.metadata.link_count += 1;
+                state.directory_mut()?.parent = from.directory.number;
+            }
+            if exchanges {
+                state.touch_changed();
+            }
+        }
         directories.from.touch_modified();
         if let Some(to_state) = &mut directories.to {
             to_state.touch_modified();
         }
         let from_after = self.attributes_of(&from.directory, directories.from);
         let to_after = self.attributes_of(&to.directory, directories.to());
-        let buried = match (&target, &mut target_state) {
-            (Some(target), Some(state)) => self.unlink(target.number, state),
-            _ => None,
-        };
         let changes = (change(from_before, from_after), change(to_before, to_after));
         Ok((changes, buried))
-    }
-
-    /// Exchanges the charge of the old name for that of the new one.
-    fn charge_names(&self, from: &[u8], to: &[u8], replaces: bool) -> Result<()> {
-        let old = name_charge(from);
-        let new = if replaces { 0 } else { name_charge(to) };
-        if new > old {
-            self.storage.quota.take_or_refuse(new - old)
-        } else {
-            self.storage.quota.give(old - new);
-            Ok(())
-        }
     }
 }
 
@@ -197,28 +193,39 @@ fn check(
     directories: &Directories<'_>,
     source: &State,
     target: Option<&State>,
+    exchanges: bool,
 ) -> Result<()> {
-    let to = directories.to();
-    permission::check_delete(credentials, directories.from, &source.metadata)?;
-    let source_is_directory = source.body.file_type().is_directory();
+    let (from, to) = (&*directories.from, directories.to());
+    permission::check_delete(credentials, from, &source.metadata)?;
     match target {
         None => permission::check_directory(credentials, to, WRITE | EXECUTE)?,
-        Some(target) => {
-            permission::check_delete(credentials, to, &target.metadata)?;
-            match (source_is_directory, target.body.file_type()) {
-                (true, FileType::Directory) => {}
-                (true, _) => return Err(Error::NotDirectory),
-                (false, FileType::Directory) => return Err(Error::IsDirectory),
-                (false, _) => {}
-            }
-        }
+        Some(target) => permission::check_delete(credentials, to, &target.metadata)?,
     }
-    if source_is_directory && directories.to.is_some() {
-        // Its `..` changes, which is a write to it.
-        permission::check_directory(credentials, source, WRITE)?;
-        if target.is_none() && to.metadata.link_count >= LINKS_MAX {
+    let is_directory = |state: &State| state.body.file_type().is_directory();
+    let moved = is_directory(source);
+    let replaced = target.map(is_directory);
+    match (moved, replaced) {
+        (true, Some(false)) if !exchanges => return Err(Error::NotDirectory),
+        (false, Some(true)) if !exchanges => return Err(Error::IsDirectory),
+        _ => {}
+    }
+    if directories.to.is_some() {
+        let both = [Some(source), target.filter(|_| exchanges)].into_iter();
+        for moved in both.flatten().filter(|state| is_directory(state)) {
+            // Its `..` changes, which is a write to it.
+            permission::check_directory(credentials, moved, WRITE)?;
+        }
+        let gains = match (moved, replaced) {
+            (true, None | Some(false)) => Some(to),
+            (false, Some(true)) => Some(from),
+            _ => None,
+        };
+        if gains.is_some_and(|directory| directory.metadata.link_count >= LINKS_MAX) {
             return Err(Error::TooManyLinks);
         }
     }
-    target.map_or(Ok(()), refuse_full_directory)
+    match target.filter(|_| !exchanges) {
+        Some(target) => refuse_full_directory(target),
+        None => Ok(()),
+    }
 }

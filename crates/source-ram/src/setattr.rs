@@ -6,7 +6,7 @@
 
 use pagewell_fs::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
 
-use super::data::Discarded;
+use super::data::Pages;
 use super::inode::{Body, Metadata, State};
 use super::permission;
 use super::quota::Storage;
@@ -15,12 +15,9 @@ use super::{FILE_BYTES_MAX, MODE_BITS};
 /// Refuses what can be set on nothing.
 pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
     if request.size.is_some_and(|size| size > FILE_BYTES_MAX) {
-        Err(Error::FileTooLarge)
-    } else if request.has_valid_times() {
-        Ok(())
-    } else {
-        Err(Error::Invalid)
+        return Err(Error::FileTooLarge);
     }
+    permission::permit(request.has_valid_times(), Error::Invalid)
 }
 
 /// Refuses what may not be set.
@@ -40,9 +37,7 @@ pub(super) fn check(
         if state.body.file_type() == FileType::Symlink {
             return Err(Error::NotSupported);
         }
-        if !permission::owns(credentials, metadata) {
-            return Err(Error::NotPermitted);
-        }
+        permission::permit(permission::owns(credentials, metadata), Error::NotPermitted)?;
     }
     check_times(credentials, metadata, request)
 }
@@ -69,11 +64,11 @@ pub(super) fn apply(
     state: &mut State,
     request: &SetAttributes,
     storage: &Storage,
-) -> Result<Discarded> {
+) -> Result<Pages> {
     if *request == SetAttributes::default() {
-        return Ok(Discarded::default());
+        return Ok(Pages::default());
     }
-    let mut discarded = Discarded::default();
+    let mut discarded = Pages::default();
     if let (Some(size), Body::Regular(data)) = (request.size, &mut state.body) {
         discarded = data.set_size(size, storage)?;
     }

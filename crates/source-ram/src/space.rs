@@ -1,10 +1,11 @@
 //! Space for what will be written, and holes where something was.
 
-use super::data::{Discarded, FileData, ZEROS, split};
-use super::page::{PAGE_BYTES, Page, capacity_for};
+use super::data::{FileData, Pages, ZEROS, split};
+use super::page::{PAGE_BYTES, capacity_for};
 use super::quota::Storage;
-use pagewell_fs::Result;
 use std::sync::Arc;
+
+use pagewell_fs::Result;
 
 /// Of a range that ends at `end`, how far it reaches in its page `number`, of which `last` is the
 /// last.
@@ -36,28 +37,20 @@ impl FileData {
             if held >= wanted(number) {
                 continue;
             }
-            let grown = self.enlarge(number, wanted(number), storage);
-            grown.inspect_err(|_| self.release(left, storage))?;
+            let page = self.copy_of(number, wanted(number), PAGE_BYTES, storage);
+            let page = page.inspect_err(|_| self.release(left, storage))?;
+            self.pages.insert(number, Arc::new(page));
             left -= (wanted(number) - held) as u64;
         }
         Ok(())
     }
 
-    fn enlarge(&mut self, number: u64, capacity: usize, storage: &Storage) -> Result<()> {
-        let mut page = Page::new(&storage.arena, capacity)?;
-        if let Some(old) = self.pages.get(&number) {
-            page.write(0, (**old).as_ref());
-        }
-        self.pages.insert(number, Arc::new(page));
-        Ok(())
-    }
-
     /// Makes a hole of the bytes from `offset` to `end`.
-    pub(super) fn punch(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<Discarded> {
+    pub(super) fn punch(&mut self, offset: u64, end: u64, storage: &Storage) -> Result<Pages> {
         let ((first, start), (last, stop)) = (split(offset), split(end));
         if first == last {
             self.clear(first, start, stop, storage)?;
-            return Ok(Discarded::default());
+            return Ok(Pages::default());
         }
         let from = if start > 0 {
             self.clear(first, start, PAGE_BYTES, storage)?;
@@ -74,9 +67,8 @@ impl FileData {
         let pages = whole
             .iter()
             .filter_map(|number| self.pages.remove_entry(number));
-        let discarded = Discarded::of(pages.collect());
-        self.release(discarded.bytes(), storage);
-        Ok(discarded)
+        let pages = pages.collect();
+        Ok(self.discard(pages, storage))
     }
 
     /// Makes zeros of a part of a page.
@@ -114,9 +106,9 @@ mod tests {
             data.reserve(0, i64::MAX as u64, &storage),
             Err(Error::NoSpace)
         );
-        assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
+        assert_eq!(storage.quota.used_bytes(), data.charged_bytes);
         data.reserve(10, 200_000, &storage).unwrap();
-        assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
+        assert_eq!(storage.quota.used_bytes(), data.charged_bytes);
         storage
             .quota
             .take(300_000 - storage.quota.used_bytes())
@@ -157,7 +149,7 @@ mod tests {
                 let is_hole = (start..end).contains(&(at as u64));
                 assert_eq!(*byte == 0, is_hole, "{start} {end} {at}");
             }
-            assert_eq!(storage.quota.used_bytes(), data.charged_bytes());
+            assert_eq!(storage.quota.used_bytes(), data.charged_bytes);
             drop(data.set_size(0, &storage).unwrap());
             assert_eq!(storage.quota.used_bytes(), 0);
         }

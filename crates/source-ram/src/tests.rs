@@ -1,7 +1,7 @@
 //! What the parts do together. The rules of POSIX are tested against a model, in `lab/model`.
 
 use pagewell_fs::{
-    CreateMode, Credentials, FileType, NodeKind, ReadReply, SetAttributes, Stability,
+    CreateMode, Credentials, FileType, NodeKind, OpenIntent, ReadReply, SetAttributes, Stability,
 };
 
 use super::quota::INODE_BYTES;
