@@ -47,8 +47,8 @@ pub(crate) struct Copier {
     /// That of the thread of the walk.
     hand: Hand,
     verifier: [u8; 8],
-    told: HashSet<String>,
-    told_loss: bool,
+    /// What the first message on was said.
+    said: HashSet<&'static str>,
     output: Option<std::io::Error>,
     copied: u64,
     failures: u64,
@@ -64,8 +64,7 @@ impl Copier {
             verifier: terms.tree.filesystem.write_verifier(),
             hand: Hand::first(terms.clone()),
             terms,
-            told: HashSet::new(),
-            told_loss: false,
+            said: HashSet::new(),
             output: None,
             copied: 0,
             failures: 0,
@@ -84,25 +83,16 @@ impl Copier {
         self.hand.progress.report(text);
     }
 
-    /// Tells something that is no failure, the first time.
-    fn tell_once(&mut self, text: &str) {
-        if self.told.insert(text.to_owned()) {
-            self.hand.progress.report(text);
-        }
-    }
-
     /// Tells what there is to tell of a copy.
     fn tell(&mut self, notices: Vec<Notice>) {
         for notice in notices {
             match notice {
                 Notice::Line(line) => self.print(&line),
                 Notice::Message(text) => self.hand.progress.report(&text),
-                Notice::Once(text) => self.tell_once(text),
-                Notice::Loss(text) if !self.told_loss => {
-                    self.told_loss = true;
-                    self.tell_once(&text);
+                Notice::First(about, text) if self.said.insert(about) => {
+                    self.hand.progress.report(&text);
                 }
-                Notice::Loss(_) => {}
+                Notice::First(..) => {}
             }
         }
     }

@@ -4,12 +4,8 @@
 /// all file systems that have holes.
 const HOLE_BYTES: usize = 4096;
 
-/// The parts of a piece of a file that are to be written, each with its start: all of it, or
-/// without the blocks of zeros.
-pub fn data_of(bytes: &[u8], is_sparse: bool) -> Vec<(u64, &[u8])> {
-    if !is_sparse {
-        return vec![(0, bytes)];
-    }
+/// The parts of a piece of a file that are not blocks of zeros, each with its start.
+pub fn data_of(bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let mut parts: Vec<(u64, &[u8])> = Vec::new();
     let mut run_start = None;
     let mut at = 0;
@@ -36,16 +32,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_zeros_are_left_out_of_sparse_files_only() {
+    fn blocks_of_zeros_are_left_out() {
         let mut bytes = vec![0; 5 * HOLE_BYTES + 10];
-        assert_eq!(data_of(&bytes, false), [(0, bytes.as_slice())]);
-        assert_eq!(data_of(&bytes, true), []);
+        assert_eq!(data_of(&bytes), []);
         bytes[HOLE_BYTES] = 1;
         bytes[3 * HOLE_BYTES - 1] = 1;
         bytes[5 * HOLE_BYTES] = 1;
         let block = HOLE_BYTES as u64;
         assert_eq!(
-            data_of(&bytes, true),
+            data_of(&bytes),
             [
                 (block, &bytes[HOLE_BYTES..3 * HOLE_BYTES]),
                 (5 * block, &bytes[5 * HOLE_BYTES..]),

@@ -46,8 +46,8 @@ pub struct Names {
     pub unusable: u64,
 }
 
-/// Takes the bytes of a stream: the offset of a piece, and the piece.
-pub type Take<'a> = dyn FnMut(u64, &[u8]) -> Result<()> + 'a;
+/// Takes the next bytes of a stream.
+pub type Take<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
 /// One name of a directory.
 #[derive(Clone, Debug)]
@@ -231,38 +231,42 @@ impl Tree {
     }
 }
 
-/// Hands the bytes of a payload on: those in memory as they are, those of a file by way of
-/// `buffer`.
-fn pieces(
+/// Pages that are handed on together: as many as one pwritev(2) takes well.
+const SLICES_MAX: usize = 64;
+
+/// Hands the bytes of a payload on, with where they are in it: those in memory as they are, those
+/// of a file by way of `buffer`. `failed` makes an error of one of reading.
+pub fn pieces<E>(
     payload: &Payload,
     buffer: &mut Vec<u8>,
-    offset: u64,
-    take: &mut Take<'_>,
-) -> Result<u64> {
+    failed: impl Fn(Error) -> E,
+    mut take: impl FnMut(u64, &[&[u8]]) -> Result<(), E>,
+) -> Result<u64, E> {
     match payload {
         Payload::File { .. } => {
             let bytes = space_for(buffer, payload.len());
-            let got = payload.copy_to(bytes, true)?;
-            take(offset, bytes.get(..got).unwrap_or_default())?;
+            let got = payload.copy_to(bytes, true).map_err(failed)?;
+            take(0, &[bytes.get(..got).unwrap_or_default()])?;
             Ok(got as u64)
         }
         Payload::Pages(pages) => {
             let mut got = 0;
-            for page in pages {
-                take(offset + got, page)?;
-                got += page.len() as u64;
+            for pages in pages.chunks(SLICES_MAX) {
+                let slices: Vec<&[u8]> = pages.iter().map(|page| &**page).collect();
+                take(got, &slices)?;
+                got += slices.iter().map(|slice| slice.len() as u64).sum::<u64>();
             }
             Ok(got)
         }
         Payload::Bytes(bytes) => {
-            take(offset, bytes)?;
+            take(0, &[bytes])?;
             Ok(bytes.len() as u64)
         }
     }
 }
 
 /// The first bytes of a buffer, which grows to as many as were wanted at once.
-pub fn space_for(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+fn space_for(buffer: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
     if buffer.len() < bytes {
         buffer.resize(bytes, 0);
     }

@@ -247,7 +247,7 @@ fn digest(
     count: &mut dyn FnMut(u64),
 ) -> pagewell_fs::Result<(String, u64)> {
     let mut hasher = Sha256::new();
-    let bytes = tree.reader(entry).stream(buffer, &mut |_, bytes| {
+    let bytes = tree.reader(entry).stream(buffer, &mut |bytes| {
         hasher.update(bytes);
         count(bytes.len() as u64);
         Ok(())

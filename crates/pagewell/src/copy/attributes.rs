@@ -31,9 +31,31 @@ pub(super) enum Made {
     Directory { inherited: u32 },
 }
 
+/// A mode alone.
+pub(super) fn with_mode(mode: u32) -> SetAttributes {
+    SetAttributes {
+        mode: Some(mode),
+        ..SetAttributes::default()
+    }
+}
+
 impl Terms {
-    /// The mode of a new object until it is filled: nobody else may open it if it will get another
-    /// owner.
+    /// Owner and times that are kept of an original.
+    pub(super) fn kept(&self, original: &Attributes) -> SetAttributes {
+        let keep = self.rules.keep;
+        let owned = keep.ownership && self.is_root;
+        let time = |time| keep.timestamps.then_some(SetTime::To(time));
+        SetAttributes {
+            uid: owned.then_some(original.uid),
+            gid: owned.then_some(original.gid),
+            accessed: time(original.accessed),
+            modified: time(original.modified),
+            ..SetAttributes::default()
+        }
+    }
+
+    /// The mode of a new object until it is filled: no other user may open it if it will get
+    /// another owner.
     pub(super) fn mode_at_first(&self, original: &Attributes) -> u32 {
         let mode = original.mode & 0o777;
         match self.rules.keep {
@@ -77,32 +99,24 @@ impl Hand {
         object: &Object,
         made: Made,
     ) -> Result<(), Trouble> {
-        let keep = self.terms.rules.keep;
         let source = &original.entry.attributes;
-        let owned = keep.ownership && self.terms.is_root;
-        let mut attributes = SetAttributes {
-            uid: owned.then_some(source.uid),
-            gid: owned.then_some(source.gid),
-            ..SetAttributes::default()
-        };
-        if keep.extended != Extended::Nothing {
+        let mut attributes = self.terms.kept(source);
+        if self.terms.rules.keep.extended != Extended::Nothing {
             // The owner first: changing it takes attributes away that give rights. The mode last:
             // without permission to write there would be none to set attributes.
             let extended = self.extended(original)?;
             if let (Object::Known(id), [_, ..]) = (object, extended.as_slice()) {
-                self.terms
-                    .set(object, &attributes)
-                    .map_err(Trouble::Target)?;
-                attributes = SetAttributes::default();
+                let owner = SetAttributes {
+                    uid: attributes.uid.take(),
+                    gid: attributes.gid.take(),
+                    ..SetAttributes::default()
+                };
+                self.terms.set(object, &owner)?;
                 self.set_extended(id, &extended)?;
             }
         }
         attributes.mode = self.terms.mode_at_last(source, made);
-        if keep.timestamps {
-            attributes.accessed = Some(SetTime::To(source.accessed));
-            attributes.modified = Some(SetTime::To(source.modified));
-        }
-        self.terms.set(object, &attributes).map_err(Trouble::Target)
+        Ok(self.terms.set(object, &attributes)?)
     }
 
     /// The extended attributes of the original that are to be kept, as far as they are known.
@@ -145,9 +159,7 @@ impl Hand {
             let call = tree.call();
             match local.set_extended_attribute(&call, id, name, value, Presence::Any) {
                 Ok(()) => {}
-                Err(error @ (Error::NoSpace | Error::QuotaExceeded)) => {
-                    return Err(Trouble::Target(error));
-                }
+                Err(error @ (Error::NoSpace | Error::QuotaExceeded)) => return Err(error.into()),
                 Err(error) => {
                     let name = name.to_string_lossy();
                     self.lost(format!("extended attributes are not kept: {name}: {error}").into())?;
@@ -157,12 +169,12 @@ impl Hand {
         Ok(())
     }
 
-    /// Something is not kept: a failure when it was asked for by name, else told once.
+    /// Something is not kept: a failure when it was asked for by name, else said once.
     fn lost(&mut self, what: Cow<'static, str>) -> Result<(), Trouble> {
         if self.terms.rules.keep.extended == Extended::Required {
             return Err(Trouble::refused(&what));
         }
-        self.notices.push(Notice::Loss(what));
+        self.notices.push(Notice::First("loss", what));
         Ok(())
     }
 }

@@ -7,17 +7,16 @@
 use std::io::IoSlice;
 use std::os::fd::AsFd;
 
-use pagewell_fs::{Entry, Error, FileId, OpenFile, PageSlice, Payload, Result, Stability};
+use pagewell_fs::{Entry, Error, FileId, OpenFile, Payload, Stability};
 use pagewell_tree::holes::data_of;
-use pagewell_tree::{READ_BYTES, Tree, space_for};
+use pagewell_tree::{READ_BYTES, Tree, pieces};
 use rustix::io::Errno;
 
+use super::object::Trouble;
 use crate::progress::Progress;
 
 /// Bytes that are asked for at once where the kernel copies them.
 const RANGE_BYTES: u32 = 16 << 20;
-/// Slices of one pwritev(2).
-const SLICES_MAX: usize = 64;
 
 /// Where the bytes go.
 pub(super) enum Sink<'a> {
@@ -27,13 +26,8 @@ pub(super) enum Sink<'a> {
     Tree(&'a Tree, FileId),
 }
 
-/// Which side failed.
-pub(super) enum Side {
-    Source(Error),
-    Target(Error),
-}
-
 /// How a copy went.
+#[derive(Default)]
 pub(super) struct Moved {
     /// Bytes of the original.
     pub(super) size: u64,
@@ -41,22 +35,22 @@ pub(super) struct Moved {
     pub(super) end: u64,
 }
 
-/// Copies all bytes of `source`; `moved` says how far it came also when it fails.
+/// Copies all bytes of `source`, or all but holes; `moved` says how far it came also when it fails.
 pub(super) fn copy(
     from: &Tree,
-    source: &Entry,
+    (source, skips_holes): (&Entry, bool),
     sink: &Sink<'_>,
     (buffer, progress): (&mut Vec<u8>, &mut Progress),
     moved: &mut Moved,
-) -> Result<(), Side> {
-    let is_sparse = source.attributes.used < source.attributes.size;
+) -> Result<(), Trouble> {
     let reader = from.reader(source);
-    let mut in_kernel = from.is_local() && !is_sparse && matches!(sink, Sink::File(_));
+    let failed = |error: Error| Trouble::Source(error.into());
+    let mut in_kernel = from.is_local() && !skips_holes && matches!(sink, Sink::File(_));
     loop {
         let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
         let offset = moved.size;
-        let piece = reader.read(offset, bytes).map_err(Side::Source)?;
-        let got = match (&piece.payload, sink) {
+        let piece = reader.read(offset, bytes).map_err(failed)?;
+        let in_range = match (&piece.payload, sink) {
             (
                 Payload::File {
                     file,
@@ -64,28 +58,30 @@ pub(super) fn copy(
                     length,
                 },
                 Sink::File(out),
-            ) if in_kernel => match copy_range(file, *at, out, offset, *length) {
-                Some(copied) => {
-                    moved.end = offset + copied;
-                    copied
+            ) if in_kernel => copy_range(file, *at, out, offset, *length),
+            _ => None,
+        };
+        let got = match in_range {
+            Some(copied) => {
+                moved.end = offset + copied;
+                copied
+            }
+            // Whatever is wrong, reading and writing tells which side it is.
+            None if std::mem::take(&mut in_kernel) => continue,
+            None => pieces(&piece.payload, buffer, failed, |at, pieces| {
+                let at = offset + at;
+                if !skips_holes {
+                    sink.write(at, pieces)?;
+                    moved.end = at + total(pieces);
+                    return Ok(());
                 }
-                // Whatever is wrong, reading and writing tells which side it is.
-                None => {
-                    in_kernel = false;
-                    continue;
-                }
-            },
-            (payload, sink) => pieces(payload, buffer, &mut |at, pieces| {
-                for piece in pieces.iter().filter(|_| is_sparse) {
-                    let start = offset + at;
-                    for (within, data) in data_of(piece, true) {
+                let mut start = at;
+                for piece in pieces {
+                    for (within, data) in data_of(piece) {
                         sink.write(start + within, &[data])?;
                         moved.end = start + within + data.len() as u64;
                     }
-                }
-                if !is_sparse {
-                    sink.write(offset + at, pieces)?;
-                    moved.end = offset + at + total(pieces);
+                    start += piece.len() as u64;
                 }
                 Ok(())
             })?,
@@ -100,34 +96,6 @@ pub(super) fn copy(
 
 fn total(pieces: &[&[u8]]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
-}
-
-type Take<'a> = dyn FnMut(u64, &[&[u8]]) -> Result<()> + 'a;
-
-/// Hands the bytes of a payload on: those in memory as they are, those of a file by way of
-/// `buffer`. One piece at a time when they may have holes, all that are together otherwise.
-fn pieces(payload: &Payload, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64, Side> {
-    match payload {
-        Payload::Pages(pages) => {
-            let mut got = 0;
-            for pages in pages.chunks(SLICES_MAX) {
-                let slices: Vec<&[u8]> = pages.iter().map(|page: &PageSlice| &**page).collect();
-                take(got, &slices).map_err(Side::Target)?;
-                got += total(&slices);
-            }
-            Ok(got)
-        }
-        Payload::Bytes(bytes) => {
-            take(0, &[bytes]).map_err(Side::Target)?;
-            Ok(bytes.len() as u64)
-        }
-        Payload::File { .. } => {
-            let bytes = space_for(buffer, payload.len());
-            let got = payload.copy_to(bytes, true).map_err(Side::Source)?;
-            take(0, &[bytes.get(..got).unwrap_or_default()]).map_err(Side::Target)?;
-            Ok(got as u64)
-        }
-    }
 }
 
 /// Has the kernel copy a range; `None` when it cannot, or something failed.
@@ -147,7 +115,7 @@ fn copy_range(from: &OpenFile, start: u64, to: &OpenFile, at: u64, length: u32) 
 }
 
 impl Sink<'_> {
-    fn write(&self, offset: u64, pieces: &[&[u8]]) -> Result<()> {
+    fn write(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), Error> {
         match self {
             Self::File(file) => write_slices(file, offset, pieces),
             Self::Tree(tree, id) => {
@@ -162,7 +130,7 @@ impl Sink<'_> {
     }
 }
 
-fn write_slices(file: &OpenFile, mut offset: u64, pieces: &[&[u8]]) -> Result<()> {
+fn write_slices(file: &OpenFile, mut offset: u64, pieces: &[&[u8]]) -> Result<(), Error> {
     let mut slices: Vec<IoSlice<'_>> = pieces
         .iter()
         .filter(|piece| !piece.is_empty())
@@ -184,7 +152,7 @@ fn write_slices(file: &OpenFile, mut offset: u64, pieces: &[&[u8]]) -> Result<()
 }
 
 /// Writes all of `data` into a file of a tree.
-pub(super) fn write_all(tree: &Tree, id: &FileId, offset: u64, data: &[u8]) -> Result<()> {
+fn write_all(tree: &Tree, id: &FileId, offset: u64, data: &[u8]) -> Result<(), Error> {
     let (mut offset, mut data) = (offset, data);
     while !data.is_empty() {
         let call = tree.call();

@@ -1,8 +1,8 @@
 //! Makes a directory, and gives it its attributes when it is filled.
 
-use pagewell_fs::{Entry, Error, FileId, SetAttributes, name};
+use pagewell_fs::{Entry, Error, FileId, name};
 
-use super::attributes::Made;
+use super::attributes::{Made, with_mode};
 use super::hand::Hand;
 use super::object::{Object, Original, Target, Trouble};
 use super::rules;
@@ -38,10 +38,7 @@ impl Hand {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
         let terms = self.terms.clone();
         // Writable until it is filled: the mode that it is to have is set at the end.
-        let attributes = SetAttributes {
-            mode: Some(terms.mode_at_first(&original.entry.attributes) | 0o700),
-            ..SetAttributes::default()
-        };
+        let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
         let (filesystem, call) = (&terms.tree.filesystem, terms.tree.call());
         match filesystem.make_directory(&call, &to.directory, &to.name, &attributes) {
             Ok(created) => {
@@ -55,11 +52,7 @@ impl Hand {
                 })
             }
             Err(error @ (Error::Exists | Error::ReadOnly | Error::AccessDenied)) => {
-                let existing = match filesystem.lookup(&call, &to.directory, &to.name) {
-                    Ok(existing) => existing,
-                    Err(Error::NotFound) => return Err(Trouble::Target(error)),
-                    Err(error) => return Err(Trouble::Target(error)),
-                };
+                let existing = terms.lookup(to)?.ok_or(error)?;
                 if !existing.attributes.file_type.is_directory() {
                     let what = "exists in the target and is not a directory";
                     return Err(Trouble::refused(what));
@@ -76,7 +69,7 @@ impl Hand {
                     original: keeps.then_some((*original.entry, made)),
                 })
             }
-            Err(error) => Err(Trouble::Target(error)),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -21,10 +21,8 @@ pub(super) enum Notice {
     Line(String),
     /// A message.
     Message(String),
-    /// The same, the first time.
-    Once(&'static str),
-    /// Something is not kept of the original: the first such message.
-    Loss(Cow<'static, str>),
+    /// A message, the first on what it is about.
+    First(&'static str, Cow<'static, str>),
 }
 
 /// See the module's text.
@@ -36,7 +34,7 @@ pub(super) struct Hand {
     pub(super) notices: Vec<Notice>,
     /// Whether this is the thread of the walk, the only one that writes to files with several
     /// names: others could write to the same at the same time, by another name.
-    is_first: bool,
+    pub(super) is_first: bool,
 }
 
 /// An object below the place that is copied, and where it goes.
@@ -89,8 +87,8 @@ impl Hand {
     pub(super) fn tell(&mut self, original: &Original<'_>, to: &Target) {
         if self.terms.rules.verbose {
             let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
-            self.notices
-                .push(Notice::Line(format!("'{from}' -> '{to}'")));
+            let line = format!("'{from}' -> '{to}'");
+            self.notices.push(Notice::Line(line));
         }
     }
 
@@ -111,10 +109,5 @@ impl Hand {
             },
             leaf,
         }
-    }
-
-    /// Whether a file with several names may be written to.
-    pub(super) fn may_write_to_aliases(&self) -> bool {
-        self.is_first
     }
 }

@@ -1,14 +1,13 @@
 //! Copies what is not a directory: files, links, special files.
 
-use pagewell_fs::{
-    CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, SetTime, name,
-};
+use pagewell_fs::{CreateMode, Entry, Error, FileId, FileType, NodeKind, SetAttributes, name};
 
-use super::attributes::Made;
-use super::data::{self, Moved, Side, Sink};
+use super::attributes::{Made, with_mode};
+use super::data::{self, Moved, Sink};
 use super::hand::{Hand, Notice};
 use super::object::{Object, Original, Target, Trouble};
 use super::rules::Existing;
+use super::terms::Terms;
 
 /// Why nothing is made of a device.
 const NO_DEVICE: &str =
@@ -39,14 +38,14 @@ impl Hand {
         if at_once {
             match self.new_file(original, to) {
                 Ok(object) => return self.file(original, to, &object, Made::New),
-                // Told before it is seen that the name is there.
+                // Answered before it is seen that the name is there.
                 Err(
                     error @ (Error::Exists
                     | Error::AccessDenied
                     | Error::NotPermitted
                     | Error::ReadOnly),
                 ) => refusal = Some(error),
-                Err(error) => return Err(Trouble::Target(error)),
+                Err(error) => return Err(error.into()),
             }
         }
         self.over(original, to, claim.linked, refusal)
@@ -62,15 +61,10 @@ impl Hand {
         refusal: Option<Error>,
     ) -> Result<(), Trouble> {
         let source = original.entry;
-        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
-        let existing = match filesystem.lookup(&call, &to.directory, &to.name) {
-            Ok(entry) => Some(entry),
-            Err(Error::NotFound) => match refusal {
-                Some(error) => return Err(Trouble::Target(error)),
-                None => None,
-            },
-            Err(error) => return Err(Trouble::Target(error)),
-        };
+        let existing = self.terms.lookup(to)?;
+        if let (Some(refusal), None) = (refusal, existing) {
+            return Err(refusal.into());
+        }
         if self.terms.shares_bytes(original, existing.as_ref()) {
             return Err(Trouble::refused(
                 "its copy would be written over what is being read",
@@ -131,13 +125,12 @@ impl Hand {
         to: &Target,
         existing: Option<&Entry>,
     ) -> Result<bool, Trouble> {
-        let (filesystem, call) = (self.terms.tree.filesystem.clone(), self.terms.tree.call());
+        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
         if let Some(existing) = existing {
             if filesystem.same_object(&existing.id, id) {
                 return Ok(true);
             }
-            let removed = filesystem.remove(&call, &to.directory, &to.name);
-            removed.map_err(Trouble::Target)?;
+            self.terms.remove(to)?;
         }
         match filesystem.link(&call, id, &to.directory, &to.name) {
             Ok(_) => {
@@ -147,14 +140,14 @@ impl Hand {
             }
             Err(Error::NotSupported | Error::TooManyLinks | Error::CrossDevice) => {
                 let what = "the target takes no more hard links: their files are copied";
-                self.notices.push(Notice::Once(what));
+                self.notices.push(Notice::First("links", what.into()));
                 Ok(false)
             }
-            Err(error) => Err(Trouble::Target(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
-    /// Makes an empty file that nobody else has made.
+    /// Makes an empty file, which must not be there.
     fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
         let terms = &self.terms;
         let (call, mode) = (
@@ -167,10 +160,7 @@ impl Hand {
             let file = local.new_file(&call, &to.directory, &to.name, mode)?;
             return Ok(Object::Open(file));
         }
-        let mode = CreateMode::Guarded(SetAttributes {
-            mode: Some(mode),
-            ..SetAttributes::default()
-        });
+        let mode = CreateMode::Guarded(with_mode(mode));
         let filesystem = &terms.tree.filesystem;
         let created = filesystem.create(&call, &to.directory, &to.name, &mode)?;
         Ok(Object::Known(created.entry.id))
@@ -183,24 +173,19 @@ impl Hand {
         to: &Target,
         existing: Option<Entry>,
     ) -> Result<(), Trouble> {
-        let Some(existing) = existing else {
-            let object = self.new_file(original, to).map_err(Trouble::Target)?;
-            return self.file(original, to, &object, Made::New);
+        let (object, made) = match existing {
+            None => (self.new_file(original, to)?, Made::New),
+            Some(existing) if existing.attributes.link_count > 1 && self.terms.rules.keep.links => {
+                // Its other names are not to be written through.
+                self.terms.remove(to)?;
+                (self.new_file(original, to)?, Made::New)
+            }
+            Some(existing) if existing.attributes.link_count > 1 && !self.is_first => {
+                return Err(Trouble::Aliased);
+            }
+            Some(existing) => (Object::Known(existing.id), self.empty(&existing)?),
         };
-        if self.terms.rules.keep.links && existing.attributes.link_count > 1 {
-            // Its other names are not to be written through.
-            let call = self.terms.tree.call();
-            let (filesystem, directory) = (&self.terms.tree.filesystem, &to.directory);
-            let removed = filesystem.remove(&call, directory, &to.name);
-            removed.map_err(Trouble::Target)?;
-            let object = self.new_file(original, to).map_err(Trouble::Target)?;
-            return self.file(original, to, &object, Made::New);
-        }
-        if existing.attributes.link_count > 1 && !self.may_write_to_aliases() {
-            return Err(Trouble::Aliased);
-        }
-        let made = self.empty(&existing).map_err(Trouble::Target)?;
-        self.file(original, to, &Object::Known(existing.id), made)
+        self.file(original, to, &object, made)
     }
 
     /// Empties a file. One without permission to write is given it for as long as it is filled:
@@ -225,11 +210,7 @@ impl Hand {
         match truncate() {
             Err(Error::AccessDenied) => {
                 let mode = existing.attributes.mode;
-                let writable = SetAttributes {
-                    mode: Some(mode | 0o200),
-                    ..SetAttributes::default()
-                };
-                set(writable)?;
+                set(with_mode(mode | 0o200))?;
                 truncate()?;
                 Ok(Made::Before { mode: Some(mode) })
             }
@@ -248,24 +229,19 @@ impl Hand {
         made: Made,
     ) -> Result<(), Trouble> {
         self.tell(original, to);
-        let mut moved = Moved { size: 0, end: 0 };
+        let mut moved = Moved::default();
         let filled = self.fill_file(original, object, &mut moved);
         let filled = filled.and_then(|()| self.dress(original, object, made));
         if let Err(trouble) = &filled {
             let is_useless = matches!(trouble, Trouble::Target(_)) || moved.size == 0;
             if made == Made::New && is_useless {
-                let call = self.terms.tree.call();
-                let filesystem = &self.terms.tree.filesystem;
-                // The failure is told anyway.
-                let _ = filesystem.remove(&call, &to.directory, &to.name);
+                // The failure is said anyway.
+                let _ = self.terms.remove(to);
             }
             return filled;
         }
         self.terms.unsynced.note(object);
-        self.terms.unsynced.note(&Object::Known(to.directory));
-        if let Object::Known(id) = object {
-            self.made(original, *id);
-        }
+        self.made(original, to, object);
         Ok(())
     }
 
@@ -279,23 +255,25 @@ impl Hand {
         let call = terms.tree.call();
         let sink = match (object, &terms.local) {
             (Object::Open(file), _) => Sink::File(file.clone()),
-            (Object::Known(id), Some(local)) => {
-                Sink::File(local.open_to_write(&call, id).map_err(Trouble::Target)?)
-            }
+            (Object::Known(id), Some(local)) => Sink::File(local.open_to_write(&call, id)?),
             (Object::Known(id), None) => Sink::Tree(&terms.tree, *id),
         };
         let work = (&mut self.buffer, &mut self.progress);
-        match data::copy(&original.place.tree, original.entry, &sink, work, moved) {
-            Err(Side::Source(error)) => return Err(Trouble::Source(error.into())),
-            Err(Side::Target(error)) => return Err(Trouble::Target(error)),
-            Ok(()) => {}
-        }
+        let source = original.entry;
+        let is_sparse = source.attributes.used < source.attributes.size;
+        data::copy(
+            &original.place.tree,
+            (source, is_sparse),
+            &sink,
+            work,
+            moved,
+        )?;
         if moved.end < moved.size {
             let attributes = SetAttributes {
                 size: Some(moved.size),
                 ..SetAttributes::default()
             };
-            terms.set(object, &attributes).map_err(Trouble::Target)?;
+            terms.set(object, &attributes)?;
         }
         Ok(())
     }
@@ -311,26 +289,14 @@ impl Hand {
         let source = original.entry;
         let target = original.place.tree.link_target(&source.id);
         let target = target.map_err(|error| Trouble::Source(error.into()))?;
-        let (filesystem, call) = (self.terms.tree.filesystem.clone(), self.terms.tree.call());
         if existing.is_some() {
-            let removed = filesystem.remove(&call, &to.directory, &to.name);
-            removed.map_err(Trouble::Target)?;
+            self.terms.remove(to)?;
         }
-        let keep = self.terms.rules.keep;
-        let owned = keep.ownership && self.terms.is_root;
-        let time = |time| keep.timestamps.then_some(SetTime::To(time));
-        let attributes = SetAttributes {
-            uid: owned.then_some(source.attributes.uid),
-            gid: owned.then_some(source.attributes.gid),
-            accessed: time(source.attributes.accessed),
-            modified: time(source.attributes.modified),
-            ..SetAttributes::default()
-        };
-        let created = filesystem
-            .make_symlink(&call, &to.directory, &to.name, &target, &attributes)
-            .map_err(Trouble::Target)?;
-        self.terms.unsynced.note(&Object::Known(to.directory));
-        self.made(original, created.entry.id);
+        let attributes = self.terms.kept(&source.attributes);
+        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let (directory, name) = (&to.directory, &to.name);
+        let made = filesystem.make_symlink(&call, directory, name, &target, &attributes)?;
+        self.made(original, to, &Object::Known(made.entry.id));
         Ok(())
     }
 
@@ -354,27 +320,32 @@ impl Hand {
             FileType::Socket => NodeKind::Socket,
             _ => NodeKind::Fifo,
         };
-        let attributes = SetAttributes {
-            mode: Some(self.terms.mode_at_first(source)),
-            ..SetAttributes::default()
-        };
-        let (filesystem, call) = (self.terms.tree.filesystem.clone(), self.terms.tree.call());
-        let created = filesystem
-            .make_node(&call, &to.directory, &to.name, kind, &attributes)
-            .map_err(Trouble::Target)?;
-        let id = created.entry.id;
-        self.dress(original, &Object::Known(id), Made::New)?;
-        self.terms.unsynced.note(&Object::Known(to.directory));
-        self.made(original, id);
+        let attributes = with_mode(self.terms.mode_at_first(source));
+        let (filesystem, call) = (&self.terms.tree.filesystem, self.terms.tree.call());
+        let made = filesystem.make_node(&call, &to.directory, &to.name, kind, &attributes)?;
+        let object = Object::Known(made.entry.id);
+        self.dress(original, &object, Made::New)?;
+        self.made(original, to, &object);
         Ok(())
     }
 
-    fn made(&mut self, original: &Original<'_>, id: FileId) {
-        if self.terms.rules.keep.links {
-            self.terms.links.remember(original, id);
+    /// Notes that a name was made in the target, and of what.
+    fn made(&self, original: &Original<'_>, to: &Target, object: &Object) {
+        let Terms {
+            rules,
+            links,
+            unsynced,
+            ..
+        } = &*self.terms;
+        unsynced.note(&Object::Known(to.directory));
+        let Object::Known(id) = object else {
+            return;
+        };
+        if rules.keep.links {
+            links.remember(original, *id);
         }
-        if self.terms.rules.several && original.path.is_none() {
-            self.terms.links.note_made(id);
+        if rules.several && original.path.is_none() {
+            links.note_made(*id);
         }
     }
 }

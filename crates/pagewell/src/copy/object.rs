@@ -43,6 +43,12 @@ pub(super) enum Trouble {
     Aliased,
 }
 
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Target(error)
+    }
+}
+
 impl Trouble {
     pub(super) fn refused(what: &str) -> Self {
         Self::Source(anyhow::anyhow!("{what}"))

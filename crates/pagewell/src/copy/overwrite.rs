@@ -5,7 +5,7 @@
 
 use pagewell_fs::{Entry, Error, FileType};
 
-use super::data::write_all;
+use super::data::{self, Moved, Sink};
 use super::hand::{Hand, Notice};
 use super::object::{Original, Target, Trouble};
 use crate::escape;
@@ -29,38 +29,32 @@ impl Hand {
             let what = "only a regular file can be copied into a disk image";
             return Err(Trouble::refused(what));
         }
-        let (length, room) = (source.attributes.size, existing.attributes.size);
+        let (length, space) = (source.attributes.size, existing.attributes.size);
         let target = escape::text(&to.label);
-        if length > room {
-            let what = format!("its {length} bytes do not fit into {target}, which has {room}");
+        if length > space {
+            let what = format!("its {length} bytes do not fit into {target}, which has {space}");
             return Err(Trouble::refused(&what));
         }
         self.tell(original, to);
-        let Self {
-            terms,
-            progress,
-            buffer,
-            ..
-        } = self;
-        let tree = &terms.tree;
-        let mut failed = None;
-        let from = &original.place.tree;
-        let copied = from.reader(source).stream(buffer, &mut |offset, bytes| {
-            progress.add(bytes.len() as u64);
-            write_all(tree, &existing.id, offset, bytes)
-                .inspect_err(|error| failed = Some(error.clone()))
-        });
-        let copied = match (copied, failed) {
-            (Ok(copied), _) => copied,
+        let sink = Sink::Tree(&self.terms.tree, existing.id);
+        let mut moved = Moved::default();
+        let work = (&mut self.buffer, &mut self.progress);
+        match data::copy(
+            &original.place.tree,
+            (source, false),
+            &sink,
+            work,
+            &mut moved,
+        ) {
             // It has grown since it was looked at.
-            (Err(_), Some(Error::NoSpace)) => {
+            Err(Trouble::Target(Error::NoSpace)) => {
                 return Err(Trouble::refused(&format!("more bytes than {target} has")));
             }
-            (Err(_), Some(error)) => return Err(Trouble::Target(error)),
-            (Err(error), None) => return Err(Trouble::Source(error.into())),
-        };
-        if copied < room {
-            let rest = room - copied;
+            copied => copied?,
+        }
+        let copied = moved.size;
+        if copied < space {
+            let rest = space - copied;
             self.notices.push(Notice::Message(format!(
                 "{target}: {copied} bytes are copied, the {rest} bytes behind them are as they were"
             )));

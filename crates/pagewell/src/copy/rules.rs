@@ -1,14 +1,14 @@
 //! What a copy keeps of its original, and what it does about what is there: the options of cp(1).
 
-/// Extended attributes that are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Extended attributes that are kept; more and more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extended {
     /// None.
     #[default]
     Nothing,
     /// Access control lists, which belong to the mode.
     Lists,
-    /// All that can be; what cannot is told once.
+    /// All that can be; what cannot is said once.
     All,
     /// All; what cannot be is a failure.
     Required,
@@ -48,7 +48,7 @@ pub(crate) struct Rules {
     pub(crate) keep: Keep,
     /// What happens to a file that is there.
     pub(crate) existing: Existing,
-    /// Each copy is told on standard output.
+    /// Each copy is named on standard output.
     pub(crate) verbose: bool,
     /// Bits that new files do not have, unless the mode is kept.
     pub(crate) umask: u32,
@@ -77,17 +77,12 @@ impl Keep {
     /// This and that.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
-        let strength = |extended| extended as u8;
         Self {
             mode: self.mode || other.mode,
             ownership: self.ownership || other.ownership,
             timestamps: self.timestamps || other.timestamps,
             links: self.links || other.links,
-            extended: if strength(self.extended) < strength(other.extended) {
-                other.extended
-            } else {
-                self.extended
-            },
+            extended: self.extended.max(other.extended),
         }
     }
 
@@ -95,36 +90,21 @@ impl Keep {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut keep = Self::default();
         for word in text.split(',') {
-            keep = keep.and(match word {
-                "mode" => Self {
-                    mode: true,
-                    extended: Extended::Lists,
-                    ..Self::default()
-                },
-                "ownership" => Self {
-                    ownership: true,
-                    ..Self::default()
-                },
-                "timestamps" => Self {
-                    timestamps: true,
-                    ..Self::default()
-                },
-                "links" => Self {
-                    links: true,
-                    ..Self::default()
-                },
-                "xattr" => Self {
-                    extended: Extended::Required,
-                    ..Self::default()
-                },
-                "all" => Self::ALL,
-                _ => {
-                    return Err(
-                        "a list of mode, ownership, timestamps, links, xattr and all is wanted"
-                            .to_owned(),
-                    );
+            match word {
+                "mode" => {
+                    keep.mode = true;
+                    keep.extended = keep.extended.max(Extended::Lists);
                 }
-            });
+                "ownership" => keep.ownership = true,
+                "timestamps" => keep.timestamps = true,
+                "links" => keep.links = true,
+                "xattr" => keep.extended = Extended::Required,
+                "all" => keep = keep.and(Self::ALL),
+                _ => {
+                    let wanted = "mode, ownership, timestamps, links, xattr and all";
+                    return Err(format!("a list of {wanted} is wanted"));
+                }
+            }
         }
         Ok(keep)
     }

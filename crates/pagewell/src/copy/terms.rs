@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::durable::Unsynced;
 use super::links::Links;
-use super::object::{Object, Original};
+use super::object::{Object, Original, Target};
 use super::rules::{Extended, Rules};
 use crate::identity::FileIdentity;
 use crate::location::{Home, Place};
@@ -83,6 +83,21 @@ impl Terms {
         keep.links && original.entry.attributes.link_count > 1
             || *several && original.path.is_none()
             || keep.extended != Extended::Nothing && original.place.is_local()
+    }
+
+    /// What is there in the target, if anything.
+    pub(super) fn lookup(&self, to: &Target) -> Result<Option<Entry>, Error> {
+        let filesystem = &self.tree.filesystem;
+        match filesystem.lookup(&self.tree.call(), &to.directory, &to.name) {
+            Err(Error::NotFound) => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// Removes what is there in the target, which is no directory.
+    pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
+        let (filesystem, call) = (&self.tree.filesystem, self.tree.call());
+        filesystem.remove(&call, &to.directory, &to.name).map(drop)
     }
 
     /// Sets attributes of an object of the target, if there are any to set.

@@ -13,11 +13,14 @@ pub(super) const INTO_ITSELF: &str = "will not copy a directory into itself";
 /// Directories above each other: beyond any path that can be named.
 const DEPTH_MAX: usize = 4096;
 
+fn identity(entry: &Entry) -> (u64, u64) {
+    (entry.attributes.filesystem_id, entry.attributes.file_id)
+}
+
 impl Terms {
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
     /// exports of one server.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
-        let identity = |entry: &Entry| (entry.attributes.filesystem_id, entry.attributes.file_id);
         let is_one_home = match (&place.home, &self.home) {
             (Home::Local(_), Home::Local(_)) => true,
             (Home::Server(one), Home::Server(other)) => one == other,
@@ -39,10 +42,6 @@ impl Terms {
             if self.is_same(place, source, &here) {
                 return true;
             }
-            let identity = |entry: &Entry| {
-                let Entry { attributes, .. } = entry;
-                (attributes.filesystem_id, attributes.file_id)
-            };
             if below.is_some_and(|below| identity(&below) == identity(&here)) {
                 break;
             }
