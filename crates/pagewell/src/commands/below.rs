@@ -1,36 +1,70 @@
-//! What is done with all that is below a directory by several threads, and told in the order of the
-//! names.
+//! All regular files below a directory: several threads work on them ahead, and what came of it is
+//! settled in the order of the names.
 
-use pagewell_fs::Entry;
-use pagewell_tree::pipeline::{self, Pipeline, Work};
+use pagewell_fs::{Entry, FileType, Result};
+use pagewell_tree::pipeline::{self, Width, Work};
 use pagewell_tree::walk::{Next, Step, walk};
 
 use crate::location::Place;
 
-/// Walks below `start`: `step` gives items to the pipeline, and `settle` gets them back, worked on,
-/// in the order in which they were given. Both act on `state`. The first error ends the walk.
-pub(super) fn in_order<W: Work, S>(
-    work: &W,
+/// A file, or a failure of the walk.
+struct Item<T> {
+    path: Vec<u8>,
+    found: Result<Entry>,
+    ahead: Option<T>,
+}
+
+struct Ahead<F>(F);
+
+impl<T: Send, F: Fn(&Entry, &mut Vec<u8>) -> Option<T> + Sync> Work for Ahead<F> {
+    type Item = Item<T>;
+    /// Memory for what is read.
+    type Tools = Vec<u8>;
+
+    fn tools(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn work(&self, buffer: &mut Vec<u8>, item: &mut Item<T>) {
+        let entry = item.found.as_ref().ok();
+        item.ahead = entry.and_then(|entry| (self.0)(entry, buffer));
+    }
+}
+
+/// Walks below `start`. `ahead` works on a file, or leaves it alone, on any thread; `settle` gets
+/// the path of each file with that in order. The first error of it ends the walk.
+pub(super) fn each_file<T: Send>(
     (place, start): (&Place, &Entry),
-    state: &mut S,
-    step: impl Fn(&mut S, &mut Pipeline<'_, '_, W>, Step<'_>) -> anyhow::Result<()>,
-    settle: impl Fn(&mut S, W::Item) -> anyhow::Result<()>,
+    width: Width,
+    ahead: impl Fn(&Entry, &mut Vec<u8>) -> Option<T> + Sync,
+    mut settle: impl FnMut(&[u8], Result<(Entry, Option<T>)>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    pipeline::run(work, place.width(), |line| {
-        walk(
-            &place.tree,
-            place.listers(),
-            start,
-            &mut |found| -> anyhow::Result<Next> {
-                step(state, line, found)?;
-                while let Some(item) = line.take() {
-                    settle(state, item)?;
+    let mut settle = |item: Item<T>| {
+        let found = item.found.map(|entry| (entry, item.ahead));
+        settle(&item.path, found)
+    };
+    pipeline::run(&Ahead(ahead), width, |line| {
+        let (tree, listers) = (&place.tree, place.listers());
+        walk(tree, listers, start, &mut |step| -> anyhow::Result<Next> {
+            let (path, found) = match step {
+                Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
+                    (path, Ok(*entry))
                 }
-                Ok(Next::Go)
-            },
-        )?;
+                Step::Failed(path, error) => (path, Err(error)),
+                _ => return Ok(Next::Go),
+            };
+            line.give(Item {
+                path: path.to_vec(),
+                found,
+                ahead: None,
+            });
+            while let Some(item) = line.take() {
+                settle(item)?;
+            }
+            Ok(Next::Go)
+        })?;
         while let Some(item) = line.finish() {
-            settle(state, item)?;
+            settle(item)?;
         }
         Ok(())
     })

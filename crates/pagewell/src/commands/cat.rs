@@ -4,20 +4,24 @@ use std::ffi::OsString;
 use std::io::{IoSlice, IsTerminal, StdoutLock};
 use std::os::fd::AsFd;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_fs::{Entry, FileType, PageSlice, Payload};
-use pagewell_tree::{Piece, READ_BYTES, Reader, Tree};
+use pagewell_tree::pipeline::Width;
+use pagewell_tree::{Piece, READ_BYTES, Reader};
 use rustix::io::Errno;
 
+use super::below::each_file;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome, OutputFailed};
-use crate::location::{Follow, Location, Place};
+use crate::location::{Follow, Home, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
-mod below;
+/// Of larger files nothing is read ahead. With it, what was read and not written fits into few MiB
+/// of memory, which is none of the cache: what waits there would keep the next from being read.
+const SMALL_BYTES: u32 = 64 << 10;
 
 /// Write files to standard output, one after the other.
 ///
@@ -116,7 +120,7 @@ impl Writer {
             FileType::Regular => {
                 self.progress.begin(&place.shown());
                 self.progress.expect(Some(entry.attributes.size));
-                return self.file(&place.tree, &|| place.label.clone(), entry);
+                return self.file(&|| place.label.clone(), &place.tree.reader(entry), None);
             }
             FileType::Directory if recursive => {}
             FileType::Directory => anyhow::bail!(
@@ -130,17 +134,39 @@ impl Writer {
         self.below(place, entry)
     }
 
-    fn file(
-        &mut self,
-        tree: &Tree,
-        label: &dyn Fn() -> Vec<u8>,
-        entry: &Entry,
-    ) -> anyhow::Result<()> {
-        self.rest_of_file(label, &tree.reader(entry), None)
+    /// Writes all regular files below a directory.
+    ///
+    /// Where each file waits for the system or for a server, threads read the next ones ahead. In
+    /// an image the page cache does that by itself.
+    fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
+        let tree = &place.tree;
+        let width = match place.home {
+            Home::Alone => Width::ALONE,
+            Home::Local(_) | Home::Server(_) => place.width(),
+        };
+        let ahead = |entry: &Entry, _: &mut Vec<u8>| {
+            let is_read = width != Width::ALONE && entry.attributes.size <= SMALL_BYTES.into();
+            is_read.then(|| {
+                let reader = tree.reader(entry);
+                let first = read_small(&reader);
+                (reader, Some(first))
+            })
+        };
+        each_file((place, start), width, ahead, |path, found| {
+            let label = || place.label_of(path);
+            let written = match found {
+                Ok((entry, ahead)) => {
+                    let (reader, first) = ahead.unwrap_or_else(|| (tree.reader(&entry), None));
+                    self.file(&label, &reader, first)
+                }
+                Err(error) => Err(anyhow!("{}: {error}", escape::text(&label()))),
+            };
+            self.settle(written)
+        })
     }
 
     /// Writes a file, of which the first read may have been made.
-    fn rest_of_file(
+    fn file(
         &mut self,
         label: &dyn Fn() -> Vec<u8>,
         reader: &Reader<'_>,
@@ -218,6 +244,18 @@ impl Writer {
         self.gathered_bytes = 0;
         written.map_err(OutputFailed)
     }
+}
+
+/// Reads a small file; what is in pages of the cache is copied out of it.
+fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
+    let mut piece = reader.read(0, SMALL_BYTES)?;
+    if let Payload::Pages(_) = piece.payload {
+        let mut bytes = vec![0; piece.payload.len()];
+        let got = piece.payload.copy_to(&mut bytes, true)?;
+        bytes.truncate(got);
+        piece.payload = Payload::Bytes(bytes);
+    }
+    Ok(piece)
 }
 
 /// Which side failed.

@@ -1,6 +1,5 @@
 //! `pagewell sum`: sha256sum for files of any source.
 
-mod below;
 mod check;
 
 use std::ffi::OsString;
@@ -13,6 +12,7 @@ use pagewell_tree::Tree;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
+use super::below::each_file;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
@@ -20,6 +20,9 @@ use crate::listing::TextOrHex;
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
+
+/// Larger files are summed by the thread of the walk, which shows how much is done.
+const SMALL_BYTES: u64 = 16 << 20;
 
 /// Print SHA-256 checksums in the format of sha256sum, or check them.
 ///
@@ -136,7 +139,8 @@ impl Summer {
     fn location(&mut self, place: &Place, entry: &Entry, recursive: bool) -> anyhow::Result<()> {
         if !entry.attributes.file_type.is_directory() {
             self.progress.expect(Some(entry.attributes.size));
-            return self.file(&place.tree, (&place.label, &place.label), entry);
+            let sum = self.digest(&place.tree, &place.label, entry);
+            return self.settle((&place.label, &place.label), sum);
         }
         if !recursive {
             self.fail(&format!("{}: {}", place.shown(), directory_hint(place)));
@@ -162,32 +166,41 @@ impl Summer {
             hasher.update(bytes);
             Ok(())
         });
-        match read {
-            Ok(bytes) => {
-                let name = location.as_given();
-                self.tell(
-                    (name, name),
-                    &escape::hexadecimal(&hasher.finalize()),
-                    bytes,
-                )
-            }
-            Err(error) => {
-                self.fail(&failure::one_line(&error));
-                Ok(())
-            }
-        }
+        let name = location.as_given();
+        let sum = read.map(|bytes| (escape::hexadecimal(&hasher.finalize()), bytes));
+        self.settle((name, name), sum)
     }
 
-    /// Sums one file, which is called so in the list and in messages. A file that cannot be read is
-    /// reported; only output that cannot be written is an error.
-    fn file(
+    /// Sums all regular files below a directory.
+    fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
+        let tree = &place.tree;
+        let ahead = |entry: &Entry, buffer: &mut Vec<u8>| {
+            let is_small = entry.attributes.size <= SMALL_BYTES;
+            is_small.then(|| digest(tree, entry, buffer, &mut |_| {}))
+        };
+        each_file((place, start), place.width(), ahead, |path, found| {
+            let (name, label) = (self.name_of(place, path), place.label_of(path));
+            let sum = match found {
+                Ok((entry, None)) => self.digest(tree, &label, &entry),
+                Ok((_, Some(sum))) => sum.with_context(|| escape::text(&label)),
+                Err(error) => Err(error).with_context(|| escape::text(&label)),
+            };
+            if let Ok((_, bytes @ ..=SMALL_BYTES)) = sum {
+                self.progress.add_of(bytes, &label);
+            }
+            self.settle((&name, &label), sum)
+        })
+    }
+
+    /// Prints the sum of a file, which is called so in the list and in messages. One that cannot be
+    /// read is reported; only output that cannot be written is an error.
+    fn settle(
         &mut self,
-        tree: &Tree,
-        (name, label): (&[u8], &[u8]),
-        entry: &Entry,
+        names: (&[u8], &[u8]),
+        sum: anyhow::Result<(String, u64)>,
     ) -> anyhow::Result<()> {
-        match self.digest(tree, label, entry) {
-            Ok((sum, bytes)) => self.tell((name, label), &sum, bytes),
+        match sum {
+            Ok((sum, bytes)) => self.tell(names, &sum, bytes),
             Err(error) => {
                 self.fail(&failure::one_line(&error));
                 Ok(())
@@ -239,7 +252,7 @@ impl Summer {
     }
 }
 
-/// The sum of a file, and its length; `count` is told of bytes as they are read.
+/// The sum of a file, and its length; `count` gets the bytes as they are read.
 fn digest(
     tree: &Tree,
     entry: &Entry,
