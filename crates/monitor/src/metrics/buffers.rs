@@ -11,13 +11,8 @@ use pagewell_base::size;
 
 /// Renders the lines of pools that exist; all of them if `all` are wanted.
 pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {
-    let gauge = |gauge: &pagewell_counters::Gauge| {
-        let value = snapshot.gauges.get(gauge.name()).copied().unwrap_or(0);
-        u64::try_from(value).unwrap_or(0)
-    };
-    let counter = |counter: &pagewell_counters::Counter| {
-        snapshot.counters.get(counter.name()).copied().unwrap_or(0)
-    };
+    let gauge = |gauge| u64::try_from(snapshot.gauge(gauge)).unwrap_or(0);
+    let counter = |counter| snapshot.counter(counter);
     let mut text = String::new();
     let pages = gauge(&names::CACHE_ARENA_PAGES);
     // Writing to a String cannot fail.

@@ -7,5 +7,6 @@ mod nfsstat;
 pub mod prometheus;
 pub mod snapshot;
 pub mod table;
+pub mod text;
 
 pub use snapshot::Snapshot;

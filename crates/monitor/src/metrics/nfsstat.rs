@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use crate::metrics::snapshot::Snapshot;
-use crate::metrics::table::duration;
+use crate::metrics::text::duration;
 
 /// nfsstat's own width.
 const COLUMN_MIN: usize = 9;

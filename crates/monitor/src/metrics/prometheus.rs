@@ -107,15 +107,13 @@ pub fn render(snapshot: &Snapshot) -> String {
     let mut text = Text(String::with_capacity(32 << 10));
     text.families(&PROCESS, snapshot);
     for counter in names::counters() {
-        let value = snapshot.counters.get(counter.name()).copied().unwrap_or(0);
-        let (name, value) = in_base_unit(counter.name(), value);
+        let (name, value) = in_base_unit(counter.name(), snapshot.counter(counter));
         text.head(&name, "counter", counter.help());
         text.line(&format!("{name} {value}"));
     }
     for gauge in names::GAUGES {
-        let (name, value) = (gauge.name(), snapshot.gauges.get(gauge.name()));
-        text.head(name, "gauge", gauge.help());
-        text.line(&format!("{name} {}", value.unwrap_or(&0)));
+        text.head(gauge.name(), "gauge", gauge.help());
+        text.line(&format!("{} {}", gauge.name(), snapshot.gauge(gauge)));
     }
     text.families(&CALLS, snapshot);
     text.0
@@ -204,7 +202,7 @@ impl Text {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // past 2^53 ns, 104 days, the last digits are of no use
+/// Past 2^53 ns, 104 days, some last digits are lost.
 fn seconds(nanoseconds: u64) -> String {
     format!("{}", nanoseconds as f64 / 1e9)
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use pagewell_counters::{Counts, Quantiles, names};
+use pagewell_base::size;
+use pagewell_counters::{Counter, Counts, Gauge, Quantiles, names};
 use pagewell_nfsd::refusals;
 use pagewell_nfsd::statistics::{MOUNT, MOUNT_PROCEDURES, NFS, NFS_PROCEDURES, ProcedureCounts};
 use pagewell_sunrpc::client::nfs_procedures;
 use serde::{Deserialize, Serialize};
+
+use super::text;
 
 /// Version of the form of this document; grows when a reader of the old form would be misled.
 pub const SCHEMA: u32 = 1;
@@ -154,6 +157,26 @@ impl Snapshot {
             &earlier.client_procedures,
         );
         difference
+    }
+
+    /// The value of a counter; 0 of one that it does not have.
+    pub fn counter(&self, counter: &Counter) -> u64 {
+        self.counters.get(counter.name()).copied().unwrap_or(0)
+    }
+
+    /// The value of a gauge; 0 of one that it does not have.
+    pub fn gauge(&self, gauge: &Gauge) -> i64 {
+        self.gauges.get(gauge.name()).copied().unwrap_or(0)
+    }
+
+    /// Which process it is: `pagewell 0.1.0, up 3 min 2 s, resident 20 MiB`.
+    pub fn title(&self) -> String {
+        format!(
+            "pagewell {}, up {}, resident {}",
+            self.version,
+            text::uptime(self.uptime_seconds),
+            size::display(self.resident_bytes)
+        )
     }
 
     /// The calls that NFS clients have made, that of nothing left out.

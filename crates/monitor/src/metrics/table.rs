@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::metrics::snapshot::{Procedure, Snapshot};
+use crate::metrics::text::duration;
 use crate::metrics::{buffers, nfsstat};
 use pagewell_base::size;
 
@@ -10,15 +11,7 @@ use pagewell_base::size;
 /// clients of the process have done, buffers, then the counters and gauges. With `all`, also what
 /// is 0.
 pub fn render(snapshot: &Snapshot, all: bool) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(
-        text,
-        "pagewell {}, up {}, resident {}",
-        snapshot.version,
-        uptime(snapshot.uptime_seconds),
-        size::display(snapshot.resident_bytes)
-    );
+    let mut text = snapshot.title() + "\n";
     for (program, title) in [("nfs", "Server nfs v3"), ("mount", "Server mount v3")] {
         let of_program = |procedure: &&Procedure| procedure.program == program;
         let procedures: Vec<&Procedure> = snapshot.procedures.iter().filter(of_program).collect();
@@ -28,6 +21,7 @@ pub fn render(snapshot: &Snapshot, all: bool) -> String {
         text.push_str("\nrefused clients               not allowed     no place\n");
     }
     for client in &snapshot.refused_clients {
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "{:<28} {:>12} {:>12}",
@@ -79,7 +73,7 @@ fn program_table(title: &str, procedures: &[&Procedure], all: bool) -> String {
         if procedure.calls == 0 && !all {
             continue;
         }
-        #[allow(clippy::cast_precision_loss)] // a percentage of two digits
+        // Two digits are shown.
         let percent = procedure.calls as f64 * 100.0 / (calls.max(1)) as f64;
         let (latency, traffic) = (procedure.latency_us, traffic(procedure));
         let _ = writeln!(
@@ -110,35 +104,6 @@ fn counted(name: &str, value: u64) -> String {
     } else {
         value.to_string()
     }
-}
-
-/// A time in two units.
-pub fn uptime(seconds: f64) -> String {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-    let whole = seconds as u64;
-    match whole {
-        0..60 => format!("{seconds:.1} s"),
-        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
-        3600..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
-        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
-    }
-}
-
-/// Three digits and a unit.
-pub fn duration(microseconds: f64) -> String {
-    let (value, unit) = if microseconds < 1e3 {
-        (microseconds, "us")
-    } else if microseconds < 1e6 {
-        (microseconds / 1e3, "ms")
-    } else {
-        (microseconds / 1e6, "s")
-    };
-    let digits = if value < 9.95 {
-        2
-    } else {
-        usize::from(value < 99.5)
-    };
-    format!("{value:.digits$} {unit}")
 }
 
 #[cfg(test)]
@@ -193,19 +158,5 @@ mod tests {
             all.contains("mount v3") && all.contains("copied bytes"),
             "{all}"
         );
-    }
-
-    #[test]
-    fn durations_have_three_digits() {
-        for (value, text) in [
-            (0.5, "0.50 us"),
-            (99.9, "100 us"),
-            (1500.0, "1.50 ms"),
-            (3e7, "30.0 s"),
-        ] {
-            assert_eq!(duration(value), text);
-        }
-        assert_eq!(uptime(3.25), "3.2 s");
-        assert_eq!(uptime(90_061.0), "1 d 1 h");
     }
 }

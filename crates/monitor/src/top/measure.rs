@@ -3,7 +3,7 @@
 use pagewell_counters::{Counter, Counts, names};
 
 use crate::metrics::snapshot::{Latency, Procedure, Snapshot, Traffic};
-use crate::metrics::table;
+use crate::metrics::text::{duration, short};
 use pagewell_base::size;
 
 /// What a number counts.
@@ -119,21 +119,11 @@ impl Look {
         interval.ratios(&mut measures);
         interval.devices(&mut measures);
         Some(Self {
-            title: title(now),
+            title: now.title(),
             measures,
             procedures: interval.procedures(),
         })
     }
-}
-
-/// The first line: which process it is.
-pub fn title(snapshot: &Snapshot) -> String {
-    format!(
-        "pagewell {}, up {}, resident {}",
-        snapshot.version,
-        table::uptime(snapshot.uptime_seconds),
-        size::display(snapshot.resident_bytes)
-    )
 }
 
 struct Interval<'a> {
@@ -143,16 +133,14 @@ struct Interval<'a> {
 }
 
 impl Interval<'_> {
-    #[allow(clippy::cast_precision_loss)] // what is shown has three digits
+    /// In a second. Three digits are shown.
     fn rate(&self, count: u64) -> f64 {
         count as f64 / self.seconds
     }
 
     /// By how much a counter has grown; nothing when it was always zero.
     fn counter(&self, counter: &Counter) -> Option<u64> {
-        let name = counter.name();
-        let ever = self.now.counters.get(name).copied().unwrap_or(0);
-        (ever > 0).then(|| self.change.counters.get(name).copied().unwrap_or(0))
+        (self.now.counter(counter) > 0).then(|| self.change.counter(counter))
     }
 
     fn server(&self, measures: &mut Vec<Measure>) {
@@ -209,7 +197,7 @@ impl Interval<'_> {
         }
         let quantiles = (latency.count() > 0).then(|| Latency::of(&latency.quantiles()));
         let detail = quantiles.map_or(String::new(), |latency| {
-            let (p99, p999) = (table::duration(latency.p99), table::duration(latency.p999));
+            let (p99, p999) = (duration(latency.p99), duration(latency.p999));
             format!("p50; p99 {p99}, p99.9 {p999}")
         });
         let half = quantiles.map(|latency| latency.p50);
@@ -302,13 +290,10 @@ impl Unit {
     pub fn show(self, value: f64) -> String {
         match self {
             Self::PerSecond => format!("{}/s", short(value)),
-            Self::BytesPerSecond => {
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-                let bytes = value.round() as u64;
-                format!("{}/s", size::display(bytes))
-            }
+            // Saturates.
+            Self::BytesPerSecond => format!("{}/s", size::display(value.round() as u64)),
             Self::Percent => format!("{} %", short(value)),
-            Self::Microseconds => table::duration(value),
+            Self::Microseconds => duration(value),
             Self::AtATime => short(value),
         }
     }
@@ -323,21 +308,4 @@ impl Unit {
             Self::AtATime => "mean",
         }
     }
-}
-
-/// Three digits, with k, M or G for thousands.
-pub fn short(value: f64) -> String {
-    let (value, unit) = match value {
-        value if value < 1e4 => (value, ""),
-        value if value < 1e6 => (value / 1e3, "k"),
-        value if value < 1e9 => (value / 1e6, "M"),
-        value => (value / 1e9, "G"),
-    };
-    let digits = match value {
-        0.0 => 0,
-        value if value < 9.95 => 2,
-        value if value < 99.5 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$}{unit}")
 }

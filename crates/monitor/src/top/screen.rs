@@ -98,14 +98,14 @@ fn foot(frame: &mut Frame<'_>, area: Rect, around: &Around<'_>) {
     frame.render_widget(Paragraph::new(line), area);
 }
 
-/// Draws as many panels as there is room for; returns the rows used.
+/// Draws as many panels as there is space for; returns the rows used.
 fn panels(frame: &mut Frame<'_>, area: Rect, history: &History) -> u16 {
     let measures = &history.last().measures;
     let across = (area.width / PANEL_COLUMNS_MIN).clamp(1, PANELS_ACROSS_MAX);
     let width = area.width / across;
     let wanted = u16::try_from(measures.len()).unwrap_or(u16::MAX);
-    let room = area.height.saturating_sub(PROCEDURE_ROWS_MIN) / PANEL_ROWS;
-    let lines = wanted.div_ceil(across).min(room.max(1));
+    let space = area.height.saturating_sub(PROCEDURE_ROWS_MIN) / PANEL_ROWS;
+    let lines = wanted.div_ceil(across).min(space.max(1));
     for (index, measure) in (0..lines.saturating_mul(across)).zip(measures) {
         let (line, column) = (index / across, index % across);
         let panel_area = Rect {
@@ -138,9 +138,8 @@ fn panel(frame: &mut Frame<'_>, area: Rect, measure: &Measure, history: &History
     let values: Vec<f64> = history.values(&measure.name).take(width).collect();
     let highest = values.iter().copied().fold(0.0, f64::max);
     let scale = if highest > 0.0 { STEPS / highest } else { 0.0 };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to STEPS
+    // 0 to STEPS each.
     let steps: Vec<u64> = values.iter().map(|value| (value * scale) as u64).collect();
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a constant
     let sparkline = Sparkline::default()
         .data(&steps)
         .max(STEPS as u64)

@@ -5,10 +5,11 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::history::History;
-use super::measure::{Look, Unit, short};
+use super::measure::{Look, Unit};
 use super::screen::{Around, draw};
 use super::text;
 use crate::metrics::Snapshot;
+use crate::metrics::text::short;
 
 const AROUND: Around<'_> = Around {
     source: "127.0.0.1:20491, every 1 s",

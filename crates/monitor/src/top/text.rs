@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::measure::{Called, Look};
-use crate::metrics::table;
+use super::measure::{Called, Look, Unit};
+use crate::metrics::snapshot::Latency;
+use crate::metrics::text::{duration, short};
 
 /// Renders a look: `name value unit` for each number, `-` for one without a value, then the
 /// procedures.
@@ -42,19 +43,18 @@ pub const HEAD: &str =
 
 /// One procedure.
 pub fn line(called: &Called) -> String {
-    use super::measure::Unit;
-    let time = |of: fn(&crate::metrics::snapshot::Latency) -> f64| {
+    let time = |of: fn(&Latency) -> f64| {
         let latency = called.latency.as_ref();
-        latency.map_or("-".to_owned(), |latency| table::duration(of(latency)))
+        latency.map_or("-".to_owned(), |latency| duration(of(latency)))
     };
     let known = |value: Option<f64>, show: fn(f64) -> String| value.map_or("-".to_owned(), show);
     format!(
         "{:<8} {:<12} {:>10} {:>14} {:>10} {:>10} {:>10}",
         called.program,
         called.procedure,
-        super::measure::short(called.calls),
+        short(called.calls),
         known(called.bytes, |bytes| Unit::BytesPerSecond.show(bytes)),
-        known(called.errors, super::measure::short),
+        known(called.errors, short),
         time(|latency| latency.p50),
         time(|latency| latency.p99),
     )

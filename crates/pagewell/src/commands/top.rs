@@ -12,7 +12,7 @@ use clap::Args;
 use pagewell_base::duration;
 use pagewell_monitor::metrics::Snapshot;
 use pagewell_monitor::top::history::History;
-use pagewell_monitor::top::measure::{Look, title};
+use pagewell_monitor::top::measure::Look;
 use pagewell_monitor::top::screen::{Around, draw};
 use pagewell_monitor::top::text;
 use ratatui::DefaultTerminal;
@@ -139,7 +139,7 @@ fn watch(
     stopping: &AtomicBool,
 ) -> anyhow::Result<Outcome> {
     let mut history = History::default();
-    history.set_title(title(first));
+    history.set_title(first.title());
     let mut earlier = first.clone();
     let (mut trouble, mut paused) = (None, false);
     while !stopping.load(Ordering::Acquire) {

@@ -1,0 +1,65 @@
+//! Numbers as people read them.
+
+/// A time in two units.
+pub fn uptime(seconds: f64) -> String {
+    let whole = seconds as u64; // saturates
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {} min", whole / 3600, whole / 60 % 60),
+        _ => format!("{} d {} h", whole / 86_400, whole / 3600 % 24),
+    }
+}
+
+/// Three digits and a unit.
+pub fn duration(microseconds: f64) -> String {
+    let (value, unit) = if microseconds < 1e3 {
+        (microseconds, "us")
+    } else if microseconds < 1e6 {
+        (microseconds / 1e3, "ms")
+    } else {
+        (microseconds / 1e6, "s")
+    };
+    let digits = if value < 9.95 {
+        2
+    } else {
+        usize::from(value < 99.5)
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// Three digits, with k, M or G for thousands.
+pub fn short(value: f64) -> String {
+    let (value, unit) = match value {
+        value if value < 1e4 => (value, ""),
+        value if value < 1e6 => (value / 1e3, "k"),
+        value if value < 1e9 => (value / 1e6, "M"),
+        value => (value / 1e9, "G"),
+    };
+    let digits = match value {
+        0.0 => 0,
+        value if value < 9.95 => 2,
+        value if value < 99.5 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$}{unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_three_digits() {
+        for (value, text) in [
+            (0.5, "0.50 us"),
+            (99.9, "100 us"),
+            (1500.0, "1.50 ms"),
+            (3e7, "30.0 s"),
+        ] {
+            assert_eq!(duration(value), text);
+        }
+        assert_eq!(uptime(3.25), "3.2 s");
+        assert_eq!(uptime(90_061.0), "1 d 1 h");
+    }
+}
