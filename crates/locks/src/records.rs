@@ -221,9 +221,7 @@ fn next_state(before: Option<i32>) -> i32 {
         None => {
             let since = SystemTime::now().duration_since(UNIX_EPOCH);
             let seconds = since.map_or(0, |since| since.as_secs());
-            #[allow(clippy::cast_possible_truncation)] // masked
-            let seconds = (seconds & 0x3fff_ffff) as i32;
-            seconds | 1
+            (seconds & 0x3fff_ffff) as i32 | 1 // of 30 bits
         }
     }
 }

@@ -221,9 +221,7 @@ impl FileData {
 /// Page number and offset in the page.
 pub(super) fn split(offset: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
-    #[allow(clippy::cast_possible_truncation)] // below PAGE_BYTES
-    let start = (offset % page_bytes) as usize;
-    (offset / page_bytes, start)
+    (offset / page_bytes, (offset % page_bytes) as usize)
 }
 
 #[cfg(test)]

@@ -68,7 +68,6 @@ impl Table {
     }
 
     fn shard(&self, number: u64) -> &Shard {
-        #[allow(clippy::cast_possible_truncation)] // the remainder is below SHARDS
         &self.shards[(number % SHARDS as u64) as usize]
     }
 

@@ -43,7 +43,7 @@ impl<C: Clone> Table<C> {
         if locks.is_empty() {
             self.files.remove(file);
         }
-        #[allow(clippy::cast_possible_wrap)] // some thousands
+        // At most LOCKS_MAX.
         names::LOCKS_HELD.add(after as i64 - before as i64);
         self.charge(owner, before, after);
         let address = owner.client.address;
@@ -84,9 +84,8 @@ impl<C> Drop for Table<C> {
     fn drop(&mut self) {
         let held = self.files.values().flat_map(FileLocks::owners);
         let held: usize = held.map(|(_, pieces)| pieces.len()).sum();
-        #[allow(clippy::cast_possible_wrap)] // bounded above
+        // At most LOCKS_MAX, and WAITERS_MAX.
         names::LOCKS_HELD.add(-(held as i64));
-        #[allow(clippy::cast_possible_wrap)]
         names::LOCKS_WAITING.add(-(self.waiters.len() as i64));
     }
 }
