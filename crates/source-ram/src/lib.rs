@@ -76,7 +76,7 @@ impl RamFileSystem {
     /// # Errors
     ///
     /// [`Error::Invalid`] for a size that cannot hold the root directory, such as 0;
-    /// [`Error::Io`] when the system gives no random bytes or has not so many addresses.
+    /// [`Error::Io`] when the system has not so many addresses.
     pub fn new(size_bytes: u64) -> Result<Self> {
         Ok(Self {
             tree: Tree::new(size_bytes)?,

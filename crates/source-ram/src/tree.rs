@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pagewell_base::sync::{Mutex, MutexGuard};
-use pagewell_fs::{Attributes, Entry, Error, FileId, Result};
+use pagewell_fs::{Attributes, Entry, Error, FileId, Result, verifier};
 
 use super::directory::Directory;
 use super::inode::{Body, Inode, State};
@@ -35,8 +35,8 @@ impl Tree {
             return Err(Error::Invalid);
         }
         let tree = Self {
-            instance: random_bytes()?,
-            verifier: random_bytes()?,
+            instance: verifier::fresh().to_ne_bytes(),
+            verifier: verifier::fresh().to_ne_bytes(),
             root: 1,
             storage: Arc::new(Storage::new(size_bytes)?),
             table: Arc::new(Table::new()),
@@ -90,18 +90,5 @@ impl Tree {
             id: self.id_of(inode.number),
             attributes: self.attributes_of(inode, state),
         }
-    }
-}
-
-fn random_bytes() -> Result<[u8; 8]> {
-    let mut bytes = [0; 8];
-    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    if count == bytes.len() {
-        Ok(bytes)
-    } else {
-        Err(Error::Io(format!(
-            "{count} random bytes of {}",
-            bytes.len()
-        )))
     }
 }
