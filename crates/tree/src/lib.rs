@@ -149,19 +149,47 @@ impl Tree {
 
     /// The same from a directory, as if that were the root: nothing leads out of it.
     pub fn resolve_below(&self, root: Entry, path: &[u8], follow: bool) -> Result<Spot> {
-        let mut walk = Resolution {
-            tree: self,
-            parents: vec![root],
-            links_followed: 0,
-        };
         let follow = follow || path.ends_with(b"/");
-        let mut todo = components(path);
+        // The directories between the root and where the path has led.
+        let mut below: Vec<Entry> = Vec::new();
+        let (mut todo, mut links_followed) = (components(path), 0);
         while let Some(name) = todo.pop() {
-            if let Some(spot) = walk.step(name, &mut todo, follow)? {
-                return Ok(spot);
+            if name == b".." {
+                below.pop();
+                continue;
+            }
+            let here = *below.last().unwrap_or(&root);
+            let is_last = todo.is_empty();
+            let entry = match self.filesystem.lookup(&self.call(), &here.id, &name) {
+                Err(Error::NotFound) if is_last => None,
+                found => Some(found?),
+            };
+            match entry.map(|entry| (entry, entry.attributes.file_type)) {
+                Some((link, FileType::Symlink)) if !is_last || follow => {
+                    links_followed += 1;
+                    if links_followed > LINKS_MAX {
+                        return Err(Error::Io("too many symbolic links".to_owned()));
+                    }
+                    let target = self.link_target(&link.id)?;
+                    match target.first() {
+                        None => return Err(Error::NotFound),
+                        Some(b'/') => below.clear(),
+                        Some(_) => {}
+                    }
+                    todo.extend(components(&target));
+                }
+                Some((directory, FileType::Directory)) if !is_last => below.push(directory),
+                Some(_) if !is_last => return Err(Error::NotDirectory),
+                _ => {
+                    return Ok(Spot {
+                        directory: here.id,
+                        name,
+                        entry,
+                    });
+                }
             }
         }
-        let here = walk.parents.pop().unwrap_or(root);
+        let here = below.pop().unwrap_or(root);
         Ok(Spot {
             directory: here.id,
             name: Vec::new(),
@@ -280,82 +308,6 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
         .rev()
         .map(<[u8]>::to_vec)
         .collect()
-}
-
-/// The directories from the root to where a path has led so far.
-struct Resolution<'a> {
-    tree: &'a Tree,
-    parents: Vec<Entry>,
-    links_followed: usize,
-}
-
-impl Resolution<'_> {
-    /// Goes on by one name; returns the spot when it was the last and is not a directory to go
-    /// through.
-    fn step(
-        &mut self,
-        name: Vec<u8>,
-        todo: &mut Vec<Vec<u8>>,
-        follow: bool,
-    ) -> Result<Option<Spot>> {
-        if name == b".." {
-            if self.parents.len() > 1 {
-                self.parents.pop();
-            }
-            return Ok(None);
-        }
-        let Some(here) = self.parents.last().copied() else {
-            return Err(Error::NotFound);
-        };
-        let last = todo.is_empty();
-        let found = self
-            .tree
-            .filesystem
-            .lookup(&self.tree.call(), &here.id, &name);
-        let entry = match found {
-            Ok(entry) => entry,
-            Err(Error::NotFound) if last => {
-                return Ok(Some(Spot {
-                    directory: here.id,
-                    name,
-                    entry: None,
-                }));
-            }
-            Err(error) => return Err(error),
-        };
-        if entry.attributes.file_type == FileType::Symlink && (!last || follow) {
-            self.follow(&entry, todo)?;
-            return Ok(None);
-        }
-        if last {
-            return Ok(Some(Spot {
-                directory: here.id,
-                name,
-                entry: Some(entry),
-            }));
-        }
-        if !entry.attributes.file_type.is_directory() {
-            return Err(Error::NotDirectory);
-        }
-        self.parents.push(entry);
-        Ok(None)
-    }
-
-    fn follow(&mut self, link: &Entry, todo: &mut Vec<Vec<u8>>) -> Result<()> {
-        self.links_followed += 1;
-        if self.links_followed > LINKS_MAX {
-            return Err(Error::Io("too many symbolic links".to_owned()));
-        }
-        let target = self.tree.link_target(&link.id)?;
-        if target.is_empty() {
-            return Err(Error::NotFound);
-        }
-        if target.starts_with(b"/") {
-            self.parents.truncate(1);
-        }
-        todo.extend(components(&target));
-        Ok(())
-    }
 }
 
 /// One letter for a type and nine for the permissions, as `ls -l` shows them.

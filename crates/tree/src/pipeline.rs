@@ -77,11 +77,9 @@ impl Width {
     }
 }
 
-type Batch<T> = Vec<T>;
-
 struct State<T> {
-    waiting: VecDeque<(u64, Batch<T>)>,
-    done: HashMap<u64, Batch<T>>,
+    waiting: VecDeque<(u64, Vec<T>)>,
+    done: HashMap<u64, Vec<T>>,
     /// Threads that wait for a batch.
     idle: usize,
     giver_waits: bool,
@@ -106,7 +104,7 @@ pub struct Pipeline<'scope, 'env, W: Work> {
     threads: usize,
     /// The giver's own.
     tools: Option<W::Tools>,
-    open: Batch<W::Item>,
+    open: Vec<W::Item>,
     /// Batches that were sent, and those of them that were taken back.
     sent: u64,
     taken: u64,
@@ -231,7 +229,7 @@ impl<W: Work> Pipeline<'_, '_, W> {
     }
 
     /// The oldest batch, if it is done; with `waits`, as soon as it is.
-    fn next_batch(&mut self, waits: bool) -> Option<Batch<W::Item>> {
+    fn next_batch(&mut self, waits: bool) -> Option<Vec<W::Item>> {
         let mut state = self.shared.state.lock();
         loop {
             if let Some(batch) = state.done.remove(&self.taken) {

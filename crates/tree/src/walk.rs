@@ -129,15 +129,7 @@ impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
         visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
     ) -> Result<(), E> {
         let mut path = Vec::new();
-        match self.enter(start) {
-            Ok(names) => {
-                let listed = told(names, &path, visit)?;
-                self.push(*start, &path, listed, visit)?;
-            }
-            Err(error) => {
-                visit(Step::Failed(&path, error))?;
-            }
-        }
+        self.descend(*start, &path, visit)?;
         while let Some(frame) = self.stack.last_mut() {
             path.truncate(frame.path_length);
             let Some(listed) = frame.rest.next() else {
@@ -166,29 +158,32 @@ impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
             if visit(Step::Enter(&path, &entry))? == Next::Skip {
                 continue;
             }
-            match self.enter(&entry) {
-                Ok(names) => {
-                    let listed = told(names, &path, visit)?;
-                    self.push(entry, &path, listed, visit)?;
-                }
-                Err(error) => {
-                    visit(Step::Failed(&path, error))?;
-                    visit(Step::Leave(&path))?;
-                }
+            if !self.descend(entry, &path, visit)? {
+                visit(Step::Leave(&path))?;
             }
         }
         Ok(())
     }
 
-    /// Tells what a directory has, and goes on in it.
-    fn push<E>(
+    /// Lists a directory, shows what it has, and goes on in it; false when it cannot be listed.
+    fn descend<E>(
         &mut self,
         entry: Entry,
         path: &[u8],
-        listed: Vec<Listed>,
         visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
-    ) -> Result<(), E> {
-        let mut frame = Frame::new(entry, path.len(), listed);
+    ) -> Result<bool, E> {
+        let names = match self.enter(&entry) {
+            Ok(names) => names,
+            Err(error) => {
+                visit(Step::Failed(path, error))?;
+                return Ok(false);
+            }
+        };
+        if names.unusable > 0 {
+            let reason = format!("{} names that cannot be used are left out", names.unusable);
+            visit(Step::Failed(path, Error::Io(reason)))?;
+        }
+        let mut frame = Frame::new(entry, path.len(), names.listed);
         if self.ahead.is_some() {
             frame.find_directories();
         }
@@ -197,7 +192,7 @@ impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
         if let Some(frame) = self.stack.last() {
             visit(Step::Listing(path, &entry, frame.rest.as_slice()))?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Has the directories listed that come next.
@@ -222,11 +217,8 @@ impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
         let refuse = |reason: &str| Err(Error::Io(reason.to_owned()));
         let ahead = self.ahead.as_mut();
         let listed = ahead.and_then(|ahead| ahead.take(&directory.id));
-        if self
-            .stack
-            .iter()
-            .any(|frame| frame.entry.id == directory.id)
-        {
+        let mut above = self.stack.iter();
+        if above.any(|frame| frame.entry.id == directory.id) {
             return refuse("the directory contains itself");
         }
         if self.stack.len() >= DEPTH_MAX {
@@ -245,19 +237,6 @@ impl<'a, 'scope, 'env> Walk<'a, 'scope, 'env> {
             None => self.tree.list(&directory.id, false),
         }
     }
-}
-
-/// The names of a directory, after it was told that some cannot be used.
-fn told<E>(
-    names: Names,
-    path: &[u8],
-    visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
-) -> Result<Vec<Listed>, E> {
-    if names.unusable > 0 {
-        let reason = format!("{} names that cannot be used are left out", names.unusable);
-        visit(Step::Failed(path, Error::Io(reason)))?;
-    }
-    Ok(names.listed)
 }
 
 #[cfg(test)]

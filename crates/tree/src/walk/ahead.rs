@@ -1,6 +1,6 @@
 //! Lists directories before a walk comes to them.
 //!
-//! **Problem.** A walk waits for each listing, and meanwhile nobody works for it.
+//! **Problem.** A walk waits for each listing, and meanwhile nothing works for it.
 //!
 //! **Rule.** The walk goes depth first, so the next directories are those in the one that it was
 //! last in, then those beside it, and so on up. Threads list [`FRAME_MAX`] of them at each depth,
@@ -18,7 +18,6 @@
 //!
 //! **Known weakness.** What was listed ahead is a moment older than what the walk would have seen.
 
-use std::collections::{HashMap, VecDeque};
 use std::thread::{Builder, Scope};
 
 use pagewell_base::sync::{Condvar, Mutex};
@@ -43,10 +42,15 @@ enum Listing {
 
 #[derive(Default)]
 struct State {
-    waiting: VecDeque<FileId>,
-    listings: HashMap<FileId, Listing>,
-    idle: usize,
+    /// The first that is wanted comes first. They are few.
+    listings: Vec<(FileId, Listing)>,
     has_ended: bool,
+}
+
+impl State {
+    fn find(&self, id: &FileId) -> Option<usize> {
+        self.listings.iter().position(|(listed, _)| listed == id)
+    }
 }
 
 /// What the walk shares with the threads.
@@ -88,21 +92,19 @@ impl<'scope, 'env> Ahead<'scope, 'env> {
         }
     }
 
-    /// Has a directory listed, unless that is so already; false when there is no room for it.
+    /// Has a directory listed, unless that is so already; false when there is no place for it.
     pub(super) fn want(&mut self, id: &FileId) -> bool {
         let mut state = self.shared.state.lock();
         if state.listings.len() >= LISTINGS_MAX {
             return false;
         }
-        if state.listings.contains_key(id) {
+        if state.find(id).is_some() {
             return true;
         }
-        state.listings.insert(*id, Listing::Waiting);
-        state.waiting.push_back(*id);
-        let is_short = state.waiting.len() > state.idle;
+        state.listings.push((*id, Listing::Waiting));
         drop(state);
         self.shared.wanted.notify_one();
-        if is_short && self.threads < self.threads_max {
+        if self.threads < self.threads_max {
             self.start();
         }
         true
@@ -124,19 +126,13 @@ impl<'scope, 'env> Ahead<'scope, 'env> {
     pub(super) fn take(&mut self, id: &FileId) -> Option<Names> {
         let mut state = self.shared.state.lock();
         loop {
-            match state.listings.get(id)? {
-                Listing::InWork => {
-                    state = self.shared.made.wait(state);
-                }
-                // The walk is here before a thread.
-                Listing::Waiting => {
-                    state.waiting.retain(|waiting| waiting != id);
-                    state.listings.remove(id);
-                    return None;
-                }
-                Listing::Made(_) => {
-                    return match state.listings.remove(id) {
-                        Some(Listing::Made(names)) => names,
+            let at = state.find(id)?;
+            match state.listings.get(at) {
+                Some((_, Listing::InWork)) => state = self.shared.made.wait(state),
+                // One that waits the walk lists by itself: it is here before a thread.
+                _ => {
+                    return match state.listings.remove(at) {
+                        (_, Listing::Made(names)) => names,
                         _ => None,
                     };
                 }
@@ -155,8 +151,10 @@ struct InWork<'a> {
 impl Drop for InWork<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
-        let made = Listing::Made(self.names.take());
-        state.listings.insert(self.id, made);
+        let listing = state.listings.iter_mut().find(|(id, _)| *id == self.id);
+        if let Some((_, listing)) = listing {
+            *listing = Listing::Made(self.names.take());
+        }
         drop(state);
         self.shared.made.notify_one();
     }
@@ -166,13 +164,13 @@ impl Drop for InWork<'_> {
 fn serve(shared: &Shared, tree: &Tree) {
     let mut state = shared.state.lock();
     while !state.has_ended {
-        let Some(id) = state.waiting.pop_front() else {
-            state.idle += 1;
+        let mut listings = state.listings.iter_mut();
+        let Some((id, listing)) = listings.find(|(_, one)| matches!(one, Listing::Waiting)) else {
             state = shared.wanted.wait(state);
-            state.idle -= 1;
             continue;
         };
-        state.listings.insert(id, Listing::InWork);
+        let id = *id;
+        *listing = Listing::InWork;
         drop(state);
         let mut work = InWork {
             shared,
