@@ -1,6 +1,5 @@
-//! How a command ends and how its failure is told: one line on standard error.
+//! How a command ends and how its failure is reported: one line on standard error.
 
-use std::fmt;
 use std::process::ExitCode;
 
 use crate::escape;
@@ -35,7 +34,7 @@ impl Outcome {
     }
 }
 
-/// The exit code of a command that ended so, after its failure was told.
+/// The exit code of a command that ended so, after its failure was reported.
 pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
     match ended {
         Ok(outcome) => outcome.exit_code(),
@@ -52,28 +51,14 @@ pub(crate) const FAILED: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
 
 /// A command line that can never work, whatever the files are: exit code 2.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-impl fmt::Display for Usage {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Usage {}
-
 /// Standard output cannot be written: there is nothing to go on for.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("standard output: {0}")]
 pub(crate) struct OutputFailed(pub(crate) std::io::Error);
-
-impl fmt::Display for OutputFailed {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "standard output: {}", self.0)
-    }
-}
-
-impl std::error::Error for OutputFailed {}
 
 /// A usage error with this text.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
