@@ -12,12 +12,12 @@ const QUIET_FOR: Duration = Duration::from_secs(1);
 
 /// Counts bytes; draws a bar when standard error is a terminal and the work is long.
 pub(crate) struct Progress {
-    bar: Option<ProgressBar>,
+    /// Hidden until it is shown.
+    bar: ProgressBar,
+    /// Whether it may be shown, and is not yet.
+    waits: bool,
     wanted: bool,
     started: Instant,
-    bytes: u64,
-    bytes_expected: Option<u64>,
-    name: String,
 }
 
 impl Progress {
@@ -25,34 +25,33 @@ impl Progress {
     #[must_use]
     pub(crate) fn new(wanted: bool) -> Self {
         use std::io::IsTerminal;
+        let wanted = wanted && std::io::stderr().is_terminal();
         Self {
-            bar: None,
-            wanted: wanted && std::io::stderr().is_terminal(),
+            bar: ProgressBar::hidden(),
+            waits: wanted,
+            wanted,
             started: Instant::now(),
-            bytes: 0,
-            bytes_expected: None,
-            name: String::new(),
         }
     }
 
     /// Expects `bytes` in all, when that is known; the bar then shows how much is left.
     pub(crate) fn expect(&mut self, bytes: Option<u64>) {
-        self.bytes_expected = bytes;
+        match bytes {
+            Some(bytes) => self.bar.set_length(bytes),
+            None => self.bar.unset_length(),
+        }
     }
 
     /// Begins with the object of this name.
     pub(crate) fn begin(&mut self, name: &str) {
         if self.wanted {
-            name.clone_into(&mut self.name);
-            if let Some(bar) = &self.bar {
-                bar.set_message(self.name.clone());
-            }
+            self.bar.set_message(name.to_owned());
         }
     }
 
     /// The bytes that were counted.
     pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
+        self.bar.position()
     }
 
     /// Counts bytes that are done of the object with this label.
@@ -65,53 +64,38 @@ impl Progress {
 
     /// Counts bytes that are done.
     pub(crate) fn add(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        if !self.wanted {
-            return;
-        }
-        if let Some(bar) = &self.bar {
-            bar.inc(bytes);
-        } else if self.started.elapsed() >= QUIET_FOR {
+        self.bar.inc(bytes);
+        if self.waits && self.started.elapsed() >= QUIET_FOR {
+            self.waits = false;
             self.show();
         }
     }
 
-    fn show(&mut self) {
-        let (length, form) = match self.bytes_expected {
-            Some(bytes) => (
-                Some(bytes),
+    fn show(&self) {
+        let form = match self.bar.length() {
+            Some(_) => {
                 "{bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec} \
-                 {eta} {wide_msg}",
-            ),
-            None => (
-                None,
-                "{spinner} {binary_bytes} {binary_bytes_per_sec} {wide_msg}",
-            ),
+                 {eta} {wide_msg}"
+            }
+            None => "{spinner} {binary_bytes} {binary_bytes_per_sec} {wide_msg}",
         };
-        let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(5));
         if let Ok(style) = ProgressStyle::with_template(form) {
-            bar.set_style(style);
+            self.bar.set_style(style);
         }
-        bar.set_message(self.name.clone());
-        bar.set_position(self.bytes);
+        let terminal = ProgressDrawTarget::stderr_with_hz(5);
+        self.bar.set_draw_target(terminal);
         // What was done before the bar came must not count as done in its first moment.
-        bar.reset_eta();
-        self.bar = Some(bar);
+        self.bar.reset_eta();
     }
 
     /// Reports one failure on standard error, above the bar.
     pub(crate) fn report(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| failure::report(text)),
-            None => failure::report(text),
-        }
+        self.bar.suspend(|| failure::report(text));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
