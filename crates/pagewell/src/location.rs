@@ -195,8 +195,8 @@ impl Location {
         let only_file = opened.only_file.filter(|_| self.path.is_none());
         let path = only_file.as_deref().unwrap_or(path);
         let spot = resolve(&tree, path, follow).with_context(|| self.shown())?;
-        let is_other = |entry: &Entry| !entry.attributes.file_type.is_directory();
-        if self.text_ends_with_slash() && spot.entry.as_ref().is_some_and(is_other) {
+        let is_other = spot.entry.is_some_and(|entry| !is_directory(&entry));
+        if self.text_ends_with_slash() && is_other {
             return Err(pagewell_fs::Error::NotDirectory).context(self.shown());
         }
         Ok(Place {
@@ -221,8 +221,7 @@ impl Location {
         if self.path.is_none() && !(is_local && matches!(self.source, Source::Path(_))) {
             return [text, b"::"].concat();
         }
-        let kept = text.iter().rposition(|byte| *byte != b'/');
-        text[..kept.map_or(0, |at| at + 1)].to_vec()
+        without_slashes(text).to_vec()
     }
 
     /// The last name of the location as it was given.
@@ -232,9 +231,7 @@ impl Location {
             None if is_local && matches!(self.source, Source::Path(_)) => self.text.as_bytes(),
             None => b"",
         };
-        let trimmed = path.iter().rposition(|byte| *byte != b'/');
-        let path = &path[..trimmed.map_or(0, |at| at + 1)];
-        match path.rsplit(|byte| *byte == b'/').next() {
+        match without_slashes(path).rsplit(|byte| *byte == b'/').next() {
             Some(b"." | b"..") | None => Vec::new(),
             Some(name) => name.to_vec(),
         }
@@ -255,19 +252,21 @@ fn resolve(tree: &Tree, path: &[u8], follow: Follow) -> pagewell_fs::Result<Spot
     match follow {
         Follow::Always => tree.resolve(path, true),
         Follow::Never => tree.resolve(path, false),
-        Follow::ToDirectory => {
-            let followed = tree.resolve(path, true);
-            let leads_to_directory = followed.as_ref().is_ok_and(|spot| {
-                spot.entry
-                    .is_some_and(|entry| entry.attributes.file_type.is_directory())
-            });
-            if leads_to_directory {
-                followed
-            } else {
-                tree.resolve(path, false)
-            }
-        }
+        Follow::ToDirectory => match tree.resolve(path, true) {
+            Ok(spot) if spot.entry.is_some_and(|entry| is_directory(&entry)) => Ok(spot),
+            _ => tree.resolve(path, false),
+        },
     }
+}
+
+fn is_directory(entry: &Entry) -> bool {
+    entry.attributes.file_type.is_directory()
+}
+
+/// What is left of a path without the slashes at its end.
+fn without_slashes(path: &[u8]) -> &[u8] {
+    let last = path.iter().rposition(|byte| *byte != b'/');
+    &path[..last.map_or(0, |last| last + 1)]
 }
 
 impl Place {

@@ -35,34 +35,21 @@ pub(crate) fn for_export(
     let place = quoted(&format!("{host}:{export}"));
     let ports = format!("port={port},mountport={port}");
     let mut text = String::new();
+    let unix = |without_locks| {
+        let locks = without(without_locks);
+        format!("mount -t nfs -o vers=3,proto={transport},{locks}{ports} {place} /mnt")
+    };
+    let (freebsd, windows) = (without("nolockd,"), without(",nolock"));
     for (system, command) in [
-        (
-            "Linux",
-            format!(
-                "mount -t nfs -o vers=3,proto={transport},{}{ports} {place} /mnt",
-                without("nolock,")
-            ),
-        ),
-        (
-            "macOS",
-            format!(
-                "mount -t nfs -o vers=3,proto={transport},{}{ports} {place} /mnt",
-                without("nolocks,")
-            ),
-        ),
+        ("Linux", unix("nolock,")),
+        ("macOS", unix("nolocks,")),
         (
             "FreeBSD",
-            format!(
-                "mount -t nfs -o nfsv3,tcp,{}port={port} {place} /mnt  # --register",
-                without("nolockd,")
-            ),
+            format!("mount -t nfs -o nfsv3,tcp,{freebsd}port={port} {place} /mnt  # --register"),
         ),
         (
             "Windows",
-            format!(
-                "mount -o anon{} {place} Z:  (needs --register)",
-                without(",nolock")
-            ),
+            format!("mount -o anon{windows} {place} Z:  (needs --register)"),
         ),
     ] {
         // Writing to a String cannot fail.

@@ -1,4 +1,4 @@
-//! What a server tells the port mapper (rpcbind) of its machine.
+//! What a server registers with the port mapper (rpcbind) of its machine.
 //!
 //! NFS and MOUNT have to be registered, or the server does not start. NLM and NSM, for locks, are
 //! registered when they can be: a machine that mounts other servers has a lock manager and a status
@@ -28,56 +28,45 @@ pub(crate) struct Registration {
 }
 
 impl Registration {
-    /// Registers the programs of a server at `port`. A mapping to a port where nobody listens is
+    /// Registers the programs of a server at `port`. A mapping to a port where nothing listens is
     /// what a server that was killed left behind, and is replaced; one where a server listens is
     /// not.
     pub(crate) fn new(port: u16) -> anyhow::Result<Self> {
-        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
-        for program in SERVED {
-            if let Some(other) = clear(&mut mapper, program)? {
-                let number = program.0;
-                anyhow::bail!("program {number} is registered by another server, port {other}");
-            }
-        }
         let mut registration = Self {
             programs: Vec::new(),
         };
-        for program in SERVED {
-            if let Err(error) = registration.add(&mut mapper, program, &[PROTOCOL_TCP], port) {
-                // Half of it is no use to anybody.
-                let _ = registration.take_back();
-                return Err(error);
-            }
-        }
+        let added = registration.add(&SERVED, &[PROTOCOL_TCP], port, "server");
+        // Half of it is of no use.
+        added.inspect_err(|_| drop(registration.take_back()))?;
         Ok(registration)
     }
 
-    /// Registers what locks need. When another program has it, that is told, and clients have to
-    /// mount with their option that keeps locks local.
+    /// Registers what locks need. When another program has it, that is an error, and clients have
+    /// to mount with their option that keeps locks local.
     pub(crate) fn add_locks(&mut self, port: u16) -> anyhow::Result<()> {
-        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
-        for program in LOCKS {
-            if let Some(other) = clear(&mut mapper, program)? {
-                let number = program.0;
-                anyhow::bail!("program {number} is registered by another program, port {other}");
-            }
-        }
-        for program in LOCKS {
-            self.add(&mut mapper, program, &[PROTOCOL_TCP, PROTOCOL_UDP], port)?;
-        }
-        Ok(())
+        self.add(&LOCKS, &[PROTOCOL_TCP, PROTOCOL_UDP], port, "program")
     }
 
+    /// Registers all of these programs, if no `other` has one of them.
     fn add(
         &mut self,
-        mapper: &mut Client,
-        program: Program,
+        programs: &[Program],
         protocols: &[u32],
         port: u16,
+        other: &str,
     ) -> anyhow::Result<()> {
-        self.programs.push(program);
-        for protocol in protocols {
-            mapper.register_protocol(program.0, program.1, *protocol, port)?;
+        let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
+        for program in programs {
+            if let Some(taken) = clear(&mut mapper, *program)? {
+                let number = program.0;
+                anyhow::bail!("program {number} is registered by another {other}, port {taken}");
+            }
+        }
+        for (number, version) in programs {
+            self.programs.push((*number, *version));
+            for protocol in protocols {
+                mapper.register_protocol(*number, *version, *protocol, port)?;
+            }
         }
         Ok(())
     }
@@ -92,7 +81,7 @@ impl Registration {
     }
 }
 
-/// Makes room for a registration; the port of the program that has it, if it is alive.
+/// Makes way for a registration; the port of the program that has it, if it is alive.
 fn clear(mapper: &mut Client, (program, version): Program) -> anyhow::Result<Option<u16>> {
     let Some(port) = mapper.port_of(program, version)? else {
         return Ok(None);

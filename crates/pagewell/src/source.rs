@@ -57,6 +57,7 @@ impl Source {
             Ok(PathBuf::from(OsString::from_vec(rest.to_vec())))
         };
         let named = |error: anyhow::Error| error.context(text.display().to_string());
+        let wrong = |reason: String| usage(format!("{}: {reason}", text.display()));
         let storage = |bytes: &[u8]| Storage::parse(bytes).map_err(named);
         match kind {
             "dir" => Ok(Self::Directory(path()?)),
@@ -64,8 +65,8 @@ impl Source {
             "iso" => storage(rest).map(Self::Iso),
             "image" => storage(rest).map(Self::Image),
             "stripe" | "mirror" | "model" => storage(bytes).map(Self::Storage),
-            "ram" => parse_ram(text, rest),
-            "nfs" => parse_url(text),
+            "ram" => parse_ram(rest).map_err(wrong).map(Self::Ram),
+            "nfs" => parse_url(text).map_err(wrong).map(Self::Nfs),
             _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
                 Ok(Self::Path(text.into()))
             }
@@ -104,25 +105,16 @@ fn spelling(text: &OsStr) -> Option<String> {
     })
 }
 
-fn parse_ram(text: &OsStr, rest: &[u8]) -> anyhow::Result<Source> {
-    let size = std::str::from_utf8(rest)
-        .map_err(|_| "the size is not a number".to_owned())
-        .and_then(size::parse_positive);
-    match size {
-        Ok(bytes) => Ok(Source::Ram(bytes)),
-        Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),
-    }
+fn parse_ram(size: &[u8]) -> Result<u64, String> {
+    let size = std::str::from_utf8(size).map_err(|_| "the size is not a number".to_owned());
+    size.and_then(size::parse_positive)
 }
 
-fn parse_url(text: &OsStr) -> anyhow::Result<Source> {
-    let url = text
-        .to_str()
-        .ok_or_else(|| "a URL is UTF-8 (write %FF for other bytes)".to_owned())
-        .and_then(|text| Url::parse(text).map_err(|error| error.to_string()));
-    match url {
-        Ok(url) => Ok(Source::Nfs(Box::new(url))),
-        Err(reason) => Err(usage(format!("{}: {reason}", text.display()))),
-    }
+fn parse_url(text: &OsStr) -> Result<Box<Url>, String> {
+    let text = text.to_str();
+    let text = text.ok_or_else(|| "a URL is UTF-8 (write %FF for other bytes)".to_owned())?;
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    Ok(Box::new(url))
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! What survives a restart of the server: the key that authenticates file handles, and the list of
 //! clients that hold locks.
 //!
-//! A handle that a client keeps is good as long as the key is: who deletes the key makes every
-//! client's handles stale. The key is a secret: who has it can make handles.
+//! A handle that a client keeps is good as long as the key is: to delete the key makes every
+//! client's handles stale. The key is a secret: with it handles can be made.
 
-use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -69,41 +68,20 @@ pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     let metadata = fs::metadata(directory).with_context(|| format!("{shown}"))?;
-    match distrust(&metadata) {
-        Some(distrust) => {
-            bail!("{shown}: {distrust}: the handle key is not kept there (--state-dir)")
-        }
-        None => Ok(()),
+    if let Some(distrust) = distrust(&metadata) {
+        bail!("{shown}: {distrust}: the handle key is not kept there (--state-dir)");
     }
+    Ok(())
 }
 
-/// Why another user, except root, may have written what a file or directory holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Distrust {
-    /// This user owns it.
-    Owner(u32),
-    /// It can be written by a group, or by everybody.
-    Writable,
-}
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Owner(owner) => write!(formatter, "belongs to user {owner}"),
-            Self::Writable => {
-                formatter.write_str("can be written by others than its owner (chmod go-w)")
-            }
-        }
-    }
-}
-
-/// Whether another user may have written what is in this file or directory.
-pub(crate) fn distrust(metadata: &Metadata) -> Option<Distrust> {
+/// Why another user, except root, may have written what is in this file or directory.
+pub(crate) fn distrust(metadata: &Metadata) -> Option<String> {
     let owner = metadata.uid();
     if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Some(Distrust::Owner(owner));
+        return Some(format!("belongs to user {owner}"));
     }
-    (metadata.mode() & 0o022 != 0).then_some(Distrust::Writable)
+    let is_writable = metadata.mode() & 0o022 != 0;
+    is_writable.then(|| "can be written by others than its owner (chmod go-w)".to_owned())
 }
 
 /// The key in a file, `None` when there is no file; anything that is not a secret key of ours is
@@ -137,7 +115,7 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
 }
 
 /// Makes the key in a file of its own and gives it the real name only when it is complete and on
-/// the device: nobody ever sees half a key, and of two that do so at once one wins.
+/// the device: no server ever sees half a key, and of two that do so at once one wins.
 fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
     let random: [u8; KEY_BYTES + 8] = random()?;
     let (key, suffix) = random.split_at(KEY_BYTES);
@@ -153,7 +131,7 @@ fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Random bytes that nobody can guess.
+/// Random bytes that cannot be guessed.
 pub(crate) fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
     let mut random = [0; BYTES];
     let mut filled = 0;
