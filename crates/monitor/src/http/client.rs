@@ -1,13 +1,15 @@
 //! Gets one document from a server, bounded in bytes and time.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+use super::read_some;
+
 /// The most bytes of an answer.
-const ANSWER_BYTES_MAX: u64 = 4 << 20;
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 
 /// From connecting to the last byte.
 const TIME_MAX: Duration = Duration::from_secs(5);
@@ -36,20 +38,10 @@ fn exchange(address: SocketAddr, path: &str) -> std::io::Result<Vec<u8>> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let got = stream.read(&mut piece)?;
-        if got == 0 {
-            return Ok(answer);
-        }
-        answer.extend_from_slice(&piece[..got]);
-        if answer.len() as u64 > ANSWER_BYTES_MAX {
+    while read_some(&stream, &mut answer, ANSWER_BYTES_MAX + 1, deadline)? > 0 {
+        if answer.len() > ANSWER_BYTES_MAX {
             return Err(std::io::Error::other("the answer is longer than 4 MiB"));
         }
     }
+    Ok(answer)
 }

@@ -1,6 +1,6 @@
 //! The HTTP endpoint of a server: `/metrics`, `/stat.json` and an index.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::Mutex;
 use pagewell_nfsd::Network;
 
+use super::read_some;
 use crate::http::host::is_own;
 use crate::http::request::{Host, Parsed, REQUEST_BYTES_MAX, host, parse};
 use crate::metrics::{Snapshot, prometheus};
@@ -150,7 +151,7 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
         if parsed != Parsed::Partial {
             break answer(parsed, host(&buffer));
         }
-        if read_some(stream, &mut buffer, deadline)? == 0 {
+        if read_some(stream, &mut buffer, REQUEST_BYTES_MAX, deadline)? == 0 {
             return Ok(());
         }
     };
@@ -159,28 +160,11 @@ fn serve(mut stream: &TcpStream) -> std::io::Result<()> {
     // Closing with unread bytes would reset the connection and could lose the answer.
     for _ in 0..8 {
         buffer.clear();
-        if read_some(stream, &mut buffer, deadline)? == 0 {
+        if read_some(stream, &mut buffer, REQUEST_BYTES_MAX, deadline)? == 0 {
             break;
         }
     }
     Ok(())
-}
-
-fn read_some(
-    mut stream: &TcpStream,
-    buffer: &mut Vec<u8>,
-    deadline: Instant,
-) -> std::io::Result<usize> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(std::io::ErrorKind::TimedOut.into());
-    }
-    stream.set_read_timeout(Some(left))?;
-    let mut piece = [0; 1024];
-    let wanted = piece.len().min(REQUEST_BYTES_MAX - buffer.len());
-    let got = stream.read(&mut piece[..wanted])?;
-    buffer.extend_from_slice(&piece[..got]);
-    Ok(got)
 }
 
 fn answer(parsed: Parsed<'_>, host: Host<'_>) -> Vec<u8> {
@@ -226,6 +210,8 @@ fn response(status: &str, content_type: &str, body: &str) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
 
     fn start() -> HttpServer {

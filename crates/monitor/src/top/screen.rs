@@ -8,7 +8,8 @@
 //! ```
 
 use ratatui::Frame;
-use ratatui::layout::Rect;
+use ratatui::layout::Constraint::{Fill, Length};
+use ratatui::layout::{Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, RenderDirection, Sparkline};
@@ -47,33 +48,18 @@ pub fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
     if area.height < 3 || area.width < 20 {
         return;
     }
-    head(frame, row(area, 0), history, around);
-    foot(frame, row(area, area.height - 1), around);
-    let body = Rect {
-        y: area.y + 2,
-        height: area.height - 3,
-        ..area
-    };
+    let rows = [Length(1), Length(1), Fill(1), Length(1)];
+    let [first, _, body, last] = Layout::vertical(rows).areas(area);
+    head(frame, first, history, around);
+    foot(frame, last, around);
     let look = history.last();
     if look.measures.is_empty() {
         frame.render_widget(Paragraph::new("nothing has been done yet"), body);
         return;
     }
     let used = panels(frame, body, history);
-    let rest = Rect {
-        y: body.y + used,
-        height: body.height - used,
-        ..body
-    };
+    let [_, rest] = Layout::vertical([Length(used), Fill(1)]).areas(body);
     procedures(frame, rest, history);
-}
-
-fn row(area: Rect, offset: u16) -> Rect {
-    Rect {
-        y: area.y + offset,
-        height: 1,
-        ..area
-    }
 }
 
 fn head(frame: &mut Frame<'_>, area: Rect, history: &History, around: &Around<'_>) {
@@ -132,9 +118,7 @@ fn panel(frame: &mut Frame<'_>, area: Rect, measure: &Measure, history: &History
     ]);
     let second = Line::styled(measure.detail.as_str(), DIM);
     frame.render_widget(Paragraph::new(vec![first, second]), area);
-    if area.height <= 2 {
-        return;
-    }
+    let [_, below] = Layout::vertical([Length(2), Fill(1)]).areas(area);
     let values: Vec<f64> = history.values(&measure.name).take(width).collect();
     let highest = values.iter().copied().fold(0.0, f64::max);
     let scale = if highest > 0.0 { STEPS / highest } else { 0.0 };
@@ -145,11 +129,6 @@ fn panel(frame: &mut Frame<'_>, area: Rect, measure: &Measure, history: &History
         .max(STEPS as u64)
         .direction(RenderDirection::RightToLeft)
         .style(Style::new().fg(Color::Cyan));
-    let below = Rect {
-        y: area.y + 2,
-        height: area.height - 2,
-        ..area
-    };
     frame.render_widget(sparkline, below);
 }
 
