@@ -8,6 +8,7 @@ use pagewell_fs::{Attributes, Change, Error, FileType, Result, Timestamp, WccAtt
 
 use super::data::FileData;
 use super::directory::Directory;
+use super::permission::permit;
 use super::quota::{INODE_BYTES, Quota, attribute_charge};
 
 /// An object: what never changes outside the lock, everything else inside.
@@ -96,21 +97,13 @@ impl Inode {
     /// Locks for reading; [`Error::Stale`] when the object is gone.
     pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, State>> {
         let state = self.state.read();
-        if state.gone {
-            Err(Error::Stale)
-        } else {
-            Ok(state)
-        }
+        permit(!state.gone, Error::Stale).map(|()| state)
     }
 
     /// Locks for changing; [`Error::Stale`] when the object is gone.
     pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, State>> {
         let state = self.state.write();
-        if state.gone {
-            Err(Error::Stale)
-        } else {
-            Ok(state)
-        }
+        permit(!state.gone, Error::Stale).map(|()| state)
     }
 }
 
@@ -118,11 +111,7 @@ impl State {
     /// An object made now; directories have two links from the start, others one.
     pub(super) fn new(body: Body, mode: u32, uid: u32, gid: u32) -> Self {
         let now = Timestamp::now();
-        let link_count = if body.file_type().is_directory() {
-            2
-        } else {
-            1
-        };
+        let link_count = 1 + u32::from(body.file_type().is_directory());
         Self {
             metadata: Metadata {
                 mode,

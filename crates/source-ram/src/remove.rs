@@ -3,7 +3,7 @@
 use pagewell_fs::{Call, Change, Error, FileId, Result, name};
 
 use super::inode::{Body, State, change};
-use super::permission;
+use super::permission::{self, permit};
 use super::quota::name_charge;
 use super::tree::Tree;
 
@@ -84,8 +84,6 @@ impl Tree {
 
 /// Refuses a directory that has entries.
 pub(super) fn refuse_full_directory(state: &State) -> Result<()> {
-    match &state.body {
-        Body::Directory(directory) if !directory.is_empty() => Err(Error::NotEmpty),
-        _ => Ok(()),
-    }
+    let is_full = matches!(&state.body, Body::Directory(directory) if !directory.is_empty());
+    permit(!is_full, Error::NotEmpty)
 }

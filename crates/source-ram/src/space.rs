@@ -59,15 +59,7 @@ impl FileData {
             first
         };
         self.clear(last, 0, stop, storage)?;
-        let whole: Vec<u64> = self
-            .pages
-            .range(from..last)
-            .map(|(number, _)| *number)
-            .collect();
-        let pages = whole
-            .iter()
-            .filter_map(|number| self.pages.remove_entry(number));
-        let pages = pages.collect();
+        let pages = self.pages.extract_if(from..last, |_, _| true).collect();
         Ok(self.discard(pages, storage))
     }
 
