@@ -205,12 +205,6 @@ impl<C: Clone> Table<C> {
         self.grace_until.is_some_and(|until| now < until)
     }
 
-    /// Whether an offer still waits for its client.
-    #[must_use]
-    pub fn is_open(&self, number: u64) -> bool {
-        self.is_offered(number)
-    }
-
     /// The files with locks.
     pub fn files(&self) -> impl Iterator<Item = &FileKey> {
         self.files.keys()
@@ -277,7 +271,7 @@ impl<C: Clone> Table<C> {
     fn ask(&mut self, wish: &Wish, state: i32, wait: Option<C>, now: Instant) -> Outcome {
         let same = self.waiter_of(wish);
         if let Some(number) = same
-            && self.is_offered(number)
+            && self.is_open(number)
         {
             self.settle(number);
             return Outcome::Granted;
@@ -333,7 +327,7 @@ impl<C: Clone> Table<C> {
         let Some(number) = self.waiter_of(wish) else {
             return (false, Vec::new());
         };
-        if self.is_offered(number) {
+        if self.is_open(number) {
             return (true, self.take_back(number, now));
         }
         self.forget_waiter(number);
@@ -348,7 +342,7 @@ impl<C: Clone> Table<C> {
             (*waiter.wish.owner.client == *client).then_some(*number)
         };
         for number in self.waiters.iter().filter_map(mine).collect::<Vec<_>>() {
-            if self.is_offered(number) {
+            if self.is_open(number) {
                 // What it had and was offered is all freed below, or all kept.
                 settled.extend(self.settle(number));
             } else if self.waiters.get(&number).map(|waiter| waiter.state) != keep {

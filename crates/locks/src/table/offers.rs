@@ -83,7 +83,9 @@ impl<C: Clone> Table<C> {
         waiters.find_map(|(number, waiter)| (waiter.wish == *wish).then_some(*number))
     }
 
-    pub(super) fn is_offered(&self, number: u64) -> bool {
+    /// Whether an offer still waits for its client.
+    #[must_use]
+    pub fn is_open(&self, number: u64) -> bool {
         let waiter = self.waiters.get(&number);
         waiter.is_some_and(|waiter| waiter.offered.is_some())
     }
