@@ -1,7 +1,6 @@
 //! `pagewell man`.
 
 mod sections;
-mod sources;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,9 @@ use clap_mangen::Man;
 
 use crate::failure::Outcome;
 use crate::output;
+
+/// What a SOURCE and a LOCATION are.
+const SOURCES: &str = include_str!("man/pagewell-sources.7");
 
 /// Print the manual page of the program, or write the pages of all commands to a directory.
 #[derive(Debug, Args)]
@@ -32,11 +34,7 @@ pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::R
     match &arguments.directory {
         Some(directory) => {
             write_all(&pages, directory)?;
-            write(
-                &beside(directory),
-                "pagewell-sources.7",
-                sources::PAGE.as_bytes(),
-            )?;
+            write(&beside(directory), "pagewell-sources.7", SOURCES.as_bytes())?;
         }
         None => {
             let page = pages.first().map(|page| page.render(&pages));
