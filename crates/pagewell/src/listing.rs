@@ -20,15 +20,10 @@ impl TextOrHex {
     /// Of these bytes.
     #[must_use]
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) => Self {
-                text: text.to_owned(),
-                hex: None,
-            },
-            Err(_) => Self {
-                text: String::from_utf8_lossy(bytes).into_owned(),
-                hex: Some(escape::hexadecimal(bytes)),
-            },
+        let is_text = std::str::from_utf8(bytes).is_ok();
+        Self {
+            text: String::from_utf8_lossy(bytes).into_owned(),
+            hex: (!is_text).then(|| escape::hexadecimal(bytes)),
         }
     }
 }

@@ -221,7 +221,7 @@ pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> 
 }
 
 /// Opens what was named by a path and is nothing that is known: a disk image, perhaps, or a text or
-/// an archive that was meant otherwise. Nobody writes to it who has not said that it is meant.
+/// an archive that was meant otherwise. It is written to only when that was asked for.
 fn unrecognised(
     path: &Path,
     shown: &str,
@@ -229,20 +229,17 @@ fn unrecognised(
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     let storage = Storage::Path(path.to_owned());
-    let (done, least) = match purpose {
+    let (done, writes, least) = match purpose {
         // A place inside it was named, `PATH::/NAME`: that can mean nothing else.
         Purpose::Read | Purpose::Fill => return image(&storage, shown, purpose, engine),
-        Purpose::Serve(_) => ("served", Purpose::Serve(Writes::None)),
-        Purpose::Mount(_) => ("mounted", Purpose::Mount(Writes::None)),
+        Purpose::Serve(writes) => ("served", writes, Purpose::Serve(Writes::None)),
+        Purpose::Mount(writes) => ("mounted", writes, Purpose::Mount(Writes::None)),
     };
     let taken = format!(
         "{shown}: is neither a directory nor an ISO image (it looks like {}): {done} as one file",
         content::guess(path)
     );
-    if matches!(
-        purpose,
-        Purpose::Serve(Writes::Recognised) | Purpose::Mount(Writes::Recognised)
-    ) {
+    if writes == Writes::Recognised {
         engine.note(format!(
             "{taken}, to be read; --writable, or image:{shown}, lets it be written"
         ));
@@ -261,25 +258,27 @@ fn image(
 ) -> anyhow::Result<Opened> {
     let opened = engine.open(storage, purpose.writes());
     let opened = match opened {
-        Err(error) if is_in_use(&error) => return Err(in_use(&error, purpose)),
+        Err(error)
+            if error
+                .downcast_ref::<OpenError>()
+                .is_some_and(OpenError::is_in_use) =>
+        {
+            return Err(in_use(&error, purpose));
+        }
         opened => opened.with_context(|| shown.to_owned())?,
     };
-    if let Some(reason) = opened
-        .read_only
-        .as_ref()
-        .filter(|_| purpose == Purpose::Fill)
-    {
-        bail!("{shown}: cannot be written: {reason}");
-    }
-    if purpose == Purpose::Fill && opened.files.is_empty() {
-        return Err(keeps_nothing(shown));
+    match &opened.read_only {
+        Some(reason) if purpose == Purpose::Fill => bail!("{shown}: cannot be written: {reason}"),
+        None if purpose == Purpose::Fill && opened.files.is_empty() => {
+            return Err(keeps_nothing(shown));
+        }
+        _ => {}
     }
     let name = opened.origin.name().to_vec();
     let image = ImageFileSystem::from_device(opened.device, opened.origin, engine.cache()?);
-    let image = if opened.read_only.is_none() {
-        image.writable()
-    } else {
-        image
+    let image = match opened.read_only {
+        None => image.writable(),
+        Some(_) => image,
     };
     Ok(Opened {
         only_file: Some(name),
@@ -296,18 +295,14 @@ fn keeps_nothing(shown: &str) -> anyhow::Error {
     )
 }
 
-fn is_in_use(error: &anyhow::Error) -> bool {
-    let opening = error.downcast_ref::<OpenError>();
-    opening.is_some_and(OpenError::is_in_use)
-}
-
 /// What to do about it, where that is known.
 fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
-    match purpose {
-        Purpose::Serve(_) => anyhow!("{error:#} (--read-only serves it without writing)"),
-        Purpose::Mount(_) => anyhow!("{error:#} (--read-only mounts it without writing)"),
-        Purpose::Fill | Purpose::Read => anyhow!("{error:#}"),
-    }
+    let done = match purpose {
+        Purpose::Serve(_) => "serves",
+        Purpose::Mount(_) => "mounts",
+        Purpose::Fill | Purpose::Read => return anyhow!("{error:#}"),
+    };
+    anyhow!("{error:#} (--read-only {done} it without writing)")
 }
 
 /// Opens storage as what its content is.

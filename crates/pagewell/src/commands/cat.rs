@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{IoSlice, IsTerminal, StdoutLock};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -106,11 +106,7 @@ impl Writer {
     /// Writes what a stream has.
     fn stream(&mut self, stream: Stream) -> anyhow::Result<()> {
         self.write_gathered()?;
-        stream.read(&mut |bytes| match write_all(self.out.as_fd(), bytes) {
-            Err(Sent::Write(error)) => Err(OutputFailed(error).into()),
-            Err(Sent::Read(error)) => Err(error.into()),
-            Ok(()) => Ok(()),
-        })?;
+        stream.read(&mut |bytes| Ok(write_all(self.out.as_fd(), bytes)?))?;
         Ok(())
     }
 
@@ -179,7 +175,7 @@ impl Writer {
             let piece = first.take().unwrap_or_else(read).with_context(shown)?;
             let sent = self.payload(&piece.payload).map_err(|error| match error {
                 Sent::Read(error) => anyhow::Error::new(error).context(shown()),
-                Sent::Write(error) => OutputFailed(error).into(),
+                Sent::Write(error) => error.into(),
             })?;
             offset += sent;
             self.progress.add(sent);
@@ -242,7 +238,7 @@ impl Writer {
         let written = write_pages(self.out.as_fd(), &self.gathered);
         self.gathered.clear();
         self.gathered_bytes = 0;
-        written.map_err(OutputFailed)
+        written
     }
 }
 
@@ -261,12 +257,12 @@ fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
 /// Which side failed.
 enum Sent {
     Read(pagewell_fs::Error),
-    Write(std::io::Error),
+    Write(OutputFailed),
 }
 
 impl From<OutputFailed> for Sent {
-    fn from(OutputFailed(error): OutputFailed) -> Self {
-        Self::Write(error)
+    fn from(failed: OutputFailed) -> Self {
+        Self::Write(failed)
     }
 }
 
@@ -276,7 +272,7 @@ impl Sent {
         if errno == Errno::IO {
             Self::Read(errno.into())
         } else {
-            Self::Write(errno.into())
+            Self::Write(OutputFailed(errno.into()))
         }
     }
 }
@@ -289,10 +285,7 @@ const SLICES_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 
 /// Writes pages from where they are, many with one system call.
-fn write_pages(
-    out: std::os::fd::BorrowedFd<'_>,
-    pages: &[PageSlice],
-) -> Result<(), std::io::Error> {
+fn write_pages(out: BorrowedFd<'_>, pages: &[PageSlice]) -> Result<(), OutputFailed> {
     for pages in pages.chunks(SLICES_MAX) {
         let mut slices: Vec<IoSlice<'_>> = pages.iter().map(|page| IoSlice::new(page)).collect();
         let mut rest = &mut slices[..];
@@ -300,7 +293,7 @@ fn write_pages(
             match rustix::io::writev(out, rest) {
                 Ok(count) => IoSlice::advance_slices(&mut rest, count),
                 Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
+                Err(errno) => return Err(OutputFailed(errno.into())),
             }
         }
     }
@@ -308,12 +301,12 @@ fn write_pages(
 }
 
 /// Writes around the line buffer of [`std::io::Stdout`], which would look for newlines in data.
-fn write_all(out: std::os::fd::BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Sent> {
+fn write_all(out: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), OutputFailed> {
     while !bytes.is_empty() {
         match rustix::io::write(out, bytes) {
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(Sent::Write(errno.into())),
+            Err(errno) => return Err(OutputFailed(errno.into())),
         }
     }
     Ok(())

@@ -161,13 +161,8 @@ impl Summer {
 
     /// Sums a stream to its end.
     fn stream(&mut self, stream: Stream, location: &Location) -> anyhow::Result<()> {
-        let mut hasher = Sha256::new();
-        let read = stream.read(&mut |bytes| {
-            hasher.update(bytes);
-            Ok(())
-        });
         let name = location.as_given();
-        let sum = read.map(|bytes| (escape::hexadecimal(&hasher.finalize()), bytes));
+        let sum = sum_of(stream);
         self.settle((name, name), sum)
     }
 
@@ -268,12 +263,22 @@ fn digest(
     Ok((escape::hexadecimal(&hasher.finalize()), bytes))
 }
 
+/// The same of a stream.
+fn sum_of(stream: Stream) -> anyhow::Result<(String, u64)> {
+    let mut hasher = Sha256::new();
+    let bytes = stream.read(&mut |bytes| {
+        hasher.update(bytes);
+        Ok(())
+    })?;
+    Ok((escape::hexadecimal(&hasher.finalize()), bytes))
+}
+
 fn directory_hint(place: &Place) -> String {
-    if place.is_local() {
-        return "is a directory (-r sums all files below it)".to_owned();
-    }
-    "is a directory (-r sums all files below it; an image file itself is summed as image:PATH)"
-        .to_owned()
+    let image = match place.is_local() {
+        true => "",
+        false => "; an image file itself is summed as image:PATH",
+    };
+    format!("is a directory (-r sums all files below it{image})")
 }
 
 /// One line of sha256sum: the sum, two spaces, the name.

@@ -12,9 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, anyhow};
 use pagewell_fs::{Entry, Error};
-use sha2::{Digest, Sha256};
 
-use super::{Summer, escaped};
+use super::{Summer, escaped, sum_of};
 use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{self, usage};
@@ -106,15 +105,13 @@ impl Summer {
             let text = format!("{shown}: {} lines are no SHA-256 sums", tally.malformed);
             self.progress.report(&text);
         }
-        if tally.unread > 0 {
-            let unread = tally.unread;
-            self.fail(&format!(
-                "{shown}: {unread} of {checked} files could not be read"
-            ));
-        }
-        if tally.differ > 0 {
-            let differ = tally.differ;
-            self.fail(&format!("{shown}: {differ} of {checked} sums do not match"));
+        for (count, what) in [
+            (tally.unread, "files could not be read"),
+            (tally.differ, "sums do not match"),
+        ] {
+            if count > 0 {
+                self.fail(&format!("{shown}: {count} of {checked} {what}"));
+            }
         }
     }
 
@@ -130,7 +127,7 @@ impl Summer {
         let location = Location::parse(OsStr::from_bytes(name))?;
         if let Some(path) = location.plain_path() {
             let file = File::open(path).with_context(|| location.shown())?;
-            return sum_of(file, location.shown());
+            return sum_of(Stream::new(file, location.shown())).map(|(sum, _)| sum);
         }
         let (place, entry) = location.open_existing(Follow::Always, engine)?;
         self.digest(&place.tree, name, &entry).map(|(sum, _)| sum)
@@ -162,15 +159,6 @@ fn next(lines: &mut BufReader<File>) -> anyhow::Result<Option<Vec<u8>>> {
         line.pop();
     }
     Ok(Some(line))
-}
-
-fn sum_of(file: File, name: String) -> anyhow::Result<String> {
-    let mut hasher = Sha256::new();
-    Stream::new(file, name).read(&mut |bytes| {
-        hasher.update(bytes);
-        Ok(())
-    })?;
-    Ok(escape::hexadecimal(&hasher.finalize()))
 }
 
 /// A line of sha256sum; nothing when it is none.
