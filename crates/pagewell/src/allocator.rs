@@ -1,4 +1,4 @@
-//! The general allocator, told to keep little.
+//! The general allocator, set to keep little.
 //!
 //! **Problem.** The C library gives a thread that finds others in the allocator a heap of its own,
 //! up to eight for each processor. Tables that all threads fill and empty then lie spread over all

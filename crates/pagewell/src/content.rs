@@ -1,13 +1,13 @@
-//! What a file that is no source looks like, for people who meant something else by its name.
+//! What a file that is no source looks like: something else may have been meant by its name.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// As far as the furthest of [`MARKS`].
+/// Up to the end of the last of [`MARKS`].
 const LOOK_BYTES: u64 = 68 << 10;
 
-/// Where something is told by which bytes; the first that fits counts.
+/// Where which bytes mark what; the first that fits counts.
 const MARKS: [(usize, &[u8], &str); 26] = [
     (0, b"PK\x03\x04", "a zip archive"),
     (0, b"PK\x05\x06", "a zip archive"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, FileType};
 
-/// One file or block device of this machine, as far as that can be told: a partition and its disk
+/// One file or block device of this machine, as it can be recognised: a partition and its disk
 /// are two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileIdentity {

@@ -22,7 +22,7 @@
 //!
 //! # The life of a read
 //!
-//! 1. A `Reader` ([`nfsd::receive::reader`]) is told by epoll that a socket has bytes. It receives
+//! 1. A `Reader` ([`nfsd::receive::reader`]) learns from epoll that a socket has bytes. It receives
 //!    as many as there are; the `Receiver` of the connection ([`nfsd::receive::receiver`]) finds
 //!    whole records in them ([`sunrpc`], record marking) where they lie.
 //! 2. [`nfsd::service::Service::answer`] decodes the call in place. The handle is authenticated
@@ -41,14 +41,14 @@
 //!
 //! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
 //! goes to a thread of the [`nfsd::workers::pool`], which does steps 2 to 5 with `may_block` true;
-//! if storage holds it for longer than [`nfsd::Config::slow_after`], the client is told to ask
-//! again.
+//! if storage holds it for longer than [`nfsd::Config::slow_after`], the client gets the answer to
+//! ask again.
 //!
 //! # The life of a write
 //!
 //! 1. The record arrives as above. A large one is received into a buffer of its own, bounded by
 //!    the memory for requests of the whole server ([`nfsd::request_memory`]); a client that wants
-//!    more is not read until there is room.
+//!    more is not read until some is free.
 //! 2. A WRITE that must wait goes to the pool with that buffer. The decoder does not copy the
 //!    data: [`fs::FileSystem::write`] gets a slice of the buffer.
 //! 3. [`fs::dir`] writes it to the file (pwrite) and synchronises as the [`fs::Stability`] asks;

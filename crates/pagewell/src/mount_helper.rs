@@ -8,7 +8,7 @@ use std::path::Path;
 const NAMES: [&str; 2] = ["mount.pagewell", "mount.fuse.pagewell"];
 
 /// The command line that is meant, when the program was called as a helper. What root mounts this
-/// way is for everybody, as what mount(8) mounts is.
+/// way is for all users, as what mount(8) mounts is.
 pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     if !called.is_some_and(|name| NAMES.iter().any(|helper| name == OsStr::new(helper))) {

@@ -25,7 +25,7 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
         return Ok(SourceKind::Directory);
     }
     // A look at some sectors is not worth a ring, and may find what others have in memory. It is no
-    // use of the file: a caller that asks for its times afterwards is told those of before.
+    // use of the file: a caller that asks for its times afterwards gets those of before.
     let options = FileOptions {
         direct: Preference::Never,
         engine: Engine::Workers,

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
 /// timeout(1) and some shells signal a process and then its group, so that one wish to stop
-/// arrives twice within microseconds. Nobody types a second wish so soon.
+/// arrives twice within microseconds. No user types a second wish so soon.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for, blocked in this
@@ -30,7 +30,7 @@ impl StopSignals {
             let mut set = set.assume_init();
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
-            // Who started it with nohup(1) wants it to go on when the terminal is closed.
+            // With nohup(1) it is to go on when the terminal is closed.
             if !is_ignored(libc::SIGHUP) {
                 libc::sigaddset(&raw mut set, libc::SIGHUP);
             }
@@ -78,7 +78,7 @@ impl StopSignals {
 
     /// Ends the process as SIGTERM would have.
     fn end_by_signal(&self) {
-        // SAFETY: SIG_DFL is a valid disposition for SIGTERM and no handler of anybody is lost,
+        // SAFETY: SIG_DFL is a valid disposition for SIGTERM and no handler is lost,
         // because this program installs none; the set is initialised.
         unsafe {
             libc::signal(libc::SIGTERM, libc::SIG_DFL);
@@ -100,7 +100,7 @@ fn is_ignored(signal: libc::c_int) -> bool {
 }
 
 /// Lets a write past the limit of file sizes (`ulimit -f`) fail as one, with "file too large",
-/// instead of ending the process and with it everybody's mounts.
+/// instead of ending the process and with it all mounts.
 pub(crate) fn fail_past_file_size_limit() {
     // SAFETY: SIG_IGN is a valid disposition, and no other thread runs yet.
     unsafe {
@@ -108,7 +108,7 @@ pub(crate) fn fail_past_file_size_limit() {
     }
 }
 
-/// Lets a write to a pipe that nobody reads end the process quietly, as it ends other tools.
+/// Lets a write to a pipe without a reader end the process quietly, as it ends other tools.
 /// (Rust starts programs with SIGPIPE ignored; a server keeps it so.)
 pub(crate) fn end_on_broken_pipe() {
     // SAFETY: SIG_DFL is a valid disposition, and no other thread runs yet.

@@ -38,7 +38,7 @@ pub(crate) enum Source {
 
 impl Source {
     /// Parses a SOURCE. Looks at no file, except that a text such as `kind:rest` with a kind
-    /// that nobody knows counts as a path if there is such a file.
+    /// that is not known counts as a path if there is such a file.
     pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
         let bytes = text.as_bytes();
         if bytes.is_empty() {

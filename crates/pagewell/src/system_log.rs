@@ -1,8 +1,8 @@
 //! Standard error of a process in the background: each line goes to the system log.
 //!
-//! Everything that anybody in the process says goes there, also what a library or a panic says:
-//! the descriptor itself is replaced by a pipe. `/dev/log` is where syslogd and the journal listen
-//! (syslog(3)); where nobody does, nothing is told, as before.
+//! Everything that the process says goes there, also what a library or a panic says: the
+//! descriptor itself is replaced by a pipe. `/dev/log` is where syslogd and the journal listen
+//! (syslog(3)); where none does, the lines are lost, as before.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::net::UnixDatagram;
@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 
 /// Facility daemon, level notice.
 const PRIORITY: u8 = 3 << 3 | 5;
-/// Longer lines are told in pieces.
+/// Longer lines are sent in pieces.
 const LINE_BYTES_MAX: u64 = 1024;
 const SOCKET: &str = "/dev/log";
 
@@ -31,7 +31,7 @@ impl SystemLog {
         Ok(Self { thread })
     }
 
-    /// Sends what was said so far; what is said afterwards is told to nobody.
+    /// Sends what was said so far; what is said afterwards is lost.
     pub(crate) fn close(self) {
         let null = std::fs::File::options().write(true).open("/dev/null");
         if null.is_ok_and(|null| rustix::stdio::dup2_stderr(&null).is_ok()) {
@@ -40,7 +40,7 @@ impl SystemLog {
     }
 }
 
-/// Reads to the end, so that nobody who says something waits, also when nobody listens.
+/// Reads to the end, so that no thread that says something waits, also when nothing listens.
 fn forward(lines: impl Read, socket: &Path) {
     let mut lines = BufReader::new(lines);
     let mut log: Option<UnixDatagram> = None;
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_who_listens_is_no_reason_to_wait() {
+    fn a_log_that_is_not_there_is_no_reason_to_wait() {
         forward(&b"one\ntwo\n"[..], Path::new("/nonexistent/log"));
     }
 }

@@ -1,7 +1,7 @@
 //! What changes of an image while it is open: its times, and with them its change data.
 //!
 //! **Problem.** The bytes of a writable image lie in memory for a while, so the times of the file
-//! below say nothing of when it was written; and a client may be told the attributes of before
+//! below say nothing of when it was written; and a client may get the attributes of before
 //! (`wcc_data`, RFC 1813 section 2.6) only when no other change came between.
 //!
 //! **Rule.** The times are kept here from the opening on. Each change moves them forward, by a
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn before_is_told_by_who_was_alone() {
+    fn only_one_that_was_alone_knows_what_was_before() {
         let changes = changes(START);
         let (first, second) = (changes.begin(), changes.begin());
         let alone = changes.wrote(first, attributes);

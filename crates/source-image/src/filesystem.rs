@@ -230,7 +230,7 @@ impl FileSystem for ImageFileSystem {
     }
 
     /// Brings what was written to the device, though not to be durable: a program that closes what
-    /// it wrote learns that the file system beneath is full, which nobody can be told later.
+    /// it wrote learns that the file system beneath is full, which it could not learn later.
     fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
         self.resolve(id)?;
         if self.changes.is_none() || !self.bytes.has_unwritten() {

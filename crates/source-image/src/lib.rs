@@ -103,8 +103,7 @@ impl ImageFileSystem {
         }
     }
 
-    /// The same image, to be written too, by those whom its permissions let. The device must take
-    /// writes.
+    /// The same image, to be written too, as its permissions allow. The device must take writes.
     #[must_use]
     pub fn writable(self) -> Self {
         Self {

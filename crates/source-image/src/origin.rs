@@ -68,8 +68,8 @@ impl Origin {
         })
     }
 
-    /// Several origins as one image called `name`. Who may read or write it may do so with all
-    /// of them; the owner is that of the first, the times are the latest.
+    /// Several origins as one image called `name`. To read or write it is to be allowed
+    /// that with all of them; the owner is that of the first, the times are the latest.
     #[must_use]
     pub fn of_parts(name: &[u8], parts: &[Self]) -> Self {
         let numbers: Vec<u64> = parts.iter().map(Self::identity).collect();
@@ -112,7 +112,7 @@ impl Origin {
         &self.name
     }
 
-    /// Whether anybody has the right to write, by the permissions.
+    /// Whether any user has the right to write, by the permissions.
     #[must_use]
     pub fn has_write_permission(&self) -> bool {
         self.mode & WRITE_BITS != 0

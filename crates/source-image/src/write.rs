@@ -230,7 +230,7 @@ fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result
     Err(Error::NotPermitted)
 }
 
-/// Who may write may set the clock's time, the owner any (RFC 1813 section 3.3.2). The times of the
+/// A writer may set the clock's time, the owner any (RFC 1813 section 3.3.2). The times of the
 /// directory stay.
 fn check_times(call: &Call<'_>, attributes: &Attributes, request: &SetAttributes) -> Result<()> {
     if attributes.file_type != FileType::Regular {

@@ -229,7 +229,8 @@ impl Block {
     }
 
     pub(super) fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: as in `as_slice`; this block is borrowed alone, so that nothing else reads or writes.
+        // SAFETY: as in `as_slice`; this block is borrowed alone, so that nothing else reads or
+        // writes.
         unsafe {
             std::slice::from_raw_parts_mut(self.arena.base.as_ptr().add(self.start), self.bytes)
         }

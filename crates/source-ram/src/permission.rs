@@ -103,7 +103,7 @@ pub(super) fn check_owner_change(
     gid: Option<u32>,
 ) -> Result<()> {
     if uid == Some(u32::MAX) || gid == Some(u32::MAX) {
-        return Err(Error::Invalid); // (uid_t)-1 is nobody: chown(2) takes it for "leave as it is"
+        return Err(Error::Invalid); // (uid_t)-1 is no user: chown(2) takes it for "leave as it is"
     }
     if is_root(credentials) {
         return Ok(());

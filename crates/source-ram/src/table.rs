@@ -5,7 +5,7 @@
 //! nested directories then takes no recursion to free.
 //!
 //! Inodes and names live in the general allocator, which keeps what is freed. So after many
-//! removals it is told to hand free memory back ([`Table::trim_if_due`]): as often as half of what
+//! removals it has to hand free memory back ([`Table::trim_if_due`]): as often as half of what
 //! was there has gone, which costs little per removal.
 
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use super::inode::{Body, Inode, State};
 use super::quota::{INODE_BYTES, Storage};
 use super::table::Table;
 
-/// Mode of the root directory: as `/tmp`, since there is nobody else to open it for users.
+/// Mode of the root directory: as `/tmp`, since no administrator could open it for users.
 const ROOT_MODE: u32 = 0o1777;
 
 const INSTANCE_BYTES: usize = 8;

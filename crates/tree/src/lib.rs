@@ -70,7 +70,7 @@ pub struct Spot {
 }
 
 impl Tree {
-    /// Uses `filesystem` on behalf of the user who runs this process.
+    /// Uses `filesystem` on behalf of the user that runs this process.
     #[must_use]
     pub fn new(filesystem: Arc<dyn FileSystem>) -> Self {
         let groups: Vec<u32> = rustix::process::getgroups()

@@ -69,7 +69,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Gives every byte to `take`, in order. Stops when the file ends, also when it got shorter meanwhile. `buffer` is reused between files.
+    /// Gives every byte to `take`, in order. Stops when the file ends, also when it got shorter
+    /// meanwhile. `buffer` is reused between files.
     pub fn stream(&self, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64> {
         let mut offset = 0;
         loop {

@@ -15,7 +15,7 @@ use crate::metrics::Snapshot;
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
 /// The kernel lets go of a mount at once when it has no other users.
 const USED_WAIT: Duration = Duration::from_secs(3);
-/// Something is told twice a second.
+/// A line comes twice a second.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// A server or mount of this machine.

@@ -19,9 +19,9 @@ const ASKERS_MAX: usize = 16;
 const QUESTION_BYTES_MAX: u64 = 16;
 /// For a question, and for each line of an answer.
 const ASKER_TIME: Duration = Duration::from_secs(5);
-/// How often what is left is told.
+/// How often a line says what is left.
 const TELL_EVERY: Duration = Duration::from_millis(500);
-/// How long the end of the process waits until it is told.
+/// How long the end of the process waits until all that asked have its last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A listener, for as long as it lives.
@@ -139,7 +139,7 @@ fn begin(stream: UnixStream, shared: &Arc<Shared>) {
     let _ = thread::Builder::new()
         .name("control asker".to_owned())
         .spawn(move || {
-            // One that is gone or too slow is nobody to tell.
+            // One that is gone or too slow gets no error.
             let _ = answer(&stream, &asker.0);
         });
 }

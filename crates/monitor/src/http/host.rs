@@ -2,8 +2,8 @@
 //!
 //! Problem: a page of a foreign site can make a browser read from this machine, when the name of
 //! that site is suddenly given the address of this machine ("DNS rebinding"). The browser then
-//! says in `Host` which name it was told. Rule: an address is answered, and so are `localhost`
-//! and the name of this machine; a client that has another name for it is told to use one of these.
+//! says in `Host` which name it was given. Rule: an address is answered, and so are `localhost`
+//! and the name of this machine; to another name the answer is to use one of these.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

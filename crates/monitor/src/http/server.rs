@@ -137,7 +137,7 @@ fn begin(stream: TcpStream, peer: IpAddr, open: &Arc<Open>) {
         .name("http connection".to_owned())
         .spawn(move || {
             let _permit = permit;
-            // The peer is gone or too slow: nobody to tell.
+            // The peer is gone or too slow to get an error.
             let _ = serve(&stream);
         });
 }

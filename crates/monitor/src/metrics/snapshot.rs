@@ -71,7 +71,7 @@ pub struct Procedure {
     /// Time from a call to its reply; absent when there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<Latency>,
-    /// The histogram behind it, so that those of an interval can be told.
+    /// The histogram behind it, so that there can be one of an interval.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub latency_histogram: Histogram,
 }

@@ -190,7 +190,7 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
 
 impl Lister<'_> {
     fn fail(&mut self, text: &str) {
-        // What was listed so far comes before the message when both go to one terminal.
+        // What was listed before comes before the message when both go to one terminal.
         let _ = self.out.flush();
         self.failures += 1;
         report(text);

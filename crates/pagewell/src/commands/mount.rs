@@ -233,7 +233,7 @@ fn serve_until_unmounted(mounted: &Arc<Mounted>, signals: StopSignals) -> anyhow
             }
             Err(RecvTimeoutError::Disconnected) => return write_all(mounted),
             Err(RecvTimeoutError::Timeout) if !mounted.has_ended() => {}
-            // Nobody waits for an answer any more, and yet there is none.
+            // No caller waits for an answer any more, and yet there is none.
             Err(RecvTimeoutError::Timeout) => ended_for += TICK,
         }
         if ended_for >= ANSWER_WAIT {

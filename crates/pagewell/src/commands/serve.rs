@@ -200,7 +200,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     stop(running)
 }
 
-/// Refuses an address that others can reach when nobody said who may.
+/// Refuses an address that others can reach when it was not said which may.
 fn check_reach(
     arguments: &ServeArguments,
     address: SocketAddr,
@@ -243,7 +243,7 @@ fn open_all(
     Ok((opened, acts_as_itself))
 }
 
-/// Who may use the exports: nobody means to lock this machine out who lets others in.
+/// Networks that may use the exports: to let others in is not meant to lock this machine out.
 fn networks(arguments: &ServeArguments) -> Vec<Network> {
     let mut networks = arguments.allow.clone();
     if !networks.is_empty() && !arguments.no_loopback {
@@ -272,7 +272,7 @@ fn start(
         threads: usize::try_from(arguments.threads).unwrap_or(usize::MAX),
         locks: LockOptions {
             records: lock_records,
-            // Who is to send them learns the port from the port mapper only.
+            // Senders learn the port from the port mapper only.
             datagrams: arguments.register,
             ..LockOptions::default()
         },

@@ -60,7 +60,7 @@ pub(crate) struct TopArguments {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
-    // Before the terminal changes: that nobody listens is an ordinary message.
+    // Before the terminal changes: that there is none is an ordinary message.
     let target = arguments.target.target()?;
     let first = target.counters()?;
     if arguments.once {

@@ -33,7 +33,7 @@ pub(crate) struct UmountArguments {
 /// Runs the command.
 pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     let place = resolved(&arguments.place)?;
-    // Asked before it goes: then nobody knows any more which program served it.
+    // Asked before it goes: then it is not known any more which program served it.
     let ending = match mounted_on(&place).filter(|_| !arguments.lazy) {
         Some(entry) => ending_of(&entry.device, entry.user),
         None => None,

@@ -1,7 +1,7 @@
 //! The attributes of a copy.
 //!
 //! Without being asked to keep more, a new file has the permissions of its original that the umask
-//! leaves, belongs to the user who copies, and has the time of its making; a file that was there
+//! leaves, belongs to the user that copies, and has the time of its making; a file that was there
 //! keeps what it had. Set-id bits are only given where the owner is that of the original: they must
 //! not become those of another user.
 
@@ -119,7 +119,7 @@ impl Hand {
         Ok(self.terms.set(object, &attributes)?)
     }
 
-    /// The extended attributes of the original that are to be kept, as far as they are known.
+    /// The extended attributes of the original that are to be kept, where they are known.
     fn extended(
         &mut self,
         original: &Original<'_>,

@@ -35,7 +35,8 @@ pub(super) struct Moved {
     pub(super) end: u64,
 }
 
-/// Copies all bytes of `source`, or all but holes; `moved` says how far it came also when it fails.
+/// Copies all bytes of `source`, or all but holes; `moved` says how much was copied also when it
+/// fails.
 pub(super) fn copy(
     from: &Tree,
     (source, skips_holes): (&Entry, bool),

@@ -1,7 +1,7 @@
 //! Brings a copy to the device, once, at its end.
 //!
 //! A few files are synchronised one by one; of more, the whole file system is, which is cheaper
-//! for them and dearer for everybody else: it waits for what other programs have written, too. The
+//! for them and dearer for all others: it waits for what other programs have written, too. The
 //! kernel tells both ways what it could not write since the target was opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -42,7 +42,7 @@ enum Item {
     Copied(Copied),
     /// The end of a directory.
     Leave(Option<Vec<u8>>, Filling),
-    /// To be told.
+    /// Messages.
     Tell(Vec<Notice>),
     /// A failure of the walk.
     Failed(String),
@@ -104,7 +104,7 @@ impl Copier {
             attributes,
         });
         let mut filling = vec![top];
-        // An end is told by what brought it about.
+        // An end is reported where it came about.
         let (tree, listers) = (&place.tree, place.listers());
         let _ = walk(tree, listers, start, &mut |step| -> Result<Next, Ended> {
             let mut next = Next::Go;

@@ -1,7 +1,7 @@
-//! One thread of a copy: what it has for itself, and what it has to tell.
+//! One thread of a copy: what it has for itself, and what it has to say.
 //!
-//! A copy is made by whichever thread gets to it. What it tells is kept, and told by one thread in
-//! the order of the walk.
+//! A copy is made by whichever thread gets to it. What it says is kept, and printed by one thread
+//! in the order of the walk.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::escape;
 use crate::location::Place;
 use crate::progress::Progress;
 
-/// What is told of a copy besides its failure.
+/// What is said of a copy besides its failure.
 #[derive(Debug)]
 pub(super) enum Notice {
     /// A line on standard output.
@@ -30,7 +30,7 @@ pub(super) struct Hand {
     pub(super) terms: Arc<Terms>,
     pub(super) progress: Progress,
     pub(super) buffer: Vec<u8>,
-    /// What is to be told of the copy in hand.
+    /// What is to be said of the copy in hand.
     pub(super) notices: Vec<Notice>,
     /// Whether this is the thread of the walk, the only one that writes to files with several
     /// names: others could write to the same at the same time, by another name.
@@ -83,7 +83,7 @@ impl Hand {
         }
     }
 
-    /// Tells what is copied where, when that is asked for.
+    /// Says what is copied where, when that is asked for.
     pub(super) fn tell(&mut self, original: &Original<'_>, to: &Target) {
         if self.terms.rules.verbose {
             let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
