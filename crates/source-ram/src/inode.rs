@@ -8,7 +8,6 @@ use pagewell_fs::{Attributes, Change, Error, FileType, Result, Timestamp, WccAtt
 
 use super::data::FileData;
 use super::directory::Directory;
-use super::permission::permit;
 use super::quota::{INODE_BYTES, Quota, attribute_charge};
 
 /// An object: what never changes outside the lock, everything else inside.
@@ -97,13 +96,19 @@ impl Inode {
     /// Locks for reading; [`Error::Stale`] when the object is gone.
     pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, State>> {
         let state = self.state.read();
-        permit(!state.gone, Error::Stale).map(|()| state)
+        match state.gone {
+            true => Err(Error::Stale),
+            false => Ok(state),
+        }
     }
 
     /// Locks for changing; [`Error::Stale`] when the object is gone.
     pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, State>> {
         let state = self.state.write();
-        permit(!state.gone, Error::Stale).map(|()| state)
+        match state.gone {
+            true => Err(Error::Stale),
+            false => Ok(state),
+        }
     }
 }
 
