@@ -103,16 +103,10 @@ impl CpArguments {
     }
 
     fn rules(&self, umask: u32, several: bool) -> Rules {
-        let mut keep = Keep::default();
-        for more in &self.preserve {
-            keep = keep.and(*more);
-        }
-        if self.usual {
-            keep = keep.and(Keep::USUAL);
-        }
-        if self.archive {
-            keep = keep.and(Keep::ALL);
-        }
+        let asked = [(self.usual, Keep::USUAL), (self.archive, Keep::ALL)];
+        let asked = asked.iter().filter(|(is_asked, _)| *is_asked);
+        let all = self.preserve.iter().chain(asked.map(|(_, keep)| keep));
+        let mut keep = all.fold(Keep::default(), |keep, more| keep.and(*more));
         keep.links |= self.links;
         Rules {
             keep,

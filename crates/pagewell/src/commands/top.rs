@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stdin, stdout};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -115,20 +115,18 @@ fn ask(target: Target, interval: Duration) -> anyhow::Result<Receiver<Result<Sna
     let (sender, receiver) = sync_channel(1);
     std::thread::Builder::new()
         .name("snapshots".to_owned())
-        .spawn(move || ask_on(&target, interval, &sender))?;
+        .spawn(move || {
+            let mut next = Instant::now() + interval;
+            loop {
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+                next = (next + interval).max(Instant::now());
+                let answer = target.counters().map_err(|error| one_line(&error));
+                if sender.send(answer).is_err() {
+                    return;
+                }
+            }
+        })?;
     Ok(receiver)
-}
-
-fn ask_on(target: &Target, interval: Duration, sender: &SyncSender<Result<Snapshot, String>>) {
-    let mut next = Instant::now() + interval;
-    loop {
-        std::thread::sleep(next.saturating_duration_since(Instant::now()));
-        next = (next + interval).max(Instant::now());
-        let answer = target.counters().map_err(|error| one_line(&error));
-        if sender.send(answer).is_err() {
-            return;
-        }
-    }
 }
 
 fn watch(
