@@ -15,6 +15,8 @@ use anyhow::{Context, anyhow, bail};
 /// Bytes of the key.
 const KEY_BYTES: usize = 16;
 const KEY_NAME: &str = "handle-key";
+/// Where the state of root lives.
+pub(crate) const SYSTEM: &str = "/var/lib/pagewell";
 
 /// Where the state lives unless `--state-dir` says otherwise: `/var/lib/pagewell` for root, else
 /// `$XDG_STATE_HOME/pagewell` or `$HOME/.local/state/pagewell`. The variables count only when
@@ -27,7 +29,7 @@ pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
 /// [`default_directory`], nothing when there is no home directory.
 pub(crate) fn base_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
-        return Some(PathBuf::from("/var/lib/pagewell"));
+        return Some(PathBuf::from(SYSTEM));
     }
     let absolute = |variable: &str| {
         let value = std::env::var_os(variable).map(PathBuf::from);

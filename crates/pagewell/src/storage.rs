@@ -2,7 +2,7 @@
 //! ([`grammar`] says how that is written), and how they are opened.
 
 pub(crate) mod grammar;
-mod parts;
+pub(crate) mod parts;
 
 use std::mem::take;
 use std::path::Path;

@@ -15,7 +15,7 @@
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use super::place::{self, Place};
 use super::sidecar;
-use crate::storage::Storage;
+use crate::storage::grammar::Storage;
 
 /// What the system says of a file or device that is not there.
 const GONE: [Errno; 5] = [
@@ -66,11 +66,6 @@ pub(crate) fn is_absent(half: &Storage) -> bool {
         Storage::Stripe(_, parts) => parts.iter().any(is_absent),
         Storage::Mirror(halves) => halves.iter().all(is_absent),
     }
-}
-
-/// The moment at which a file was made, where its file system keeps that.
-pub(super) fn made(path: &Path) -> Option<SystemTime> {
-    path.metadata().ok()?.created().ok()
 }
 
 fn of_path(path: &Path) -> Option<u64> {

@@ -19,7 +19,8 @@ use pagewell_device::{
 
 use crate::escape;
 use crate::failure;
-use crate::storage::{Parts, Storage, Want};
+use crate::storage::grammar::Storage;
+use crate::storage::parts::{Parts, Want};
 
 pub(crate) use absent::Absent;
 pub(crate) use binding::is_absent;

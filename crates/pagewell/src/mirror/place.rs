@@ -23,9 +23,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::binding;
 use crate::state;
-use crate::storage::Storage;
+use crate::storage::grammar::Storage;
 
 /// What the name of every record ends with.
 const SUFFIX: &str = ".pagewell-mirror";
@@ -37,8 +36,6 @@ const LASTING_KINDS: [(&str, &str); 2] = [("by-id", ""), ("by-partuuid", "partuu
 const GIVEN_NAMES: [&[u8]; 2] = [b"dm-name-", b"md-name-"];
 /// Below the state directory.
 const FOLDER: &str = "mirror";
-/// Where root keeps records. Others look there first.
-pub(super) const SYSTEM: &str = "/var/lib/pagewell";
 
 /// Where the record of a half is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,9 +112,9 @@ fn of_path(path: &Path) -> anyhow::Result<Place> {
         }
         real => real.with_context(shown)?,
     };
-    let kind = real.metadata().with_context(shown)?.file_type();
-    if !kind.is_block_device() {
-        if binding::made(&real).is_none() {
+    let metadata = real.metadata().with_context(shown)?;
+    if !metadata.file_type().is_block_device() {
+        if metadata.created().is_err() {
             return Ok(Place::Timeless(real));
         }
         return Ok(Place::File(with_suffix(&real, SUFFIX)));
@@ -126,7 +123,7 @@ fn of_path(path: &Path) -> anyhow::Result<Place> {
         return Ok(Place::Nameless(real));
     };
     let file = with_suffix(Path::new(&name), SUFFIX);
-    let file = in_state_directory(&file, Path::new(SYSTEM), state::base_directory())?;
+    let file = in_state_directory(&file, Path::new(state::SYSTEM), state::base_directory())?;
     Ok(Place::File(file))
 }
 

@@ -30,8 +30,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::closing::{InUse, OPEN, Open};
-use super::place::SYSTEM;
-use crate::state;
+use crate::state::{self, SYSTEM};
 
 const MAGIC: &[u8; 8] = b"PWMIRROR";
 const VERSION: u32 = 2;
