@@ -21,12 +21,13 @@
 //!   one was replaced, or two were written to without each other, the operator has to name the
 //!   source.
 //!
-//! Chunks of 1 MiB are long enough for the rate of a disk, and eight on their way keep one busy
-//! that has a queue; together they take 16 MiB.
+//! Chunks of 1 MiB are long enough for the rate of a disk. Eight that are read ahead, and as many
+//! that are being written, keep one busy that has a queue; together they take 24 MiB. They are
+//! compared in their order: one that is slow holds up the others.
 //!
 //! Nobody else may write to any half meanwhile: the caller sees to that.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
 
 use pagewell_counters::names::{
@@ -35,11 +36,12 @@ use pagewell_counters::names::{
 
 use super::assess::{Assessment, Condition, GENERATION_MAX, MirrorError, Refusal};
 use super::record::{HalfState, MirrorRecord, RecordError, Standing};
-use crate::{Buffer, Device, Error, Issuer, Operation, Outcome, Request};
+use crate::combined::geometry_of;
+use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request};
 
 /// Bytes compared at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Chunks on their way.
+/// Chunks being read, and chunks being written.
 const CHUNKS_MAX: usize = 8;
 
 /// A resynchronisation that has not begun.
@@ -234,7 +236,7 @@ impl<'a> Resync<'a> {
         answer.unwrap_or(Err(Error::Abandoned { offset: 0 }))
     }
 
-    /// Goes through all chunks of one target.
+    /// Goes through all chunks of one target, in order.
     fn pass(
         &self,
         target: usize,
@@ -245,44 +247,45 @@ impl<'a> Resync<'a> {
         let (Some(from), Some(to)) = (self.halves.get(self.source), self.halves.get(target)) else {
             return Ok(());
         };
-        let (sender, receiver) = mpsc::channel();
-        let mut pass = Pass {
-            from: &**from,
-            to: &**to,
-            length: from.length_bytes(),
-            write,
-            sender,
-            chunks: BTreeMap::new(),
-            next: 0,
-            failed: None,
-        };
+        let (mut next, length) = (0, from.length_bytes());
+        let mut reading: VecDeque<(Sent, Sent)> = VecDeque::with_capacity(CHUNKS_MAX);
+        let mut writing: VecDeque<Sent> = VecDeque::with_capacity(CHUNKS_MAX + 1);
+        let geometry = geometry_of(&[from.clone(), to.clone()]);
         loop {
-            pass.fill();
-            if pass.chunks.is_empty() {
-                return pass.failed.map_or(Ok(()), Err);
+            while next < length && reading.len() < CHUNKS_MAX {
+                let bytes = CHUNK_BYTES.min(length - next);
+                let read = |device| Sent::read(device, next, bytes, geometry);
+                reading.push_back((read(&**from), read(&**to)));
+                next += bytes;
             }
-            // The pass has a sender of its own, so this ends with an event.
-            let Ok(event) = receiver.recv() else {
-                return Err(Error::Abandoned { offset: pass.next });
+            let read = reading.pop_front();
+            let writing_max = if read.is_some() { CHUNKS_MAX } else { 0 };
+            while writing.len() > writing_max
+                && let Some(written) = writing.pop_front()
+            {
+                written.wait()?;
+                MIRROR_RESYNCHRONISED_BYTES.add(written.bytes);
+                report.copied_bytes += written.bytes;
+                done(written.bytes, report, progress);
+            }
+            let Some((good, other)) = read else {
+                return Ok(());
             };
-            let offset = event.offset;
-            match pass.take(event) {
-                Step::Wait => {}
-                Step::Differs => {
-                    let bytes = pass.there(offset);
-                    report.differing_bytes += bytes;
-                    report.first = report.first.or(Some((target, offset)));
-                    if !write {
-                        done(bytes, report, progress);
-                    }
-                }
-                Step::Written => {
-                    let bytes = pass.there(offset);
-                    MIRROR_RESYNCHRONISED_BYTES.add(bytes);
-                    report.copied_bytes += bytes;
-                    done(bytes, report, progress);
-                }
-                Step::Equal => done(pass.there(offset), report, progress),
+            let (offset, bytes) = (good.offset, good.bytes);
+            let good = good.wait()?;
+            // One that cannot be read is written: that may make a bad place good.
+            let there = ..usize::try_from(bytes).unwrap_or(usize::MAX);
+            let is_equal = other
+                .wait()
+                .is_ok_and(|other| other.get(there) == good.get(there));
+            if !is_equal {
+                report.differing_bytes += bytes;
+                report.first = report.first.or(Some((target, offset)));
+            }
+            if is_equal || !write {
+                done(bytes, report, progress);
+            } else {
+                writing.push_back(Sent::new(&**to, Operation::Write, offset, bytes, good));
             }
         }
     }
@@ -331,161 +334,59 @@ fn fresh(
     (0..count).zip(halves).map(standing).collect()
 }
 
-/// One target being gone through.
-struct Pass<'a> {
-    from: &'a dyn Device,
-    to: &'a dyn Device,
-    length: u64,
-    write: bool,
-    sender: mpsc::Sender<Event>,
-    /// On their way, by offset.
-    chunks: BTreeMap<u64, Chunk>,
-    next: u64,
-    failed: Option<Error>,
-}
-
-/// What has arrived of a chunk.
-#[derive(Default)]
-struct Chunk {
-    source: Option<Buffer>,
-    /// Nothing inside: it could not be read.
-    target: Option<Option<Buffer>>,
-}
-
-/// A request that is complete.
-struct Event {
+/// A request for a chunk. It is complete when this is gone.
+struct Sent {
     offset: u64,
-    what: What,
-    outcome: Outcome,
-    buffer: Buffer,
+    /// Of the chunk: the request has whole blocks, of which the last may be a part.
+    bytes: u64,
+    answer: mpsc::Receiver<(Outcome, Buffer)>,
 }
 
-#[derive(Clone, Copy)]
-enum What {
-    Source,
-    Target,
-    Written,
-}
-
-/// What became of a chunk.
-enum Step {
-    /// Not decided, or failed.
-    Wait,
-    Equal,
-    Differs,
-    Written,
-}
-
-impl Pass<'_> {
-    /// Bytes of the chunk at `offset`.
-    fn there(&self, offset: u64) -> u64 {
-        CHUNK_BYTES.min(self.length - offset)
-    }
-
-    /// Starts chunks as long as there is room and nothing has failed.
-    fn fill(&mut self) {
-        while self.chunks.len() < CHUNKS_MAX && self.next < self.length && self.failed.is_none() {
-            let offset = self.next;
-            self.chunks.insert(offset, Chunk::default());
-            self.send(
-                self.from,
-                Operation::Read,
-                offset,
-                self.buffer(offset),
-                What::Source,
-            );
-            self.send(
-                self.to,
-                Operation::Read,
-                offset,
-                self.buffer(offset),
-                What::Target,
-            );
-            self.next += self.there(offset);
-        }
-    }
-
-    /// Memory for the chunk at `offset` that suits both devices.
-    fn buffer(&self, offset: u64) -> Buffer {
-        let (from, to) = (self.from.geometry(), self.to.geometry());
-        let block = from.logical_block_bytes.max(to.logical_block_bytes).max(1);
-        let alignment = from.memory_alignment_bytes.max(to.memory_alignment_bytes);
-        let length = self.there(offset).next_multiple_of(u64::from(block));
-        #[allow(clippy::cast_possible_truncation)] // a chunk
-        Buffer::new(length as usize, alignment.max(1) as usize)
-    }
-
-    fn send(
-        &self,
+impl Sent {
+    fn new(
         device: &dyn Device,
         operation: Operation,
         offset: u64,
+        bytes: u64,
         buffer: Buffer,
-        what: What,
-    ) {
-        let sender = self.sender.clone();
-        let done = move |outcome, buffer| {
-            let event = Event {
-                offset,
-                what,
-                outcome,
-                buffer,
-            };
-            drop(sender.send(event));
-        };
+    ) -> Self {
+        let (sender, answer) = mpsc::sync_channel(1);
+        let done = move |outcome, buffer| drop(sender.send((outcome, buffer)));
         let issuer = Issuer::Flusher;
         device.submit(Request::owned(operation, offset, buffer, issuer, done));
+        Self {
+            offset,
+            bytes,
+            answer,
+        }
     }
 
-    /// Takes what has arrived, and writes the chunk when it differs.
-    fn take(&mut self, event: Event) -> Step {
-        let offset = event.offset;
-        let there = usize::try_from(self.there(offset)).unwrap_or(usize::MAX);
-        let is_good = event.outcome.transferred_bytes >= there;
-        let Some(chunk) = self.chunks.get_mut(&offset) else {
-            return Step::Wait;
-        };
-        match event.what {
-            What::Source => chunk.source = Some(event.buffer),
-            // Writing to a bad place may make it good.
-            What::Target => chunk.target = Some(is_good.then_some(event.buffer)),
-            What::Written => {
-                self.chunks.remove(&offset);
-            }
-        }
-        if !is_good && !matches!(event.what, What::Target) {
-            let error = event.outcome.result.err();
-            let error = error.unwrap_or(Error::Abandoned { offset });
-            self.failed = self.failed.take().or(Some(error));
-            self.chunks.remove(&offset);
-            return Step::Wait;
-        }
-        if matches!(event.what, What::Written) {
-            return Step::Written;
-        }
-        self.decide(offset, there)
+    /// A read into memory that suits all devices of this `geometry`.
+    fn read(device: &dyn Device, offset: u64, bytes: u64, geometry: Geometry) -> Self {
+        let whole = bytes.next_multiple_of(u64::from(geometry.logical_block_bytes.max(1)));
+        let alignment = geometry.memory_alignment_bytes.max(1);
+        // A chunk and less than a block.
+        let buffer = Buffer::new(whole as usize, alignment as usize);
+        Self::new(device, Operation::Read, offset, bytes, buffer)
     }
 
-    /// Compares a chunk when both sides are there.
-    fn decide(&mut self, offset: u64, there: usize) -> Step {
-        let Some(chunk) = self.chunks.get_mut(&offset) else {
-            return Step::Wait;
+    /// The memory of the request, when all of the chunk was transferred.
+    fn wait(&self) -> Result<Buffer, Error> {
+        let abandoned = Error::Abandoned {
+            offset: self.offset,
         };
-        let (Some(source), Some(target)) = (&chunk.source, &chunk.target) else {
-            return Step::Wait;
-        };
-        let is_equal = target
-            .as_ref()
-            .is_some_and(|target| target.get(..there) == source.get(..there));
-        if is_equal || !self.write || self.failed.is_some() {
-            self.chunks.remove(&offset);
-            return if is_equal { Step::Equal } else { Step::Differs };
+        match self.answer.recv() {
+            Ok((outcome, buffer)) if outcome.transferred_bytes as u64 >= self.bytes => Ok(buffer),
+            Ok((outcome, _)) => Err(outcome.result.err().unwrap_or(abandoned)),
+            Err(_) => Err(abandoned),
         }
-        chunk.target = None;
-        if let Some(source) = chunk.source.take() {
-            self.send(self.to, Operation::Write, offset, source, What::Written);
-        }
-        Step::Differs
+    }
+}
+
+impl Drop for Sent {
+    fn drop(&mut self) {
+        // Disconnected when the answer was taken.
+        drop(self.answer.recv());
     }
 }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::{Assessment, Condition, HalfState, MemoryRecord, Mirror, MirrorError, Refusal};
-use super::{CHUNK_BYTES, Resync};
+use super::{CHUNK_BYTES, CHUNKS_MAX, Resync};
 use crate::testing::world::{NEVER, World};
 use crate::testing::{Faulty, pattern, write};
 use crate::{Device, Operation};
@@ -204,6 +204,31 @@ fn a_bad_place_of_the_target_is_written_again() {
     let seen = halves[1].seen.lock().unwrap();
     let written = seen.iter().filter(|one| one.0 == Operation::Write);
     assert_eq!(written.map(|one| one.1).collect::<Vec<_>>(), [CHUNK_BYTES]);
+}
+
+/// More chunks than are on their way at a time.
+#[test]
+fn a_target_that_differs_from_end_to_end_is_copied() {
+    const CHUNKS: u64 = 3 * CHUNKS_MAX as u64 + 1;
+    let mut world = World::new(2, CHUNKS * CHUNK_BYTES + 700);
+    let length = world.rams[0].length_bytes();
+    let expected = pattern(usize::try_from(length).unwrap());
+    write(&*world.rams[0], 0, &expected);
+    write(&*world.rams[1], 0, &vec![1; expected.len()]);
+    let life = world.live(NEVER, false);
+    let report = world.resync(Some(0)).unwrap();
+    assert_eq!(report.copied_bytes, length);
+    assert_eq!(
+        (report.differing_bytes, report.first),
+        (length, Some((1, 0)))
+    );
+    assert!(world.bytes(0) == expected && world.bytes(1) == expected);
+    let reads = life.reads.lock().unwrap();
+    let chunks = (0..=CHUNKS).map(|chunk| chunk * CHUNK_BYTES);
+    for half in 0..2 {
+        let read = reads.iter().filter(|(one, _)| *one == half);
+        assert!(read.map(|(_, offset)| *offset).eq(chunks.clone()));
+    }
 }
 
 #[test]
