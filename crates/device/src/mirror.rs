@@ -77,23 +77,14 @@ struct Shared {
     turn: AtomicUsize,
     geometry: Geometry,
     length_bytes: u64,
-    keeping: Keeping,
+    /// Nothing when it was opened to be read: then nothing may be written.
+    keeper: Option<Keeper>,
     /// Writes that are complete and not durable by themselves.
     written: AtomicU64,
     /// As many of these are durable.
     flushed: AtomicU64,
     /// A write or a flush has failed on all halves: they may differ.
     torn: AtomicBool,
-}
-
-/// What is kept about the halves.
-enum Keeping {
-    /// Nothing: the mirror ends with the program.
-    Nothing,
-    /// It was read at opening, and nothing may be written.
-    ReadOnly,
-    /// Everything.
-    Record(Box<Keeper>),
 }
 
 struct Half {
@@ -105,23 +96,14 @@ struct Half {
 }
 
 impl Mirror {
-    /// A mirror of 1 to 64 devices of equal length and content, of which nothing is kept. When the
-    /// last block is a part, their blocks must be equal too: a request for it would be too long
-    /// for the half with smaller ones.
-    pub fn new(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Self, CombineError> {
-        let shared = build(name, children)?;
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
-    }
-
-    /// A mirror as its record says it is: [`Self::new`] without the halves that may not be read,
-    /// which are counted and told in the assessment.
+    /// A mirror of 1 to 64 devices of equal length, as its record says it is: without the halves
+    /// that may not be read, which are counted and told in the assessment. When the last block is
+    /// a part, their blocks must be equal too: a request for it would be too long for the half with
+    /// smaller ones.
     ///
     /// For writing the halves must have a record ([`Resync`] makes the first), and it must be
     /// possible to store those of halves that are good: they are stored once more, unchanged.
-    /// Without a record all halves are
-    /// taken for equal. Writes to a mirror that was not opened for writing fail (`EROFS`).
+    /// Without a record all halves are taken for equal. Writes to a mirror that was not opened for writing fail (`EROFS`).
     ///
     /// For a half that is missing (it has no [`MirrorRecord::binding`]) any device stands in that
     /// has the length of the others: it is not used. It is left behind before the first write.
@@ -142,11 +124,9 @@ impl Mirror {
             half.failed.store(!condition.is_good(), Ordering::Release);
         }
         MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
-        shared.keeping = if writable {
-            Keeping::Record(Box::new(keeper_of(record, &assessment)?))
-        } else {
-            Keeping::ReadOnly
-        };
+        if writable {
+            shared.keeper = Some(keeper_of(record, &assessment)?);
+        }
         let shared = Arc::new(shared);
         Ok((Self { shared }, assessment))
     }
@@ -160,7 +140,7 @@ impl Mirror {
 
 impl Drop for Mirror {
     fn drop(&mut self) {
-        if let Some(keeper) = self.shared.keeper() {
+        if let Some(keeper) = &self.shared.keeper {
             keeper.join();
         }
     }
@@ -230,7 +210,7 @@ fn build(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Shared, CombineEr
         turn: AtomicUsize::new(0),
         geometry,
         length_bytes,
-        keeping: Keeping::Nothing,
+        keeper: None,
         written: AtomicU64::new(0),
         flushed: AtomicU64::new(0),
         torn: AtomicBool::new(false),
@@ -412,33 +392,16 @@ impl Shared {
             && self.flushed.load(Ordering::SeqCst) == self.written.load(Ordering::SeqCst)
     }
 
-    fn keeper(&self) -> Option<&Keeper> {
-        match &self.keeping {
-            Keeping::Record(keeper) => Some(keeper),
-            Keeping::Nothing | Keeping::ReadOnly => None,
-        }
-    }
-
     fn write(self: &Arc<Self>, request: Request) {
-        match &self.keeping {
-            Keeping::Nothing => self.spread(request),
-            Keeping::Record(keeper) => self.write_recorded(keeper, request),
-            Keeping::ReadOnly => {
-                let error = Error::Failed {
-                    device: self.name.clone(),
-                    offset: request.offset(),
-                    errno: Errno::ROFS,
-                };
-                request.fail(0, error);
-            }
-        }
-    }
-
-    fn flush(self: &Arc<Self>, request: Request) {
-        match &self.keeping {
-            Keeping::ReadOnly => request.succeed(),
-            Keeping::Nothing | Keeping::Record(_) => self.spread(request),
-        }
+        let Some(keeper) = &self.keeper else {
+            let error = Error::Failed {
+                device: self.name.clone(),
+                offset: request.offset(),
+                errno: Errno::ROFS,
+            };
+            return request.fail(0, error);
+        };
+        self.write_recorded(keeper, request);
     }
 }
 
@@ -477,7 +440,8 @@ impl Device for Mirror {
             return request.fail(0, error);
         }
         match request.operation() {
-            Operation::Flush => self.shared.flush(request),
+            Operation::Flush if self.shared.keeper.is_none() => request.succeed(),
+            Operation::Flush => self.shared.spread(request),
             _ if request.is_empty() => request.succeed(),
             Operation::Read => self.shared.read(request, 0, None),
             Operation::Write => self.shared.write(request),

@@ -154,7 +154,7 @@ impl Shared {
     /// Completes a write or flush that the halves in `good` have, now or when that is recorded. By
     /// value: a thread that waits for it may end the mirror, which must have ended then.
     pub(super) fn finish(self: Arc<Self>, request: Request, outcome: Outcome, good: u64) {
-        if let Some(keeper) = self.keeper()
+        if let Some(keeper) = &self.keeper
             && good != 0
             && keeper.recorded.load(Ordering::SeqCst) & !good != 0
         {
@@ -193,7 +193,7 @@ impl Shared {
     /// Stores until the record says what is true, then lets go what waited for it. By value: the
     /// mirror must be able to end as soon as the last request is complete.
     fn settle(self: Arc<Self>) {
-        let Some(keeper) = self.keeper() else {
+        let Some(keeper) = &self.keeper else {
             return;
         };
         loop {
@@ -287,7 +287,7 @@ impl Shared {
 
     /// Marks the halves clean, at the end, if they are.
     pub(super) fn mark_clean(&self) {
-        let Some(keeper) = self.keeper() else {
+        let Some(keeper) = &self.keeper else {
             return;
         };
         let state = keeper.state.lock();

@@ -8,7 +8,21 @@ use proptest::prelude::*;
 fn mirror_of(halves: Vec<Faulty>) -> (Mirror, Vec<Arc<Faulty>>) {
     let halves: Vec<Arc<Faulty>> = halves.into_iter().map(Arc::new).collect();
     let devices = halves.iter().cloned().map(|half| half as Arc<dyn Device>);
-    (Mirror::new("mirror", devices.collect()).unwrap(), halves)
+    let mirror = open(devices.collect()).unwrap();
+    // The first write waits for a thread, which says that the halves are in use.
+    let block = mirror.geometry().logical_block_bytes as usize;
+    assert_eq!(write(&mirror, 0, &vec![0; block]).result, Ok(()));
+    for half in &halves {
+        half.seen.lock().unwrap().clear();
+    }
+    (mirror, halves)
+}
+
+/// Of equal halves.
+fn open(devices: Vec<Arc<dyn Device>>) -> Result<Mirror, MirrorError> {
+    let length_bytes = devices.first().map_or(0, |half| half.length_bytes());
+    let record = MemoryRecord::of_equal(devices.len(), length_bytes);
+    Ok(Mirror::open("mirror", devices, Arc::new(record), true)?.0)
 }
 
 fn two(length: u64) -> (Mirror, Vec<Arc<Faulty>>) {
@@ -244,8 +258,8 @@ fn a_flush_and_a_write_do_not_take_the_last_half() {
     mirror.submit(one);
     mirror.submit(two);
     halves.iter().for_each(|half| half.release());
-    let written = written.try_recv().unwrap().0.result.is_ok();
-    let flushed = flushed.try_recv().unwrap().result.is_ok();
+    let written = written.recv_timeout(PATIENCE).unwrap().0.result.is_ok();
+    let flushed = flushed.recv_timeout(PATIENCE).unwrap().result.is_ok();
     assert!(written != flushed);
     assert_eq!(mirror.halves_in_service(), 1);
 }
@@ -275,7 +289,8 @@ fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
         let stale = MIRROR_READS_STALE.get();
         // The write is answered first.
         bad.release();
-        assert_eq!(written.try_recv().unwrap().0.result, Ok(()));
+        let outcome = written.recv_timeout(PATIENCE).unwrap().0;
+        assert_eq!(outcome.result, Ok(()));
         assert_eq!(mirror.halves_in_service(), 1);
         assert!(MIRROR_READS_STALE.get() > stale);
         let (outcome, buffer) = done.try_recv().unwrap();
@@ -354,19 +369,22 @@ fn a_partial_last_block_is_no_failure() {
     assert_eq!(mirror.halves_in_service(), 2);
     assert!(halves[0].seen.lock().unwrap().len() <= retried + 2);
     let other = Arc::new(RamDevice::new("ram", 1000));
-    let odd = Mirror::new("mirror", vec![halves[0].clone(), other]);
-    assert!(matches!(odd.err(), Some(CombineError::Tail { .. })));
+    let odd = open(vec![halves[0].clone(), other]);
+    assert!(matches!(
+        odd.err(),
+        Some(MirrorError::Combine(CombineError::Tail { .. }))
+    ));
 }
 
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let device = |length| Arc::new(RamDevice::new("ram", length)) as Arc<dyn Device>;
-    let unequal = Mirror::new("mirror", vec![device(1000), device(1001)]);
+    let unequal = open(vec![device(1000), device(1001)]);
     assert!(unequal.err().unwrap().to_string().contains("1001"));
-    let none = Mirror::new("mirror", Vec::new());
+    let none = open(Vec::new());
     assert!(matches!(
         none.err(),
-        Some(CombineError::Count { count: 0, .. })
+        Some(MirrorError::Combine(CombineError::Count { count: 0, .. }))
     ));
     let (mirror, _) = two(100);
     assert!(read(&mirror, 90, 20).0.result.is_err());
