@@ -113,9 +113,8 @@ impl Mirror {
         record: Arc<dyn MirrorRecord>,
         writable: bool,
     ) -> Result<(Self, Assessment), MirrorError> {
-        let mut shared = build(name, children)?;
-        let halves: Vec<(&str, u64)> = shared.halves.iter().map(Half::told).collect();
-        let assessment = Assessment::of(&*record, &halves)?;
+        let mut shared = build(name, &children)?;
+        let assessment = Assessment::of(&*record, &children)?;
         assessment.check_readable()?;
         if writable && assessment.is_unknown() {
             return Err(Refusal::NeverCompared.into());
@@ -173,11 +172,11 @@ fn keeper_of(
 }
 
 /// Puts halves together, all of them in service, and keeps nothing about them.
-fn build(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Shared, CombineError> {
+fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineError> {
     check_count(name, children.len())?;
-    let geometry = geometry_of(&children);
+    let geometry = geometry_of(children);
     let length_bytes = children.first().map_or(0, |child| child.length_bytes());
-    for child in &children {
+    for child in children {
         if child.length_bytes() != length_bytes {
             return Err(CombineError::Unequal {
                 device: name.to_owned(),
@@ -196,8 +195,8 @@ fn build(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Shared, CombineEr
             block_bytes,
         });
     }
-    let half = |device| Half {
-        device,
+    let half = |device: &Arc<dyn Device>| Half {
+        device: device.clone(),
         on_their_way: AtomicUsize::new(0),
         last_end: AtomicU64::new(0),
         failed: AtomicBool::new(false),
@@ -205,7 +204,7 @@ fn build(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Shared, CombineEr
     };
     Ok(Shared {
         name: name.to_owned(),
-        halves: children.into_iter().map(half).collect(),
+        halves: children.iter().map(half).collect(),
         service: Mutex::new(()),
         turn: AtomicUsize::new(0),
         geometry,
@@ -218,10 +217,6 @@ fn build(name: &str, children: Vec<Arc<dyn Device>>) -> Result<Shared, CombineEr
 }
 
 impl Half {
-    fn told(&self) -> (&str, u64) {
-        (self.device.name(), self.device.length_bytes())
-    }
-
     fn in_service(&self) -> bool {
         !self.failed.load(Ordering::Acquire)
     }

@@ -23,8 +23,10 @@
 //! - Halves that have each been written to while the other was missing are *split*.
 //! - What contradicts itself is refused. Nobody can tell by looking at bytes which half is right.
 
+use std::sync::Arc;
+
 use super::record::{HalfState, MirrorRecord, RecordError, Standing};
-use crate::CombineError;
+use crate::{CombineError, Device};
 
 /// Higher ones are not counted to; a record that has one is refused.
 pub(super) const GENERATION_MAX: u64 = 1 << 62;
@@ -204,8 +206,8 @@ pub struct Assessment {
 }
 
 impl Assessment {
-    /// Loads and judges. `halves` has the name and the length of each.
-    pub fn of(record: &dyn MirrorRecord, halves: &[(&str, u64)]) -> Result<Self, MirrorError> {
+    /// Loads and judges.
+    pub fn of(record: &dyn MirrorRecord, halves: &[Arc<dyn Device>]) -> Result<Self, MirrorError> {
         let loaded = (0..halves.len()).map(|half| record.load(half));
         let standings = loaded.collect::<Result<Vec<_>, _>>()?;
         let bindings: Vec<Option<u64>> =
@@ -222,8 +224,8 @@ impl Assessment {
     }
 
     /// Refuses to say by itself which half is right, when that is not known for certain.
-    pub fn certain(&self, halves: &[(&str, u64)]) -> Result<(), Refusal> {
-        let name = |half: usize| halves.get(half).map_or("", |(name, _)| name).to_owned();
+    pub fn certain(&self, halves: &[Arc<dyn Device>]) -> Result<(), Refusal> {
+        let name = |half: usize| name_of(halves, half);
         let is = |wanted: Condition| self.conditions.iter().position(|one| *one == wanted);
         if let Some(half) = is(Condition::Split) {
             return Err(Refusal::Split { half: name(half) });
@@ -263,9 +265,15 @@ impl Assessment {
     }
 }
 
+/// The name of a half.
+pub(super) fn name_of(halves: &[Arc<dyn Device>], half: usize) -> String {
+    let device = halves.get(half);
+    device.map_or_else(String::new, |device| device.name().to_owned())
+}
+
 fn judge(
     standings: Vec<Option<Standing>>,
-    halves: &[(&str, u64)],
+    halves: &[Arc<dyn Device>],
     bindings: &[Option<u64>],
 ) -> Result<Assessment, Refusal> {
     let Some(first) = standings.iter().position(Option::is_some) else {
@@ -323,14 +331,15 @@ fn judge(
 /// a half that has one.
 fn check(
     standings: &[Option<Standing>],
-    halves: &[(&str, u64)],
+    halves: &[Arc<dyn Device>],
     bindings: &[Option<u64>],
     first: usize,
 ) -> Result<(), Refusal> {
-    let name = |half: usize| halves.get(half).map_or("", |(name, _)| name).to_owned();
+    let name = |half: usize| name_of(halves, half);
     let mut known: Vec<(usize, Standing)> = Vec::with_capacity(standings.len());
     let all = standings.iter().zip(halves).zip(bindings).enumerate();
-    for (half, ((standing, (_, found_bytes)), binding)) in all {
+    for (half, ((standing, device), binding)) in all {
+        let found_bytes = device.length_bytes();
         let Some(standing) = *standing else {
             if binding.is_none() {
                 continue;
@@ -361,11 +370,11 @@ fn check(
                 other: name(*other),
             });
         }
-        if standing.length_bytes != *found_bytes && binding.is_some() {
+        if standing.length_bytes != found_bytes && binding.is_some() {
             return Err(Refusal::Length {
                 half: name(half),
                 length_bytes: standing.length_bytes,
-                found_bytes: *found_bytes,
+                found_bytes,
             });
         }
         if !(1..=GENERATION_MAX).contains(&standing.generation) || standing.index >= standing.count

@@ -55,6 +55,20 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// Of a half of a new mirror without identity, which is equal to the others.
+    pub(super) fn first(index: u8, count: u8, length_bytes: u64) -> Self {
+        Self {
+            identity: [0; 16],
+            index,
+            count,
+            generation: 1,
+            state: HalfState::Clean,
+            length_bytes,
+            left_behind: 0,
+            binding: 0,
+        }
+    }
+
     /// Whether it has writes that the other lacks.
     pub(super) fn left_behind(&self, other: &Self) -> bool {
         self.left_behind & other.bit() != 0
@@ -134,18 +148,9 @@ impl MemoryRecord {
     #[must_use]
     pub fn of_equal(count: usize, length_bytes: u64) -> Self {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
-        let standing = |index| Standing {
-            identity: [0; 16],
-            index,
-            count,
-            generation: 1,
-            state: HalfState::Clean,
-            length_bytes,
-            left_behind: 0,
-            binding: 0,
-        };
+        let standings = (0..count).map(|index| Some(Standing::first(index, count, length_bytes)));
         Self {
-            standings: Mutex::new((0..count).map(|index| Some(standing(index))).collect()),
+            standings: Mutex::new(standings.collect()),
         }
     }
 

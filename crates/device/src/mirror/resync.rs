@@ -34,7 +34,7 @@ use pagewell_counters::names::{
     MIRROR_COMPARED_BYTES, MIRROR_RECORD_FAILURES, MIRROR_RESYNCHRONISED_BYTES,
 };
 
-use super::assess::{Assessment, Condition, GENERATION_MAX, MirrorError, Refusal};
+use super::assess::{Assessment, Condition, GENERATION_MAX, MirrorError, Refusal, name_of};
 use super::record::{HalfState, MirrorRecord, RecordError, Standing};
 use crate::combined::geometry_of;
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request};
@@ -78,16 +78,12 @@ impl<'a> Resync<'a> {
         from: Option<usize>,
         identity: [u8; 16],
     ) -> Result<Self, MirrorError> {
-        super::build(name, halves.to_vec())?;
-        let told: Vec<(&str, u64)> = halves
-            .iter()
-            .map(|half| (half.name(), half.length_bytes()))
-            .collect();
+        super::build(name, halves)?;
         if let Some(absent) = (0..halves.len()).find(|half| record.binding(*half).is_none()) {
-            let half = told.get(absent).map_or("", |(name, _)| name).to_owned();
+            let half = name_of(halves, absent);
             return Err(Refusal::Absent { half }.into());
         }
-        let assessment = match Assessment::of(record, &told) {
+        let assessment = match Assessment::of(record, halves) {
             Ok(assessment) => (!assessment.is_unknown()).then_some(assessment),
             Err(MirrorError::Refused(_) | MirrorError::Record(RecordError::Garbled { .. }))
                 if from.is_some() =>
@@ -106,7 +102,7 @@ impl<'a> Resync<'a> {
                 standings: fresh(identity, halves, record),
             });
         };
-        let certain = assessment.certain(&told);
+        let certain = assessment.certain(halves);
         if from.is_none() {
             certain.clone()?;
         }
@@ -120,12 +116,11 @@ impl<'a> Resync<'a> {
         if source_condition == Condition::Unfinished
             && let Some(good) = first
         {
-            let name = |half: usize| told.get(half).map_or("", |(name, _)| name).to_owned();
-            let (half, other) = (name(source), name(good));
+            let (half, other) = (name_of(halves, source), name_of(halves, good));
             return Err(Refusal::Unfinished { half, other }.into());
         }
         let standings = match certain {
-            Ok(()) => raised(assessment, &told)?,
+            Ok(()) => raised(assessment, halves)?,
             // What is elsewhere and may come back is no half of this one.
             Err(_) => fresh(identity, halves, record),
         };
@@ -196,19 +191,14 @@ impl<'a> Resync<'a> {
         let report = self.compare(progress)?;
         if let Some((half, offset)) = report.first {
             return Err(MirrorError::Differs {
-                half: self.name(half),
-                other: self.name(self.source),
+                half: name_of(self.halves, half),
+                other: name_of(self.halves, self.source),
                 offset,
             });
         }
         (0..self.halves.len()).try_for_each(|half| self.flush(half))?;
         (0..self.halves.len()).try_for_each(|half| self.store(half, HalfState::Clean))?;
         Ok(report)
-    }
-
-    fn name(&self, half: usize) -> String {
-        let device = self.halves.get(half);
-        device.map_or_else(String::new, |device| device.name().to_owned())
     }
 
     fn store(&self, half: usize, state: HalfState) -> Result<(), MirrorError> {
@@ -298,15 +288,15 @@ fn done(bytes: u64, report: &mut ResyncReport, progress: &mut dyn FnMut(u64)) {
 }
 
 /// The standings of the same mirror, one generation later.
-fn raised(assessment: Assessment, halves: &[(&str, u64)]) -> Result<Vec<Standing>, Refusal> {
+fn raised(assessment: Assessment, halves: &[Arc<dyn Device>]) -> Result<Vec<Standing>, Refusal> {
     let mut standings: Vec<Standing> = assessment.standings.into_iter().flatten().collect();
     let newest = standings.iter().map(|one| one.generation).max();
     let generation = newest.unwrap_or(0) + 1;
-    for (standing, (half, _)) in standings.iter_mut().zip(halves) {
-        if generation > GENERATION_MAX {
-            let half = (*half).to_owned();
-            return Err(Refusal::Impossible { half });
-        }
+    if generation > GENERATION_MAX {
+        let half = name_of(halves, 0);
+        return Err(Refusal::Impossible { half });
+    }
+    for standing in &mut standings {
         standing.generation = generation;
         standing.state = HalfState::Clean;
         standing.left_behind = 0;
@@ -323,13 +313,8 @@ fn fresh(
     let count = u8::try_from(halves.len()).unwrap_or(u8::MAX);
     let standing = |(index, half): (u8, &Arc<dyn Device>)| Standing {
         identity,
-        index,
-        count,
-        generation: 1,
-        state: HalfState::Clean,
-        length_bytes: half.length_bytes(),
-        left_behind: 0,
         binding: record.binding(usize::from(index)).unwrap_or(0),
+        ..Standing::first(index, count, half.length_bytes())
     };
     (0..count).zip(halves).map(standing).collect()
 }

@@ -66,11 +66,7 @@ impl Fixture {
     fn assessment(&self) -> Assessment {
         let devices = self.devices();
         let records = Records::of(&self.halves(), &devices).unwrap();
-        let told: Vec<_> = devices
-            .iter()
-            .map(|half| (half.name(), half.length_bytes()))
-            .collect();
-        Assessment::of(&**records.record(), &told).unwrap()
+        Assessment::of(&**records.record(), &devices).unwrap()
     }
 
     fn bytes(&self, name: &str) -> Vec<u8> {

@@ -1,10 +1,14 @@
 use super::*;
+use crate::RamDevice;
 use HalfState::{Clean, InUse, Resynchronising};
 
-const HALVES: [(&str, u64); 3] = [("a", 100), ("b", 100), ("c", 100)];
 type Found = [Option<Standing>; 3];
 
 const THERE: [Option<u64>; 3] = [Some(1); 3];
+
+fn halves() -> [Arc<dyn Device>; 3] {
+    ["a", "b", "c"].map(|name| Arc::new(RamDevice::new(name, 100)) as Arc<dyn Device>)
+}
 
 fn one(index: u8, generation: u64, state: HalfState) -> Option<Standing> {
     Some(Standing {
@@ -62,11 +66,11 @@ fn generations_and_states_tell_what_may_be_read() {
             .iter()
             .map(|half| one(half.0, half.1, half.2))
             .collect();
-        let assessment = judge(found.clone(), &HALVES, &THERE).unwrap();
+        let assessment = judge(found.clone(), &halves(), &THERE).unwrap();
         assert_eq!(assessment.conditions, expected, "{found:?}");
         assert_eq!(assessment.is_in_use(), in_use, "{found:?}");
     }
-    let unknown = judge(vec![None; 3], &HALVES, &THERE).unwrap();
+    let unknown = judge(vec![None; 3], &halves(), &THERE).unwrap();
     assert!(unknown.is_unknown() && !unknown.is_in_use());
     assert_eq!(unknown.bad(), 0);
 }
@@ -77,7 +81,7 @@ fn contradictions_are_refused_by_name() {
     let with = |half: usize, change: &dyn Fn(&mut Standing)| {
         let mut found = good.to_vec();
         change(found[half].as_mut().unwrap());
-        judge(found, &HALVES, &THERE).unwrap_err().to_string()
+        judge(found, &halves(), &THERE).unwrap_err().to_string()
     };
     for (text, part) in [
         (
@@ -105,14 +109,14 @@ fn contradictions_are_refused_by_name() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    let missing = judge(vec![None, good[1], good[2]], &HALVES, &THERE);
+    let missing = judge(vec![None, good[1], good[2]], &halves(), &THERE);
     let text = missing.unwrap_err().to_string();
     assert!(
         text.contains("a has no record of the mirror, b has"),
         "{text}"
     );
     let copied = [0, 1, 2].map(|index| one(index, 3, Resynchronising));
-    let nothing = judge(copied.to_vec(), &HALVES, &THERE);
+    let nothing = judge(copied.to_vec(), &halves(), &THERE);
     assert_eq!(nothing, Err(Refusal::NoneComplete));
 }
 
@@ -177,7 +181,7 @@ fn what_is_not_there_or_is_another_is_never_good() {
         ),
         ([None; 3], [here, gone, here], [Unknown, Missing, Unknown]),
     ] {
-        let assessment = judge(found.to_vec(), &HALVES, &bindings).unwrap();
+        let assessment = judge(found.to_vec(), &halves(), &bindings).unwrap();
         assert_eq!(assessment.conditions, expected, "{found:?}");
         let is_good = |one: &Condition| matches!(one, Current | Unknown);
         let is_any_good = expected.iter().any(is_good);
@@ -186,7 +190,7 @@ fn what_is_not_there_or_is_another_is_never_good() {
             is_any_good,
             "{found:?}"
         );
-        let is_certain = assessment.certain(&HALVES).is_ok();
+        let is_certain = assessment.certain(&halves()).is_ok();
         let is_doubt = |one: &Condition| matches!(one, Replaced | Split);
         assert_eq!(
             is_certain,

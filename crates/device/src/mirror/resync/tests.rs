@@ -239,8 +239,7 @@ fn a_source_that_cannot_be_read_ends_it() {
     let resync = Resync::plan("mirror", &devices, &record, None, [1; 16]).unwrap();
     let error = resync.run(&mut |_| ()).unwrap_err();
     assert!(error.to_string().contains("half 0"), "{error}");
-    let told = [("half 0", LENGTH), ("half 1", LENGTH)];
-    let assessment = Assessment::of(&record, &told).unwrap();
+    let assessment = Assessment::of(&record, &devices).unwrap();
     assert_eq!(
         assessment.conditions,
         [Condition::Current, Condition::Unfinished]

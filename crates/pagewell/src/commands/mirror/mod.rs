@@ -88,11 +88,4 @@ impl Halves {
             records,
         })
     }
-
-    /// Name and length of each half.
-    fn told(&self) -> Vec<(&str, u64)> {
-        let told = |half: &'_ Arc<dyn Device>| half.length_bytes();
-        let names = self.devices.iter().map(|half| half.name());
-        names.zip(self.devices.iter().map(told)).collect()
-    }
 }

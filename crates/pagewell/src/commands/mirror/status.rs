@@ -61,7 +61,7 @@ struct HalfJson {
 pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let storage = Halves::parse(&arguments.source)?;
     let halves = Halves::open(&arguments.source, storage, false)?;
-    let assessment = Assessment::of(&**halves.records.record(), &halves.told());
+    let assessment = Assessment::of(&**halves.records.record(), &halves.devices);
     let status = status(&halves, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
@@ -105,7 +105,7 @@ fn status(halves: &Halves, assessment: Result<Assessment, MirrorError>) -> Statu
                 .missing
                 .first()
                 .map(|one| format!("{}: {one}", halves.name));
-            status.problem = match assessment.certain(&halves.told()) {
+            status.problem = match assessment.certain(&halves.devices) {
                 Err(refusal) => Some(format!("{:#}", advice(&halves.name, refusal.into()))),
                 Ok(()) => missing,
             };
