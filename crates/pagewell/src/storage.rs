@@ -4,7 +4,6 @@
 pub(crate) mod grammar;
 pub(crate) mod parts;
 
-use std::mem::take;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -85,25 +84,7 @@ impl Storage {
                     read_only: parts.read_only,
                 })
             }
-            Self::Mirror(halves) => {
-                let mut parts = open_halves(halves, want)?;
-                let name = format!("mirror:{}", parts.names());
-                let origin =
-                    Origin::of_parts(halves.first().map_or(b"", Self::name), &parts.origins);
-                let (files, notes) = (take(&mut parts.files), take(&mut parts.notes));
-                let mirror = mirror::open(&name, halves, parts, want)?;
-                Ok(Opened {
-                    // The same one with a half and without it.
-                    origin: match mirror.identity {
-                        Some(identity) => origin.known_by(&identity),
-                        None => origin,
-                    },
-                    device: mirror.device,
-                    files,
-                    notes,
-                    read_only: mirror.read_only,
-                })
-            }
+            Self::Mirror(halves) => mirror::open(halves, open_halves(halves, want)?, want),
             Self::Model(parameters, inner) => {
                 let inner = inner.open_as(want)?;
                 Ok(Opened {

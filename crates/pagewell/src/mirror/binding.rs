@@ -86,9 +86,9 @@ fn of_path(path: &Path) -> Option<u64> {
 
 /// What the records of a mirror have in common.
 fn number_of_mirror(halves: &[Storage]) -> [u8; 16] {
-    let standings = halves.iter().filter_map(|half| match Place::of(half) {
-        Ok(Place::File(record)) => sidecar::read_standing(&record).ok().flatten(),
-        _ => None,
+    let standings = halves.iter().filter_map(|half| {
+        let place = Place::of(half).ok()?;
+        sidecar::read_standing(place.file()?).ok().flatten()
     });
     let numbers = standings.map(|standing| standing.identity);
     numbers.max().unwrap_or_default()

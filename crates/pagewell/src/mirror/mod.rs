@@ -16,11 +16,12 @@ use pagewell_device::{
     Assessment, Condition, Device, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal,
 };
+use pagewell_source_image::Origin;
 
 use crate::escape;
 use crate::failure;
 use crate::storage::grammar::Storage;
-use crate::storage::parts::{Parts, Want};
+use crate::storage::parts::{Opened, Parts, Want};
 
 pub(crate) use absent::Absent;
 pub(crate) use binding::is_absent;
@@ -30,13 +31,11 @@ use sidecar::Sidecars;
 
 /// Where the records of the halves of one mirror are.
 pub(crate) struct Records {
+    /// What the places of all halves come to.
+    whole: Place,
     /// Of each half, when the halves outlive the program.
-    files: Option<Vec<PathBuf>>,
+    files: Vec<PathBuf>,
     record: Arc<dyn MirrorRecord>,
-    /// Some halves are, or hold, memory, and others are not.
-    is_mixed: bool,
-    /// A half that nothing tells from another in its place.
-    nameless: Option<Place>,
 }
 
 impl Records {
@@ -53,27 +52,25 @@ impl Records {
         bindings: Vec<Option<u64>>,
         devices: &[Arc<dyn Device>],
     ) -> anyhow::Result<Self> {
-        let is_nameless = |place: &&Place| matches!(place, Place::Nameless(_) | Place::Timeless(_));
-        let nameless = places.iter().find(is_nameless).cloned();
-        if let Some(Place::Nameless(path) | Place::Timeless(path)) = &nameless {
+        let whole = Place::of_all(places);
+        if let Place::Nameless(path) | Place::Timeless(path) = &whole {
             refuse_records_beside(places, path)?;
         }
-        let files = places.iter().map(|place| match place {
-            Place::File(path) => Some(path.clone()),
-            Place::Zeros | Place::Mixed | Place::Nameless(_) | Place::Timeless(_) => None,
-        });
-        let files: Option<Vec<PathBuf>> = files.collect();
-        let is_zeros = places.iter().all(|place| *place == Place::Zeros);
-        let length_bytes = devices.first().map_or(0, |half| half.length_bytes());
-        let record: Arc<dyn MirrorRecord> = match &files {
-            Some(files) => Arc::new(Sidecars::new(files.clone(), bindings)),
-            // Halves of zeros are equal.
-            None if is_zeros => Arc::new(MemoryRecord::of_equal(places.len(), length_bytes)),
-            None => Arc::new(MemoryRecord::new(places.len())),
+        let mut files = Vec::new();
+        let record: Arc<dyn MirrorRecord> = match &whole {
+            Place::File(_) => {
+                files.extend(places.iter().filter_map(Place::file).map(Path::to_owned));
+                Arc::new(Sidecars::new(files.clone(), bindings))
+            }
+            Place::Zeros => {
+                // Halves of zeros are equal.
+                let length_bytes = devices.first().map_or(0, |half| half.length_bytes());
+                Arc::new(MemoryRecord::of_equal(places.len(), length_bytes))
+            }
+            _ => Arc::new(MemoryRecord::new(places.len())),
         };
         Ok(Self {
-            is_mixed: files.is_none() && !is_zeros,
-            nameless,
+            whole,
             files,
             record,
         })
@@ -81,7 +78,7 @@ impl Records {
 
     /// Where the record of a half is kept.
     pub(crate) fn file(&self, half: usize) -> Option<&Path> {
-        self.files.as_ref()?.get(half).map(PathBuf::as_path)
+        self.files.get(half).map(PathBuf::as_path)
     }
 
     /// The records themselves.
@@ -91,45 +88,38 @@ impl Records {
 
     /// Refuses what can be no lasting mirror.
     pub(crate) fn check_lasting(&self, name: &str) -> anyhow::Result<()> {
-        match &self.nameless {
-            Some(Place::Timeless(file)) => bail!(
-                "{name}: the file system of {} does not keep when a file was made, so another file \
-                 in its place would not be noticed, and the mirror is read-only",
+        let reason = match &self.whole {
+            Place::Timeless(file) => format!(
+                "the file system of {} does not keep when a file was made, so another file in its \
+                 place would not be noticed, and the mirror is read-only",
                 file.display()
             ),
-            Some(Place::Nameless(device)) => bail!(
-                "{name}: {} may be another device after the next start, so no record of it can be \
-                 kept and the mirror is read-only: use a device that has a name in \
-                 /dev/disk/by-id or /dev/disk/by-partuuid",
+            Place::Nameless(device) => format!(
+                "{} may be another device after the next start, so no record of it can be kept and \
+                 the mirror is read-only: use a device that has a name in /dev/disk/by-id or \
+                 /dev/disk/by-partuuid",
                 device.display()
             ),
-            _ => {}
-        }
-        if self.is_mixed {
-            bail!("{name}: a half in memory ends with the program: such a mirror is read-only");
-        }
-        let Some(files) = &self.files else {
-            return Ok(());
+            Place::Mixed => {
+                "a half in memory ends with the program: such a mirror is read-only".to_owned()
+            }
+            Place::File(_) | Place::Zeros => {
+                let mut seen = BTreeSet::new();
+                match self.files.iter().find(|file| !seen.insert(*file)) {
+                    Some(file) => format!("two halves would have the record {}", file.display()),
+                    None => return Ok(()),
+                }
+            }
         };
-        let mut seen = BTreeSet::new();
-        match files.iter().find(|file| !seen.insert(*file)) {
-            Some(file) => Err(anyhow!(
-                "{name}: two halves would have the record {}",
-                file.display()
-            )),
-            None => Ok(()),
-        }
+        bail!("{name}: {reason}")
     }
 }
 
 /// Without records the halves are taken for equal. One that has a record is known to be a half of
 /// another mirror, and may have missed writes.
 fn refuse_records_beside(places: &[Place], device: &Path) -> anyhow::Result<()> {
-    let found = places.iter().find_map(|place| match place {
-        Place::File(record) if record.symlink_metadata().is_ok() => Some(record),
-        _ => None,
-    });
-    match found {
+    let mut records = places.iter().filter_map(Place::file);
+    match records.find(|record| record.symlink_metadata().is_ok()) {
         Some(record) => bail!(
             "{} is the record of another mirror: none is kept of {}",
             record.display(),
@@ -139,29 +129,15 @@ fn refuse_records_beside(places: &[Place], device: &Path) -> anyhow::Result<()> 
     }
 }
 
-/// A mirror, open.
-pub(crate) struct OpenMirror {
-    /// Its bytes.
-    pub(crate) device: Arc<dyn Device>,
-    /// Why it can only be read.
-    pub(crate) read_only: Option<String>,
-    /// Its number, when it has records.
-    pub(crate) identity: Option<[u8; 16]>,
-}
-
 /// Makes a mirror of halves that are open, as their records say, and says on standard error, once,
 /// which halves are not read. When it is `wanted` to be written and its records do not allow that,
 /// it can be read, and the reason comes with it.
-pub(crate) fn open(
-    name: &str,
-    halves: &[Storage],
-    mut parts: Parts,
-    wanted: Want,
-) -> anyhow::Result<OpenMirror> {
-    let missing = std::mem::take(&mut parts.missing);
-    let records = Records::of(halves, &parts.devices)?;
-    let devices = parts.devices;
-    let names: Vec<String> = devices.iter().map(|half| half.name().to_owned()).collect();
+pub(crate) fn open(halves: &[Storage], parts: Parts, wanted: Want) -> anyhow::Result<Opened> {
+    let name = &format!("mirror:{}", parts.names());
+    let first = halves.first().map_or(&b""[..], Storage::name);
+    let origin = Origin::of_parts(first, &parts.origins);
+    let (devices, missing) = (parts.devices, parts.missing);
+    let records = Records::of(halves, &devices)?;
     let open = |writable| Mirror::open(name, devices.clone(), records.record().clone(), writable);
     let mut read_only = parts.read_only;
     if read_only.is_none() {
@@ -189,14 +165,19 @@ pub(crate) fn open(
     if let Some(missing) = missing.first().filter(|_| assessment.is_unknown()) {
         bail!("{name}: {missing}");
     }
-    for text in warnings(name, &names, &assessment) {
+    for text in warnings(name, &devices, &assessment) {
         say_once(&text);
     }
-    let any = assessment.standings.iter().flatten().next();
-    Ok(OpenMirror {
+    Ok(Opened {
         device: Arc::new(mirror),
+        // The same one with a half and without it.
+        origin: match assessment.standings.iter().flatten().next() {
+            Some(standing) => origin.known_by(&standing.identity),
+            None => origin,
+        },
+        files: parts.files,
+        notes: parts.notes,
         read_only,
-        identity: any.map(|standing| standing.identity),
     })
 }
 
@@ -247,9 +228,10 @@ pub(crate) fn advice(name: &str, error: MirrorError) -> anyhow::Error {
 }
 
 /// What is to be said about a mirror that is opened with these halves.
-fn warnings(name: &str, names: &[String], assessment: &Assessment) -> Vec<String> {
-    let pairs = names.iter().zip(&assessment.conditions);
-    let line = |(half, condition): (&String, &Condition)| {
+fn warnings(name: &str, halves: &[Arc<dyn Device>], assessment: &Assessment) -> Vec<String> {
+    let pairs = halves.iter().zip(&assessment.conditions);
+    let line = |(half, condition): (&Arc<dyn Device>, &Condition)| {
+        let half = half.name();
         let reason = match condition {
             Condition::Current | Condition::Unknown => return None,
             Condition::Doubtful => {

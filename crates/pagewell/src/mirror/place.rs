@@ -59,8 +59,38 @@ impl Place {
             Storage::Path(path) => of_path(path),
             Storage::Ram(_) => Ok(Self::Zeros),
             Storage::Model(_, inner) => Self::of(inner),
-            Storage::Stripe(_, parts) => of_parts(parts, ""),
-            Storage::Mirror(parts) => of_parts(parts, "-outer"),
+            Storage::Stripe(_, parts) => Self::of_parts(parts),
+            Storage::Mirror(parts) => Ok(match Self::of_parts(parts)? {
+                Self::File(path) => Self::File(with_suffix(&path, "-outer")),
+                nowhere => nowhere,
+            }),
+        }
+    }
+
+    fn of_parts(parts: &[Storage]) -> anyhow::Result<Self> {
+        let places = parts.iter().map(Self::of);
+        Ok(Self::of_all(&places.collect::<anyhow::Result<Vec<_>>>()?))
+    }
+
+    /// For a whole of parts with these places: that of the first, when each has a file.
+    pub(super) fn of_all(places: &[Self]) -> Self {
+        let is_nameless = |place: &&Self| matches!(place, Self::Nameless(_) | Self::Timeless(_));
+        if places.iter().all(|place| *place == Self::Zeros) {
+            Self::Zeros
+        } else if let Some(nameless) = places.iter().find(is_nameless) {
+            nameless.clone()
+        } else if places.iter().all(|place| place.file().is_some()) {
+            places.first().map_or(Self::Mixed, Self::clone)
+        } else {
+            Self::Mixed
+        }
+    }
+
+    /// The file of the record.
+    pub(super) fn file(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            _ => None,
         }
     }
 }
@@ -82,25 +112,6 @@ impl std::error::Error for Homeless {}
 pub(super) fn is_out_of_reach(error: &anyhow::Error) -> bool {
     let denied = |error: &std::io::Error| error.kind() == ErrorKind::PermissionDenied;
     error.is::<Homeless>() || error.downcast_ref().is_some_and(denied)
-}
-
-fn of_parts(parts: &[Storage], suffix: &str) -> anyhow::Result<Place> {
-    let places = parts.iter().map(Place::of);
-    let places = places.collect::<anyhow::Result<Vec<_>>>()?;
-    if places.iter().all(|place| *place == Place::Zeros) {
-        return Ok(Place::Zeros);
-    }
-    let nameless = |place: &&Place| matches!(place, Place::Nameless(_) | Place::Timeless(_));
-    if let Some(nameless) = places.iter().find(nameless) {
-        return Ok(nameless.clone());
-    }
-    if !places.iter().all(|place| matches!(place, Place::File(_))) {
-        return Ok(Place::Mixed);
-    }
-    Ok(match places.into_iter().next() {
-        Some(Place::File(path)) => Place::File(with_suffix(&path, suffix)),
-        _ => Place::Mixed,
-    })
 }
 
 /// The record of a file or block device that is a half by itself.

@@ -1,7 +1,7 @@
 use std::fs;
 
 use pagewell_device::{Buffer, FileDevice, FileOptions, HalfState, Issuer, Operation, Outcome};
-use pagewell_device::{Request, Resync, read_exact};
+use pagewell_device::{RamDevice, Request, Resync, read_exact};
 use pagewell_layers::{Fault, Script};
 
 use super::*;
@@ -116,7 +116,7 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
             devices[bad] = Arc::new(Fault::new(devices[bad].clone(), script).unwrap());
             let mut parts = Parts::default();
             parts.devices = devices;
-            let opened = open("mirror", &fixture.halves(), parts, Want::Write).unwrap();
+            let opened = open(&fixture.halves(), parts, Want::Write).unwrap();
             assert_eq!(opened.read_only, None);
             let mirror = opened.device;
             for step in 0..4 {
@@ -280,7 +280,8 @@ fn a_half_alone_is_not_written_to() {
 
 #[test]
 fn each_half_that_is_not_read_is_named_with_the_reason() {
-    let names: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).into();
+    let halves = ["a", "b", "c", "d"];
+    let halves = halves.map(|name| Arc::new(RamDevice::new(name, 1)) as Arc<dyn Device>);
     let assessment = Assessment {
         conditions: vec![
             Condition::Current,
@@ -291,7 +292,7 @@ fn each_half_that_is_not_read_is_named_with_the_reason() {
         standings: vec![None; 4],
         generation: 4,
     };
-    let lines = warnings("mirror:x", &names, &assessment);
+    let lines = warnings("mirror:x", &halves, &assessment);
     assert_eq!(lines.len(), 3);
     for (line, parts) in lines.iter().zip([
         ["mirror:x: b is not used", "not closed"],

@@ -88,7 +88,7 @@ impl Storage {
     }
 
     /// The last name of the first file in it.
-    pub(super) fn name(&self) -> &[u8] {
+    pub(crate) fn name(&self) -> &[u8] {
         match self {
             Self::Path(path) => path.file_name().map_or(b"", OsStrExt::as_bytes),
             Self::Ram(_) => b"ram.img",

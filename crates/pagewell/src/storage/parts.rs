@@ -43,9 +43,9 @@ impl Want {
 pub(crate) struct Parts {
     /// The bytes of each.
     pub(crate) devices: Vec<Arc<dyn Device>>,
-    pub(super) origins: Vec<Origin>,
-    pub(super) files: Vec<FileIdentity>,
-    pub(super) notes: Vec<String>,
+    pub(crate) origins: Vec<Origin>,
+    pub(crate) files: Vec<FileIdentity>,
+    pub(crate) notes: Vec<String>,
     /// Why they cannot be written.
     pub(crate) read_only: Option<String>,
     /// Why halves of a mirror could not be opened that are not there.
@@ -62,7 +62,7 @@ impl Parts {
     }
 
     /// Their names, with commas between.
-    pub(super) fn names(&self) -> String {
+    pub(crate) fn names(&self) -> String {
         let names: Vec<&str> = self.devices.iter().map(|device| device.name()).collect();
         names.join(",")
     }

@@ -50,7 +50,6 @@ pub(crate) fn run(arguments: &MirrorArguments) -> anyhow::Result<Outcome> {
 struct Halves {
     /// The mirror, as messages call it.
     name: String,
-    storage: Vec<Storage>,
     devices: Vec<Arc<dyn Device>>,
     /// Why halves could not be opened that are missing.
     missing: Vec<String>,
@@ -72,17 +71,16 @@ impl Halves {
     }
 
     /// Opens each half by itself. For writing each is kept from other programs.
-    fn open(text: &OsStr, storage: Vec<Storage>, writable: bool) -> anyhow::Result<Self> {
+    fn open(text: &OsStr, storage: &[Storage], writable: bool) -> anyhow::Result<Self> {
         let name = text.to_string_lossy().into_owned();
         let want = if writable { Want::Write } else { Want::Read };
-        let parts = open_halves(&storage, want)?;
+        let parts = open_halves(storage, want)?;
         if let Some(reason) = parts.read_only.filter(|_| writable) {
             anyhow::bail!("{name}: cannot be written: {reason}");
         }
-        let records = Records::of(&storage, &parts.devices)?;
+        let records = Records::of(storage, &parts.devices)?;
         Ok(Self {
             name,
-            storage,
             devices: parts.devices,
             missing: parts.missing,
             records,

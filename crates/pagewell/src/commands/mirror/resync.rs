@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &ResyncArguments) -> anyhow::Result<Outcome> {
         Some(text) => Some(chosen(&storage, text)?),
         None => None,
     };
-    let halves = Halves::open(&arguments.source, storage, !arguments.dry_run)?;
+    let halves = Halves::open(&arguments.source, &storage, !arguments.dry_run)?;
     if let Some(missing) = halves.missing.first() {
         bail!("{}: {missing}", halves.name);
     }

@@ -60,7 +60,7 @@ struct HalfJson {
 /// Runs the command.
 pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
     let storage = Halves::parse(&arguments.source)?;
-    let halves = Halves::open(&arguments.source, storage, false)?;
+    let halves = Halves::open(&arguments.source, &storage, false)?;
     let assessment = Assessment::of(&**halves.records.record(), &halves.devices);
     let status = status(&halves, assessment);
     let mut out = std::io::stdout().lock();
@@ -87,7 +87,7 @@ fn status(halves: &Halves, assessment: Result<Assessment, MirrorError>) -> Statu
             .file(index)
             .map(|file| file.display().to_string()),
     };
-    let count = halves.storage.len();
+    let count = halves.devices.len();
     let mut status = StatusJson {
         source: halves.name.clone(),
         problem: None,
