@@ -59,7 +59,7 @@ pub use record::{HalfState, MemoryRecord, MirrorRecord, RecordError, Standing};
 pub use resync::{Resync, ResyncReport};
 
 use crate::bounds::{bytes_there, check};
-use crate::combined::{CombineError, check_count, geometry_of};
+use crate::combined::{COUNT_MAX, CombineError, check_count, geometry_of};
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Outcome, Request};
 use keeper::Keeper;
@@ -72,6 +72,8 @@ pub struct Mirror {
 struct Shared {
     name: String,
     halves: Vec<Half>,
+    /// Halves in service, a bit for each.
+    in_service: AtomicU64,
     /// Held while halves are taken out of service, so that the last one stays.
     service: Mutex<()>,
     turn: AtomicUsize,
@@ -91,7 +93,6 @@ struct Half {
     device: Arc<dyn Device>,
     on_their_way: AtomicUsize,
     last_end: AtomicU64,
-    failed: AtomicBool,
     warned: Once,
 }
 
@@ -103,7 +104,8 @@ impl Mirror {
     ///
     /// For writing the halves must have a record ([`Resync`] makes the first), and it must be
     /// possible to store those of halves that are good: they are stored once more, unchanged.
-    /// Without a record all halves are taken for equal. Writes to a mirror that was not opened for writing fail (`EROFS`).
+    /// Without a record all halves are taken for equal. Writes to a mirror that was not opened for
+    /// writing fail (`EROFS`).
     ///
     /// For a half that is missing (it has no [`MirrorRecord::binding`]) any device stands in that
     /// has the length of the others: it is not used. It is left behind before the first write.
@@ -119,8 +121,8 @@ impl Mirror {
         if writable && assessment.is_unknown() {
             return Err(Refusal::NeverCompared.into());
         }
-        for (half, condition) in shared.halves.iter().zip(&assessment.conditions) {
-            half.failed.store(!condition.is_good(), Ordering::Release);
+        for (half, condition) in assessment.conditions.iter().enumerate() {
+            *shared.in_service.get_mut() |= u64::from(condition.is_good()) << half;
         }
         MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
         if writable {
@@ -171,7 +173,7 @@ fn keeper_of(
     Ok(Keeper::new(record, standings, generation, recorded))
 }
 
-/// Puts halves together, all of them in service, and keeps nothing about them.
+/// Puts halves together, none of them in service, and keeps nothing about them.
 fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineError> {
     check_count(name, children.len())?;
     let geometry = geometry_of(children);
@@ -199,12 +201,12 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
         device: device.clone(),
         on_their_way: AtomicUsize::new(0),
         last_end: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
         warned: Once::new(),
     };
     Ok(Shared {
         name: name.to_owned(),
         halves: children.iter().map(half).collect(),
+        in_service: AtomicU64::new(0),
         service: Mutex::new(()),
         turn: AtomicUsize::new(0),
         geometry,
@@ -217,10 +219,6 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
 }
 
 impl Half {
-    fn in_service(&self) -> bool {
-        !self.failed.load(Ordering::Acquire)
-    }
-
     /// Sends a request that is counted until it is complete.
     fn submit(&self, shared: &Arc<Shared>, index: usize, mut request: Request) {
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
@@ -241,9 +239,9 @@ impl Shared {
     fn choose(&self, offset: u64, tried: u64) -> Option<usize> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let count = self.halves.len();
+        let wanted = self.in_service() & !tried;
         let candidates = self.halves.iter().enumerate();
-        let candidates =
-            candidates.filter(|(index, half)| tried & (1 << index) == 0 && half.in_service());
+        let candidates = candidates.filter(|(index, _)| wanted & (1 << index) != 0);
         let best = candidates.min_by_key(|(index, half)| {
             let way = if self.geometry.rotational {
                 half.last_end.load(Ordering::Relaxed).abs_diff(offset)
@@ -271,8 +269,7 @@ impl Shared {
         let shared = self.clone();
         let copy = request.relay(move |request, outcome| {
             let tried = tried | 1 << index;
-            let in_service = shared.halves.get(index).is_some_and(Half::in_service);
-            if !in_service {
+            if shared.in_service() & (1 << index) == 0 {
                 // It missed a write meanwhile, which may be complete: the bytes may be too old.
                 MIRROR_READS_STALE.add(1);
                 shared.read(request, tried, last);
@@ -292,9 +289,7 @@ impl Shared {
     /// Sends a write or a flush to all halves in service.
     fn spread(self: &Arc<Self>, request: Request) {
         let flushed = self.written.load(Ordering::SeqCst);
-        let indexes = 0..self.halves.len();
-        let in_service = |index: &usize| self.halves.get(*index).is_some_and(Half::in_service);
-        let asked: Vec<usize> = indexes.filter(in_service).collect();
+        let asked: Vec<usize> = members(self.in_service()).collect();
         let shared = self.clone();
         let indexes = asked.clone();
         let copies = request.fan_out(asked.len(), move |request, outcomes| {
@@ -333,9 +328,9 @@ impl Shared {
         let (mut good, mut best, mut bad) = (0u64, None, Vec::new());
         let mut worst: Option<Outcome> = None;
         for (index, outcome) in asked.iter().zip(outcomes) {
-            let Some(half) = self.halves.get(*index).filter(|half| half.in_service()) else {
+            if self.in_service() & (1 << index) == 0 {
                 continue;
-            };
+            }
             if self.is_good(request, &outcome) {
                 good |= 1 << index;
                 best = Some(outcome);
@@ -348,13 +343,13 @@ impl Shared {
             {
                 worst = Some(outcome.clone());
             }
-            bad.push((half, outcome));
+            bad.push((*index, outcome));
         }
         if let Some(outcome) = best {
-            for (half, failure) in bad {
+            for (index, failure) in bad {
                 let error = failure.result.as_ref().err();
                 let reason = error.map_or_else(|| "a short write".to_owned(), ToString::to_string);
-                half.leave(&self.name, &reason);
+                self.leave(index, &reason);
             }
             return (outcome, good);
         }
@@ -375,10 +370,18 @@ impl Shared {
 
     /// The halves in service, a bit for each.
     fn in_service(&self) -> u64 {
-        let halves = self.halves.iter().enumerate();
-        halves.fold(0, |all, (index, half)| {
-            all | u64::from(half.in_service()) << index
-        })
+        self.in_service.load(Ordering::SeqCst)
+    }
+
+    /// Takes one of them out of service.
+    fn leave(&self, index: usize, reason: &str) {
+        self.in_service.fetch_and(!(1 << index), Ordering::SeqCst);
+        MIRROR_HALVES_FAILED.add(1);
+        if let Some(half) = self.halves.get(index) {
+            let (mirror, name) = (&self.name, half.device.name());
+            let text = format!("{mirror}: {name} is out of service: {reason}");
+            warn_once(&half.warned, &text);
+        }
     }
 
     /// Whether all halves in service hold the same bytes, durably.
@@ -400,20 +403,14 @@ impl Shared {
     }
 }
 
+/// The halves that have a bit.
+fn members(bits: u64) -> impl Iterator<Item = usize> {
+    (0..COUNT_MAX).filter(move |half| bits & (1 << half) != 0)
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         self.mark_clean();
-    }
-}
-
-impl Half {
-    /// Takes it out of service.
-    fn leave(&self, mirror: &str, reason: &str) {
-        self.failed.store(true, Ordering::Release);
-        MIRROR_HALVES_FAILED.add(1);
-        let name = self.device.name();
-        let text = format!("{mirror}: {name} is out of service: {reason}");
-        warn_once(&self.warned, &text);
     }
 }
 

@@ -33,7 +33,7 @@ use rustix::io::Errno;
 
 use super::assess::GENERATION_MAX;
 use super::record::{HalfState, MirrorRecord, RecordError, Standing};
-use super::{Half, Shared};
+use super::{Shared, members};
 use crate::{Error, Outcome, Request};
 
 /// The record of a mirror that is open for writing.
@@ -105,17 +105,13 @@ impl Keeper {
     /// have it for certain, and the last error.
     fn store(&self, halves: u64, generation: u64, state: HalfState) -> (u64, Option<RecordError>) {
         let (mut stored, mut last) = (0, None);
-        let kept = self.standings.iter().enumerate();
-        let kept = kept.filter(|(half, _)| halves & (1 << half) != 0);
-        let kept = kept.fold(0, |all, (_, standing)| all | standing.bit());
-        for (half, standing) in self.standings.iter().enumerate() {
-            if halves & (1 << half) == 0 {
-                continue;
-            }
+        let kept = || members(halves).filter_map(|half| Some((half, self.standings.get(half)?)));
+        let bits = kept().fold(0, |all, (_, standing)| all | standing.bit());
+        for (half, standing) in kept() {
             let standing = Standing {
                 generation,
                 state,
-                left_behind: all_halves(standing.count) & !kept,
+                left_behind: all_halves(standing.count) & !bits,
                 ..*standing
             };
             match self.record.store(half, &standing) {
@@ -274,15 +270,12 @@ impl Shared {
     /// Takes halves whose record cannot be kept out of service, unless none would be left.
     fn leave_unrecorded(&self, unrecorded: u64, stored: u64, error: &RecordError) {
         let _guard = self.service.lock();
-        if stored & self.in_service() == 0 {
+        let in_service = self.in_service();
+        if stored & in_service == 0 {
             return;
         }
-        let leaving = |(index, half): (usize, &Half)| {
-            if unrecorded & (1 << index) != 0 && half.in_service() {
-                half.leave(&self.name, &format!("its record cannot be kept: {error}"));
-            }
-        };
-        self.halves.iter().enumerate().for_each(leaving);
+        let reason = format!("its record cannot be kept: {error}");
+        members(unrecorded & in_service).for_each(|half| self.leave(half, &reason));
     }
 
     /// Marks the halves clean, at the end, if they are.
