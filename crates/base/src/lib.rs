@@ -1,6 +1,7 @@
-//! What every crate needs one of: sizes and times as people write them, locks, a
-//! timer, sets of bytes, numbers that look random.
+//! What every crate needs one of: sizes and times as people write them, locks, a timer, sets of
+//! bytes, numbers that look random, a map that forgets.
 
+pub mod clock;
 mod decimal;
 pub mod duration;
 pub mod mix;

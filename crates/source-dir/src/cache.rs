@@ -3,17 +3,16 @@
 //! Problem: an object must be found for each request without opening it again, with a bound on
 //! descriptors, and no descriptor may be used after it was closed.
 //!
-//! Rule: a map from identifier to slot in each of 16 shards, evicted by CLOCK: a hit sets the
-//! object's mark, the hand clears marks and takes the first slot without one. Users hold an `Arc`,
-//! so eviction only lets go of the object; what is in use is not evicted at all, which
-//! keeps one inode from being two objects (its change counters must be one). A second map from
-//! inode to object lets a lookup that just looked at an inode find its object, and with it its
-//! identifier, without asking the kernel for a handle: while the object is held, its inode number
-//! cannot mean anything else.
+//! Rule: a map from identifier to object in each of 16 shards, from which what was not used goes
+//! first ([`Clock`]; the marks are the objects' own, as an object is found without its shard, too).
+//! Users hold an `Arc`, so eviction only lets go of the object; what is in use is not evicted at
+//! all, which keeps one inode from being two objects (its change counters must be one). A second
+//! map from inode to object lets a lookup that just looked at an inode find its object, and with it
+//! its identifier, without asking the kernel for a handle: while the object is held, its inode
+//! number cannot mean anything else.
 //!
 //! ```text
-//!   id ──> shard: map ──> slots [o][o*][ ][o]      node ──> weak reference ──┐
-//!                                 ^hand       <──────────────────────────────┘
+//!   id ──> shard: clock [o][o*][o] <── weak reference ── node
 //! ```
 //!
 //! Data that no sync has covered keeps an object from eviction by a thread that may not wait; one
@@ -25,6 +24,7 @@
 
 use super::object::Object;
 use super::status::Node;
+use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::FileId;
@@ -32,21 +32,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 const SHARDS: usize = 16;
-/// Slots the hand passes for one eviction: two rounds of a small shard, a bound for a large one.
+/// Objects looked at for one eviction: two rounds of a small shard, a bound for a large one.
 const STEPS_MAX: usize = 128;
 
-struct Slot {
-    key: FileId,
-    object: Arc<Object>,
-}
-
-#[derive(Default)]
-struct Shard {
-    places: HashMap<FileId, usize>,
-    slots: Vec<Option<Slot>>,
-    free: Vec<usize>,
-    hand: usize,
-}
+type Shard = Clock<FileId, Arc<Object>>;
 
 /// The objects held open.
 pub(super) struct Cache {
@@ -85,11 +74,10 @@ impl Cache {
 
     /// The object of this key, if it is held.
     pub(super) fn get(&self, key: &FileId) -> Option<Arc<Object>> {
-        let mut shard = self.shard(key).lock();
-        let place = *shard.places.get(key)?;
-        let slot = shard.slots.get_mut(place)?.as_mut()?;
-        slot.object.mark();
-        Some(Arc::clone(&slot.object))
+        let shard = self.shard(key).lock();
+        let object = shard.peek(key)?;
+        object.mark();
+        Some(Arc::clone(object))
     }
 
     /// The object at this node, if it is held.
@@ -110,27 +98,27 @@ impl Cache {
         let node = object.node;
         let mut evicted = Vec::new();
         let mut shard = self.shard(&key).lock();
-        if let Some(slot) = shard.slot(&key) {
-            slot.object.mark();
-            let held = Arc::clone(&slot.object);
+        if let Some(held) = shard.peek(&key) {
+            held.mark();
+            let held = Arc::clone(held);
             drop(shard);
             evicted.push(object); // not needed: closed by the caller, outside the lock
             return (held, evicted);
         }
         let object = Arc::new(object);
-        // while `object` is also held here, the hand cannot take it
-        shard.add(key, Arc::clone(&object));
+        // while `object` is also held here, it cannot be evicted
+        shard.insert(key, Arc::clone(&object), 1);
         self.node_shard(node)
             .lock()
             .insert(node, Arc::downgrade(&object));
         // two at most: an insertion never pays for a long queue of others
         for _ in 0..2 {
-            let crowded = shard.places.len() > self.shard_objects_max
+            let crowded = shard.len() > self.shard_objects_max
                 || names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max;
             if !crowded {
                 break;
             }
-            let Some(out) = shard.evict(may_wait) else {
+            let Some(out) = evict(&mut shard, may_wait) else {
                 break;
             };
             self.forget_node(&out);
@@ -144,15 +132,14 @@ impl Cache {
     /// user is done.
     pub(super) fn remove(&self, key: &FileId) -> Option<Arc<Object>> {
         let mut shard = self.shard(key).lock();
-        let place = shard.places.remove(key)?;
-        let slot = shard.slots.get_mut(place)?.take()?;
-        shard.free.push(place);
-        let mut nodes = self.node_shard(slot.object.node).lock();
-        let same = |weak: &Weak<Object>| std::ptr::eq(weak.as_ptr(), Arc::as_ptr(&slot.object));
-        if nodes.get(&slot.object.node).is_some_and(same) {
-            nodes.remove(&slot.object.node);
+        let object = shard.remove(key)?;
+        let mut nodes = self.node_shard(object.node).lock();
+        let same = |weak: &Weak<Object>| std::ptr::eq(weak.as_ptr(), Arc::as_ptr(&object));
+        if nodes.get(&object.node).is_some_and(same) {
+            nodes.remove(&object.node);
         }
-        Some(slot.object)
+        drop(nodes);
+        Some(object)
     }
 
     /// All objects held now, shard by shard: those of one shard are in use while they are
@@ -160,8 +147,7 @@ impl Cache {
     pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
         for shard in &self.shards {
             let shard = shard.lock();
-            let held = shard.slots.iter().flatten();
-            let objects: Vec<_> = held.map(|slot| Arc::clone(&slot.object)).collect();
+            let objects: Vec<_> = shard.values().cloned().collect();
             drop(shard);
             for object in objects {
                 visit(&object);
@@ -180,52 +166,15 @@ impl Cache {
     }
 }
 
-impl Shard {
-    fn slot(&mut self, key: &FileId) -> Option<&mut Slot> {
-        let place = *self.places.get(key)?;
-        self.slots.get_mut(place)?.as_mut()
-    }
-
-    fn add(&mut self, key: FileId, object: Arc<Object>) {
-        let slot = Some(Slot { key, object });
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None => {
-                self.slots.push(None);
-                self.slots.len() - 1
-            }
-        };
-        if let Some(free) = self.slots.get_mut(place) {
-            *free = slot;
-            self.places.insert(key, place);
-        }
-    }
-
-    /// Takes out an object that nobody uses; `None` when the hand met none.
-    fn evict(&mut self, may_wait: bool) -> Option<Object> {
-        let steps = (self.slots.len() * 2).min(STEPS_MAX);
-        for _ in 0..steps {
-            let place = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len().max(1);
-            let Some(held) = self.slots.get_mut(place) else {
-                continue;
-            };
-            let Some(slot) = held else { continue };
-            if slot.object.unmark() || (slot.object.is_unsynced() && !may_wait) {
-                continue;
-            }
-            let Some(Slot { key, object }) = held.take() else {
-                continue;
-            };
-            match Arc::try_unwrap(object) {
-                Ok(object) => {
-                    self.places.remove(&key);
-                    self.free.push(place);
-                    return Some(object);
-                }
-                Err(object) => *held = Some(Slot { key, object }),
-            }
-        }
-        None
-    }
+/// Takes out an object that nobody uses; `None` when none was met.
+fn evict(shard: &mut Shard, may_wait: bool) -> Option<Object> {
+    let turns_max = (shard.len() * 2).min(STEPS_MAX);
+    let (key, object) = shard.evict(turns_max, |object| {
+        let may_go = !object.unmark() && (may_wait || !object.is_unsynced());
+        may_go && Arc::strong_count(object) == 1
+    })?;
+    Arc::try_unwrap(object)
+        // It was found by its inode just now.
+        .inspect_err(|object| shard.insert(key, Arc::clone(object), 1))
+        .ok()
 }

@@ -1,9 +1,6 @@
 //! A map that forgets: parsed pieces of an image, bounded by bytes.
 //!
-//! Second chance (clock): each use sets a mark; when memory is needed, the oldest piece goes if it
-//! has no mark, else it loses the mark and becomes the youngest. A hit costs one short lock and
-//! no move. Weakness: a walk over the whole image pushes everything out, once; pieces in use
-//! survive that because of their marks.
+//! What was not used goes first ([`Clock`]); a hit costs one short lock and no move.
 //!
 //! The newest piece always stays, even when it alone is over the limit: a directory larger than
 //! the cache would otherwise be parsed again for every name looked up in it.
@@ -11,10 +8,10 @@
 //! A key is hashed once per use, with a secret: keys come from the image and would otherwise be
 //! chosen to collide. Its hash goes with it, to find the part and the slot.
 
-use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
 use std::sync::Arc;
 
+use pagewell_base::clock::Clock;
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::Counter;
 
@@ -27,18 +24,7 @@ pub(super) struct Cache<K, V> {
     misses: &'static Counter,
 }
 
-struct Shard<K, V> {
-    slots: HashMap<Hashed<K>, Slot<V>, BuildHasherDefault<HashGiven>>,
-    /// All keys of `slots`, oldest first.
-    order: VecDeque<Hashed<K>>,
-    bytes: usize,
-}
-
-struct Slot<V> {
-    value: Arc<V>,
-    bytes: usize,
-    used: bool,
-}
+type Shard<K, V> = Clock<Hashed<K>, Arc<V>, BuildHasherDefault<HashGiven>>;
 
 /// A key and its hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,15 +65,8 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         hits: &'static Counter,
         misses: &'static Counter,
     ) -> Self {
-        let shard = || {
-            Mutex::new(Shard {
-                slots: HashMap::default(),
-                order: VecDeque::new(),
-                bytes: 0,
-            })
-        };
         Self {
-            shards: (0..shards.max(1)).map(|_| shard()).collect(),
+            shards: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
             shard_bytes_max: bytes_max / shards.max(1),
             hasher: RandomState::new(),
             hits,
@@ -99,10 +78,7 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
     pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
         let key = self.hashed(key);
         let mut shard = self.shard(&key);
-        let found = shard.slots.get_mut(&key).map(|slot| {
-            slot.used = true;
-            slot.value.clone()
-        });
+        let found = shard.get(&key).map(|value| value.clone());
         drop(shard);
         if found.is_some() {
             self.hits.add(1);
@@ -117,18 +93,15 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         let value = Arc::new(value);
         let key = self.hashed(key);
         let mut shard = self.shard(&key);
-        if let Some(slot) = shard.slots.get(&key) {
-            return slot.value.clone();
+        if let Some(value) = shard.peek(&key) {
+            return value.clone();
         }
-        let slot = Slot {
-            value: value.clone(),
-            bytes,
-            used: false,
-        };
-        shard.bytes += bytes;
-        shard.shrink(self.shard_bytes_max);
-        shard.slots.insert(key, slot);
-        shard.order.push_back(key);
+        while shard.weight() + bytes > self.shard_bytes_max {
+            if shard.evict(usize::MAX, |_| true).is_none() {
+                break;
+            }
+        }
+        shard.insert(key, value.clone(), bytes);
         value
     }
 
@@ -142,27 +115,6 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
         let index = (key.hash >> 40) as usize % self.shards.len();
         // A panic cannot leave a shard half changed: there is no call out of this module.
         self.shards[index].lock()
-    }
-}
-
-impl<K: Copy + Eq + Hash, V> Shard<K, V> {
-    /// Evicts others for a piece that is counted but not yet in the order.
-    fn shrink(&mut self, bytes_max: usize) {
-        while self.bytes > bytes_max {
-            let Some(oldest) = self.order.pop_front() else {
-                return;
-            };
-            match self.slots.get_mut(&oldest) {
-                Some(slot) if slot.used => {
-                    slot.used = false;
-                    self.order.push_back(oldest);
-                }
-                _ => {
-                    let bytes = self.slots.remove(&oldest).map_or(0, |slot| slot.bytes);
-                    self.bytes -= bytes;
-                }
-            }
-        }
     }
 }
 
