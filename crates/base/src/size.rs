@@ -66,7 +66,7 @@ pub fn display(bytes: u64) -> String {
         return out;
     }
     let unit = (bytes.ilog2() / 10).clamp(1, 6) as usize;
-    #[allow(clippy::cast_precision_loss)] // three digits are shown
+    // Three digits are shown: what a float loses is less.
     let value = bytes as f64 / (1u64 << (unit * 10)) as f64;
     let digits = usize::from(value < 9.95);
     let _ = write!(out, "{value:.digits$} {}", UNITS[unit - 1]);

@@ -160,7 +160,7 @@ impl Default for Histogram {
 
 fn bucket_of(nanoseconds: u64) -> usize {
     if nanoseconds < STEPS as u64 {
-        #[allow(clippy::cast_possible_truncation)] // below STEPS
+        // Below STEPS.
         return nanoseconds as usize;
     }
     let power = nanoseconds.ilog2();

@@ -30,7 +30,7 @@ fn main() -> Result<(), Failure> {
     if reads == 0 || pieces < reads {
         return Err("READS are at least 1, and PIECES at least as many".into());
     }
-    #[allow(clippy::cast_possible_wrap)] // a flag
+    // A flag.
     let direct = rustix::fs::OFlags::DIRECT.bits() as i32;
     let file = OpenOptions::new()
         .read(true)
@@ -51,7 +51,7 @@ fn main() -> Result<(), Failure> {
     })?;
     let seconds = begin.elapsed().as_secs_f64();
     let bytes = count * READ_BYTES as u64;
-    #[allow(clippy::cast_precision_loss)] // a file is shorter than 2^52 bytes
+    // A file is shorter than 2^52 bytes.
     let rate = bytes as f64 / seconds / 1e6;
     println!("{bytes} bytes in {seconds:.3} s, {rate:.0} MB/s");
     Ok(())

@@ -70,7 +70,7 @@ impl Pattern {
 
     /// Fills `target`, which lies within one word.
     fn copy_part(&self, offset: u64, target: &mut [u8]) {
-        #[allow(clippy::cast_possible_truncation)] // below 8
+        // Below 8.
         let first = (offset % 8) as usize;
         let word = self.word(offset / 8).to_le_bytes();
         let bytes = word.iter().skip(first);
@@ -94,7 +94,7 @@ impl Pattern {
 
 /// Bytes in front of the first whole word.
 fn head_length(offset: u64, length: usize) -> usize {
-    #[allow(clippy::cast_possible_truncation)] // below 8
+    // Below 8.
     let head = ((8 - offset % 8) % 8) as usize;
     head.min(length)
 }

@@ -52,7 +52,7 @@ impl RamDevice {
     }
 
     fn shard(&self, page: u64) -> &Shard {
-        #[allow(clippy::cast_possible_truncation)] // below SHARDS
+        // Below SHARDS.
         let index = (page % SHARDS as u64) as usize;
         &self.shards[index]
     }
@@ -88,7 +88,7 @@ fn pages(offset: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::o
             return None;
         }
         let at = offset + done as u64;
-        #[allow(clippy::cast_possible_truncation)] // less than a page
+        // Less than a page.
         let inside = (at % PAGE_BYTES as u64) as usize;
         let start = done;
         done = (done + PAGE_BYTES - inside).min(length);

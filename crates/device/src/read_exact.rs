@@ -38,7 +38,7 @@ pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result
     let Ok((outcome, buffer)) = receiver.recv() else {
         return Err(Error::Abandoned { offset });
     };
-    #[allow(clippy::cast_possible_truncation)] // less than a block
+    // Less than a block.
     let skipped = (offset - start) as usize;
     // The last block of a file may be a part: only what was asked for has to be there.
     if outcome.transferred_bytes < skipped + target.len() {

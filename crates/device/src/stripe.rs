@@ -96,7 +96,7 @@ impl Stripe {
     fn place(&self, offset: u64) -> Place {
         let count = self.children.len() as u64;
         let (chunk, inside) = (offset / self.chunk_bytes, offset % self.chunk_bytes);
-        #[allow(clippy::cast_possible_truncation)] // below `count`
+        // Below `count`.
         let child = (chunk % count) as usize;
         Place {
             child,

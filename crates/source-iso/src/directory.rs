@@ -221,13 +221,13 @@ impl Directory {
 
     fn slot_of(&self, name: &[u8]) -> usize {
         let mask = self.index.len().wrapping_sub(1);
-        #[allow(clippy::cast_possible_truncation)] // any bits will do
         let hash = if self.ignores_case {
-            self.hasher.hash_one(&*name.to_ascii_lowercase()) as usize
+            self.hasher.hash_one(&*name.to_ascii_lowercase())
         } else {
-            self.hasher.hash_one(name) as usize
+            self.hasher.hash_one(name)
         };
-        hash & mask
+        // Any bits will do.
+        hash as usize & mask
     }
 
     fn store(&mut self, name: &[u8]) -> Option<(u32, u8)> {

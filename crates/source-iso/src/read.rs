@@ -113,7 +113,7 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
             }
             let needed = piece.length.min(wanted - found);
             let there = needed.min(volume.length_bytes.saturating_sub(piece.position));
-            #[allow(clippy::cast_possible_truncation)] // at most `wanted`, which came in 32 bits
+            // At most `wanted`, which came in 32 bits.
             let length = there as usize;
             match runs.last_mut() {
                 Some(last) if last.position + last.length as u64 == piece.position => {

@@ -144,11 +144,10 @@ impl<'a> RecordCursor<'a> {
         while self.offset < self.length.min(limit) {
             let sector_start = self.offset - self.offset % SECTOR;
             let sector_length = (self.length - sector_start).min(SECTOR);
-            #[allow(clippy::cast_possible_truncation)] // at most SECTOR
+            // At most SECTOR, and below it.
             let sector = self
                 .window
                 .get(self.start + sector_start, sector_length as usize)?;
-            #[allow(clippy::cast_possible_truncation)] // below SECTOR
             let rest = sector
                 .get((self.offset - sector_start) as usize..)
                 .unwrap_or(&[]);

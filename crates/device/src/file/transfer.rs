@@ -171,7 +171,6 @@ impl Transfer {
         if self.flushes {
             return (0, Vec::new());
         }
-        #[allow(clippy::cast_possible_truncation)] // at most 1 MiB, see open.rs
         let block = if self.through_cache {
             1
         } else {

@@ -238,7 +238,7 @@ impl Mechanism {
         } else {
             let passed = start.saturating_sub(buffer.anchor_time).as_secs_f64();
             let passed = passed * self.parameters.media_bytes_per_second;
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // positive
+            // Positive; what is too large becomes the largest number.
             buffer.anchor.saturating_add(passed as u64)
         };
         if offset < buffer.first || offset > frontier {

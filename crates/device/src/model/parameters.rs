@@ -138,9 +138,8 @@ impl Parameters {
                     Duration::from_secs_f64(60.0 / rpm)
                 };
             }
-            #[allow(clippy::cast_possible_truncation)] // within the bounds
+            // Both within bounds that 32 bits hold.
             "depth" => self.queue_depth = whole(value, 1, 4096)? as u32,
-            #[allow(clippy::cast_possible_truncation)]
             "transfer" => self.transfer_bytes_max = size::within(value, 512..=GIB)? as u32,
             "cache" => self.cache_bytes = size::within(value, 0..=1024 * GIB)?,
             _ => return Ok(false),
