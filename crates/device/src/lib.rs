@@ -26,7 +26,7 @@ pub use device::{Device, Error, Geometry, Memory, Result};
 pub use file::{Engine, FileDevice, FileOptions, Preference};
 pub use memory::MemoryDevice;
 pub use mirror::{
-    Assessment, Condition, HalfState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
+    Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, MirrorRecord, RecordError,
     Refusal, Resync, ResyncReport, Standing,
 };
 pub use model::Model;

@@ -1,41 +1,41 @@
 //! Several devices with the same bytes.
 //!
-//! - A read goes to one *half* that is in service: the one with the fewest requests on their way.
+//! - A read goes to one *leg* that is in service: the one with the fewest requests on their way.
 //!   When several have as few, the one whose last request ended nearest, if going to another
 //!   place costs time; else they take turns.
-//! - A read that fails is tried on the other halves, one after the other, before it is an error.
-//!   That alone does not take a half out of service: the block may be the only bad one.
-//! - A write goes to all halves in service and is complete when all have answered. A half whose
+//! - A read that fails is tried on the other legs, one after the other, before it is an error.
+//!   That alone does not take a leg out of service: the block may be the only bad one.
+//! - A write goes to all legs in service and is complete when all have answered. A leg whose
 //!   write fails while another's succeeds no longer has the right bytes: it is taken out of
 //!   service, for good, before the write completes. Nothing is read from it again.
-//! - A flush goes to all halves in service, too. A half that cannot flush while another can may
+//! - A flush goes to all legs in service, too. A leg that cannot flush while another can may
 //!   have lost what the other has: it is taken out of service like one that missed a write.
-//! - What a half brings after it was taken out of service is thrown away, and read again from
-//!   another half: the read may have been chosen for it before, but be given to a caller that
+//! - What a leg brings after it was taken out of service is thrown away, and read again from
+//!   another leg: the read may have been chosen for it before, but be given to a caller that
 //!   came after the write that it missed.
-//! - A write that fails on every half is an error and changes nobody's service: the last half is
+//! - A write that fails on every leg is an error and changes nobody's service: the last leg is
 //!   never given up. As after any failed write, the bytes of its range are undefined until they
 //!   are written again. The same holds for a flush, and for all that was written since the last
 //!   good one.
 //!
 //! ```text
-//!               ┌──> half 0   2 on their way
+//!               ┌──> leg 0   2 on their way
 //!   read ───────┤
-//!      fewest └─┴──> half 1   1 on its way   <── this one; half 0 if it fails
+//!      fewest └─┴──> leg 1   1 on its way   <── this one; leg 0 if it fails
 //! ```
 //!
-//! **Across restarts** each half has a record (`mirror/record.rs`) with a generation. It is raised
-//! for those in service before a write that another half missed completes (`mirror/keeper.rs`),
-//! so that a half that was left behind is known when the mirror is opened again
+//! **Across restarts** each leg has a record (`mirror/record.rs`) with a generation. It is raised
+//! for those in service before a write that another leg missed completes (`mirror/keeper.rs`),
+//! so that a leg that was left behind is known when the mirror is opened again
 //! (`mirror/assess.rs`) and is not read until it has been made equal (`mirror/resync.rs`).
 //!
-//! Known weaknesses: after an unclean end all bytes of the halves have to be compared, for nobody
-//! notes where writes were on their way. A change of a half behind the mirror's back is not
-//! noticed. Writes that overlap and are on their way at the same time may reach the halves in
+//! Known weaknesses: after an unclean end all bytes of the legs have to be compared, for nobody
+//! notes where writes were on their way. A change of a leg behind the mirror's back is not
+//! noticed. Writes that overlap and are on their way at the same time may reach the legs in
 //! different orders: the caller must not issue such. While a write is on its way, two reads one
-//! after the other may see it and then not see it. A half that hangs and does not fail holds up
+//! after the other may see it and then not see it. A leg that hangs and does not fail holds up
 //! the writes and flushes of all. A mirror that is only read learns from the records when it is
-//! opened, and does not notice that a half missed a write of another process later.
+//! opened, and does not notice that a leg missed a write of another process later.
 
 mod assess;
 mod keeper;
@@ -55,7 +55,7 @@ use pagewell_counters::names::{
 use rustix::io::Errno;
 
 pub use assess::{Assessment, Condition, MirrorError, Refusal};
-pub use record::{HalfState, MemoryRecord, MirrorRecord, RecordError, Standing};
+pub use record::{LegState, MemoryRecord, MirrorRecord, RecordError, Standing};
 pub use resync::{Resync, ResyncReport};
 
 use crate::bounds::{bytes_there, check};
@@ -71,10 +71,10 @@ pub struct Mirror {
 
 struct Shared {
     name: String,
-    halves: Vec<Half>,
-    /// Halves in service, a bit for each.
+    legs: Vec<Leg>,
+    /// Legs in service, a bit for each.
     in_service: AtomicU64,
-    /// Held while halves are taken out of service, so that the last one stays.
+    /// Held while legs are taken out of service, so that the last one stays.
     service: Mutex<()>,
     turn: AtomicUsize,
     geometry: Geometry,
@@ -85,11 +85,11 @@ struct Shared {
     written: AtomicU64,
     /// As many of these are durable.
     flushed: AtomicU64,
-    /// A write or a flush has failed on all halves: they may differ.
+    /// A write or a flush has failed on all legs: they may differ.
     torn: AtomicBool,
 }
 
-struct Half {
+struct Leg {
     device: Arc<dyn Device>,
     on_their_way: AtomicUsize,
     last_end: AtomicU64,
@@ -97,17 +97,17 @@ struct Half {
 }
 
 impl Mirror {
-    /// A mirror of 1 to 64 devices of equal length, as its record says it is: without the halves
+    /// A mirror of 1 to 64 devices of equal length, as its record says it is: without the legs
     /// that may not be read, which are counted and told in the assessment. When the last block is
-    /// a part, their blocks must be equal too: a request for it would be too long for the half with
+    /// a part, their blocks must be equal too: a request for it would be too long for the leg with
     /// smaller ones.
     ///
-    /// For writing the halves must have a record ([`Resync`] makes the first), and it must be
-    /// possible to store those of halves that are good: they are stored once more, unchanged.
-    /// Without a record all halves are taken for equal. Writes to a mirror that was not opened for
+    /// For writing the legs must have a record ([`Resync`] makes the first), and it must be
+    /// possible to store those of legs that are good: they are stored once more, unchanged.
+    /// Without a record all legs are taken for equal. Writes to a mirror that was not opened for
     /// writing fail (`EROFS`).
     ///
-    /// For a half that is missing (it has no [`MirrorRecord::binding`]) any device stands in that
+    /// For a leg that is missing (it has no [`MirrorRecord::binding`]) any device stands in that
     /// has the length of the others: it is not used. It is left behind before the first write.
     pub fn open(
         name: &str,
@@ -121,8 +121,8 @@ impl Mirror {
         if writable && assessment.is_unknown() {
             return Err(Refusal::NeverCompared.into());
         }
-        for (half, condition) in assessment.conditions.iter().enumerate() {
-            *shared.in_service.get_mut() |= u64::from(condition.is_good()) << half;
+        for (leg, condition) in assessment.conditions.iter().enumerate() {
+            *shared.in_service.get_mut() |= u64::from(condition.is_good()) << leg;
         }
         MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
         if writable {
@@ -132,9 +132,9 @@ impl Mirror {
         Ok((Self { shared }, assessment))
     }
 
-    /// How many halves are in service.
+    /// How many legs are in service.
     #[must_use]
-    pub fn halves_in_service(&self) -> usize {
+    pub fn legs_in_service(&self) -> usize {
         self.shared.in_service().count_ones() as usize
     }
 }
@@ -147,7 +147,7 @@ impl Drop for Mirror {
     }
 }
 
-/// For a mirror that is to be written to; stores the standings of halves that are good once more.
+/// For a mirror that is to be written to; stores the standings of legs that are good once more.
 fn keeper_of(
     record: Arc<dyn MirrorRecord>,
     assessment: &Assessment,
@@ -155,25 +155,25 @@ fn keeper_of(
     let any = assessment.standings.iter().flatten().next().copied();
     let (mut standings, mut recorded) = (Vec::new(), 0);
     let all = assessment.standings.iter().zip(&assessment.conditions);
-    for (half, (standing, condition)) in all.enumerate() {
+    for (leg, (standing, condition)) in all.enumerate() {
         // One that is missing may think what it likes.
         let is_newest = standing.is_none_or(|one| {
-            one.generation == assessment.generation && one.state != HalfState::Resynchronising
+            one.generation == assessment.generation && one.state != LegState::Resynchronising
         });
-        recorded |= u64::from(is_newest) << half;
+        recorded |= u64::from(is_newest) << leg;
         if let Some(standing) = standing
             && condition.is_good()
         {
-            record.store(half, standing)?;
+            record.store(leg, standing)?;
         }
-        // That of a half that is missing is never stored.
+        // That of a leg that is missing is never stored.
         standings.extend(standing.or(any));
     }
     let generation = assessment.generation;
     Ok(Keeper::new(record, standings, generation, recorded))
 }
 
-/// Puts halves together, none of them in service, and keeps nothing about them.
+/// Puts legs together, none of them in service, and keeps nothing about them.
 fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineError> {
     check_count(name, children.len())?;
     let geometry = geometry_of(children);
@@ -197,7 +197,7 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
             block_bytes,
         });
     }
-    let half = |device: &Arc<dyn Device>| Half {
+    let leg = |device: &Arc<dyn Device>| Leg {
         device: device.clone(),
         on_their_way: AtomicUsize::new(0),
         last_end: AtomicU64::new(0),
@@ -205,7 +205,7 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
     };
     Ok(Shared {
         name: name.to_owned(),
-        halves: children.iter().map(half).collect(),
+        legs: children.iter().map(leg).collect(),
         in_service: AtomicU64::new(0),
         service: Mutex::new(()),
         turn: AtomicUsize::new(0),
@@ -218,7 +218,7 @@ fn build(name: &str, children: &[Arc<dyn Device>]) -> Result<Shared, CombineErro
     })
 }
 
-impl Half {
+impl Leg {
     /// Sends a request that is counted until it is complete.
     fn submit(&self, shared: &Arc<Shared>, index: usize, mut request: Request) {
         self.on_their_way.fetch_add(1, Ordering::Relaxed);
@@ -226,8 +226,8 @@ impl Half {
         self.last_end.store(end, Ordering::Relaxed);
         let shared = shared.clone();
         request.observe(move |_| {
-            if let Some(half) = shared.halves.get(index) {
-                half.on_their_way.fetch_sub(1, Ordering::Relaxed);
+            if let Some(leg) = shared.legs.get(index) {
+                leg.on_their_way.fetch_sub(1, Ordering::Relaxed);
             }
         });
         self.device.submit(request);
@@ -235,29 +235,29 @@ impl Half {
 }
 
 impl Shared {
-    /// The best half for a read at `offset`, without those whose bit is set in `tried`.
+    /// The best leg for a read at `offset`, without those whose bit is set in `tried`.
     fn choose(&self, offset: u64, tried: u64) -> Option<usize> {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        let count = self.halves.len();
+        let count = self.legs.len();
         let wanted = self.in_service() & !tried;
-        let candidates = self.halves.iter().enumerate();
+        let candidates = self.legs.iter().enumerate();
         let candidates = candidates.filter(|(index, _)| wanted & (1 << index) != 0);
-        let best = candidates.min_by_key(|(index, half)| {
+        let best = candidates.min_by_key(|(index, leg)| {
             let way = if self.geometry.rotational {
-                half.last_end.load(Ordering::Relaxed).abs_diff(offset)
+                leg.last_end.load(Ordering::Relaxed).abs_diff(offset)
             } else {
                 ((index + count - turn % count) % count) as u64
             };
-            (half.on_their_way.load(Ordering::Relaxed), way)
+            (leg.on_their_way.load(Ordering::Relaxed), way)
         });
         best.map(|(index, _)| index)
     }
 
-    /// Reads from the best half that was not tried. `last` is how the one before it failed.
+    /// Reads from the best leg that was not tried. `last` is how the one before it failed.
     fn read(self: &Arc<Self>, request: Request, tried: u64, last: Option<Outcome>) {
         let Some(index) = self.choose(request.offset(), tried) else {
             MIRROR_READS_FAILED.add(1);
-            // There is always a half in service, so one was tried. Else it is abandoned.
+            // There is always a leg in service, so one was tried. Else it is abandoned.
             if let Some(outcome) = last {
                 request.complete(outcome);
             }
@@ -281,12 +281,12 @@ impl Shared {
                 shared.read(request, tried, Some(outcome));
             }
         });
-        if let Some(half) = self.halves.get(index) {
-            half.submit(self, index, copy);
+        if let Some(leg) = self.legs.get(index) {
+            leg.submit(self, index, copy);
         }
     }
 
-    /// Sends a write or a flush to all halves in service.
+    /// Sends a write or a flush to all legs in service.
     fn spread(self: &Arc<Self>, request: Request) {
         let flushed = self.written.load(Ordering::SeqCst);
         let asked: Vec<usize> = members(self.in_service()).collect();
@@ -304,13 +304,13 @@ impl Shared {
             shared.finish(request, outcome, good);
         });
         for (index, copy) in asked.into_iter().zip(copies) {
-            if let Some(half) = self.halves.get(index) {
-                half.submit(self, index, copy);
+            if let Some(leg) = self.legs.get(index) {
+                leg.submit(self, index, copy);
             }
         }
     }
 
-    /// Whether a half has done all that can be done. The last block may be a part: an error, and
+    /// Whether a leg has done all that can be done. The last block may be a part: an error, and
     /// yet all that there is. A flush has no bytes that could tell.
     fn is_good(&self, request: &Request, outcome: &Outcome) -> bool {
         match request.operation() {
@@ -321,7 +321,7 @@ impl Shared {
         }
     }
 
-    /// The outcome of a write or flush that these halves were asked for, and the halves that have
+    /// The outcome of a write or flush that these legs were asked for, and the legs that have
     /// it; takes those out of service that missed it.
     fn judge(&self, request: &Request, asked: &[usize], outcomes: Vec<Outcome>) -> (Outcome, u64) {
         let guard = self.service.lock();
@@ -360,7 +360,7 @@ impl Shared {
         }
         let outcome = worst.unwrap_or_else(|| Outcome {
             transferred_bytes: 0,
-            // Every half that was asked has failed since; those left did not get it.
+            // Every leg that was asked has failed since; those left did not get it.
             result: Err(Error::Abandoned {
                 offset: request.offset(),
             }),
@@ -368,7 +368,7 @@ impl Shared {
         (outcome, 0)
     }
 
-    /// The halves in service, a bit for each.
+    /// The legs in service, a bit for each.
     fn in_service(&self) -> u64 {
         self.in_service.load(Ordering::SeqCst)
     }
@@ -377,14 +377,14 @@ impl Shared {
     fn leave(&self, index: usize, reason: &str) {
         self.in_service.fetch_and(!(1 << index), Ordering::SeqCst);
         MIRROR_HALVES_FAILED.add(1);
-        if let Some(half) = self.halves.get(index) {
-            let (mirror, name) = (&self.name, half.device.name());
+        if let Some(leg) = self.legs.get(index) {
+            let (mirror, name) = (&self.name, leg.device.name());
             let text = format!("{mirror}: {name} is out of service: {reason}");
-            warn_once(&half.warned, &text);
+            warn_once(&leg.warned, &text);
         }
     }
 
-    /// Whether all halves in service hold the same bytes, durably.
+    /// Whether all legs in service hold the same bytes, durably.
     fn is_flushed(&self) -> bool {
         !self.torn.load(Ordering::SeqCst)
             && self.flushed.load(Ordering::SeqCst) == self.written.load(Ordering::SeqCst)
@@ -403,9 +403,9 @@ impl Shared {
     }
 }
 
-/// The halves that have a bit.
+/// The legs that have a bit.
 fn members(bits: u64) -> impl Iterator<Item = usize> {
-    (0..COUNT_MAX).filter(move |half| bits & (1 << half) != 0)
+    (0..COUNT_MAX).filter(move |leg| bits & (1 << leg) != 0)
 }
 
 impl Drop for Shared {
@@ -441,8 +441,8 @@ impl Device for Mirror {
     }
 
     fn register_memory(&self, memory: &Memory) {
-        for half in &self.shared.halves {
-            half.device.register_memory(memory);
+        for leg in &self.shared.legs {
+            leg.device.register_memory(memory);
         }
     }
 }

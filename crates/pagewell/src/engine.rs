@@ -62,7 +62,7 @@ pub(crate) struct EngineArguments {
     /// All five: what reading was like without the engine, to measure against
     #[arg(long, hide_short_help = true, help_heading = MEASURING)]
     baseline: bool,
-    /// Write to mirrors of which a half is missing; that half is then out of date when it returns
+    /// Write to mirrors of which a leg is missing; that leg is then out of date when it returns
     #[arg(long)]
     write_degraded: bool,
     /// When what is written goes to the device; all but the first are for measuring

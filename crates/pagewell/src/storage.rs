@@ -62,7 +62,7 @@ impl Storage {
         })
     }
 
-    /// The same, and also what is a half of a mirror is opened to be written.
+    /// The same, and also what is a leg of a mirror is opened to be written.
     pub(crate) fn open_as(&self, want: Want) -> anyhow::Result<Opened> {
         match self {
             Self::Path(path) => open_path(path, want.writes()),
@@ -84,7 +84,7 @@ impl Storage {
                     read_only: parts.read_only,
                 })
             }
-            Self::Mirror(halves) => mirror::open(halves, open_halves(halves, want)?, want),
+            Self::Mirror(legs) => mirror::open(legs, open_legs(legs, want)?, want),
             Self::Model(parameters, inner) => {
                 let inner = inner.open_as(want)?;
                 Ok(Opened {
@@ -105,14 +105,14 @@ fn open_parts(parts: &[Storage], want: Want) -> anyhow::Result<Parts> {
     Ok(all)
 }
 
-/// The halves of a mirror, in their order; [`mirror::Absent`] stands for those that are not
+/// The legs of a mirror, in their order; [`mirror::Absent`] stands for those that are not
 /// there, if any is.
-pub(crate) fn open_halves(halves: &[Storage], want: Want) -> anyhow::Result<Parts> {
+pub(crate) fn open_legs(legs: &[Storage], want: Want) -> anyhow::Result<Parts> {
     let (mut all, mut gone) = (Parts::default(), Vec::new());
-    for (place, half) in halves.iter().enumerate() {
-        match half.open_as(want) {
+    for (place, leg) in legs.iter().enumerate() {
+        match leg.open_as(want) {
             Ok(opened) => all.push(opened),
-            Err(error) if mirror::is_absent(half) => gone.push((place, half, error)),
+            Err(error) if mirror::is_absent(leg) => gone.push((place, leg, error)),
             Err(error) => return Err(error),
         }
     }
@@ -122,10 +122,10 @@ pub(crate) fn open_halves(halves: &[Storage], want: Want) -> anyhow::Result<Part
             None => Ok(all),
         };
     };
-    for (place, half, error) in gone {
-        let name = match half {
+    for (place, leg, error) in gone {
+        let name = match leg {
             Storage::Path(path) => path.display().to_string(),
-            _ => format!("half {}", place + 1),
+            _ => format!("leg {}", place + 1),
         };
         all.devices
             .insert(place, mirror::Absent::beside(&*present, name));
@@ -208,15 +208,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_became_a_half_while_its_lock_was_waited_for_is_only_read() {
+    fn what_became_a_leg_while_its_lock_was_waited_for_is_only_read() {
         let storage = Storage::Ram(4096);
         let mut asked = 0;
         let mut later = || {
             asked += 1;
-            (asked == 2).then(|| "a half".to_owned())
+            (asked == 2).then(|| "a leg".to_owned())
         };
         let opened = storage.open_unless(Want::Write, &mut later).unwrap();
-        assert_eq!(opened.read_only.as_deref(), Some("a half"));
+        assert_eq!(opened.read_only.as_deref(), Some("a leg"));
         assert_eq!(asked, 2);
         let opened = storage.open_unless(Want::Write, &mut || None).unwrap();
         assert_eq!(opened.read_only, None);

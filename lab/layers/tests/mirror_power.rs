@@ -1,4 +1,4 @@
-//! What is left of a mirror when its halves lose what they had not made durable: all at once, by
+//! What is left of a mirror when its legs lose what they had not made durable: all at once, by
 //! a power cut, or one by one, by a flush that fails.
 #![allow(clippy::unwrap_used, reason = "what a test cannot do makes it fail")]
 
@@ -91,7 +91,7 @@ impl Model {
     }
 }
 
-/// A mirror in which every half has a volatile cache.
+/// A mirror in which every leg has a volatile cache.
 struct Powered {
     mirror: Mirror,
     cuts: Vec<PowerCutHandle>,
@@ -99,16 +99,16 @@ struct Powered {
 
 impl Powered {
     fn new(world: &World) -> Self {
-        let cache = |half| PowerCut::new(half, 2048).unwrap();
-        let caches: Vec<PowerCut> = world.halves().into_iter().map(cache).collect();
+        let cache = |leg| PowerCut::new(leg, 2048).unwrap();
+        let caches: Vec<PowerCut> = world.legs().into_iter().map(cache).collect();
         let cuts = caches.iter().map(PowerCut::handle).collect();
-        let halves = caches.into_iter().map(|half| Arc::new(half) as _);
-        let (mirror, _) = world.open_over(halves.collect(), true).unwrap();
+        let legs = caches.into_iter().map(|leg| Arc::new(leg) as _);
+        let (mirror, _) = world.open_over(legs.collect(), true).unwrap();
         Self { mirror, cuts }
     }
 }
 
-/// Works until the power goes, which it does for all halves, some writes being on their way.
+/// Works until the power goes, which it does for all legs, some writes being on their way.
 fn live(powered: Powered, world: &World, model: &mut Model, random: &mut Random) {
     let Powered { mirror, cuts } = powered;
     let mut byte = (random.below(200) + 1) as u8;
@@ -138,7 +138,7 @@ fn live(powered: Powered, world: &World, model: &mut Model, random: &mut Random)
             }
         }
     }
-    // The machine, and with it the record, goes before the halves, between them, or after them.
+    // The machine, and with it the record, goes before the legs, between them, or after them.
     let machine = random.below(cuts.len() as u64 + 1) as usize;
     let mut outcomes = Vec::new();
     let first = random.below(2) as usize;
@@ -172,7 +172,7 @@ fn live(powered: Powered, world: &World, model: &mut Model, random: &mut Random)
         }
     }
     let last = flush(&mirror);
-    assert!(last.result.is_err(), "all halves are gone");
+    assert!(last.result.is_err(), "all legs are gone");
 }
 
 #[test]
@@ -292,24 +292,24 @@ impl Device for Forgetful {
     }
 }
 
-/// A mirror of forgetful halves; when it ends without a flush, what is unflushed is lost.
+/// A mirror of forgetful legs; when it ends without a flush, what is unflushed is lost.
 fn forgetful(world: &World) -> (Mirror, Vec<Arc<Forgetful>>) {
-    let halves: Vec<_> = world.rams.iter().cloned().map(Forgetful::new).collect();
-    let devices = halves.iter().cloned().map(|half| half as Arc<dyn Device>);
-    (world.open_over(devices.collect(), true).unwrap().0, halves)
+    let legs: Vec<_> = world.rams.iter().cloned().map(Forgetful::new).collect();
+    let devices = legs.iter().cloned().map(|leg| leg as Arc<dyn Device>);
+    (world.open_over(devices.collect(), true).unwrap().0, legs)
 }
 
 #[test]
-fn a_half_whose_flush_failed_and_lost_data_is_not_read_again() {
+fn a_leg_whose_flush_failed_and_lost_data_is_not_read_again() {
     for bad in 0..2 {
         let world = World::new(2, CELLS * CELL as u64);
-        let (mirror, halves) = forgetful(&world);
+        let (mirror, legs) = forgetful(&world);
         assert_eq!(write(&mirror, 0, &[1; CELL]).result, Ok(()));
-        halves[bad].fail_next_flush();
-        assert_eq!(flush(&mirror).result, Ok(()), "the other half has it");
+        legs[bad].fail_next_flush();
+        assert_eq!(flush(&mirror).result, Ok(()), "the other leg has it");
         // It would say now that all is well.
-        assert_eq!(flush(&*halves[bad]).result, Ok(()));
-        assert_eq!(mirror.halves_in_service(), 1);
+        assert_eq!(flush(&*legs[bad]).result, Ok(()));
+        assert_eq!(mirror.legs_in_service(), 1);
         (0..4).for_each(|_| assert_eq!(read(&mirror, 0, CELL).1[0], 1));
         drop(mirror);
         let conditions = world.assessment().conditions;
@@ -324,26 +324,26 @@ fn a_half_whose_flush_failed_and_lost_data_is_not_read_again() {
 #[test]
 fn when_every_flush_fails_the_writer_knows_and_the_mirror_is_not_clean() {
     let world = World::new(2, CELLS * CELL as u64);
-    let (mirror, halves) = forgetful(&world);
+    let (mirror, legs) = forgetful(&world);
     assert_eq!(write(&mirror, 0, &[1; CELL]).result, Ok(()));
     assert_eq!(flush(&mirror).result, Ok(()));
     assert_eq!(write(&mirror, 0, &[2; CELL]).result, Ok(()));
-    halves.iter().for_each(|half| half.fail_next_flush());
+    legs.iter().for_each(|leg| leg.fail_next_flush());
     assert!(flush(&mirror).result.is_err());
-    assert_eq!(mirror.halves_in_service(), 2);
+    assert_eq!(mirror.legs_in_service(), 2);
     // What it lost is written again, as a writer does who was told.
     assert_eq!(write(&mirror, 0, &[2; CELL]).result, Ok(()));
     assert_eq!(flush(&mirror).result, Ok(()));
     (0..4).for_each(|_| assert_eq!(read(&mirror, 0, CELL).1[0], 2));
     drop(mirror);
-    // Another writer may not have written again what it lost: the halves have to be compared.
+    // Another writer may not have written again what it lost: the legs have to be compared.
     assert!(world.assessment().is_in_use());
     world.resync(None).unwrap();
     assert_eq!((world.bytes(0)[0], world.bytes(1)[0]), (2, 2));
     assert!(!world.assessment().is_in_use());
 }
 
-/// Flushes that fail on one half, on both or on none, and ends without a flush.
+/// Flushes that fail on one leg, on both or on none, and ends without a flush.
 #[test]
 fn whichever_flush_fails_what_was_flushed_is_read() {
     let (mut both, mut one) = (0, 0);
@@ -354,7 +354,7 @@ fn whichever_flush_fails_what_was_flushed_is_read() {
         for life in 0..3 {
             let what = format!("seed {seed}, life {life}");
             world.live(NEVER, false);
-            let (mirror, halves) = forgetful(&world);
+            let (mirror, legs) = forgetful(&world);
             for step in 1..random.below(16) {
                 let (cell, value) = (random.below(CELLS), (life * 20 + step) as u8);
                 model.written(cell, value);
@@ -365,11 +365,11 @@ fn whichever_flush_fails_what_was_flushed_is_read() {
                 if random.below(3) > 0 {
                     continue;
                 }
-                let before = mirror.halves_in_service();
+                let before = mirror.legs_in_service();
                 let failing = random.below(8);
-                for (number, half) in halves.iter().enumerate() {
+                for (number, leg) in legs.iter().enumerate() {
                     if failing & 1 << number != 0 {
-                        half.fail_next_flush();
+                        leg.fail_next_flush();
                     }
                 }
                 let flushed = flush(&mirror).result.is_ok();
@@ -379,12 +379,11 @@ fn whichever_flush_fails_what_was_flushed_is_read() {
                     model.not_flushed();
                 }
                 both += u32::from(!flushed && before == 2);
-                one += u32::from(flushed && mirror.halves_in_service() < before);
-                halves
-                    .iter()
-                    .for_each(|half| half.state.lock().unwrap().next_flush_fails = false);
+                one += u32::from(flushed && mirror.legs_in_service() < before);
+                legs.iter()
+                    .for_each(|leg| leg.state.lock().unwrap().next_flush_fails = false);
             }
-            drop((mirror, halves));
+            drop((mirror, legs));
             model.check(&world.open(false).unwrap().0, &what);
             world.resync(None).unwrap();
             assert_eq!(world.bytes(0), world.bytes(1), "{what}");

@@ -55,23 +55,23 @@ register! { DEVICES, Counter:
     STRIPE_PIECES_MERGED = "pagewell_stripe_pieces_merged_total",
         "Chunks of stripes that travelled in the request of their neighbour.";
     MIRROR_READS_RETRIED = "pagewell_mirror_reads_retried_total",
-        "Reads of mirrors tried again on another half after a failure.";
+        "Reads of mirrors tried again on another leg after a failure.";
     MIRROR_READS_FAILED = "pagewell_mirror_reads_failed_total",
-        "Reads of mirrors that failed on every half.";
+        "Reads of mirrors that failed on every leg.";
     MIRROR_WRITES_FAILED = "pagewell_mirror_writes_failed_total",
-        "Writes of mirrors that failed on every half.";
+        "Writes of mirrors that failed on every leg.";
     MIRROR_READS_STALE = "pagewell_mirror_reads_stale_total",
-        "Reads of mirrors made again because their half had missed a write meanwhile.";
+        "Reads of mirrors made again because their leg had missed a write meanwhile.";
     MIRROR_FLUSHES_FAILED = "pagewell_mirror_flushes_failed_total",
-        "Flushes of mirrors that failed on every half.";
+        "Flushes of mirrors that failed on every leg.";
     MIRROR_HALVES_FAILED = "pagewell_mirror_halves_failed_total",
-        "Halves of mirrors taken out of service because a write or a flush failed.";
+        "Legs of mirrors taken out of service because a write or a flush failed.";
     MIRROR_HALVES_LEFT_OUT = "pagewell_mirror_halves_left_out_total",
-        "Halves not read when their mirror was opened because they missed writes or may have.";
+        "Legs not read when their mirror was opened because they missed writes or may have.";
     MIRROR_RECORD_FAILURES = "pagewell_mirror_record_failures_total",
-        "Times that the record of a half of a mirror could not be stored.";
+        "Times that the record of a leg of a mirror could not be stored.";
     MIRROR_COMPARED_BYTES = "pagewell_mirror_compared_bytes_total",
-        "Bytes of halves compared with another half to make them equal.";
+        "Bytes of legs compared with another leg to make them equal.";
     MIRROR_RESYNCHRONISED_BYTES = "pagewell_mirror_resynchronised_bytes_total",
-        "Bytes copied to halves of mirrors to make them equal.";
+        "Bytes copied to legs of mirrors to make them equal.";
 }

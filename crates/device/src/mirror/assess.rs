@@ -1,42 +1,42 @@
-//! What may be read of a mirror, told from the standings of its halves.
+//! What may be read of a mirror, told from the standings of its legs.
 //!
 //! The highest generation decides:
 //!
 //! ```text
-//!   half   generation  state                   is
+//!   leg    generation  state                   is
 //!   0      7           in use                  current
 //!   1      7           in use                  doubtful
 //!   2      6           in use                  stale: it missed a write
 //!   3      7           being resynchronised    unfinished
 //! ```
 //!
-//! - A half with a lower generation than another missed writes.
-//! - Halves that are all *in use* were left without a goodbye: what was on its way at that moment
+//! - A leg with a lower generation than another missed writes.
+//! - Legs that are all *in use* were left without a goodbye: what was on its way at that moment
 //!   may have reached some and not others. Each of them is a right answer, but only one of them
-//!   may be read, and always the same: the first. A half that is *clean* among them shows that
+//!   may be read, and always the same: the first. A leg that is *clean* among them shows that
 //!   the mirror was being opened or closed, and nothing was on its way.
-//! - What stands in the place of a half now may be another file or disk than the record is about.
+//! - What stands in the place of a leg now may be another file or disk than the record is about.
 //!   It is *replaced*: it is never read, nor copied from. What its record says of the others is
 //!   true all the same.
-//! - A half that is *missing* is left out. Others may have been written to without it, or it
+//! - A leg that is *missing* is left out. Others may have been written to without it, or it
 //!   without them, which its record, where it is kept elsewhere, tells.
-//! - Halves that have each been written to while the other was missing are *split*.
-//! - What contradicts itself is refused. Nobody can tell by looking at bytes which half is right.
+//! - Legs that have each been written to while the other was missing are *split*.
+//! - What contradicts itself is refused. Nobody can tell by looking at bytes which leg is right.
 
 use std::sync::Arc;
 
-use super::record::{HalfState, MirrorRecord, RecordError, Standing};
+use super::record::{LegState, MirrorRecord, RecordError, Standing};
 use crate::{CombineError, Device};
 
 /// Higher ones are not counted to; a record that has one is refused.
 pub(super) const GENERATION_MAX: u64 = 1 << 62;
 
-/// What a half is good for.
+/// What a leg is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// It has all that was written.
     Current,
-    /// It may differ from the first half in what was on its way when the program ended.
+    /// It may differ from the first leg in what was on its way when the program ended.
     Doubtful,
     /// It missed writes.
     Stale,
@@ -48,7 +48,7 @@ pub enum Condition {
     Missing,
     /// It and another were each written to while the other was missing.
     Split,
-    /// Nothing is known about any half.
+    /// Nothing is known about any leg.
     Unknown,
 }
 
@@ -75,102 +75,102 @@ impl Condition {
     }
 }
 
-/// Standings that contradict each other. Each text names a half.
+/// Standings that contradict each other. Each text names a leg.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// Others have a record and this one has none.
-    #[error("{half} has no record of the mirror, {other} has")]
+    #[error("{leg} has no record of the mirror, {other} has")]
     Missing {
         /// Without.
-        half: String,
+        leg: String,
         /// With.
         other: String,
     },
-    /// They are halves of different mirrors.
-    #[error("{half} and {other} are halves of different mirrors")]
+    /// They are legs of different mirrors.
+    #[error("{leg} and {other} are legs of different mirrors")]
     Foreign {
         /// One.
-        half: String,
+        leg: String,
         /// The other.
         other: String,
     },
-    /// Not all halves were given, or too many.
-    #[error("{half} is one of {count} halves, not of {given}")]
+    /// Not all legs were given, or too many.
+    #[error("{leg} is one of {count} legs, not of {given}")]
     Count {
-        /// A half.
-        half: String,
+        /// A leg.
+        leg: String,
         /// How many it knows of.
         count: u8,
         /// How many were given.
         given: usize,
     },
-    /// The same half twice.
-    #[error("{half} and {other} have the record of the same half")]
+    /// The same leg twice.
+    #[error("{leg} and {other} have the record of the same leg")]
     Twice {
         /// One.
-        half: String,
+        leg: String,
         /// The other.
         other: String,
     },
     /// It has got longer or shorter.
-    #[error("{half} has {found_bytes} bytes; it had {length_bytes} as a half of the mirror")]
+    #[error("{leg} has {found_bytes} bytes; it had {length_bytes} as a leg of the mirror")]
     Length {
-        /// The half.
-        half: String,
+        /// The leg.
+        leg: String,
         /// What the record says.
         length_bytes: u64,
         /// What it has.
         found_bytes: u64,
     },
     /// A generation that nobody counts to.
-    #[error("{half} has an impossible record of the mirror")]
+    #[error("{leg} has an impossible record of the mirror")]
     Impossible {
-        /// The half.
-        half: String,
+        /// The leg.
+        leg: String,
     },
     /// It would be copied to good ones.
-    #[error("{half} was not completely resynchronised and {other} is good")]
+    #[error("{leg} was not completely resynchronised and {other} is good")]
     Unfinished {
-        /// The half that was named as the source.
-        half: String,
+        /// The leg that was named as the source.
+        leg: String,
         /// The good one.
         other: String,
     },
-    /// None of the halves was ever finished.
-    #[error("no half is complete")]
+    /// None of the legs was ever finished.
+    #[error("no leg is complete")]
     NoneComplete,
     /// Those that have everything are missing, were replaced, or contradict each other.
-    #[error("no half is there that is known to have all that was written")]
+    #[error("no leg is there that is known to have all that was written")]
     NoneGood,
-    /// Something else is in the place of a half: it may hold data that is wanted.
-    #[error("{half} is not the file or device that was a half of the mirror ({good})")]
+    /// Something else is in the place of a leg: it may hold data that is wanted.
+    #[error("{leg} is not the file or device that was a leg of the mirror ({good})")]
     Replaced {
         /// What is there now.
-        half: String,
-        /// Which half is good, in words.
+        leg: String,
+        /// Which leg is good, in words.
         good: String,
     },
     /// Two that have writes which the other lacks.
-    #[error("{half} and another half were each written to while the other was missing")]
+    #[error("{leg} and another leg were each written to while the other was missing")]
     Split {
         /// One.
-        half: String,
+        leg: String,
     },
     /// It cannot be made equal.
-    #[error("{half} is missing")]
+    #[error("{leg} is missing")]
     Absent {
-        /// The half.
-        half: String,
+        /// The leg.
+        leg: String,
     },
-    /// Nothing is known about the halves, and they are to be written to.
-    #[error("the halves were never compared")]
+    /// Nothing is known about the legs, and they are to be written to.
+    #[error("the legs were never compared")]
     NeverCompared,
 }
 
 /// Why a mirror cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MirrorError {
-    /// The halves do not fit together.
+    /// The legs do not fit together.
     #[error(transparent)]
     Combine(#[from] CombineError),
     /// A record could not be read, or not be written.
@@ -182,11 +182,11 @@ pub enum MirrorError {
     /// The bytes could not be read, written or made durable.
     #[error(transparent)]
     Device(#[from] crate::Error),
-    /// Halves of which nothing is known are not equal.
-    #[error("{half} differs from {other} at byte {offset}, and nothing tells which is right")]
+    /// Legs of which nothing is known are not equal.
+    #[error("{leg} differs from {other} at byte {offset}, and nothing tells which is right")]
     Differs {
         /// One.
-        half: String,
+        leg: String,
         /// The other.
         other: String,
         /// First byte of the first chunk that differs.
@@ -197,9 +197,9 @@ pub enum MirrorError {
 /// What the standings say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assessment {
-    /// Of each half, in the order in which they were given.
+    /// Of each leg, in the order in which they were given.
     pub conditions: Vec<Condition>,
-    /// As they were found. Those of halves that are there all have one, or none has.
+    /// As they were found. Those of legs that are there all have one, or none has.
     pub standings: Vec<Option<Standing>>,
     /// The highest, 0 when nothing is known.
     pub generation: u64,
@@ -207,15 +207,14 @@ pub struct Assessment {
 
 impl Assessment {
     /// Loads and judges.
-    pub fn of(record: &dyn MirrorRecord, halves: &[Arc<dyn Device>]) -> Result<Self, MirrorError> {
-        let loaded = (0..halves.len()).map(|half| record.load(half));
+    pub fn of(record: &dyn MirrorRecord, legs: &[Arc<dyn Device>]) -> Result<Self, MirrorError> {
+        let loaded = (0..legs.len()).map(|leg| record.load(leg));
         let standings = loaded.collect::<Result<Vec<_>, _>>()?;
-        let bindings: Vec<Option<u64>> =
-            (0..halves.len()).map(|half| record.binding(half)).collect();
-        Ok(judge(standings, halves, &bindings)?)
+        let bindings: Vec<Option<u64>> = (0..legs.len()).map(|leg| record.binding(leg)).collect();
+        Ok(judge(standings, legs, &bindings)?)
     }
 
-    /// Refuses a mirror of which no half may be read.
+    /// Refuses a mirror of which no leg may be read.
     pub(super) fn check_readable(&self) -> Result<(), Refusal> {
         if self.bad() == self.conditions.len() {
             return Err(Refusal::NoneGood);
@@ -223,25 +222,25 @@ impl Assessment {
         Ok(())
     }
 
-    /// Refuses to say by itself which half is right, when that is not known for certain.
-    pub fn certain(&self, halves: &[Arc<dyn Device>]) -> Result<(), Refusal> {
-        let name = |half: usize| name_of(halves, half);
+    /// Refuses to say by itself which leg is right, when that is not known for certain.
+    pub fn certain(&self, legs: &[Arc<dyn Device>]) -> Result<(), Refusal> {
+        let name = |leg: usize| name_of(legs, leg);
         let is = |wanted: Condition| self.conditions.iter().position(|one| *one == wanted);
-        if let Some(half) = is(Condition::Split) {
-            return Err(Refusal::Split { half: name(half) });
+        if let Some(leg) = is(Condition::Split) {
+            return Err(Refusal::Split { leg: name(leg) });
         }
-        if let Some(half) = is(Condition::Replaced) {
+        if let Some(leg) = is(Condition::Replaced) {
             let good = is(Condition::Current).map_or_else(
                 || "and no other is known to be good".to_owned(),
                 |good| format!("{} is good", name(good)),
             );
-            let half = name(half);
-            return Err(Refusal::Replaced { half, good });
+            let leg = name(leg);
+            return Err(Refusal::Replaced { leg, good });
         }
         self.check_readable()
     }
 
-    /// Whether nothing is known about any half.
+    /// Whether nothing is known about any leg.
     #[must_use]
     pub fn is_unknown(&self) -> bool {
         self.generation == 0
@@ -252,28 +251,28 @@ impl Assessment {
     pub fn is_in_use(&self) -> bool {
         let current = |(condition, standing): (&Condition, &Option<Standing>)| {
             matches!(condition, Condition::Current)
-                && standing.is_some_and(|standing| standing.state != HalfState::InUse)
+                && standing.is_some_and(|standing| standing.state != LegState::InUse)
         };
         let pairs = self.conditions.iter().zip(&self.standings);
         !self.is_unknown() && !pairs.into_iter().any(current)
     }
 
-    /// Halves that may not be read.
+    /// Legs that may not be read.
     #[must_use]
     pub fn bad(&self) -> usize {
         self.conditions.iter().filter(|one| !one.is_good()).count()
     }
 }
 
-/// The name of a half.
-pub(super) fn name_of(halves: &[Arc<dyn Device>], half: usize) -> String {
-    let device = halves.get(half);
+/// The name of a leg.
+pub(super) fn name_of(legs: &[Arc<dyn Device>], leg: usize) -> String {
+    let device = legs.get(leg);
     device.map_or_else(String::new, |device| device.name().to_owned())
 }
 
 fn judge(
     standings: Vec<Option<Standing>>,
-    halves: &[Arc<dyn Device>],
+    legs: &[Arc<dyn Device>],
     bindings: &[Option<u64>],
 ) -> Result<Assessment, Refusal> {
     let Some(first) = standings.iter().position(Option::is_some) else {
@@ -287,16 +286,16 @@ fn judge(
             generation: 0,
         });
     };
-    check(&standings, halves, bindings, first)?;
+    check(&standings, legs, bindings, first)?;
     let known = || standings.iter().flatten();
-    let complete = known().filter(|one| one.state != HalfState::Resynchronising);
+    let complete = known().filter(|one| one.state != LegState::Resynchronising);
     let generation = complete.map(|one| one.generation).max();
     let generation = generation.ok_or(Refusal::NoneComplete)?;
     let newest =
-        |one: &&Standing| one.state != HalfState::Resynchronising && one.generation == generation;
+        |one: &&Standing| one.state != LegState::Resynchronising && one.generation == generation;
     let is_unclean = known()
         .filter(newest)
-        .all(|one| one.state == HalfState::InUse);
+        .all(|one| one.state == LegState::InUse);
     let pairs = || standings.iter().zip(bindings);
     // Those that are what their record is about.
     let there = pairs().filter_map(|(one, binding)| {
@@ -313,7 +312,7 @@ fn judge(
         (None, Some(_)) => Condition::Unknown,
         (Some(one), Some(binding)) if *binding != one.binding => Condition::Replaced,
         (Some(one), Some(_)) => match one.state {
-            HalfState::Resynchronising => Condition::Unfinished,
+            LegState::Resynchronising => Condition::Unfinished,
             _ if is_split(one) => Condition::Split,
             _ if one.generation < generation || is_left_behind(one) => Condition::Stale,
             _ if is_unclean && Some(one.index) != lowest => Condition::Doubtful,
@@ -327,25 +326,25 @@ fn judge(
     })
 }
 
-/// Whether the standings can be those of one mirror that consists of these halves. `first` is
-/// a half that has one.
+/// Whether the standings can be those of one mirror that consists of these legs. `first` is
+/// a leg that has one.
 fn check(
     standings: &[Option<Standing>],
-    halves: &[Arc<dyn Device>],
+    legs: &[Arc<dyn Device>],
     bindings: &[Option<u64>],
     first: usize,
 ) -> Result<(), Refusal> {
-    let name = |half: usize| name_of(halves, half);
+    let name = |leg: usize| name_of(legs, leg);
     let mut known: Vec<(usize, Standing)> = Vec::with_capacity(standings.len());
-    let all = standings.iter().zip(halves).zip(bindings).enumerate();
-    for (half, ((standing, device), binding)) in all {
+    let all = standings.iter().zip(legs).zip(bindings).enumerate();
+    for (leg, ((standing, device), binding)) in all {
         let found_bytes = device.length_bytes();
         let Some(standing) = *standing else {
             if binding.is_none() {
                 continue;
             }
             return Err(Refusal::Missing {
-                half: name(half),
+                leg: name(leg),
                 other: name(first),
             });
         };
@@ -353,35 +352,35 @@ fn check(
             { known.first() }.filter(|(_, one)| one.identity != standing.identity)
         {
             return Err(Refusal::Foreign {
-                half: name(half),
+                leg: name(leg),
                 other: name(*other),
             });
         }
-        if usize::from(standing.count) != halves.len() {
+        if usize::from(standing.count) != legs.len() {
             return Err(Refusal::Count {
-                half: name(half),
+                leg: name(leg),
                 count: standing.count,
-                given: halves.len(),
+                given: legs.len(),
             });
         }
         if let Some((other, _)) = known.iter().find(|(_, one)| one.index == standing.index) {
             return Err(Refusal::Twice {
-                half: name(half),
+                leg: name(leg),
                 other: name(*other),
             });
         }
         if standing.length_bytes != found_bytes && binding.is_some() {
             return Err(Refusal::Length {
-                half: name(half),
+                leg: name(leg),
                 length_bytes: standing.length_bytes,
                 found_bytes,
             });
         }
         if !(1..=GENERATION_MAX).contains(&standing.generation) || standing.index >= standing.count
         {
-            return Err(Refusal::Impossible { half: name(half) });
+            return Err(Refusal::Impossible { leg: name(leg) });
         }
-        known.push((half, standing));
+        known.push((leg, standing));
     }
     Ok(())
 }

@@ -1,23 +1,23 @@
-//! Keeping the record of the halves true while a mirror is written to.
+//! Keeping the record of the legs true while a mirror is written to.
 //!
 //! ```text
-//!   first write ──> held ──┐                          ┌──> sent to the halves
+//!   first write ──> held ──┐                          ┌──> sent to the legs
 //!                          ├──> record is stored ─────┤
-//!   write that a half ─────┘    (a thread of its own) └──> completed
+//!   write that a leg ──────┘    (a thread of its own) └──> completed
 //!   missed ──> waiting
 //! ```
 //!
-//! One rule makes it safe: a write or a flush completes well only when every half that the record
-//! calls current has it. So the first write is *held* until all halves are known to be in use,
-//! and a write that a half missed *waits* until the record of those that have it has a higher
+//! One rule makes it safe: a write or a flush completes well only when every leg that the record
+//! calls current has it. So the first write is *held* until all legs are known to be in use,
+//! and a write that a leg missed *waits* until the record of those that have it has a higher
 //! generation. Until then nobody has been told that it is done.
 //!
-//! - A record that could not be stored may be there all the same. So when some halves cannot be
+//! - A record that could not be stored may be there all the same. So when some legs cannot be
 //!   recorded and others can, they go out of service and the others get a yet higher generation.
-//! - When no half can be recorded, the writes that wait fail, nobody's service changes, and the
+//! - When no leg can be recorded, the writes that wait fail, nobody's service changes, and the
 //!   next write tries again.
 //! - At the end, when everything that was written has been flushed and no write has failed, the
-//!   halves are marked clean. After a write that failed everywhere they may differ in its range:
+//!   legs are marked clean. After a write that failed everywhere they may differ in its range:
 //!   then they stay marked in use, and the next opening reads the first alone.
 //!
 //! Storing waits for storage, which a completion must not: a thread does it, which ends when there
@@ -32,24 +32,24 @@ use pagewell_counters::names::MIRROR_RECORD_FAILURES;
 use rustix::io::Errno;
 
 use super::assess::GENERATION_MAX;
-use super::record::{HalfState, MirrorRecord, RecordError, Standing};
+use super::record::{LegState, MirrorRecord, RecordError, Standing};
 use super::{Shared, members};
 use crate::{Error, Outcome, Request};
 
 /// The record of a mirror that is open for writing.
 pub(super) struct Keeper {
     record: Arc<dyn MirrorRecord>,
-    /// As they were at opening, by half.
+    /// As they were at opening, by leg.
     standings: Vec<Standing>,
-    /// Halves that the record calls current.
+    /// Legs that the record calls current.
     recorded: AtomicU64,
     state: Mutex<State>,
 }
 
 struct State {
-    /// The highest that any half may have.
+    /// The highest that any leg may have.
     generation: u64,
-    /// The current halves are recorded as being in use.
+    /// The current legs are recorded as being in use.
     in_use: bool,
     /// A thread is at work.
     working: bool,
@@ -57,19 +57,19 @@ struct State {
     workers: Vec<JoinHandle<()>>,
     /// Writes that came before `in_use`.
     held: Vec<Request>,
-    /// What is done on some halves, and a half that the record calls current is not among them.
+    /// What is done on some legs, and a leg that the record calls current is not among them.
     waiting: Vec<Waiting>,
 }
 
 struct Waiting {
     request: Request,
     outcome: Outcome,
-    /// Halves that have it.
+    /// Legs that have it.
     good: u64,
 }
 
 impl Keeper {
-    /// For halves with these standings, of which `recorded` have the highest generation.
+    /// For legs with these standings, of which `recorded` have the highest generation.
     pub(super) fn new(
         record: Arc<dyn MirrorRecord>,
         standings: Vec<Standing>,
@@ -91,7 +91,7 @@ impl Keeper {
         }
     }
 
-    /// The write, when it may go to the halves at once; else it is held.
+    /// The write, when it may go to the legs at once; else it is held.
     fn admit(&self, request: Request) -> Option<Request> {
         let mut state = self.state.lock();
         if state.in_use {
@@ -101,21 +101,21 @@ impl Keeper {
         None
     }
 
-    /// Stores the standing of each of these halves: all others are left behind. Returns those that
+    /// Stores the standing of each of these legs: all others are left behind. Returns those that
     /// have it for certain, and the last error.
-    fn store(&self, halves: u64, generation: u64, state: HalfState) -> (u64, Option<RecordError>) {
+    fn store(&self, legs: u64, generation: u64, state: LegState) -> (u64, Option<RecordError>) {
         let (mut stored, mut last) = (0, None);
-        let kept = || members(halves).filter_map(|half| Some((half, self.standings.get(half)?)));
+        let kept = || members(legs).filter_map(|leg| Some((leg, self.standings.get(leg)?)));
         let bits = kept().fold(0, |all, (_, standing)| all | standing.bit());
-        for (half, standing) in kept() {
+        for (leg, standing) in kept() {
             let standing = Standing {
                 generation,
                 state,
-                left_behind: all_halves(standing.count) & !bits,
+                left_behind: all_legs(standing.count) & !bits,
                 ..*standing
             };
-            match self.record.store(half, &standing) {
-                Ok(()) => stored |= 1 << half,
+            match self.record.store(leg, &standing) {
+                Ok(()) => stored |= 1 << leg,
                 Err(error) => {
                     MIRROR_RECORD_FAILURES.add(1);
                     last = Some(error);
@@ -126,7 +126,7 @@ impl Keeper {
     }
 
     /// Waits for all threads but this one. One that has nothing left to store may still have the
-    /// mirror: it would mark the halves clean when the next opening writes to them.
+    /// mirror: it would mark the legs clean when the next opening writes to them.
     pub(super) fn join(&self) {
         let workers = std::mem::take(&mut self.state.lock().workers);
         let own = std::thread::current().id();
@@ -139,7 +139,7 @@ impl Keeper {
 }
 
 impl Shared {
-    /// Sends a write on when the halves are known to be in use.
+    /// Sends a write on when the legs are known to be in use.
     pub(super) fn write_recorded(self: &Arc<Self>, keeper: &Keeper, request: Request) {
         match keeper.admit(request) {
             Some(request) => self.spread(request),
@@ -147,7 +147,7 @@ impl Shared {
         }
     }
 
-    /// Completes a write or flush that the halves in `good` have, now or when that is recorded. By
+    /// Completes a write or flush that the legs in `good` have, now or when that is recorded. By
     /// value: a thread that waits for it may end the mirror, which must have ended then.
     pub(super) fn finish(self: Arc<Self>, request: Request, outcome: Outcome, good: u64) {
         if let Some(keeper) = &self.keeper
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Records the halves in service, and no others, as the current ones, in use. Returns them.
+    /// Records the legs in service, and no others, as the current ones, in use. Returns them.
     fn raise(&self, keeper: &Keeper) -> Result<u64, RecordError> {
         let mut wanted = self.in_service();
         let mut generation = {
@@ -236,7 +236,7 @@ impl Shared {
             if same && state.in_use {
                 return Ok(wanted);
             }
-            // A half that the record calls current and that is not must be left behind.
+            // A leg that the record calls current and that is not must be left behind.
             state.generation + u64::from(!same)
         };
         loop {
@@ -246,7 +246,7 @@ impl Shared {
                     reason: "too many generations".to_owned(),
                 });
             }
-            let (stored, error) = keeper.store(wanted, generation, HalfState::InUse);
+            let (stored, error) = keeper.store(wanted, generation, LegState::InUse);
             if let Some(error) = &error {
                 self.leave_unrecorded(wanted & !stored, stored, error);
             }
@@ -267,7 +267,7 @@ impl Shared {
         }
     }
 
-    /// Takes halves whose record cannot be kept out of service, unless none would be left.
+    /// Takes legs whose record cannot be kept out of service, unless none would be left.
     fn leave_unrecorded(&self, unrecorded: u64, stored: u64, error: &RecordError) {
         let _guard = self.service.lock();
         let in_service = self.in_service();
@@ -275,10 +275,10 @@ impl Shared {
             return;
         }
         let reason = format!("its record cannot be kept: {error}");
-        members(unrecorded & in_service).for_each(|half| self.leave(half, &reason));
+        members(unrecorded & in_service).for_each(|leg| self.leave(leg, &reason));
     }
 
-    /// Marks the halves clean, at the end, if they are.
+    /// Marks the legs clean, at the end, if they are.
     pub(super) fn mark_clean(&self) {
         let Some(keeper) = &self.keeper else {
             return;
@@ -287,13 +287,13 @@ impl Shared {
         let recorded = keeper.recorded.load(Ordering::SeqCst);
         if state.in_use && recorded == self.in_service() && self.is_flushed() {
             // What cannot be marked stays marked as in use: that is safe, and it was counted.
-            keeper.store(recorded, state.generation, HalfState::Clean);
+            keeper.store(recorded, state.generation, LegState::Clean);
         }
     }
 }
 
-/// A bit for each of so many halves.
-fn all_halves(count: u8) -> u64 {
+/// A bit for each of so many legs.
+fn all_legs(count: u8) -> u64 {
     u64::MAX >> 64u8.saturating_sub(count).min(63)
 }
 
@@ -304,7 +304,7 @@ fn give_up(request: Request, mirror: &str, raised: &Result<u64, RecordError>) {
         0,
         match raised {
             Err(error) => Error::Failed {
-                device: format!("{mirror}: record of the halves: {error}"),
+                device: format!("{mirror}: record of the legs: {error}"),
                 offset,
                 // What is full is where the record is, not the mirror.
                 errno: match error.errno() {

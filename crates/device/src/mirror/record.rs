@@ -1,23 +1,23 @@
-//! What is kept about the halves of a mirror while no program runs.
+//! What is kept about the legs of a mirror while no program runs.
 //!
-//! Each half has a record of its own, its *standing*, kept apart from its bytes and replaced as a
+//! Each leg has a record of its own, its *standing*, kept apart from its bytes and replaced as a
 //! whole. Where records live is for the [`MirrorRecord`] to say.
 
 use pagewell_base::sync::Mutex;
 use rustix::io::Errno;
 
-/// What a half was last known to be doing.
+/// What a leg was last known to be doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HalfState {
+pub enum LegState {
     /// Nobody writes to it, and everything that was written is durable.
     Clean,
     /// A program writes to it, or did so and ended without closing it.
     InUse,
-    /// Another half is being copied to it: its bytes are a mixture until that is done.
+    /// Another leg is being copied to it: its bytes are a mixture until that is done.
     Resynchronising,
 }
 
-impl HalfState {
+impl LegState {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Clean, Self::InUse, Self::Resynchronising];
 
@@ -32,37 +32,37 @@ impl HalfState {
     }
 }
 
-/// The record of one half.
+/// The record of one leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
-    /// Random, the same for all halves of one mirror.
+    /// Random, the same for all legs of one mirror.
     pub identity: [u8; 16],
-    /// Which half it is, from 0.
+    /// Which leg it is, from 0.
     pub index: u8,
-    /// How many halves the mirror has.
+    /// How many legs the mirror has.
     pub count: u8,
-    /// Raised whenever a half is left behind: one that has a lower one than another missed writes.
+    /// Raised whenever a leg is left behind: one that has a lower one than another missed writes.
     pub generation: u64,
     /// What it was doing.
-    pub state: HalfState,
-    /// Length of the half, in bytes.
+    pub state: LegState,
+    /// Length of the leg, in bytes.
     pub length_bytes: u64,
-    /// Halves that lack writes which this one has, a bit for each [`Self::index`]. Two that say so
+    /// Legs that lack writes which this one has, a bit for each [`Self::index`]. Two that say so
     /// of each other were both written to while the other was away.
     pub left_behind: u64,
-    /// What the half was when this was stored, by [`MirrorRecord::binding`].
+    /// What the leg was when this was stored, by [`MirrorRecord::binding`].
     pub binding: u64,
 }
 
 impl Standing {
-    /// Of a half of a new mirror without identity, which is equal to the others.
+    /// Of a leg of a new mirror without identity, which is equal to the others.
     pub(super) fn first(index: u8, count: u8, length_bytes: u64) -> Self {
         Self {
             identity: [0; 16],
             index,
             count,
             generation: 1,
-            state: HalfState::Clean,
+            state: LegState::Clean,
             length_bytes,
             left_behind: 0,
             binding: 0,
@@ -74,7 +74,7 @@ impl Standing {
         self.left_behind & other.bit() != 0
     }
 
-    /// This half in [`Self::left_behind`].
+    /// This leg in [`Self::left_behind`].
     pub(super) fn bit(&self) -> u64 {
         1u64.checked_shl(u32::from(self.index)).unwrap_or(0)
     }
@@ -112,31 +112,31 @@ impl RecordError {
     }
 }
 
-/// Where the standings of the halves of one mirror are kept. Halves are counted in the order in
+/// Where the standings of the legs of one mirror are kept. Legs are counted in the order in
 /// which they were given, which need not be that of [`Standing::index`].
 pub trait MirrorRecord: Send + Sync {
-    /// The standing of a half, nothing when none was ever kept.
-    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError>;
+    /// The standing of a leg, nothing when none was ever kept.
+    fn load(&self, leg: usize) -> Result<Option<Standing>, RecordError>;
 
-    /// Replaces the standing of a half. It is durable when this returns `Ok`; after an error the
+    /// Replaces the standing of a leg. It is durable when this returns `Ok`; after an error the
     /// old or the new one is kept, and nothing between.
-    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError>;
+    fn store(&self, leg: usize, standing: &Standing) -> Result<(), RecordError>;
 
-    /// A number of what stands in the place of a half now, which another thing that is put there
+    /// A number of what stands in the place of a leg now, which another thing that is put there
     /// cannot have; nothing when nothing is there. Stored with each standing, it tells whether
-    /// that is about this half.
-    fn binding(&self, _half: usize) -> Option<u64> {
+    /// that is about this leg.
+    fn binding(&self, _leg: usize) -> Option<u64> {
         Some(0)
     }
 }
 
-/// Standings that end with the program, for halves that do so too.
+/// Standings that end with the program, for legs that do so too.
 pub struct MemoryRecord {
     standings: Mutex<Vec<Option<Standing>>>,
 }
 
 impl MemoryRecord {
-    /// `count` halves of which nothing is known.
+    /// `count` legs of which nothing is known.
     #[must_use]
     pub fn new(count: usize) -> Self {
         Self {
@@ -144,7 +144,7 @@ impl MemoryRecord {
         }
     }
 
-    /// `count` halves of `length_bytes` that are known to hold the same bytes, at most 64.
+    /// `count` legs of `length_bytes` that are known to hold the same bytes, at most 64.
     #[must_use]
     pub fn of_equal(count: usize, length_bytes: u64) -> Self {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
@@ -154,28 +154,26 @@ impl MemoryRecord {
         }
     }
 
-    fn of_no_half(half: usize) -> RecordError {
+    fn of_no_leg(leg: usize) -> RecordError {
         RecordError::Failed {
-            place: format!("half {half}"),
+            place: format!("leg {leg}"),
             errno: Errno::NOENT,
         }
     }
 }
 
 impl MirrorRecord for MemoryRecord {
-    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
+    fn load(&self, leg: usize) -> Result<Option<Standing>, RecordError> {
         self.standings
             .lock()
-            .get(half)
+            .get(leg)
             .copied()
-            .ok_or_else(|| Self::of_no_half(half))
+            .ok_or_else(|| Self::of_no_leg(leg))
     }
 
-    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
+    fn store(&self, leg: usize, standing: &Standing) -> Result<(), RecordError> {
         let mut standings = self.standings.lock();
-        let slot = standings
-            .get_mut(half)
-            .ok_or_else(|| Self::of_no_half(half))?;
+        let slot = standings.get_mut(leg).ok_or_else(|| Self::of_no_leg(leg))?;
         *slot = Some(*standing);
         Ok(())
     }

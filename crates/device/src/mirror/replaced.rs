@@ -1,4 +1,4 @@
-//! Halves that are taken away, brought back and replaced by others while a mirror is not open.
+//! Legs that are taken away, brought back and replaced by others while a mirror is not open.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +16,7 @@ const LENGTH: u64 = 4096;
 struct Disk {
     number: u64,
     ram: Arc<RamDevice>,
-    /// Every write that it has, in order. Nothing when it never was a half, or is one no more.
+    /// Every write that it has, in order. Nothing when it never was a leg, or is one no more.
     history: Option<Vec<u8>>,
 }
 
@@ -49,19 +49,19 @@ struct Record {
 }
 
 impl MirrorRecord for Record {
-    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
-        let is_hidden = self.now[half].is_none() && self.hidden[half];
-        let found = self.record.load(half)?;
+    fn load(&self, leg: usize) -> Result<Option<Standing>, RecordError> {
+        let is_hidden = self.now[leg].is_none() && self.hidden[leg];
+        let found = self.record.load(leg)?;
         Ok(found.filter(|_| !is_hidden))
     }
 
-    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
-        assert_eq!(self.now[half], Some(standing.binding), "half {half}");
-        self.record.store(half, standing)
+    fn store(&self, leg: usize, standing: &Standing) -> Result<(), RecordError> {
+        assert_eq!(self.now[leg], Some(standing.binding), "leg {leg}");
+        self.record.store(leg, standing)
     }
 
-    fn binding(&self, half: usize) -> Option<u64> {
-        self.now[half]
+    fn binding(&self, leg: usize) -> Option<u64> {
+        self.now[leg]
     }
 }
 
@@ -114,7 +114,7 @@ impl Shelf {
         }
     }
 
-    /// What each half has that is one.
+    /// What each leg has that is one.
     fn histories(&self) -> [Option<Vec<u8>>; 2] {
         [0, 1].map(|place| self.places[place].as_ref()?.history.clone())
     }
@@ -129,7 +129,7 @@ fn is_prefix(one: &[u8], other: &[u8]) -> bool {
     other.starts_with(one)
 }
 
-/// Which half is right, known from all that was done; nothing when two contradict.
+/// Which leg is right, known from all that was done; nothing when two contradict.
 fn newest(histories: &[Option<Vec<u8>>; 2]) -> Option<usize> {
     match histories {
         [Some(one), Some(other)] if is_prefix(other, one) => Some(0),
@@ -167,7 +167,7 @@ fn check(shelf: &Shelf, what: &str) {
                 assert_eq!(read(&mirror, 0, 512).1[0], value.unwrap_or(0), "{what}");
             }
         }
-        (None, Ok(_)) => panic!("{what}: nobody can tell which half is right"),
+        (None, Ok(_)) => panic!("{what}: nobody can tell which leg is right"),
         (Some(_), Err(error)) => assert!(!is_whole, "{what}: {error}"),
         (None, Err(_)) => {}
     }
@@ -184,11 +184,11 @@ fn resync(shelf: &mut Shelf, from: Option<usize>, what: &str) -> bool {
     let is_whole = before.0.iter().all(Option::is_some);
     assert!(
         is_whole || from.is_some(),
-        "{what}: copied over a disk that was no half"
+        "{what}: copied over a disk that was no leg"
     );
     let history = before.0[right].clone().unwrap_or(vec![0xEE]);
     for place in 0..2 {
-        assert_eq!(shelf.bytes(place), before.1[right], "{what}: half {place}");
+        assert_eq!(shelf.bytes(place), before.1[right], "{what}: leg {place}");
         shelf.places[place].as_mut().unwrap().history = Some(history.clone());
     }
     if from.is_some() {
@@ -199,7 +199,7 @@ fn resync(shelf: &mut Shelf, from: Option<usize>, what: &str) -> bool {
 }
 
 #[test]
-fn no_half_that_is_another_disk_or_missed_writes_is_read_or_copied_from() {
+fn no_leg_that_is_another_disk_or_missed_writes_is_read_or_copied_from() {
     let (mut degraded, mut split, mut asked, mut resynchronised) = (0, 0, 0, 0);
     for seed in 0..400u64 {
         let mut random = (0u64..).map(|step| mix(seed << 20 | step));

@@ -1,6 +1,6 @@
-//! Making the halves of a mirror equal again.
+//! Making the legs of a mirror equal again.
 //!
-//! One half is the *source*; the others are compared with it, chunk by chunk, and only chunks that
+//! One leg is the *source*; the others are compared with it, chunk by chunk, and only chunks that
 //! differ are written:
 //!
 //! ```text
@@ -9,7 +9,7 @@
 //!   target ── read ──┘      └───── no ───> write to target
 //! ```
 //!
-//! - The source is the first half that is current; of halves that were left in use without a
+//! - The source is the first leg that is current; of legs that were left in use without a
 //!   goodbye that is the one which is read meanwhile, so that no reader sees bytes go back.
 //!   An operator who knows better may name another, even one that missed writes; but not one that
 //!   is a mixture, because it was not completely resynchronised, as long as there is a good one.
@@ -17,7 +17,7 @@
 //!   recorded as being resynchronised, so that none of them is read before it is finished,
 //!   whatever happens. A target is clean with the source's generation only after all of it was
 //!   compared and flushed. Starting again compares all, and writes only what is left to write.
-//! - Halves of which nothing is known are only compared: nothing tells which one is right. Where
+//! - Legs of which nothing is known are only compared: nothing tells which one is right. Where
 //!   one was replaced, or two were written to without each other, the operator has to name the
 //!   source.
 //!
@@ -25,7 +25,7 @@
 //! that are being written, keep one busy that has a queue; together they take 24 MiB. They are
 //! compared in their order: one that is slow holds up the others.
 //!
-//! Nobody else may write to any half meanwhile: the caller sees to that.
+//! Nobody else may write to any leg meanwhile: the caller sees to that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
@@ -35,7 +35,7 @@ use pagewell_counters::names::{
 };
 
 use super::assess::{Assessment, Condition, GENERATION_MAX, MirrorError, Refusal, name_of};
-use super::record::{HalfState, MirrorRecord, RecordError, Standing};
+use super::record::{LegState, MirrorRecord, RecordError, Standing};
 use crate::combined::geometry_of;
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request};
 
@@ -46,12 +46,12 @@ const CHUNKS_MAX: usize = 8;
 
 /// A resynchronisation that has not begun.
 pub struct Resync<'a> {
-    halves: &'a [Arc<dyn Device>],
+    legs: &'a [Arc<dyn Device>],
     record: &'a dyn MirrorRecord,
     source: usize,
     source_condition: Condition,
     compare_only: bool,
-    /// What each half is to be at the end.
+    /// What each leg is to be at the end.
     standings: Vec<Standing>,
 }
 
@@ -64,7 +64,7 @@ pub struct ResyncReport {
     pub differing_bytes: u64,
     /// Bytes written.
     pub copied_bytes: u64,
-    /// First byte of the first chunk that differed, and the half.
+    /// First byte of the first chunk that differed, and the leg.
     pub first: Option<(usize, u64)>,
 }
 
@@ -73,17 +73,17 @@ impl<'a> Resync<'a> {
     /// each other are replaced by those of a new mirror. `identity` is random, for a new mirror.
     pub fn plan(
         name: &str,
-        halves: &'a [Arc<dyn Device>],
+        legs: &'a [Arc<dyn Device>],
         record: &'a dyn MirrorRecord,
         from: Option<usize>,
         identity: [u8; 16],
     ) -> Result<Self, MirrorError> {
-        super::build(name, halves)?;
-        if let Some(absent) = (0..halves.len()).find(|half| record.binding(*half).is_none()) {
-            let half = name_of(halves, absent);
-            return Err(Refusal::Absent { half }.into());
+        super::build(name, legs)?;
+        if let Some(absent) = (0..legs.len()).find(|leg| record.binding(*leg).is_none()) {
+            let leg = name_of(legs, absent);
+            return Err(Refusal::Absent { leg }.into());
         }
-        let assessment = match Assessment::of(record, halves) {
+        let assessment = match Assessment::of(record, legs) {
             Ok(assessment) => (!assessment.is_unknown()).then_some(assessment),
             Err(MirrorError::Refused(_) | MirrorError::Record(RecordError::Garbled { .. }))
                 if from.is_some() =>
@@ -94,38 +94,38 @@ impl<'a> Resync<'a> {
         };
         let Some(assessment) = assessment else {
             return Ok(Self {
-                halves,
+                legs,
                 record,
                 source: from.unwrap_or(0),
                 source_condition: Condition::Unknown,
                 compare_only: from.is_none(),
-                standings: fresh(identity, halves, record),
+                standings: fresh(identity, legs, record),
             });
         };
-        let certain = assessment.certain(halves);
+        let certain = assessment.certain(legs);
         if from.is_none() {
             certain.clone()?;
         }
         let pairs = assessment.conditions.iter().zip(&assessment.standings);
         let current = pairs.enumerate().filter(|(_, (one, _))| one.is_good());
         let first = current.min_by_key(|(_, (_, standing))| standing.map(|one| one.index));
-        let first = first.map(|(half, _)| half);
+        let first = first.map(|(leg, _)| leg);
         let source = from.or(first).unwrap_or(0);
         let condition = assessment.conditions.get(source).copied();
         let source_condition = condition.unwrap_or(Condition::Unknown);
         if source_condition == Condition::Unfinished
             && let Some(good) = first
         {
-            let (half, other) = (name_of(halves, source), name_of(halves, good));
-            return Err(Refusal::Unfinished { half, other }.into());
+            let (leg, other) = (name_of(legs, source), name_of(legs, good));
+            return Err(Refusal::Unfinished { leg, other }.into());
         }
         let standings = match certain {
-            Ok(()) => raised(assessment, halves)?,
-            // What is elsewhere and may come back is no half of this one.
-            Err(_) => fresh(identity, halves, record),
+            Ok(()) => raised(assessment, legs)?,
+            // What is elsewhere and may come back is no leg of this one.
+            Err(_) => fresh(identity, legs, record),
         };
         Ok(Self {
-            halves,
+            legs,
             record,
             source,
             source_condition,
@@ -134,13 +134,13 @@ impl<'a> Resync<'a> {
         })
     }
 
-    /// The half that is copied from.
+    /// The leg that is copied from.
     #[must_use]
     pub fn source(&self) -> usize {
         self.source
     }
 
-    /// What that half was good for before.
+    /// What that leg was good for before.
     #[must_use]
     pub fn source_condition(&self) -> Condition {
         self.source_condition
@@ -149,13 +149,13 @@ impl<'a> Resync<'a> {
     /// Bytes that will be compared.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        let length = self.halves.first().map_or(0, |half| half.length_bytes());
+        let length = self.legs.first().map_or(0, |leg| leg.length_bytes());
         length.saturating_mul(self.targets().count() as u64)
     }
 
     fn targets(&self) -> impl Iterator<Item = usize> + use<> {
         let source = self.source;
-        (0..self.halves.len()).filter(move |half| *half != source)
+        (0..self.legs.len()).filter(move |leg| *leg != source)
     }
 
     /// Compares, and changes nothing. `progress` is told of bytes as they are done.
@@ -167,54 +167,54 @@ impl<'a> Resync<'a> {
         Ok(report)
     }
 
-    /// Makes all halves equal and records that they are.
+    /// Makes all legs equal and records that they are.
     pub fn run(&self, progress: &mut dyn FnMut(u64)) -> Result<ResyncReport, MirrorError> {
         if self.compare_only {
             return self.adopt(progress);
         }
         self.flush(self.source)?;
-        self.store(self.source, HalfState::Clean)?;
+        self.store(self.source, LegState::Clean)?;
         for target in self.targets() {
-            self.store(target, HalfState::Resynchronising)?;
+            self.store(target, LegState::Resynchronising)?;
         }
         let mut report = ResyncReport::default();
         for target in self.targets() {
             self.pass(target, true, &mut report, progress)?;
             self.flush(target)?;
-            self.store(target, HalfState::Clean)?;
+            self.store(target, LegState::Clean)?;
         }
         Ok(report)
     }
 
-    /// Takes halves of which nothing is known for a mirror, if they are equal.
+    /// Takes legs of which nothing is known for a mirror, if they are equal.
     fn adopt(&self, progress: &mut dyn FnMut(u64)) -> Result<ResyncReport, MirrorError> {
         let report = self.compare(progress)?;
-        if let Some((half, offset)) = report.first {
+        if let Some((leg, offset)) = report.first {
             return Err(MirrorError::Differs {
-                half: name_of(self.halves, half),
-                other: name_of(self.halves, self.source),
+                leg: name_of(self.legs, leg),
+                other: name_of(self.legs, self.source),
                 offset,
             });
         }
-        (0..self.halves.len()).try_for_each(|half| self.flush(half))?;
-        (0..self.halves.len()).try_for_each(|half| self.store(half, HalfState::Clean))?;
+        (0..self.legs.len()).try_for_each(|leg| self.flush(leg))?;
+        (0..self.legs.len()).try_for_each(|leg| self.store(leg, LegState::Clean))?;
         Ok(report)
     }
 
-    fn store(&self, half: usize, state: HalfState) -> Result<(), MirrorError> {
-        let Some(standing) = self.standings.get(half) else {
+    fn store(&self, leg: usize, state: LegState) -> Result<(), MirrorError> {
+        let Some(standing) = self.standings.get(leg) else {
             return Ok(());
         };
         let standing = Standing { state, ..*standing };
-        let stored = self.record.store(half, &standing);
+        let stored = self.record.store(leg, &standing);
         if stored.is_err() {
             MIRROR_RECORD_FAILURES.add(1);
         }
         Ok(stored?)
     }
 
-    fn flush(&self, half: usize) -> Result<(), Error> {
-        let Some(device) = self.halves.get(half) else {
+    fn flush(&self, leg: usize) -> Result<(), Error> {
+        let Some(device) = self.legs.get(leg) else {
             return Ok(());
         };
         let (sender, receiver) = mpsc::sync_channel(1);
@@ -234,7 +234,7 @@ impl<'a> Resync<'a> {
         report: &mut ResyncReport,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), Error> {
-        let (Some(from), Some(to)) = (self.halves.get(self.source), self.halves.get(target)) else {
+        let (Some(from), Some(to)) = (self.legs.get(self.source), self.legs.get(target)) else {
             return Ok(());
         };
         let (mut next, length) = (0, from.length_bytes());
@@ -288,35 +288,31 @@ fn done(bytes: u64, report: &mut ResyncReport, progress: &mut dyn FnMut(u64)) {
 }
 
 /// The standings of the same mirror, one generation later.
-fn raised(assessment: Assessment, halves: &[Arc<dyn Device>]) -> Result<Vec<Standing>, Refusal> {
+fn raised(assessment: Assessment, legs: &[Arc<dyn Device>]) -> Result<Vec<Standing>, Refusal> {
     let mut standings: Vec<Standing> = assessment.standings.into_iter().flatten().collect();
     let newest = standings.iter().map(|one| one.generation).max();
     let generation = newest.unwrap_or(0) + 1;
     if generation > GENERATION_MAX {
-        let half = name_of(halves, 0);
-        return Err(Refusal::Impossible { half });
+        let leg = name_of(legs, 0);
+        return Err(Refusal::Impossible { leg });
     }
     for standing in &mut standings {
         standing.generation = generation;
-        standing.state = HalfState::Clean;
+        standing.state = LegState::Clean;
         standing.left_behind = 0;
     }
     Ok(standings)
 }
 
-/// The standings of a new mirror of these halves.
-fn fresh(
-    identity: [u8; 16],
-    halves: &[Arc<dyn Device>],
-    record: &dyn MirrorRecord,
-) -> Vec<Standing> {
-    let count = u8::try_from(halves.len()).unwrap_or(u8::MAX);
-    let standing = |(index, half): (u8, &Arc<dyn Device>)| Standing {
+/// The standings of a new mirror of these legs.
+fn fresh(identity: [u8; 16], legs: &[Arc<dyn Device>], record: &dyn MirrorRecord) -> Vec<Standing> {
+    let count = u8::try_from(legs.len()).unwrap_or(u8::MAX);
+    let standing = |(index, leg): (u8, &Arc<dyn Device>)| Standing {
         identity,
         binding: record.binding(usize::from(index)).unwrap_or(0),
-        ..Standing::first(index, count, half.length_bytes())
+        ..Standing::first(index, count, leg.length_bytes())
     };
-    (0..count).zip(halves).map(standing).collect()
+    (0..count).zip(legs).map(standing).collect()
 }
 
 /// A request for a chunk. It is complete when this is gone.

@@ -5,70 +5,70 @@ use crate::testing::{
 use crate::{Buffer, Error, RamDevice, read_exact};
 use proptest::prelude::*;
 
-fn mirror_of(halves: Vec<Faulty>) -> (Mirror, Vec<Arc<Faulty>>) {
-    let halves: Vec<Arc<Faulty>> = halves.into_iter().map(Arc::new).collect();
-    let devices = halves.iter().cloned().map(|half| half as Arc<dyn Device>);
+fn mirror_of(legs: Vec<Faulty>) -> (Mirror, Vec<Arc<Faulty>>) {
+    let legs: Vec<Arc<Faulty>> = legs.into_iter().map(Arc::new).collect();
+    let devices = legs.iter().cloned().map(|leg| leg as Arc<dyn Device>);
     let mirror = open(devices.collect()).unwrap();
-    // The first write waits for a thread, which says that the halves are in use.
+    // The first write waits for a thread, which says that the legs are in use.
     let block = mirror.geometry().logical_block_bytes as usize;
     assert_eq!(write(&mirror, 0, &vec![0; block]).result, Ok(()));
-    for half in &halves {
-        half.seen.lock().unwrap().clear();
+    for leg in &legs {
+        leg.seen.lock().unwrap().clear();
     }
-    (mirror, halves)
+    (mirror, legs)
 }
 
-/// Of equal halves.
+/// Of equal legs.
 fn open(devices: Vec<Arc<dyn Device>>) -> Result<Mirror, MirrorError> {
-    let length_bytes = devices.first().map_or(0, |half| half.length_bytes());
+    let length_bytes = devices.first().map_or(0, |leg| leg.length_bytes());
     let record = MemoryRecord::of_equal(devices.len(), length_bytes);
     Ok(Mirror::open("mirror", devices, Arc::new(record), true)?.0)
 }
 
 fn two(length: u64) -> (Mirror, Vec<Arc<Faulty>>) {
     mirror_of(vec![
-        Faulty::new("half 0", length),
-        Faulty::new("half 1", length),
+        Faulty::new("leg 0", length),
+        Faulty::new("leg 1", length),
     ])
 }
 
 #[test]
 fn reads_go_to_the_shorter_queue_and_take_turns() {
-    let (mirror, halves) = two(1 << 20);
-    halves.iter().for_each(|half| half.hold());
+    let (mirror, legs) = two(1 << 20);
+    legs.iter().for_each(|leg| leg.hold());
     let mut receivers = Vec::new();
     for index in 0..6 {
         let (one, receiver) = request(Operation::Read, index * 4096, Buffer::new(4096, 1));
         mirror.submit(one);
         receivers.push(receiver);
     }
-    assert_eq!((halves[0].held(), halves[1].held()), (3, 3));
-    halves[1].release();
+    assert_eq!((legs[0].held(), legs[1].held()), (3, 3));
+    legs[1].release();
     for index in 0..3 {
         assert_eq!(read(&mirror, index * 4096, 4096).0.result, Ok(()));
     }
-    assert_eq!((halves[0].held(), halves[1].held()), (3, 0));
-    halves[0].release();
+    assert_eq!((legs[0].held(), legs[1].held()), (3, 0));
+    legs[0].release();
     for receiver in receivers {
         assert_eq!(receiver.recv_timeout(PATIENCE).unwrap().0.result, Ok(()));
     }
-    let way = |half: &Half| half.on_their_way.load(Ordering::Relaxed);
-    assert!(mirror.shared.halves.iter().all(|half| way(half) == 0));
-    let seen = |index: usize| halves[index].seen.lock().unwrap().len();
+    let way = |leg: &Leg| leg.on_their_way.load(Ordering::Relaxed);
+    assert!(mirror.shared.legs.iter().all(|leg| way(leg) == 0));
+    let seen = |index: usize| legs[index].seen.lock().unwrap().len();
     let (first, second) = (seen(0), seen(1));
     (0..10).for_each(|_| drop(read(&mirror, 0, 1)));
     assert_eq!((seen(0), seen(1)), (first + 5, second + 5));
 }
 
 #[test]
-fn rotating_halves_keep_to_their_neighbourhood() {
+fn rotating_legs_keep_to_their_neighbourhood() {
     let disk = |name| {
         let mut disk = Faulty::new(name, 1 << 30);
         disk.geometry.rotational = true;
         disk
     };
-    let (mirror, halves) = mirror_of(vec![disk("half 0"), disk("half 1")]);
-    mirror.shared.halves[1]
+    let (mirror, legs) = mirror_of(vec![disk("leg 0"), disk("leg 1")]);
+    mirror.shared.legs[1]
         .last_end
         .store(1 << 29, Ordering::Relaxed);
     for index in 0..20u64 {
@@ -76,8 +76,8 @@ fn rotating_halves_keep_to_their_neighbourhood() {
         let offset = index * 512 + if far { 1 << 29 } else { 0 };
         assert_eq!(read(&mirror, offset, 512).0.result, Ok(()));
     }
-    for (half, near) in halves.iter().zip([0, 1 << 29]) {
-        let seen = half.seen.lock().unwrap();
+    for (leg, near) in legs.iter().zip([0, 1 << 29]) {
+        let seen = leg.seen.lock().unwrap();
         assert_eq!(seen.len(), 10);
         assert!(
             seen.iter()
@@ -87,11 +87,11 @@ fn rotating_halves_keep_to_their_neighbourhood() {
 }
 
 #[test]
-fn a_bad_block_is_read_from_another_half() {
-    let (mirror, halves) = two(100_000);
+fn a_bad_block_is_read_from_another_leg() {
+    let (mirror, legs) = two(100_000);
     let bytes = pattern(100_000);
     assert_eq!(write(&mirror, 0, &bytes).result, Ok(()));
-    halves[0]
+    legs[0]
         .bad
         .lock()
         .unwrap()
@@ -103,9 +103,9 @@ fn a_bad_block_is_read_from_another_half() {
         assert_eq!(buffer[..], bytes[..10_000]);
     }
     assert!(MIRROR_READS_RETRIED.get() >= retried + 2);
-    assert_eq!(mirror.halves_in_service(), 2);
-    // Bad on both: an error that names a half and the place.
-    halves[1]
+    assert_eq!(mirror.legs_in_service(), 2);
+    // Bad on both: an error that names a leg and the place.
+    legs[1]
         .bad
         .lock()
         .unwrap()
@@ -120,10 +120,10 @@ fn a_bad_block_is_read_from_another_half() {
 }
 
 #[test]
-fn a_half_that_misses_a_write_is_never_read_again() {
-    let (mirror, halves) = two(100_000);
+fn a_leg_that_misses_a_write_is_never_read_again() {
+    let (mirror, legs) = two(100_000);
     assert_eq!(write(&mirror, 0, &[1; 100_000]).result, Ok(()));
-    halves[0]
+    legs[0]
         .bad
         .lock()
         .unwrap()
@@ -131,16 +131,16 @@ fn a_half_that_misses_a_write_is_never_read_again() {
     let failed = MIRROR_HALVES_FAILED.get();
     assert_eq!(write(&mirror, 0, &[2; 1000]).result, Ok(()));
     assert!(MIRROR_HALVES_FAILED.get() > failed);
-    assert_eq!(mirror.halves_in_service(), 1);
-    halves[0].bad.lock().unwrap().clear();
-    let seen = halves[0].seen.lock().unwrap().len();
+    assert_eq!(mirror.legs_in_service(), 1);
+    legs[0].bad.lock().unwrap().clear();
+    let seen = legs[0].seen.lock().unwrap().len();
     for _ in 0..4 {
         assert!(read(&mirror, 0, 1000).1.iter().all(|byte| *byte == 2));
     }
     assert_eq!(write(&mirror, 0, &[3; 1000]).result, Ok(()));
-    assert_eq!(halves[0].seen.lock().unwrap().len(), seen);
-    // The last half stays, whatever happens to it.
-    halves[1]
+    assert_eq!(legs[0].seen.lock().unwrap().len(), seen);
+    // The last leg stays, whatever happens to it.
+    legs[1]
         .bad
         .lock()
         .unwrap()
@@ -151,131 +151,129 @@ fn a_half_that_misses_a_write_is_never_read_again() {
         outcome.result,
         Err(Error::Failed { offset: 500, .. })
     ));
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
     assert_eq!(read(&mirror, 2000, 1000).0.result, Ok(()));
 }
 
-/// Two writes on their way, each failing on another half: one half has to stay, and the write
+/// Two writes on their way, each failing on another leg: one leg has to stay, and the write
 /// that it missed is an error.
 #[test]
-fn halves_do_not_fail_each_other() {
-    let (mirror, halves) = two(10_000);
-    halves[0].bad.lock().unwrap().push((Operation::Write, 0..1));
-    halves[1]
+fn legs_do_not_fail_each_other() {
+    let (mirror, legs) = two(10_000);
+    legs[0].bad.lock().unwrap().push((Operation::Write, 0..1));
+    legs[1]
         .bad
         .lock()
         .unwrap()
         .push((Operation::Write, 5000..5001));
-    halves.iter().for_each(|half| half.hold());
+    legs.iter().for_each(|leg| leg.hold());
     let (first, first_outcome) = request(Operation::Write, 0, Buffer::new(100, 1));
     let (second, second_outcome) = request(Operation::Write, 5000, Buffer::new(100, 1));
     mirror.submit(first);
     mirror.submit(second);
     assert!(first_outcome.try_recv().is_err());
-    halves[0].release();
+    legs[0].release();
     assert!(first_outcome.try_recv().is_err());
-    halves[1].release();
+    legs[1].release();
     let outcomes = [first_outcome, second_outcome]
         .map(|receiver| receiver.recv_timeout(PATIENCE).unwrap().0.result.is_ok());
     assert_eq!(outcomes.iter().filter(|ok| **ok).count(), 1);
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
 }
 
-fn spoil(half: &Faulty, operation: Operation, first: u64) {
-    half.bad.lock().unwrap().push((operation, first..first + 1));
+fn spoil(leg: &Faulty, operation: Operation, first: u64) {
+    leg.bad.lock().unwrap().push((operation, first..first + 1));
 }
 
 #[test]
-fn writes_are_durable_on_all_halves_and_a_flush_goes_to_all() {
-    let (mirror, halves) = two(10_000);
+fn writes_are_durable_on_all_legs_and_a_flush_goes_to_all() {
+    let (mirror, legs) = two(10_000);
     assert_eq!(write_durable(&mirror, 0, &[1; 100]).result, Ok(()));
-    let durable = |half: &Faulty| half.durable.load(Ordering::Relaxed);
-    assert!(halves.iter().all(|half| durable(half) == 1));
-    halves.iter().for_each(|half| half.hold());
+    let durable = |leg: &Faulty| leg.durable.load(Ordering::Relaxed);
+    assert!(legs.iter().all(|leg| durable(leg) == 1));
+    legs.iter().for_each(|leg| leg.hold());
     let (one, outcome) = flush_request();
     mirror.submit(one);
-    for half in &halves {
-        assert_eq!(half.held(), 1);
+    for leg in &legs {
+        assert_eq!(leg.held(), 1);
         assert!(outcome.try_recv().is_err());
-        half.release();
+        leg.release();
     }
     assert_eq!(outcome.try_recv().unwrap().result, Ok(()));
 }
 
 #[test]
-fn a_half_that_cannot_flush_is_never_read_again() {
-    let (mirror, halves) = two(10_000);
+fn a_leg_that_cannot_flush_is_never_read_again() {
+    let (mirror, legs) = two(10_000);
     assert_eq!(write(&mirror, 0, &[1; 1000]).result, Ok(()));
-    spoil(&halves[0], Operation::Flush, 0);
+    spoil(&legs[0], Operation::Flush, 0);
     let failed = MIRROR_HALVES_FAILED.get();
     assert_eq!(flush(&mirror).result, Ok(()));
     assert!(MIRROR_HALVES_FAILED.get() > failed);
-    assert_eq!(mirror.halves_in_service(), 1);
-    let seen = halves[0].seen.lock().unwrap().len();
+    assert_eq!(mirror.legs_in_service(), 1);
+    let seen = legs[0].seen.lock().unwrap().len();
     (0..4).for_each(|_| assert_eq!(read(&mirror, 0, 1000).0.result, Ok(())));
     assert_eq!(flush(&mirror).result, Ok(()));
-    assert_eq!(halves[0].seen.lock().unwrap().len(), seen);
+    assert_eq!(legs[0].seen.lock().unwrap().len(), seen);
     // The last one stays, and says what is wrong with it.
-    spoil(&halves[1], Operation::Flush, 0);
+    spoil(&legs[1], Operation::Flush, 0);
     let failed = MIRROR_FLUSHES_FAILED.get();
     let error = flush(&mirror).result.unwrap_err().to_string();
-    assert!(error.contains("half 1: at byte 0"), "{error}");
+    assert!(error.contains("leg 1: at byte 0"), "{error}");
     assert!(MIRROR_FLUSHES_FAILED.get() > failed);
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
     assert_eq!(read(&mirror, 0, 1000).0.result, Ok(()));
 }
 
 #[test]
-fn a_write_or_flush_that_no_half_takes_changes_nobodys_service() {
+fn a_write_or_flush_that_no_leg_takes_changes_nobodys_service() {
     for operation in [Operation::Write, Operation::Flush] {
-        let (mirror, halves) = two(10_000);
-        spoil(&halves[0], operation, 600);
-        spoil(&halves[1], operation, 500);
+        let (mirror, legs) = two(10_000);
+        spoil(&legs[0], operation, 600);
+        spoil(&legs[1], operation, 500);
         let outcome = match operation {
             Operation::Flush => flush(&mirror),
             _ => write(&mirror, 0, &[1; 1000]),
         };
         assert!(matches!(outcome.result, Err(Error::Failed { .. })));
-        assert_eq!(mirror.halves_in_service(), 2);
-        halves
-            .iter()
-            .for_each(|half| half.bad.lock().unwrap().clear());
+        assert_eq!(mirror.legs_in_service(), 2);
+        legs.iter().for_each(|leg| leg.bad.lock().unwrap().clear());
         assert_eq!(write(&mirror, 0, &[2; 1000]).result, Ok(()));
         assert_eq!(flush(&mirror).result, Ok(()));
     }
 }
 
-/// One half fails at a flush while the other fails at a write: one of them has to stay, and what
+/// One leg fails at a flush while the other fails at a write: one of them has to stay, and what
 /// it missed is an error.
 #[test]
-fn a_flush_and_a_write_do_not_take_the_last_half() {
-    let (mirror, halves) = two(10_000);
-    spoil(&halves[0], Operation::Write, 0);
-    spoil(&halves[1], Operation::Flush, 0);
-    halves.iter().for_each(|half| half.hold());
+fn a_flush_and_a_write_do_not_take_the_last_leg() {
+    let (mirror, legs) = two(10_000);
+    spoil(&legs[0], Operation::Write, 0);
+    spoil(&legs[1], Operation::Flush, 0);
+    legs.iter().for_each(|leg| leg.hold());
     let (one, written) = request(Operation::Write, 0, Buffer::new(100, 1));
     let (two, flushed) = flush_request();
     mirror.submit(one);
     mirror.submit(two);
-    halves.iter().for_each(|half| half.release());
+    legs.iter().for_each(|leg| leg.release());
     let written = written.recv_timeout(PATIENCE).unwrap().0.result.is_ok();
     let flushed = flushed.recv_timeout(PATIENCE).unwrap().result.is_ok();
     assert!(written != flushed);
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
 }
 
-/// A read is on its way to a half when that half misses a write: what it brings is too old for
+/// A read is on its way to a leg when that leg misses a write: what it brings is too old for
 /// every reader that came after the write, and may be given to one of them.
 #[test]
-fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
+fn what_a_leg_brings_after_it_missed_a_write_is_read_again() {
     for bad_elsewhere in [false, true] {
-        let (mirror, halves) = two(10_000);
+        let (mirror, legs) = two(10_000);
         assert_eq!(write(&mirror, 0, &[1; 100]).result, Ok(()));
-        halves.iter().for_each(|half| half.hold());
+        legs.iter().for_each(|leg| leg.hold());
         let (one, done) = request(Operation::Read, 0, Buffer::new(100, 1));
         mirror.submit(one);
-        let chosen = usize::from(halves[1].held() == 1);
-        let (bad, good) = (&halves[chosen], &halves[1 - chosen]);
+        let chosen = usize::from(legs[1].held() == 1);
+        let (bad, good) = (&legs[chosen], &legs[1 - chosen]);
         spoil(bad, Operation::Write, 50);
         if bad_elsewhere {
             spoil(good, Operation::Read, 50);
@@ -291,7 +289,7 @@ fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
         bad.release();
         let outcome = written.recv_timeout(PATIENCE).unwrap().0;
         assert_eq!(outcome.result, Ok(()));
-        assert_eq!(mirror.halves_in_service(), 1);
+        assert_eq!(mirror.legs_in_service(), 1);
         assert!(MIRROR_READS_STALE.get() > stale);
         let (outcome, buffer) = done.try_recv().unwrap();
         if bad_elsewhere {
@@ -305,13 +303,13 @@ fn what_a_half_brings_after_it_missed_a_write_is_read_again() {
     }
 }
 
-/// Threads that write, and read what they wrote, while halves fail: nobody ever reads anything
+/// Threads that write, and read what they wrote, while legs fail: nobody ever reads anything
 /// older than its last complete write.
 #[test]
-fn readers_see_their_last_write_while_halves_fail() {
+fn readers_see_their_last_write_while_legs_fail() {
     for round in 0..30u64 {
-        let halves = (0..3).map(|index| Faulty::new(&format!("half {index}"), 40_000));
-        let (mirror, halves) = mirror_of(halves.collect());
+        let legs = (0..3).map(|index| Faulty::new(&format!("leg {index}"), 40_000));
+        let (mirror, legs) = mirror_of(legs.collect());
         std::thread::scope(|scope| {
             for thread in 0..4u64 {
                 let mirror = &mirror;
@@ -329,19 +327,19 @@ fn readers_see_their_last_write_while_halves_fail() {
                 });
             }
             spoil(
-                &halves[(round % 3) as usize],
+                &legs[(round % 3) as usize],
                 Operation::Write,
                 round % 4 * 10_000 + 5,
             );
             std::thread::yield_now();
-            spoil(&halves[((round + 1) % 3) as usize], Operation::Flush, 0);
+            spoil(&legs[((round + 1) % 3) as usize], Operation::Flush, 0);
         });
         // Should they have been too quick.
         for thread in 0..4 {
             assert_eq!(write(&mirror, thread * 10_000, &[0; 64]).result, Ok(()));
         }
         assert_eq!(flush(&mirror).result, Ok(()));
-        assert_eq!(mirror.halves_in_service(), 1);
+        assert_eq!(mirror.legs_in_service(), 1);
     }
 }
 
@@ -352,24 +350,24 @@ fn a_partial_last_block_is_no_failure() {
         file.geometry.logical_block_bytes = 512;
         file
     };
-    let (mirror, halves) = mirror_of(vec![file("half 0"), file("half 1")]);
+    let (mirror, legs) = mirror_of(vec![file("leg 0"), file("leg 1")]);
     // What a file answers to a request for its last block: all that is there.
-    for half in &halves {
-        let mut bad = half.bad.lock().unwrap();
+    for leg in &legs {
+        let mut bad = leg.bad.lock().unwrap();
         bad.extend([
             (Operation::Read, 1000..1024),
             (Operation::Write, 1000..1024),
         ]);
     }
-    let retried = halves[0].seen.lock().unwrap().len();
+    let retried = legs[0].seen.lock().unwrap().len();
     for outcome in [read(&mirror, 512, 512).0, write(&mirror, 512, &[1; 512])] {
         assert_eq!(outcome.transferred_bytes, 488);
         assert!(outcome.result.is_err());
     }
-    assert_eq!(mirror.halves_in_service(), 2);
-    assert!(halves[0].seen.lock().unwrap().len() <= retried + 2);
+    assert_eq!(mirror.legs_in_service(), 2);
+    assert!(legs[0].seen.lock().unwrap().len() <= retried + 2);
     let other = Arc::new(RamDevice::new("ram", 1000));
-    let odd = open(vec![halves[0].clone(), other]);
+    let odd = open(vec![legs[0].clone(), other]);
     assert!(matches!(
         odd.err(),
         Some(MirrorError::Combine(CombineError::Tail { .. }))
@@ -392,20 +390,20 @@ fn what_does_not_fit_together_is_refused() {
 }
 
 proptest! {
-    /// Writes and reads with bad places that come and go on all halves but the last: every read
+    /// Writes and reads with bad places that come and go on all legs but the last: every read
     /// is right, and what is in service at the end holds the same bytes.
     #[test]
-    fn it_is_a_run_of_bytes_as_long_as_one_half_is_good(
+    fn it_is_a_run_of_bytes_as_long_as_one_leg_is_good(
         steps in proptest::collection::vec(
             (0usize..4, 0usize..2000, 1usize..1000, 0usize..2, 1u64..200),
             1..40,
         ),
     ) {
-        let halves = (0..3).map(|index| Faulty::new(&format!("half {index}"), 3000));
-        let (mirror, halves) = mirror_of(halves.collect());
+        let legs = (0..3).map(|index| Faulty::new(&format!("leg {index}"), 3000));
+        let (mirror, legs) = mirror_of(legs.collect());
         let mut model = vec![0; 3000];
         let bytes = pattern(4000);
-        for (what, offset, length, half, bad) in steps {
+        for (what, offset, length, leg, bad) in steps {
             let start = offset as u64;
             match what {
                 0 => {
@@ -419,7 +417,7 @@ proptest! {
                     prop_assert!(buffer[..] == model[offset..offset + length]);
                 }
                 _ => {
-                    let mut list = halves[half].bad.lock().unwrap();
+                    let mut list = legs[leg].bad.lock().unwrap();
                     let operation = [Operation::Read, Operation::Write][length % 2];
                     if list.len() > 3 {
                         list.clear();
@@ -428,10 +426,10 @@ proptest! {
                 }
             }
         }
-        for (index, half) in halves.iter().enumerate() {
+        for (index, leg) in legs.iter().enumerate() {
             if mirror.shared.in_service() & (1 << index) != 0 {
                 let mut whole = vec![0; 3000];
-                read_exact(&half.ram, 0, &mut whole).unwrap();
+                read_exact(&leg.ram, 0, &mut whole).unwrap();
                 prop_assert!(whole == model);
             }
         }

@@ -1,4 +1,4 @@
-//! Halves and records that outlive a mirror, and a program that can die at any step.
+//! Legs and records that outlive a mirror, and a program that can die at any step.
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -25,17 +25,17 @@ pub struct World {
 pub struct Life {
     /// Steps until everything fails: each write, flush and record is one.
     pub steps: AtomicI64,
-    /// The half whose writes and flushes fail from its so manieth one on.
-    pub bad_half: AtomicUsize,
+    /// The leg whose writes and flushes fail from its so manieth one on.
+    pub bad_leg: AtomicUsize,
     pub bad_from: AtomicI64,
-    /// Records of these halves are refused.
+    /// Records of these legs are refused.
     pub unrecorded: Mutex<Vec<usize>>,
     /// A refused record is stored all the same.
     pub refusals_lie: bool,
     /// Records wait as long as it is true.
     pub gate: Mutex<bool>,
     pub opened: Condvar,
-    /// Half and offset of every read.
+    /// Leg and offset of every read.
     pub reads: Mutex<Vec<(usize, u64)>>,
 }
 
@@ -43,7 +43,7 @@ impl Life {
     pub fn new(steps: i64, refusals_lie: bool) -> Arc<Self> {
         Arc::new(Self {
             steps: AtomicI64::new(steps),
-            bad_half: AtomicUsize::new(usize::MAX),
+            bad_leg: AtomicUsize::new(usize::MAX),
             bad_from: AtomicI64::new(NEVER),
             unrecorded: Mutex::default(),
             refusals_lie,
@@ -63,7 +63,7 @@ impl Life {
     }
 }
 
-/// A half as long as its program lives.
+/// A leg as long as its program lives.
 struct Mortal {
     index: usize,
     ram: Arc<RamDevice>,
@@ -94,7 +94,7 @@ impl Device for Mortal {
             let mut reads = life.reads.lock().unwrap();
             reads.push((self.index, request.offset()));
         } else {
-            let is_bad = life.bad_half.load(Ordering::SeqCst) == self.index
+            let is_bad = life.bad_leg.load(Ordering::SeqCst) == self.index
                 && life.bad_from.fetch_sub(1, Ordering::SeqCst) <= 0;
             if !life.step() || is_bad {
                 return request.fail(0, error);
@@ -110,11 +110,11 @@ struct MortalRecord {
 }
 
 impl MirrorRecord for MortalRecord {
-    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
-        self.record.load(half)
+    fn load(&self, leg: usize) -> Result<Option<Standing>, RecordError> {
+        self.record.load(leg)
     }
 
-    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
+    fn store(&self, leg: usize, standing: &Standing) -> Result<(), RecordError> {
         let mut gate = self.life.gate.lock().unwrap();
         while *gate {
             let (next, timeout) = self.life.opened.wait_timeout(gate, PATIENCE).unwrap();
@@ -122,24 +122,24 @@ impl MirrorRecord for MortalRecord {
             gate = next;
         }
         drop(gate);
-        let refused = self.life.unrecorded.lock().unwrap().contains(&half);
+        let refused = self.life.unrecorded.lock().unwrap().contains(&leg);
         if self.life.step() && !refused {
-            return self.record.store(half, standing);
+            return self.record.store(leg, standing);
         }
         if self.life.refusals_lie {
-            self.record.store(half, standing)?;
+            self.record.store(leg, standing)?;
         }
         Err(RecordError::Failed {
-            place: format!("record {half}"),
+            place: format!("record {leg}"),
             errno: Errno::NOSPC,
         })
     }
 }
 
 impl World {
-    /// Equal halves that are a mirror already.
+    /// Equal legs that are a mirror already.
     pub fn new(count: usize, length_bytes: u64) -> Self {
-        let ram = |index| Arc::new(RamDevice::new(&format!("half {index}"), length_bytes));
+        let ram = |index| Arc::new(RamDevice::new(&format!("leg {index}"), length_bytes));
         Self {
             rams: (0..count).map(ram).collect(),
             record: Arc::new(MemoryRecord::of_equal(count, length_bytes)),
@@ -153,15 +153,15 @@ impl World {
         self.life.clone()
     }
 
-    pub fn halves(&self) -> Vec<Arc<dyn Device>> {
-        let half = |(index, ram): (usize, &Arc<RamDevice>)| {
+    pub fn legs(&self) -> Vec<Arc<dyn Device>> {
+        let leg = |(index, ram): (usize, &Arc<RamDevice>)| {
             Arc::new(Mortal {
                 index,
                 ram: ram.clone(),
                 life: self.life.clone(),
             }) as Arc<dyn Device>
         };
-        self.rams.iter().enumerate().map(half).collect()
+        self.rams.iter().enumerate().map(leg).collect()
     }
 
     fn mortal_record(&self) -> MortalRecord {
@@ -172,16 +172,16 @@ impl World {
     }
 
     pub fn open(&self, writable: bool) -> Result<(Mirror, Assessment), MirrorError> {
-        self.open_over(self.halves(), writable)
+        self.open_over(self.legs(), writable)
     }
 
-    /// The same over other halves.
+    /// The same over other legs.
     pub fn open_over(
         &self,
-        halves: Vec<Arc<dyn Device>>,
+        legs: Vec<Arc<dyn Device>>,
         writable: bool,
     ) -> Result<(Mirror, Assessment), MirrorError> {
-        Mirror::open("mirror", halves, Arc::new(self.mortal_record()), writable)
+        Mirror::open("mirror", legs, Arc::new(self.mortal_record()), writable)
     }
 
     pub fn writable(&self) -> Mirror {
@@ -194,21 +194,21 @@ impl World {
     }
 
     pub fn resync(&self, from: Option<usize>) -> Result<ResyncReport, MirrorError> {
-        let (halves, record) = (self.halves(), self.mortal_record());
-        let resync = Resync::plan("mirror", &halves, &record, from, [9; 16])?;
+        let (legs, record) = (self.legs(), self.mortal_record());
+        let resync = Resync::plan("mirror", &legs, &record, from, [9; 16])?;
         let (mut told, total) = (0, resync.bytes());
         let report = resync.run(&mut |bytes| told += bytes)?;
         assert_eq!((told, report.compared_bytes), (total, total));
         Ok(report)
     }
 
-    pub fn standing(&self, half: usize) -> Standing {
-        self.record.load(half).unwrap().unwrap()
+    pub fn standing(&self, leg: usize) -> Standing {
+        self.record.load(leg).unwrap().unwrap()
     }
 
-    /// All bytes of a half.
-    pub fn bytes(&self, half: usize) -> Vec<u8> {
-        let ram = &*self.rams[half];
+    /// All bytes of a leg.
+    pub fn bytes(&self, leg: usize) -> Vec<u8> {
+        let ram = &*self.rams[leg];
         let mut bytes = vec![0; usize::try_from(ram.length_bytes()).unwrap()];
         crate::read_exact(ram, 0, &mut bytes).unwrap();
         bytes

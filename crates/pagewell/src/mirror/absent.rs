@@ -1,4 +1,4 @@
-//! What stands in for a half that is missing.
+//! What stands in for a leg that is missing.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub(crate) struct Absent {
 }
 
 impl Absent {
-    /// In a mirror with this half.
+    /// In a mirror with this leg.
     pub(crate) fn beside(other: &dyn Device, name: String) -> Arc<dyn Device> {
         Arc::new(Self {
             name,

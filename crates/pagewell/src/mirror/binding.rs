@@ -1,6 +1,6 @@
-//! What a half is, so that another file or disk in its place is known for what it is.
+//! What a leg is, so that another file or disk in its place is known for what it is.
 //!
-//! | half | told by |
+//! | leg | told by |
 //! |---|---|
 //! | a regular file | its inode number and the moment at which it was made |
 //! | a block device | its [lasting name](super::place): serial number, WWN or UUID |
@@ -11,7 +11,7 @@
 //! one, and no program can set it. A file that is renamed keeps both. One that is copied, or
 //! moved to another file system, is another file: the operator has to say that it is right.
 //!
-//! Known weakness: bytes that are copied over those of a half leave it the file that it was.
+//! Known weakness: bytes that are copied over those of a leg leave it the file that it was.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -35,11 +35,11 @@ const GONE: [Errno; 5] = [
 ];
 
 /// A number for what is there; nothing when nothing is.
-pub(super) fn of(half: &Storage) -> Option<u64> {
-    if is_absent(half) {
+pub(super) fn of(leg: &Storage) -> Option<u64> {
+    if is_absent(leg) {
         return None;
     }
-    let number = match half {
+    let number = match leg {
         Storage::Path(path) => of_path(path).unwrap_or_default(),
         Storage::Ram(_) => 0,
         Storage::Model(_, inner) => of(inner)?,
@@ -48,14 +48,14 @@ pub(super) fn of(half: &Storage) -> Option<u64> {
             let numbers: Vec<[u8; 8]> = numbers.into_iter().map(u64::to_le_bytes).collect();
             hash(b"stripe", numbers.as_flattened())
         }
-        Storage::Mirror(halves) => hash(b"mirror", &number_of_mirror(halves)),
+        Storage::Mirror(legs) => hash(b"mirror", &number_of_mirror(legs)),
     };
     Some(number)
 }
 
-/// Whether a half is not there, or too little of it to be opened.
-pub(crate) fn is_absent(half: &Storage) -> bool {
-    match half {
+/// Whether a leg is not there, or too little of it to be opened.
+pub(crate) fn is_absent(leg: &Storage) -> bool {
+    match leg {
         Storage::Path(path) => {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, Mode::empty());
@@ -64,7 +64,7 @@ pub(crate) fn is_absent(half: &Storage) -> bool {
         Storage::Ram(_) => false,
         Storage::Model(_, inner) => is_absent(inner),
         Storage::Stripe(_, parts) => parts.iter().any(is_absent),
-        Storage::Mirror(halves) => halves.iter().all(is_absent),
+        Storage::Mirror(legs) => legs.iter().all(is_absent),
     }
 }
 
@@ -85,9 +85,9 @@ fn of_path(path: &Path) -> Option<u64> {
 }
 
 /// What the records of a mirror have in common.
-fn number_of_mirror(halves: &[Storage]) -> [u8; 16] {
-    let standings = halves.iter().filter_map(|half| {
-        let place = Place::of(half).ok()?;
+fn number_of_mirror(legs: &[Storage]) -> [u8; 16] {
+    let standings = legs.iter().filter_map(|leg| {
+        let place = Place::of(leg).ok()?;
         sidecar::read_standing(place.file()?).ok().flatten()
     });
     let numbers = standings.map(|standing| standing.identity);

@@ -1,6 +1,6 @@
 //! The end of the program waits until the records of mirrors say that they were closed.
 //!
-//! A mirror marks its halves clean when the last one that uses it lets go. That may be the thread
+//! A mirror marks its legs clean when the last one that uses it lets go. That may be the thread
 //! of a device, which has just completed the last request and still holds what completed it. When
 //! the program ends meanwhile, the thread ends with it, and the mirror is taken for one that was
 //! cut off: all its bytes would have to be compared.

@@ -1,4 +1,4 @@
-//! Mirrors of storage: where the records of their halves are, and what people are told of them.
+//! Mirrors of storage: where the records of their legs are, and what people are told of them.
 
 mod absent;
 mod binding;
@@ -29,21 +29,21 @@ pub(crate) use closing::wait_until_closed;
 use place::Place;
 use sidecar::Sidecars;
 
-/// Where the records of the halves of one mirror are.
+/// Where the records of the legs of one mirror are.
 pub(crate) struct Records {
-    /// What the places of all halves come to.
+    /// What the places of all legs come to.
     whole: Place,
-    /// Of each half, when the halves outlive the program.
+    /// Of each leg, when the legs outlive the program.
     files: Vec<PathBuf>,
     record: Arc<dyn MirrorRecord>,
 }
 
 impl Records {
-    /// For these halves; `devices` are what they were opened as.
-    pub(crate) fn of(halves: &[Storage], devices: &[Arc<dyn Device>]) -> anyhow::Result<Self> {
-        let places = halves.iter().map(Place::of);
+    /// For these legs; `devices` are what they were opened as.
+    pub(crate) fn of(legs: &[Storage], devices: &[Arc<dyn Device>]) -> anyhow::Result<Self> {
+        let places = legs.iter().map(Place::of);
         let places = places.collect::<anyhow::Result<Vec<_>>>()?;
-        let bindings = halves.iter().map(binding::of).collect();
+        let bindings = legs.iter().map(binding::of).collect();
         Self::in_places(&places, bindings, devices)
     }
 
@@ -63,8 +63,8 @@ impl Records {
                 Arc::new(Sidecars::new(files.clone(), bindings))
             }
             Place::Zeros => {
-                // Halves of zeros are equal.
-                let length_bytes = devices.first().map_or(0, |half| half.length_bytes());
+                // Legs of zeros are equal.
+                let length_bytes = devices.first().map_or(0, |leg| leg.length_bytes());
                 Arc::new(MemoryRecord::of_equal(places.len(), length_bytes))
             }
             _ => Arc::new(MemoryRecord::new(places.len())),
@@ -76,9 +76,9 @@ impl Records {
         })
     }
 
-    /// Where the record of a half is kept.
-    pub(crate) fn file(&self, half: usize) -> Option<&Path> {
-        self.files.get(half).map(PathBuf::as_path)
+    /// Where the record of a leg is kept.
+    pub(crate) fn file(&self, leg: usize) -> Option<&Path> {
+        self.files.get(leg).map(PathBuf::as_path)
     }
 
     /// The records themselves.
@@ -101,12 +101,12 @@ impl Records {
                 device.display()
             ),
             Place::Mixed => {
-                "a half in memory ends with the program: such a mirror is read-only".to_owned()
+                "a leg in memory ends with the program: such a mirror is read-only".to_owned()
             }
             Place::File(_) | Place::Zeros => {
                 let mut seen = BTreeSet::new();
                 match self.files.iter().find(|file| !seen.insert(*file)) {
-                    Some(file) => format!("two halves would have the record {}", file.display()),
+                    Some(file) => format!("two legs would have the record {}", file.display()),
                     None => return Ok(()),
                 }
             }
@@ -115,7 +115,7 @@ impl Records {
     }
 }
 
-/// Without records the halves are taken for equal. One that has a record is known to be a half of
+/// Without records the legs are taken for equal. One that has a record is known to be a leg of
 /// another mirror, and may have missed writes.
 fn refuse_records_beside(places: &[Place], device: &Path) -> anyhow::Result<()> {
     let mut records = places.iter().filter_map(Place::file);
@@ -129,15 +129,15 @@ fn refuse_records_beside(places: &[Place], device: &Path) -> anyhow::Result<()> 
     }
 }
 
-/// Makes a mirror of halves that are open, as their records say, and says on standard error, once,
-/// which halves are not read. When it is `wanted` to be written and its records do not allow that,
+/// Makes a mirror of legs that are open, as their records say, and says on standard error, once,
+/// which legs are not read. When it is `wanted` to be written and its records do not allow that,
 /// it can be read, and the reason comes with it.
-pub(crate) fn open(halves: &[Storage], parts: Parts, wanted: Want) -> anyhow::Result<Opened> {
+pub(crate) fn open(legs: &[Storage], parts: Parts, wanted: Want) -> anyhow::Result<Opened> {
     let name = &format!("mirror:{}", parts.names());
-    let first = halves.first().map_or(&b""[..], Storage::name);
+    let first = legs.first().map_or(&b""[..], Storage::name);
     let origin = Origin::of_parts(first, &parts.origins);
     let (devices, missing) = (parts.devices, parts.missing);
-    let records = Records::of(halves, &devices)?;
+    let records = Records::of(legs, &devices)?;
     let open = |writable| Mirror::open(name, devices.clone(), records.record().clone(), writable);
     let mut read_only = parts.read_only;
     if read_only.is_none() {
@@ -170,7 +170,7 @@ pub(crate) fn open(halves: &[Storage], parts: Parts, wanted: Want) -> anyhow::Re
     }
     Ok(Opened {
         device: Arc::new(mirror),
-        // The same one with a half and without it.
+        // The same one with a leg and without it.
         origin: match assessment.standings.iter().flatten().next() {
             Some(standing) => origin.known_by(&standing.identity),
             None => origin,
@@ -181,7 +181,7 @@ pub(crate) fn open(halves: &[Storage], parts: Parts, wanted: Want) -> anyhow::Re
     })
 }
 
-/// Why this may not be written to by itself: it is a half of a mirror, and the others would not
+/// Why this may not be written to by itself: it is a leg of a mirror, and the others would not
 /// get what is written.
 pub(crate) fn why_not_alone(storage: &Storage) -> Option<String> {
     let place = match storage {
@@ -194,7 +194,7 @@ pub(crate) fn why_not_alone(storage: &Storage) -> Option<String> {
         Err(error) if matches!(storage, Storage::Path(_)) && place::is_out_of_reach(&error) => None,
         Err(error) => Some(failure::one_line(&error)),
         Ok(Place::File(record)) if record.symlink_metadata().is_ok() => Some(format!(
-            "it is a half of a mirror and is written to as such (mirror:...); if it no longer is \
+            "it is a leg of a mirror and is written to as such (mirror:...); if it no longer is \
              one, remove {}",
             record.display()
         )),
@@ -208,10 +208,10 @@ pub(crate) fn advice(name: &str, error: MirrorError) -> anyhow::Error {
         MirrorError::Refused(Refusal::NeverCompared) => {
             "'pagewell mirror resync' compares them, once, before the mirror can be written to"
         }
-        MirrorError::Refused(Refusal::Unfinished { .. }) => "name a good half with --from, or none",
+        MirrorError::Refused(Refusal::Unfinished { .. }) => "name a good leg with --from, or none",
         MirrorError::Refused(Refusal::NoneGood) => {
             "'pagewell mirror status' tells what is known of each; 'pagewell mirror resync --from \
-             HALF' makes the others equal to the half you choose"
+             LEG' makes the others equal to the leg you choose"
         }
         MirrorError::Refused(Refusal::Absent { .. }) => {
             "put a file or device of the same length in its place"
@@ -219,19 +219,19 @@ pub(crate) fn advice(name: &str, error: MirrorError) -> anyhow::Error {
         MirrorError::Refused(_)
         | MirrorError::Record(RecordError::Garbled { .. })
         | MirrorError::Differs { .. } => {
-            "'pagewell mirror resync --from HALF' makes the others equal to the half you choose"
+            "'pagewell mirror resync --from LEG' makes the others equal to the leg you choose"
         }
-        MirrorError::Record(_) => return anyhow!("{name}: record of a half: {error}"),
+        MirrorError::Record(_) => return anyhow!("{name}: record of a leg: {error}"),
         MirrorError::Combine(_) | MirrorError::Device(_) => return error.into(),
     };
     anyhow!("{name}: {error}: {todo}")
 }
 
-/// What is to be said about a mirror that is opened with these halves.
-fn warnings(name: &str, halves: &[Arc<dyn Device>], assessment: &Assessment) -> Vec<String> {
-    let pairs = halves.iter().zip(&assessment.conditions);
-    let line = |(half, condition): (&Arc<dyn Device>, &Condition)| {
-        let half = half.name();
+/// What is to be said about a mirror that is opened with these legs.
+fn warnings(name: &str, legs: &[Arc<dyn Device>], assessment: &Assessment) -> Vec<String> {
+    let pairs = legs.iter().zip(&assessment.conditions);
+    let line = |(leg, condition): (&Arc<dyn Device>, &Condition)| {
+        let leg = leg.name();
         let reason = match condition {
             Condition::Current | Condition::Unknown => return None,
             Condition::Doubtful => {
@@ -240,19 +240,19 @@ fn warnings(name: &str, halves: &[Arc<dyn Device>], assessment: &Assessment) -> 
             Condition::Stale => "it missed writes",
             Condition::Unfinished => "it was not completely resynchronised",
             Condition::Replaced => {
-                "it is not the file or device that was a half of the mirror (copied, moved to \
+                "it is not the file or device that was a leg of the mirror (copied, moved to \
                  another file system, or a new one)"
             }
             Condition::Missing => {
                 return Some(format!(
-                    "warning: {name}: {half} is missing: only what is left is used"
+                    "warning: {name}: {leg} is missing: only what is left is used"
                 ));
             }
             Condition::Split => "it and another were each written to while the other was missing",
         };
         Some(format!(
-            "warning: {name}: {half} is not used: {reason} ('pagewell mirror resync' makes the \
-             halves equal)"
+            "warning: {name}: {leg} is not used: {reason} ('pagewell mirror resync' makes the \
+             legs equal)"
         ))
     };
     pairs.filter_map(line).collect()

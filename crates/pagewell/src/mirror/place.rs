@@ -1,6 +1,6 @@
-//! Where the record of a half is kept.
+//! Where the record of a leg is kept.
 //!
-//! | half | record |
+//! | leg | record |
 //! |---|---|
 //! | a regular file | beside it, `PATH.pagewell-mirror`, so that both are moved together |
 //! | a block device | `mirror/NAME.pagewell-mirror` in the state directory |
@@ -9,7 +9,7 @@
 //! | memory | none: it ends with the program |
 //!
 //! `/dev/sdb` may be another disk after the next start, and a record that is taken for that of
-//! another disk makes a stale half a good one. So the name of a block device is the first of its
+//! another disk makes a stale leg a good one. So the name of a block device is the first of its
 //! names in `/dev/disk/by-id`, else in `/dev/disk/by-partuuid`; names that were given to a
 //! volume do not count, as another volume may get them. A device without such a name has no
 //! record, and its mirror can only be read. So has a file whose file system does not keep when it
@@ -37,14 +37,14 @@ const GIVEN_NAMES: [&[u8]; 2] = [b"dm-name-", b"md-name-"];
 /// Below the state directory.
 const FOLDER: &str = "mirror";
 
-/// Where the record of a half is.
+/// Where the record of a leg is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In this file, which need not be there.
     File(PathBuf),
-    /// Nowhere: the half is zeros in memory.
+    /// Nowhere: the leg is zeros in memory.
     Zeros,
-    /// Nowhere: a part of the half is memory.
+    /// Nowhere: a part of the leg is memory.
     Mixed,
     /// Nowhere: this block device has no name that lasts.
     Nameless(PathBuf),
@@ -53,9 +53,9 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// For this half. One that is not there may have a record beside it.
-    pub(crate) fn of(half: &Storage) -> anyhow::Result<Self> {
-        match half {
+    /// For this leg. One that is not there may have a record beside it.
+    pub(crate) fn of(leg: &Storage) -> anyhow::Result<Self> {
+        match leg {
             Storage::Path(path) => of_path(path),
             Storage::Ram(_) => Ok(Self::Zeros),
             Storage::Model(_, inner) => Self::of(inner),
@@ -114,7 +114,7 @@ pub(super) fn is_out_of_reach(error: &anyhow::Error) -> bool {
     error.is::<Homeless>() || error.downcast_ref().is_some_and(denied)
 }
 
-/// The record of a file or block device that is a half by itself.
+/// The record of a file or block device that is a leg by itself.
 fn of_path(path: &Path) -> anyhow::Result<Place> {
     let shown = || path.display().to_string();
     let real = match path.canonicalize() {
@@ -161,7 +161,7 @@ fn in_state_directory(file: &Path, system: &Path, own: Option<PathBuf>) -> anyho
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => {
             let shown = shared.display();
-            return Err(error).with_context(|| format!("{shown}: a half may have a record there"));
+            return Err(error).with_context(|| format!("{shown}: a leg may have a record there"));
         }
     }
     let own = own.ok_or(Homeless)?;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_half_has_its_place() {
+    fn each_kind_of_leg_has_its_place() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path().canonicalize().unwrap();
         let shown = base.display();

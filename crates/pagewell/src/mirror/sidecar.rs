@@ -1,4 +1,4 @@
-//! The record of a half in a file beside it.
+//! The record of a leg in a file beside it.
 //!
 //! 72 bytes, little-endian:
 //!
@@ -6,26 +6,26 @@
 //!  0  "PWMIRROR"
 //!  8  version     2
 //! 12  state       1 clean, 2 in use, 3 being resynchronised
-//! 13  index, count of halves, and a zero
+//! 13  index, count of legs, and a zero
 //! 16  identity    16 bytes
 //! 32  generation
-//! 40  length      of the half, in bytes
-//! 48  left behind a bit for each half that lacks writes which this one has
-//! 56  binding     what the half was, see `binding.rs`
+//! 40  length      of the leg, in bytes
+//! 48  left behind a bit for each leg that lacks writes which this one has
+//! 56  binding     what the leg was, see `binding.rs`
 //! 64  checksum    first 8 bytes of the SHA-256 of what is in front of it
 //! ```
 //!
 //! It is replaced as a whole: written under another name, synchronised, renamed, and the name
 //! synchronised. Whenever that is cut short, the old record or the new one is there. What is left
 //! of a cut is overwritten the next time; it is never read. A record that another user than this
-//! one and root may have written is not relied on: it decides which half is copied over which.
+//! one and root may have written is not relied on: it decides which leg is copied over which.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use pagewell_device::{HalfState, MirrorRecord, RecordError, Standing};
+use pagewell_device::{LegState, MirrorRecord, RecordError, Standing};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -37,7 +37,7 @@ const VERSION: u32 = 2;
 const BYTES: usize = 72;
 const CHECKSUM_AT: usize = 64;
 
-/// The records of all halves of a mirror, each in its file.
+/// The records of all legs of a mirror, each in its file.
 pub(crate) struct Sidecars {
     files: Vec<PathBuf>,
     bindings: Vec<Option<u64>>,
@@ -45,7 +45,7 @@ pub(crate) struct Sidecars {
 }
 
 impl Sidecars {
-    /// In these files, one for each half, of halves with these [bindings](super::binding); the
+    /// In these files, one for each leg, of legs with these [bindings](super::binding); the
     /// files need not be there.
     pub(crate) fn new(files: Vec<PathBuf>, bindings: Vec<Option<u64>>) -> Self {
         Self::counted(files, bindings, &OPEN)
@@ -64,27 +64,27 @@ impl Sidecars {
         }
     }
 
-    fn file(&self, half: usize) -> Result<&Path, RecordError> {
-        let file = self.files.get(half).map(PathBuf::as_path);
+    fn file(&self, leg: usize) -> Result<&Path, RecordError> {
+        let file = self.files.get(leg).map(PathBuf::as_path);
         file.ok_or_else(|| RecordError::Failed {
-            place: format!("half {half}"),
+            place: format!("leg {leg}"),
             errno: Errno::NOENT,
         })
     }
 }
 
 impl MirrorRecord for Sidecars {
-    fn load(&self, half: usize) -> Result<Option<Standing>, RecordError> {
-        read_standing(self.file(half)?)
+    fn load(&self, leg: usize) -> Result<Option<Standing>, RecordError> {
+        read_standing(self.file(leg)?)
     }
 
-    fn store(&self, half: usize, standing: &Standing) -> Result<(), RecordError> {
-        let path = self.file(half)?;
+    fn store(&self, leg: usize, standing: &Standing) -> Result<(), RecordError> {
+        let path = self.file(leg)?;
         replace(path, &encode(standing)).map_err(|error| failed(path, &error))
     }
 
-    fn binding(&self, half: usize) -> Option<u64> {
-        self.bindings.get(half).copied().flatten()
+    fn binding(&self, leg: usize) -> Option<u64> {
+        self.bindings.get(leg).copied().flatten()
     }
 }
 
@@ -197,9 +197,9 @@ fn encode(standing: &Standing) -> [u8; BYTES] {
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[12] = match standing.state {
-        HalfState::Clean => 1,
-        HalfState::InUse => 2,
-        HalfState::Resynchronising => 3,
+        LegState::Clean => 1,
+        LegState::InUse => 2,
+        LegState::Resynchronising => 3,
     };
     bytes[13] = standing.index;
     bytes[14] = standing.count;
@@ -225,9 +225,9 @@ fn decode(bytes: &[u8]) -> Result<Standing, &'static str> {
         return Err("is a record of a mirror in a version that is not known");
     }
     let state = match bytes[12] {
-        1 => HalfState::Clean,
-        2 => HalfState::InUse,
-        3 => HalfState::Resynchronising,
+        1 => LegState::Clean,
+        2 => LegState::InUse,
+        3 => LegState::Resynchronising,
         _ => return Err("is a record of a mirror in a state that is not known"),
     };
     let number = |at: usize| {
@@ -260,7 +260,7 @@ fn checksum(bytes: &[u8; BYTES]) -> [u8; 8] {
 mod tests {
     use super::*;
 
-    fn standing(generation: u64, state: HalfState) -> Standing {
+    fn standing(generation: u64, state: LegState) -> Standing {
         Standing {
             identity: *b"0123456789abcdef",
             index: 1,
@@ -284,7 +284,7 @@ mod tests {
     fn what_is_stored_is_loaded() {
         let (_base, path, sidecars) = one();
         assert_eq!(sidecars.load(0), Ok(None));
-        for state in HalfState::ALL {
+        for state in LegState::ALL {
             for generation in [1, 77, u64::MAX] {
                 let standing = standing(generation, state);
                 sidecars.store(0, &standing).unwrap();
@@ -294,7 +294,7 @@ mod tests {
         let names = fs::read_dir(path.parent().unwrap()).unwrap();
         assert_eq!(names.count(), 1, "nothing else is left");
         assert!(
-            sidecars.load(1).is_err() && sidecars.store(1, &standing(1, HalfState::Clean)).is_err()
+            sidecars.load(1).is_err() && sidecars.store(1, &standing(1, LegState::Clean)).is_err()
         );
     }
 
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn a_cut_leaves_the_old_record_or_the_new_one() {
         let (_base, path, sidecars) = one();
-        let (old, new) = (standing(5, HalfState::InUse), standing(6, HalfState::Clean));
+        let (old, new) = (standing(5, LegState::InUse), standing(6, LegState::Clean));
         let bytes = encode(&new);
         for cut in 0..=BYTES {
             sidecars.store(0, &old).unwrap();
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn garbage_is_never_taken_for_a_record() {
         let (_base, path, sidecars) = one();
-        let good = standing(5, HalfState::InUse);
+        let good = standing(5, LegState::InUse);
         sidecars.store(0, &good).unwrap();
         let bytes = encode(&good);
         let garbled = |bytes: &[u8]| {
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn what_others_may_have_written_is_no_record() {
         let (_base, path, sidecars) = one();
-        let good = standing(5, HalfState::Clean);
+        let good = standing(5, LegState::Clean);
         sidecars.store(0, &good).unwrap();
         let refused = |expected: &str| match sidecars.load(0) {
             Err(RecordError::Garbled { reason, .. }) => assert!(reason.contains(expected)),
@@ -404,19 +404,19 @@ mod tests {
         let file = base.path().join("file");
         fs::write(&file, "").unwrap();
         let sidecars = Sidecars::new(vec![file.join("below"), "/proc/none".into()], Vec::new());
-        for half in 0..2 {
+        for leg in 0..2 {
             let error = sidecars
-                .store(half, &standing(1, HalfState::Clean))
+                .store(leg, &standing(1, LegState::Clean))
                 .unwrap_err();
             assert!(matches!(error, RecordError::Failed { .. }), "{error}");
         }
         // A link in its place is not followed.
         let victim = base.path().join("victim");
         fs::write(&victim, "dear").unwrap();
-        let path = base.path().join("half");
+        let path = base.path().join("leg");
         std::os::unix::fs::symlink(&victim, temporary_of(&path)).unwrap();
         let sidecars = Sidecars::new(vec![path], Vec::new());
-        sidecars.store(0, &standing(1, HalfState::Clean)).unwrap();
+        sidecars.store(0, &standing(1, LegState::Clean)).unwrap();
         assert_eq!(fs::read(&victim).unwrap(), b"dear");
     }
 }

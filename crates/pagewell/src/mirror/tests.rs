@@ -1,6 +1,6 @@
 use std::fs;
 
-use pagewell_device::{Buffer, FileDevice, FileOptions, HalfState, Issuer, Operation, Outcome};
+use pagewell_device::{Buffer, FileDevice, FileOptions, Issuer, LegState, Operation, Outcome};
 use pagewell_device::{RamDevice, Request, Resync, read_exact};
 use pagewell_layers::{Fault, Script};
 
@@ -34,7 +34,7 @@ impl Fixture {
         self.base.path().canonicalize().unwrap().join(name)
     }
 
-    fn halves(&self) -> Vec<Storage> {
+    fn legs(&self) -> Vec<Storage> {
         ["a", "b"].map(|name| Storage::Path(self.path(name))).into()
     }
 
@@ -51,12 +51,12 @@ impl Fixture {
     }
 
     fn bindings(&self) -> Vec<Option<u64>> {
-        self.halves().iter().map(binding::of).collect()
+        self.legs().iter().map(binding::of).collect()
     }
 
     fn resync(&self, from: Option<usize>) {
         let devices = self.devices();
-        let records = Records::of(&self.halves(), &devices).unwrap();
+        let records = Records::of(&self.legs(), &devices).unwrap();
         let record = &**records.record();
         let resync = Resync::plan("mirror", &devices, record, from, [5; 16]).unwrap();
         resync.run(&mut |_| ()).unwrap();
@@ -65,7 +65,7 @@ impl Fixture {
     /// What the records say.
     fn assessment(&self) -> Assessment {
         let devices = self.devices();
-        let records = Records::of(&self.halves(), &devices).unwrap();
+        let records = Records::of(&self.legs(), &devices).unwrap();
         Assessment::of(&**records.record(), &devices).unwrap()
     }
 
@@ -107,7 +107,7 @@ fn flush(device: &dyn Device) -> Outcome {
 }
 
 #[test]
-fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
+fn a_leg_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
     for bad in 0..2 {
         for after in 0..4 {
             let fixture = Fixture::mirror();
@@ -116,7 +116,7 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
             devices[bad] = Arc::new(Fault::new(devices[bad].clone(), script).unwrap());
             let mut parts = Parts::default();
             parts.devices = devices;
-            let opened = open(&fixture.halves(), parts, Want::Write).unwrap();
+            let opened = open(&fixture.legs(), parts, Want::Write).unwrap();
             assert_eq!(opened.read_only, None);
             let mirror = opened.device;
             for step in 0..4 {
@@ -131,10 +131,10 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
             assert_eq!(assessment.conditions[bad], Condition::Stale);
             assert_eq!(
                 assessment.standings[1 - bad].unwrap().state,
-                HalfState::Clean
+                LegState::Clean
             );
-            // The program that opens it next reads the good half only.
-            let storage = Storage::Mirror(fixture.halves());
+            // The program that opens it next reads the good leg only.
+            let storage = Storage::Mirror(fixture.legs());
             for writable in [false, true] {
                 let opened = storage
                     .open_as(if writable { Want::Write } else { Want::Read })
@@ -156,7 +156,7 @@ fn a_half_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
 #[test]
 fn what_was_never_compared_can_only_be_read() {
     let fixture = Fixture::new();
-    let opened = Storage::Mirror(fixture.halves())
+    let opened = Storage::Mirror(fixture.legs())
         .open_as(Want::Write)
         .unwrap();
     let reason = opened.read_only.clone().unwrap();
@@ -177,7 +177,7 @@ fn where_no_record_can_be_kept_nothing_is_written() {
     let fixture = Fixture::mirror();
     // In the way of the file that a record is first written to.
     fs::create_dir(fixture.path("b.pagewell-mirror.new")).unwrap();
-    let opened = Storage::Mirror(fixture.halves())
+    let opened = Storage::Mirror(fixture.legs())
         .open_as(Want::Write)
         .unwrap();
     let reason = opened.read_only.clone().unwrap();
@@ -185,9 +185,9 @@ fn where_no_record_can_be_kept_nothing_is_written() {
     assert!(write(&*opened.device, 0, 1).result.is_err());
     assert!(fixture.bytes("a") == vec![7; LENGTH]);
     drop(opened);
-    // It happens while it is written to: the half goes, the mirror stays.
+    // It happens while it is written to: the leg goes, the mirror stays.
     fs::remove_dir(fixture.path("b.pagewell-mirror.new")).unwrap();
-    let opened = Storage::Mirror(fixture.halves())
+    let opened = Storage::Mirror(fixture.legs())
         .open_as(Want::Write)
         .unwrap();
     fs::create_dir(fixture.path("b.pagewell-mirror.new")).unwrap();
@@ -195,8 +195,8 @@ fn where_no_record_can_be_kept_nothing_is_written() {
     drop(opened);
     let conditions = fixture.assessment().conditions;
     assert_eq!(conditions, [Condition::Current, Condition::Stale]);
-    // Of the last half: the write fails.
-    let opened = Storage::Mirror(fixture.halves())
+    // Of the last leg: the write fails.
+    let opened = Storage::Mirror(fixture.legs())
         .open_as(Want::Write)
         .unwrap();
     fs::create_dir(fixture.path("a.pagewell-mirror.new")).unwrap();
@@ -213,22 +213,19 @@ fn memory_lasts_in_no_mirror() {
     assert_eq!(opened.read_only, None);
     assert_eq!(write(&*opened.device, 0, 1).result, Ok(()));
     drop(opened);
-    let mut halves = fixture.halves();
-    halves[1] = Storage::Ram(LENGTH as u64);
-    let opened = Storage::Mirror(halves).open_as(Want::Write).unwrap();
+    let mut legs = fixture.legs();
+    legs[1] = Storage::Ram(LENGTH as u64);
+    let opened = Storage::Mirror(legs).open_as(Want::Write).unwrap();
     assert!(
         opened
             .read_only
             .unwrap()
             .contains("memory ends with the program")
     );
-    let same = [&fixture.halves()[..1], &fixture.halves()[..1]].concat();
+    let same = [&fixture.legs()[..1], &fixture.legs()[..1]].concat();
     let records = Records::of(&same, &[]).unwrap();
     let error = records.check_lasting("mirror").unwrap_err().to_string();
-    assert!(
-        error.contains("two halves would have the record"),
-        "{error}"
-    );
+    assert!(error.contains("two legs would have the record"), "{error}");
 }
 
 #[test]
@@ -244,7 +241,7 @@ fn a_device_without_a_lasting_name_makes_a_mirror_read_only() {
     assert!(reason.contains("/dev/loop0 may be another"), "{reason}");
     assert!(reason.contains("/dev/disk/by-id"), "{reason}");
     assert_eq!(records.file(0), None);
-    // The record of another mirror tells that the half may be stale.
+    // The record of another mirror tells that the leg may be stale.
     fs::write(fixture.path("a.pagewell-mirror"), "x").unwrap();
     let error = Records::in_places(&places, vec![Some(1); 2], &devices)
         .err()
@@ -253,7 +250,7 @@ fn a_device_without_a_lasting_name_makes_a_mirror_read_only() {
 }
 
 #[test]
-fn a_half_alone_is_not_written_to() {
+fn a_leg_alone_is_not_written_to() {
     let fixture = Fixture::mirror();
     let other = fixture.path("c");
     fs::write(&other, "x").unwrap();
@@ -266,7 +263,7 @@ fn a_half_alone_is_not_written_to() {
         format!("stripe:4k:{c},{a}"),
     ] {
         let reason = alone(text).unwrap();
-        assert!(reason.contains("is a half of a mirror"), "{reason}");
+        assert!(reason.contains("is a leg of a mirror"), "{reason}");
         assert!(reason.contains("a.pagewell-mirror"), "{reason}");
     }
     for text in [
@@ -279,9 +276,9 @@ fn a_half_alone_is_not_written_to() {
 }
 
 #[test]
-fn each_half_that_is_not_read_is_named_with_the_reason() {
-    let halves = ["a", "b", "c", "d"];
-    let halves = halves.map(|name| Arc::new(RamDevice::new(name, 1)) as Arc<dyn Device>);
+fn each_leg_that_is_not_read_is_named_with_the_reason() {
+    let legs = ["a", "b", "c", "d"];
+    let legs = legs.map(|name| Arc::new(RamDevice::new(name, 1)) as Arc<dyn Device>);
     let assessment = Assessment {
         conditions: vec![
             Condition::Current,
@@ -292,7 +289,7 @@ fn each_half_that_is_not_read_is_named_with_the_reason() {
         standings: vec![None; 4],
         generation: 4,
     };
-    let lines = warnings("mirror:x", &halves, &assessment);
+    let lines = warnings("mirror:x", &legs, &assessment);
     assert_eq!(lines.len(), 3);
     for (line, parts) in lines.iter().zip([
         ["mirror:x: b is not used", "not closed"],
@@ -305,9 +302,9 @@ fn each_half_that_is_not_read_is_named_with_the_reason() {
 }
 
 /// The last that uses a mirror may be a thread of a device, which the end of the program would cut
-/// off before the halves are marked clean.
+/// off before the legs are marked clean.
 #[test]
-fn the_end_waits_until_the_halves_are_marked_clean() {
+fn the_end_waits_until_the_legs_are_marked_clean() {
     static OPEN: closing::Open = closing::Open::new();
     let fixture = Fixture::mirror();
     let files = vec![
@@ -320,9 +317,9 @@ fn the_end_waits_until_the_halves_are_marked_clean() {
     assert_eq!(flush(&mirror).result, Ok(()));
     let states = || {
         let record = Sidecars::new(files.clone(), Vec::new());
-        [0, 1].map(|half| record.load(half).unwrap().unwrap().state)
+        [0, 1].map(|leg| record.load(leg).unwrap().unwrap().state)
     };
-    assert_eq!(states(), [HalfState::InUse; 2]);
+    assert_eq!(states(), [LegState::InUse; 2]);
     assert!(!OPEN.wait(std::time::Duration::ZERO));
     let (go, gone) = std::sync::mpsc::channel::<()>();
     let last = std::thread::spawn(move || {
@@ -331,6 +328,6 @@ fn the_end_waits_until_the_halves_are_marked_clean() {
     });
     drop(go);
     assert!(OPEN.wait(std::time::Duration::from_secs(60)));
-    assert_eq!(states(), [HalfState::Clean; 2]);
+    assert_eq!(states(), [LegState::Clean; 2]);
     last.join().unwrap();
 }

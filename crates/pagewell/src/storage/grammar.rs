@@ -93,7 +93,7 @@ impl Storage {
             Self::Path(path) => path.file_name().map_or(b"", OsStrExt::as_bytes),
             Self::Ram(_) => b"ram.img",
             Self::Stripe(..) => b"stripe.img",
-            Self::Mirror(halves) => halves.first().map_or(b"", Self::name),
+            Self::Mirror(legs) => legs.first().map_or(b"", Self::name),
             Self::Model(_, inner) => inner.name(),
         }
     }

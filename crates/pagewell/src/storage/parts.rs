@@ -1,4 +1,4 @@
-//! What was opened: storage, and the parts of a stripe or the halves of a mirror together.
+//! What was opened: storage, and the parts of a stripe or the legs of a mirror together.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) enum Want {
     Read,
     /// To be written, too, when every part allows it.
     Write,
-    /// The same, also a mirror of which a half is missing.
+    /// The same, also a mirror of which a leg is missing.
     WriteDegraded,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
     pub(crate) notes: Vec<String>,
     /// Why they cannot be written.
     pub(crate) read_only: Option<String>,
-    /// Why halves of a mirror could not be opened that are not there.
+    /// Why legs of a mirror could not be opened that are not there.
     pub(crate) missing: Vec<String>,
 }
 

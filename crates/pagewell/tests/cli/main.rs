@@ -13,7 +13,7 @@ mod documents;
 mod everyday;
 mod hostile;
 mod images;
-mod mirror_halves;
+mod mirror_legs;
 mod mirrors;
 mod reading;
 mod remote;

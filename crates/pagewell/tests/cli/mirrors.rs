@@ -1,4 +1,4 @@
-//! Mirrors on the command line: how their halves stand, and making them equal.
+//! Mirrors on the command line: how their legs stand, and making them equal.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn change(base: &Path, name: &str, at: usize) {
     fs::write(path, content).unwrap();
 }
 
-/// Makes the second half stale, with bytes of its own.
+/// Makes the second leg stale, with bytes of its own.
 fn stale() -> tempfile::TempDir {
     let base = files();
     mirror(base.path(), &["resync", MIRROR]).text();
@@ -53,7 +53,7 @@ fn equal_files_become_a_mirror_and_others_need_a_choice() {
     );
     change(base.path(), "b.img", 77);
     let line = run(&["resync", MIRROR]).failed(1);
-    for part in ["b.img differs from a.img at byte 0", "--from HALF"] {
+    for part in ["b.img differs from a.img at byte 0", "--from LEG"] {
         assert!(line.contains(part), "{line}");
     }
     assert_eq!(fs::read_dir(base.path()).unwrap().count(), 2, "no records");
@@ -76,11 +76,11 @@ fn equal_files_become_a_mirror_and_others_need_a_choice() {
 }
 
 #[test]
-fn a_stale_half_is_not_read_and_is_made_equal() {
+fn a_stale_leg_is_not_read_and_is_made_equal() {
     let base = stale();
     let run = |arguments: &[&str]| mirror(base.path(), arguments);
     let good = bytes(LENGTH, 3);
-    // The order of the halves changes nothing.
+    // The order of the legs changes nothing.
     for source in [MIRROR, "mirror:b.img,a.img", "image:mirror:a.img,b.img"] {
         let read = run_in(base.path(), &["cat", source]);
         assert_eq!(read.code, Some(0), "{}", read.err);
@@ -96,16 +96,16 @@ fn a_stale_half_is_not_read_and_is_made_equal() {
     assert_eq!((status.code, status.err.as_str()), (Some(1), ""));
     let document: serde_json::Value = serde_json::from_slice(&status.out).unwrap();
     assert_eq!(document["in_use"], false);
-    let half = |index: usize, field: &str| document["halves"][index][field].clone();
+    let leg = |index: usize, field: &str| document["halves"][index][field].clone();
     assert_eq!(
-        (half(0, "condition"), half(0, "generation")),
+        (leg(0, "condition"), leg(0, "generation")),
         ("current".into(), 2.into())
     );
     assert_eq!(
-        (half(1, "condition"), half(1, "generation")),
+        (leg(1, "condition"), leg(1, "generation")),
         ("stale".into(), 1.into())
     );
-    let record = half(1, "record");
+    let record = leg(1, "record");
     assert!(
         record.as_str().unwrap().ends_with("/b.img.pagewell-mirror"),
         "{record}"
@@ -141,10 +141,7 @@ fn records_that_contradict_each_other_are_refused_with_a_way_on() {
     let refused = |source: &str, part: &str| {
         for command in [&["cat", source][..], &["mirror", "resync", source]] {
             let line = run_in(base.path(), command).failed(1);
-            assert!(
-                line.contains(part) && line.contains("--from HALF"),
-                "{line}"
-            );
+            assert!(line.contains(part) && line.contains("--from LEG"), "{line}");
         }
         let status = run(&["status", source]);
         assert_eq!(status.code, Some(1));
@@ -154,17 +151,17 @@ fn records_that_contradict_each_other_are_refused_with_a_way_on() {
         "mirror:a.img,c.img",
         "c.img has no record of the mirror, a.img has",
     );
-    refused(three, "a.img is one of 2 halves, not of 3");
-    refused("mirror:a.img", "a.img is one of 2 halves, not of 1");
+    refused(three, "a.img is one of 2 legs, not of 3");
+    refused("mirror:a.img", "a.img is one of 2 legs, not of 1");
     fs::write(path("b.img.pagewell-mirror"), "nonsense").unwrap();
     refused(MIRROR, "b.img.pagewell-mirror: is no record of a mirror");
-    // A new half, and then the old one, which is of another mirror by now.
+    // A new leg, and then the old one, which is of another mirror by now.
     run(&["resync", "mirror:a.img,c.img", "--from", "a.img"]).text();
     run(&["status", "mirror:a.img,c.img"]).text();
     fs::remove_file(path("b.img.pagewell-mirror")).unwrap();
     fs::copy(path("b.img"), path("d.img")).unwrap();
     run(&["resync", "mirror:b.img,d.img"]).text();
-    refused(MIRROR, "b.img and a.img are halves of different mirrors");
+    refused(MIRROR, "b.img and a.img are legs of different mirrors");
     fs::write(path("short.img"), "x").unwrap();
     let line = run(&["resync", "mirror:a.img,short.img", "--from", "a.img"]).failed(1);
     assert!(line.contains("short.img has 1 bytes"), "{line}");
@@ -179,14 +176,14 @@ fn wrong_uses_are_told() {
         (
             &["resync", MIRROR, "--from", "c.img"],
             2,
-            "is not one of the halves",
+            "is not one of the legs",
         ),
         (
             &["resync", "mirror:a.img,a.img", "--from", "a.img"],
             2,
-            "is not one of the halves",
+            "is not one of the legs",
         ),
-        (&["resync", "mirror:a.img,ram:1m"], 1, "a half in memory"),
+        (&["resync", "mirror:a.img,ram:1m"], 1, "a leg in memory"),
         (
             &["resync", "mirror:a.img,nothing"],
             1,
@@ -201,7 +198,7 @@ fn wrong_uses_are_told() {
 }
 
 #[test]
-fn a_mirror_is_written_to_and_its_halves_alone_are_not() {
+fn a_mirror_is_written_to_and_its_legs_alone_are_not() {
     let base = files();
     let content = bytes(LENGTH, 8);
     fs::write(base.path().join("new"), &content).unwrap();
@@ -217,7 +214,7 @@ fn a_mirror_is_written_to_and_its_halves_alone_are_not() {
             "{name}"
         );
         let line = copy(&format!("image:{name}")).failed(1);
-        assert!(line.contains("is a half of a mirror"), "{line}");
+        assert!(line.contains("is a leg of a mirror"), "{line}");
     }
     let status = mirror(base.path(), &["status", MIRROR]).text();
     assert_eq!(
@@ -225,7 +222,7 @@ fn a_mirror_is_written_to_and_its_halves_alone_are_not() {
         2,
         "closed: {status}"
     );
-    // A half that was left behind is not written to either.
+    // A leg that was left behind is not written to either.
     let stale = stale();
     let before = fs::read(stale.path().join("b.img")).unwrap();
     fs::copy(base.path().join("new"), stale.path().join("new")).unwrap();
@@ -236,8 +233,8 @@ fn a_mirror_is_written_to_and_its_halves_alone_are_not() {
     assert!(fs::read(stale.path().join("b.img")).unwrap() == before);
 }
 
-/// A program that writes to a mirror keeps others from making its halves equal meanwhile, and a
-/// server that is killed leaves one half to be read.
+/// A program that writes to a mirror keeps others from making its legs equal meanwhile, and a
+/// server that is killed leaves one leg to be read.
 #[test]
 fn a_mirror_in_use_is_not_resynchronised() {
     let base = files();

@@ -1,16 +1,16 @@
 use super::*;
 use crate::RamDevice;
-use HalfState::{Clean, InUse, Resynchronising};
+use LegState::{Clean, InUse, Resynchronising};
 
 type Found = [Option<Standing>; 3];
 
 const THERE: [Option<u64>; 3] = [Some(1); 3];
 
-fn halves() -> [Arc<dyn Device>; 3] {
+fn legs() -> [Arc<dyn Device>; 3] {
     ["a", "b", "c"].map(|name| Arc::new(RamDevice::new(name, 100)) as Arc<dyn Device>)
 }
 
-fn one(index: u8, generation: u64, state: HalfState) -> Option<Standing> {
+fn one(index: u8, generation: u64, state: LegState) -> Option<Standing> {
     Some(Standing {
         identity: [7; 16],
         index,
@@ -49,7 +49,7 @@ fn generations_and_states_tell_what_may_be_read() {
             [Current, Current, Current],
             false,
         ),
-        // The newest half was alone; that the others are clean says nothing.
+        // The newest leg was alone; that the others are clean says nothing.
         (
             [(0, 5, Clean), (1, 6, InUse), (2, 5, Clean)],
             [Stale, Current, Stale],
@@ -62,15 +62,12 @@ fn generations_and_states_tell_what_may_be_read() {
             false,
         ),
     ] {
-        let found: Vec<_> = found
-            .iter()
-            .map(|half| one(half.0, half.1, half.2))
-            .collect();
-        let assessment = judge(found.clone(), &halves(), &THERE).unwrap();
+        let found: Vec<_> = found.iter().map(|leg| one(leg.0, leg.1, leg.2)).collect();
+        let assessment = judge(found.clone(), &legs(), &THERE).unwrap();
         assert_eq!(assessment.conditions, expected, "{found:?}");
         assert_eq!(assessment.is_in_use(), in_use, "{found:?}");
     }
-    let unknown = judge(vec![None; 3], &halves(), &THERE).unwrap();
+    let unknown = judge(vec![None; 3], &legs(), &THERE).unwrap();
     assert!(unknown.is_unknown() && !unknown.is_in_use());
     assert_eq!(unknown.bad(), 0);
 }
@@ -78,19 +75,19 @@ fn generations_and_states_tell_what_may_be_read() {
 #[test]
 fn contradictions_are_refused_by_name() {
     let good = [one(0, 5, Clean), one(1, 5, Clean), one(2, 5, Clean)];
-    let with = |half: usize, change: &dyn Fn(&mut Standing)| {
+    let with = |leg: usize, change: &dyn Fn(&mut Standing)| {
         let mut found = good.to_vec();
-        change(found[half].as_mut().unwrap());
-        judge(found, &halves(), &THERE).unwrap_err().to_string()
+        change(found[leg].as_mut().unwrap());
+        judge(found, &legs(), &THERE).unwrap_err().to_string()
     };
     for (text, part) in [
         (
             with(1, &|one| one.identity[3] = 0),
-            "b and a are halves of different",
+            "b and a are legs of different",
         ),
         (
             with(2, &|one| one.count = 2),
-            "c is one of 2 halves, not of 3",
+            "c is one of 2 legs, not of 3",
         ),
         (
             with(2, &|one| one.index = 1),
@@ -109,27 +106,27 @@ fn contradictions_are_refused_by_name() {
     ] {
         assert!(text.contains(part), "{text}");
     }
-    let missing = judge(vec![None, good[1], good[2]], &halves(), &THERE);
+    let missing = judge(vec![None, good[1], good[2]], &legs(), &THERE);
     let text = missing.unwrap_err().to_string();
     assert!(
         text.contains("a has no record of the mirror, b has"),
         "{text}"
     );
     let copied = [0, 1, 2].map(|index| one(index, 3, Resynchronising));
-    let nothing = judge(copied.to_vec(), &halves(), &THERE);
+    let nothing = judge(copied.to_vec(), &legs(), &THERE);
     assert_eq!(nothing, Err(Refusal::NoneComplete));
 }
 
-/// The same with another record of a half.
-fn with(mut all: Found, half: usize, generation: u64, left_behind: u64) -> Found {
-    let one = all[half].as_mut().unwrap();
+/// The same with another record of a leg.
+fn with(mut all: Found, leg: usize, generation: u64, left_behind: u64) -> Found {
+    let one = all[leg].as_mut().unwrap();
     (one.generation, one.left_behind) = (generation, left_behind);
     all
 }
 
-/// The same with a half of which nothing is known.
-fn without(mut all: Found, half: usize) -> Found {
-    all[half] = None;
+/// The same with a leg of which nothing is known.
+fn without(mut all: Found, leg: usize) -> Found {
+    all[leg] = None;
     all
 }
 
@@ -137,16 +134,16 @@ fn without(mut all: Found, half: usize) -> Found {
 fn what_is_not_there_or_is_another_is_never_good() {
     use Condition::{Current, Doubtful, Missing, Replaced, Split, Stale, Unknown};
     let clean = [one(0, 5, Clean), one(1, 5, Clean), one(2, 5, Clean)];
-    let in_use = clean.map(|half| {
+    let in_use = clean.map(|leg| {
         Some(Standing {
             state: InUse,
-            ..half.unwrap()
+            ..leg.unwrap()
         })
     });
     let (here, other, gone) = (Some(1), Some(2), None);
     for (found, bindings, expected) in [
         (clean, [other, here, here], [Replaced, Current, Current]),
-        // The record of a half that was replaced still tells what the others missed.
+        // The record of a leg that was replaced still tells what the others missed.
         (
             with(clean, 0, 6, 6),
             [other, here, here],
@@ -181,7 +178,7 @@ fn what_is_not_there_or_is_another_is_never_good() {
         ),
         ([None; 3], [here, gone, here], [Unknown, Missing, Unknown]),
     ] {
-        let assessment = judge(found.to_vec(), &halves(), &bindings).unwrap();
+        let assessment = judge(found.to_vec(), &legs(), &bindings).unwrap();
         assert_eq!(assessment.conditions, expected, "{found:?}");
         let is_good = |one: &Condition| matches!(one, Current | Unknown);
         let is_any_good = expected.iter().any(is_good);
@@ -190,7 +187,7 @@ fn what_is_not_there_or_is_another_is_never_good() {
             is_any_good,
             "{found:?}"
         );
-        let is_certain = assessment.certain(&halves()).is_ok();
+        let is_certain = assessment.certain(&legs()).is_ok();
         let is_doubt = |one: &Condition| matches!(one, Replaced | Split);
         assert_eq!(
             is_certain,

@@ -1,6 +1,6 @@
 use std::sync::atomic::Ordering;
 
-use super::super::{Condition, HalfState, Mirror, MirrorError, MirrorRecord, Refusal};
+use super::super::{Condition, LegState, Mirror, MirrorError, MirrorRecord, Refusal};
 use crate::testing::world::{NEVER, World};
 use crate::testing::{flush, read, request, write, write_durable};
 use crate::{Buffer, Device, Error, Operation, Outcome};
@@ -52,31 +52,31 @@ impl Model {
 }
 
 #[test]
-fn a_half_that_missed_a_write_is_stale_after_a_restart() {
-    for bad_half in 0..2 {
+fn a_leg_that_missed_a_write_is_stale_after_a_restart() {
+    for bad_leg in 0..2 {
         for bad_from in 0..16 {
             let mut world = World::new(2, CELLS * CELL as u64);
             let life = world.live(NEVER, false);
-            life.bad_half.store(bad_half, Ordering::SeqCst);
+            life.bad_leg.store(bad_leg, Ordering::SeqCst);
             life.bad_from.store(bad_from, Ordering::SeqCst);
             let mut model = Model::default();
             let mirror = world.writable();
             run(&mirror, |cell, byte, outcome| {
-                assert_eq!(outcome.result, Ok(()), "one half is good");
+                assert_eq!(outcome.result, Ok(()), "one leg is good");
                 model.write(cell, byte, &outcome);
             });
-            assert_eq!(mirror.halves_in_service(), 1);
+            assert_eq!(mirror.legs_in_service(), 1);
             drop(mirror);
-            // The half that was left behind comes back, with other bytes.
-            let other = write(&*world.rams[bad_half], 0, &[0xEE; CELL]);
+            // The leg that was left behind comes back, with other bytes.
+            let other = write(&*world.rams[bad_leg], 0, &[0xEE; CELL]);
             assert_eq!(other.result, Ok(()));
             let life = world.live(NEVER, false);
             let (mirror, assessment) = world.open(true).unwrap();
-            assert_eq!(assessment.conditions[bad_half], Condition::Stale);
-            assert_eq!(assessment.conditions[1 - bad_half], Condition::Current);
+            assert_eq!(assessment.conditions[bad_leg], Condition::Stale);
+            assert_eq!(assessment.conditions[1 - bad_leg], Condition::Current);
             model.check(&mirror, "restart");
             let reads = life.reads.lock().unwrap().clone();
-            assert!(reads.iter().all(|(half, _)| *half != bad_half));
+            assert!(reads.iter().all(|(leg, _)| *leg != bad_leg));
             drop(mirror);
             world.resync(None).unwrap();
             assert_eq!(world.bytes(0), world.bytes(1));
@@ -85,18 +85,18 @@ fn a_half_that_missed_a_write_is_stale_after_a_restart() {
     }
 }
 
-/// The program dies at each step, with and without a half that fails, with records that are
+/// The program dies at each step, with and without a leg that fails, with records that are
 /// stored or not when it dies.
 #[test]
 fn whenever_it_dies_what_was_acknowledged_is_read_and_nothing_changes_back() {
     for lie in [false, true] {
         for bad_from in [NEVER, 0, 1, 4, 7] {
-            for halves in [2, 3] {
+            for legs in [2, 3] {
                 for steps in 0..45 {
-                    let mut world = World::new(halves, CELLS * CELL as u64);
-                    // Opening stores the record of each half once.
-                    let life = world.live(steps + halves as i64, lie);
-                    life.bad_half.store(1, Ordering::SeqCst);
+                    let mut world = World::new(legs, CELLS * CELL as u64);
+                    // Opening stores the record of each leg once.
+                    let life = world.live(steps + legs as i64, lie);
+                    life.bad_leg.store(1, Ordering::SeqCst);
                     life.bad_from.store(bad_from, Ordering::SeqCst);
                     let mut model = Model::default();
                     let mirror = world.writable();
@@ -104,7 +104,7 @@ fn whenever_it_dies_what_was_acknowledged_is_read_and_nothing_changes_back() {
                         model.write(cell, byte, &outcome)
                     });
                     drop(mirror);
-                    let what = format!("{halves} halves, {lie}, {bad_from}, {steps}");
+                    let what = format!("{legs} legs, {lie}, {bad_from}, {steps}");
                     world.live(NEVER, false);
                     model.check(&world.open(false).unwrap().0, &what);
                     let mirror = world.writable();
@@ -117,7 +117,7 @@ fn whenever_it_dies_what_was_acknowledged_is_read_and_nothing_changes_back() {
                     world.resync(None).unwrap();
                     assert_eq!(world.bytes(0), world.bytes(1), "{what}");
                     let mirror = world.writable();
-                    assert_eq!(mirror.halves_in_service(), halves);
+                    assert_eq!(mirror.legs_in_service(), legs);
                     model.check(&mirror, &what);
                 }
             }
@@ -128,11 +128,11 @@ fn whenever_it_dies_what_was_acknowledged_is_read_and_nothing_changes_back() {
 #[test]
 fn a_mirror_that_was_flushed_ends_clean() {
     let world = World::new(2, 4096);
-    let in_use = |world: &World| world.standing(0).state == HalfState::InUse;
+    let in_use = |world: &World| world.standing(0).state == LegState::InUse;
     let mirror = world.writable();
     assert!(!in_use(&world), "nothing was written");
     assert_eq!(write(&mirror, 0, &[1; 512]).result, Ok(()));
-    assert!(in_use(&world) && world.standing(1).state == HalfState::InUse);
+    assert!(in_use(&world) && world.standing(1).state == LegState::InUse);
     assert_eq!(flush(&mirror).result, Ok(()));
     drop(mirror);
     assert!(!in_use(&world) && !world.assessment().is_in_use());
@@ -142,7 +142,7 @@ fn a_mirror_that_was_flushed_ends_clean() {
     assert_eq!(write_durable(&mirror, 0, &[2; 512]).result, Ok(()));
     drop(mirror);
     assert!(!in_use(&world));
-    // One that is not flushed may be lost on one half: the other is not read.
+    // One that is not flushed may be lost on one leg: the other is not read.
     let mirror = world.writable();
     assert_eq!(flush(&mirror).result, Ok(()));
     assert_eq!(write(&mirror, 0, &[3; 512]).result, Ok(()));
@@ -153,9 +153,9 @@ fn a_mirror_that_was_flushed_ends_clean() {
         assessment.conditions,
         [Condition::Current, Condition::Doubtful]
     );
-    // Opened and written to, the first half leaves the other behind for good.
+    // Opened and written to, the first leg leaves the other behind for good.
     let mirror = world.writable();
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
     assert_eq!(write_durable(&mirror, 0, &[4; 512]).result, Ok(()));
     drop(mirror);
     assert_eq!(world.standing(0).generation, 2);
@@ -163,13 +163,13 @@ fn a_mirror_that_was_flushed_ends_clean() {
 }
 
 #[test]
-fn a_write_that_fails_everywhere_leaves_halves_that_are_not_taken_for_equal() {
+fn a_write_that_fails_everywhere_leaves_legs_that_are_not_taken_for_equal() {
     let world = World::new(2, 4096);
     let mirror = world.writable();
     assert_eq!(write_durable(&mirror, 0, &[1; 512]).result, Ok(()));
     world.life.steps.store(0, Ordering::SeqCst);
     assert!(write(&mirror, 0, &[2; 512]).result.is_err());
-    assert_eq!(mirror.halves_in_service(), 2, "the last ones stay");
+    assert_eq!(mirror.legs_in_service(), 2, "the last ones stay");
     world.life.steps.store(NEVER, Ordering::SeqCst);
     assert_eq!(flush(&mirror).result, Ok(()));
     drop(mirror);
@@ -177,15 +177,15 @@ fn a_write_that_fails_everywhere_leaves_halves_that_are_not_taken_for_equal() {
 }
 
 #[test]
-fn a_flush_that_a_half_missed_is_recorded_too() {
+fn a_flush_that_a_leg_missed_is_recorded_too() {
     let mut world = World::new(2, 4096);
     let life = world.live(NEVER, false);
     let mirror = world.writable();
     assert_eq!(write(&mirror, 0, &[1; 512]).result, Ok(()));
-    life.bad_half.store(0, Ordering::SeqCst);
+    life.bad_leg.store(0, Ordering::SeqCst);
     life.bad_from.store(0, Ordering::SeqCst);
     assert_eq!(flush(&mirror).result, Ok(()));
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
     assert_eq!(
         (world.standing(0).generation, world.standing(1).generation),
         (1, 2)
@@ -199,7 +199,7 @@ fn nothing_of_a_mirror_outlives_it() {
     let life = world.live(NEVER, false);
     let mirror = world.writable();
     let shared = Arc::downgrade(&mirror.shared);
-    // The thread that recorded that the halves are in use is held up when it completes this.
+    // The thread that recorded that the legs are in use is held up when it completes this.
     let (begun, has_begun) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let done = move |_, _| {
@@ -215,8 +215,8 @@ fn nothing_of_a_mirror_outlives_it() {
         done,
     ));
     has_begun.recv_timeout(crate::testing::PATIENCE).unwrap();
-    // Another one records that a half has failed.
-    life.bad_half.store(1, Ordering::SeqCst);
+    // Another one records that a leg has failed.
+    life.bad_leg.store(1, Ordering::SeqCst);
     life.bad_from.store(0, Ordering::SeqCst);
     assert_eq!(write(&mirror, 512, &[1; 512]).result, Ok(()));
     let later = std::thread::spawn(move || {
@@ -227,7 +227,7 @@ fn nothing_of_a_mirror_outlives_it() {
     assert_eq!(
         shared.strong_count(),
         0,
-        "it could mark halves of the next one clean"
+        "it could mark legs of the next one clean"
     );
     later.join().unwrap();
 }
@@ -237,7 +237,7 @@ fn nobody_is_told_before_it_is_recorded() {
     let mut world = World::new(2, 4096);
     let life = world.live(NEVER, false);
     let mirror = world.writable();
-    // The first write waits until the halves are known to be in use.
+    // The first write waits until the legs are known to be in use.
     *life.gate.lock().unwrap() = true;
     let (first, first_outcome) = request(Operation::Write, 0, Buffer::new(512, 1));
     mirror.submit(first);
@@ -247,16 +247,16 @@ fn nobody_is_told_before_it_is_recorded() {
     assert_eq!(
         life.steps.load(Ordering::SeqCst),
         NEVER - 2,
-        "no half was written to"
+        "no leg was written to"
     );
     life.open_gate();
     for outcome in [first_outcome, second_outcome] {
         let outcome = outcome.recv_timeout(crate::testing::PATIENCE).unwrap();
         assert_eq!(outcome.0.result, Ok(()));
     }
-    // A write that one half missed, and one that came after it.
+    // A write that one leg missed, and one that came after it.
     *life.gate.lock().unwrap() = true;
-    life.bad_half.store(1, Ordering::SeqCst);
+    life.bad_leg.store(1, Ordering::SeqCst);
     life.bad_from.store(0, Ordering::SeqCst);
     let mut outcomes = Vec::new();
     for offset in [0, 512] {
@@ -279,7 +279,7 @@ fn what_cannot_be_recorded_fails_until_it_can() {
     let mut world = World::new(2, 4096);
     let life = world.live(NEVER, false);
     let mirror = world.writable();
-    let refuse = |halves: &[usize]| *life.unrecorded.lock().unwrap() = halves.to_vec();
+    let refuse = |legs: &[usize]| *life.unrecorded.lock().unwrap() = legs.to_vec();
     // The mirror is not full: the place of the record is, and the text says so.
     let unrecorded = |outcome: Outcome| {
         assert!(
@@ -291,17 +291,17 @@ fn what_cannot_be_recorded_fails_until_it_can() {
     refuse(&[0, 1]);
     unrecorded(write(&mirror, 0, &[1; 512]));
     unrecorded(write(&mirror, 0, &[1; 512]));
-    assert_eq!((mirror.halves_in_service(), world.bytes(0)[0]), (2, 0));
+    assert_eq!((mirror.legs_in_service(), world.bytes(0)[0]), (2, 0));
     refuse(&[]);
     assert_eq!(write(&mirror, 0, &[1; 512]).result, Ok(()));
-    // A half fails, and nothing can be recorded of the other.
+    // A leg fails, and nothing can be recorded of the other.
     refuse(&[0, 1]);
-    life.bad_half.store(0, Ordering::SeqCst);
+    life.bad_leg.store(0, Ordering::SeqCst);
     life.bad_from.store(0, Ordering::SeqCst);
     unrecorded(write(&mirror, 0, &[2; 512]));
     unrecorded(write(&mirror, 512, &[2; 512]));
     unrecorded(flush(&mirror));
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
     refuse(&[0]);
     assert_eq!(write(&mirror, 0, &[3; 512]).result, Ok(()));
     assert!(world.standing(1).generation > world.standing(0).generation);
@@ -312,18 +312,18 @@ fn what_cannot_be_recorded_fails_until_it_can() {
 }
 
 #[test]
-fn a_half_without_a_record_is_left_behind_when_another_has_one() {
+fn a_leg_without_a_record_is_left_behind_when_another_has_one() {
     for lie in [false, true] {
         let mut world = World::new(2, 4096);
         let life = world.live(NEVER, lie);
         let mirror = world.writable();
         *life.unrecorded.lock().unwrap() = vec![0];
         assert_eq!(write(&mirror, 0, &[1; 512]).result, Ok(()));
-        assert_eq!(mirror.halves_in_service(), 1);
+        assert_eq!(mirror.legs_in_service(), 1);
         drop(mirror);
         let conditions = world.assessment().conditions;
         assert_eq!(conditions, [Condition::Stale, Condition::Current]);
-        // Opening for writing wants to know beforehand: of the half that would be written.
+        // Opening for writing wants to know beforehand: of the leg that would be written.
         *life.unrecorded.lock().unwrap() = vec![0];
         assert!(world.open(true).is_ok());
         *life.unrecorded.lock().unwrap() = vec![1];
@@ -332,22 +332,22 @@ fn a_half_without_a_record_is_left_behind_when_another_has_one() {
 }
 
 #[test]
-fn two_halves_that_fail_at_once_do_not_end_it() {
+fn two_legs_that_fail_at_once_do_not_end_it() {
     let mut world = World::new(3, 4096);
     let life = world.live(NEVER, false);
     let mirror = world.writable();
     assert_eq!(write(&mirror, 0, &[1; 512]).result, Ok(()));
-    // While the failure of half 0 is being recorded, half 1 fails.
+    // While the failure of leg 0 is being recorded, leg 1 fails.
     *life.gate.lock().unwrap() = true;
     let mut outcomes = Vec::new();
-    for half in [0, 1] {
-        life.bad_half.store(half, Ordering::SeqCst);
+    for leg in [0, 1] {
+        life.bad_leg.store(leg, Ordering::SeqCst);
         life.bad_from.store(0, Ordering::SeqCst);
         let (one, outcome) = request(Operation::Write, 0, Buffer::new(512, 1));
         mirror.submit(one);
         outcomes.push(outcome);
     }
-    assert_eq!(mirror.halves_in_service(), 1);
+    assert_eq!(mirror.legs_in_service(), 1);
     life.open_gate();
     for outcome in outcomes {
         let outcome = outcome.recv_timeout(crate::testing::PATIENCE).unwrap();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::super::{Assessment, Condition, HalfState, MemoryRecord, Mirror, MirrorError, Refusal};
+use super::super::{Assessment, Condition, LegState, MemoryRecord, Mirror, MirrorError, Refusal};
 use super::{CHUNK_BYTES, CHUNKS_MAX, Resync};
 use crate::testing::world::{NEVER, World};
 use crate::testing::{Faulty, pattern, write};
@@ -11,14 +11,14 @@ use crate::{Device, Operation};
 const LENGTH: u64 = 3 * CHUNK_BYTES + 700;
 const CHUNK: usize = CHUNK_BYTES as usize;
 
-/// Halves that differ in their second and in their last chunk, the second half being stale.
+/// Legs that differ in their second and in their last chunk, the second leg being stale.
 fn world() -> World {
     let mut world = World::new(2, LENGTH);
     let life = world.live(NEVER, false);
     let bytes = pattern(CHUNK + 700);
     let mirror = world.writable();
     assert_eq!(write(&mirror, 5000, &bytes[..100]).result, Ok(()));
-    life.bad_half.store(1, Ordering::SeqCst);
+    life.bad_leg.store(1, Ordering::SeqCst);
     life.bad_from.store(0, Ordering::SeqCst);
     let last = 3 * CHUNK_BYTES;
     assert_eq!(
@@ -53,8 +53,8 @@ fn only_what_differs_is_copied() {
 fn comparing_changes_nothing() {
     let world = world();
     let before = (world.bytes(1), world.standing(0), world.standing(1));
-    let (halves, record) = (world.halves(), world.record.clone());
-    let resync = Resync::plan("mirror", &halves, &*record, None, [1; 16]).unwrap();
+    let (legs, record) = (world.legs(), world.record.clone());
+    let resync = Resync::plan("mirror", &legs, &*record, None, [1; 16]).unwrap();
     assert_eq!((resync.source(), resync.bytes()), (0, LENGTH));
     let mut told = 0;
     let report = resync.compare(&mut |bytes| told += bytes).unwrap();
@@ -71,7 +71,7 @@ fn comparing_changes_nothing() {
 
 /// It is cut short at each flush, each record and each chunk, and begun again.
 #[test]
-fn a_half_is_not_good_before_all_of_it_is() {
+fn a_leg_is_not_good_before_all_of_it_is() {
     for lie in [false, true] {
         for from in [None, Some(0), Some(1)] {
             for steps in 0.. {
@@ -82,7 +82,7 @@ fn a_half_is_not_good_before_all_of_it_is() {
                 let outcome = world.resync(from);
                 world.live(NEVER, false);
                 let assessment = world.assessment();
-                let is_good = |half: usize| assessment.conditions[half].is_good();
+                let is_good = |leg: usize| assessment.conditions[leg].is_good();
                 assert!(is_good(0) || is_good(1));
                 if is_good(0) && is_good(1) {
                     assert_eq!(world.bytes(0), world.bytes(1), "{steps}");
@@ -104,27 +104,27 @@ fn a_half_is_not_good_before_all_of_it_is() {
 }
 
 #[test]
-fn unknown_halves_are_a_mirror_when_they_are_equal() {
+fn unknown_legs_are_a_mirror_when_they_are_equal() {
     let mut world = World::new(3, LENGTH);
     world.record = Arc::new(MemoryRecord::new(3));
     assert_eq!(world.resync(None).unwrap().copied_bytes, 0);
     assert_eq!(world.standing(2).identity, [9; 16]);
-    assert_eq!(world.writable().halves_in_service(), 3);
+    assert_eq!(world.writable().legs_in_service(), 3);
     // They differ: nobody can tell which is right.
     let record = Arc::new(MemoryRecord::new(3));
     world.record = record;
     write(&*world.rams[1], 2 * CHUNK_BYTES, &[1]);
     let error = world.resync(None).unwrap_err();
     let expected = MirrorError::Differs {
-        half: "half 1".to_owned(),
-        other: "half 0".to_owned(),
+        leg: "leg 1".to_owned(),
+        other: "leg 0".to_owned(),
         offset: 2 * CHUNK_BYTES,
     };
     assert_eq!(error, expected);
     assert!(world.assessment().is_unknown() && world.bytes(1)[2 * CHUNK] == 1);
     let report = world.resync(Some(1)).unwrap();
     assert_eq!(report.copied_bytes, 2 * CHUNK_BYTES);
-    assert!((0..3).all(|half| world.bytes(half)[2 * CHUNK] == 1));
+    assert!((0..3).all(|leg| world.bytes(leg)[2 * CHUNK] == 1));
     assert_eq!(world.assessment().bad(), 0);
 }
 
@@ -149,33 +149,33 @@ fn contradictions_are_resolved_by_naming_the_source() {
         // The order on the command line does not matter.
         world.rams.reverse();
         let standings = [world.standing(1), world.standing(0)];
-        for (half, standing) in standings.iter().enumerate() {
-            world.record.store(half, standing).unwrap();
+        for (leg, standing) in standings.iter().enumerate() {
+            world.record.store(leg, standing).unwrap();
         }
         assert_eq!(world.resync(None).unwrap().copied_bytes, 0);
     }
 }
 
 #[test]
-fn a_half_that_is_a_mixture_is_no_source_while_another_is_good() {
+fn a_leg_that_is_a_mixture_is_no_source_while_another_is_good() {
     use super::super::MirrorRecord;
     let world = world();
-    let (halves, record) = (world.halves(), world.record.clone());
-    let plan = |from| Resync::plan("mirror", &halves, &*record, from, [1; 16]);
+    let (legs, record) = (world.legs(), world.record.clone());
+    let plan = |from| Resync::plan("mirror", &legs, &*record, from, [1; 16]);
     assert_eq!(plan(Some(1)).unwrap().source_condition(), Condition::Stale);
     assert_eq!(plan(None).unwrap().source_condition(), Condition::Current);
     let mut mixture = world.standing(1);
-    mixture.state = HalfState::Resynchronising;
+    mixture.state = LegState::Resynchronising;
     record.store(1, &mixture).unwrap();
     let expected = Refusal::Unfinished {
-        half: "half 1".to_owned(),
-        other: "half 0".to_owned(),
+        leg: "leg 1".to_owned(),
+        other: "leg 0".to_owned(),
     };
     assert_eq!(plan(Some(1)).err(), Some(MirrorError::Refused(expected)));
     assert_eq!(plan(None).unwrap().source(), 0);
     // Nothing better is left: the operator has to choose.
     let mut other = world.standing(0);
-    other.state = HalfState::Resynchronising;
+    other.state = LegState::Resynchronising;
     record.store(0, &other).unwrap();
     assert!(plan(None).is_err());
     assert_eq!(plan(Some(1)).unwrap().source(), 1);
@@ -183,11 +183,11 @@ fn a_half_that_is_a_mixture_is_no_source_while_another_is_good() {
 
 /// Memory with bad places.
 fn faulty() -> (Vec<Arc<Faulty>>, Vec<Arc<dyn Device>>, MemoryRecord) {
-    let half = |index| Arc::new(Faulty::new(&format!("half {index}"), LENGTH));
-    let halves: Vec<Arc<Faulty>> = (0..2).map(half).collect();
-    let devices = halves.iter().cloned().map(|half| half as Arc<dyn Device>);
+    let leg = |index| Arc::new(Faulty::new(&format!("leg {index}"), LENGTH));
+    let legs: Vec<Arc<Faulty>> = (0..2).map(leg).collect();
+    let devices = legs.iter().cloned().map(|leg| leg as Arc<dyn Device>);
     (
-        halves.clone(),
+        legs.clone(),
         devices.collect(),
         MemoryRecord::of_equal(2, LENGTH),
     )
@@ -195,13 +195,13 @@ fn faulty() -> (Vec<Arc<Faulty>>, Vec<Arc<dyn Device>>, MemoryRecord) {
 
 #[test]
 fn a_bad_place_of_the_target_is_written_again() {
-    let (halves, devices, record) = faulty();
+    let (legs, devices, record) = faulty();
     let bad = (Operation::Read, CHUNK_BYTES + 5..CHUNK_BYTES + 6);
-    halves[1].bad.lock().unwrap().push(bad);
+    legs[1].bad.lock().unwrap().push(bad);
     let resync = Resync::plan("mirror", &devices, &record, None, [1; 16]).unwrap();
     let report = resync.run(&mut |_| ()).unwrap();
     assert_eq!(report.copied_bytes, CHUNK_BYTES);
-    let seen = halves[1].seen.lock().unwrap();
+    let seen = legs[1].seen.lock().unwrap();
     let written = seen.iter().filter(|one| one.0 == Operation::Write);
     assert_eq!(written.map(|one| one.1).collect::<Vec<_>>(), [CHUNK_BYTES]);
 }
@@ -225,28 +225,28 @@ fn a_target_that_differs_from_end_to_end_is_copied() {
     assert!(world.bytes(0) == expected && world.bytes(1) == expected);
     let reads = life.reads.lock().unwrap();
     let chunks = (0..=CHUNKS).map(|chunk| chunk * CHUNK_BYTES);
-    for half in 0..2 {
-        let read = reads.iter().filter(|(one, _)| *one == half);
+    for leg in 0..2 {
+        let read = reads.iter().filter(|(one, _)| *one == leg);
         assert!(read.map(|(_, offset)| *offset).eq(chunks.clone()));
     }
 }
 
 #[test]
 fn a_source_that_cannot_be_read_ends_it() {
-    let (halves, devices, record) = faulty();
+    let (legs, devices, record) = faulty();
     let bad = (Operation::Read, CHUNK_BYTES + 5..CHUNK_BYTES + 6);
-    halves[0].bad.lock().unwrap().push(bad);
+    legs[0].bad.lock().unwrap().push(bad);
     let resync = Resync::plan("mirror", &devices, &record, None, [1; 16]).unwrap();
     let error = resync.run(&mut |_| ()).unwrap_err();
-    assert!(error.to_string().contains("half 0"), "{error}");
+    assert!(error.to_string().contains("leg 0"), "{error}");
     let assessment = Assessment::of(&record, &devices).unwrap();
     assert_eq!(
         assessment.conditions,
         [Condition::Current, Condition::Unfinished]
     );
     let standing = assessment.standings[1].unwrap();
-    assert_eq!(standing.state, HalfState::Resynchronising);
-    // It is not read, not even when the first half cannot be.
+    assert_eq!(standing.state, LegState::Resynchronising);
+    // It is not read, not even when the first leg cannot be.
     let record: Arc<MemoryRecord> = Arc::new(record);
     let (mirror, _) = Mirror::open("mirror", devices, record, false).unwrap();
     let (outcome, _) = crate::testing::read(&mirror, CHUNK_BYTES, 10);
@@ -254,10 +254,10 @@ fn a_source_that_cannot_be_read_ends_it() {
 }
 
 #[test]
-fn halves_of_different_lengths_are_refused() {
+fn legs_of_different_lengths_are_refused() {
     let devices: Vec<Arc<dyn Device>> = vec![
-        Arc::new(Faulty::new("half 0", 1000)),
-        Arc::new(Faulty::new("half 1", 1001)),
+        Arc::new(Faulty::new("leg 0", 1000)),
+        Arc::new(Faulty::new("leg 1", 1001)),
     ];
     let record = MemoryRecord::new(2);
     let refused = Resync::plan("mirror", &devices, &record, Some(0), [1; 16]);

@@ -99,7 +99,7 @@ State of root and of other users: the key of file handles, and the records of mi
 devices.
 .TP
 \\fIPATH.pagewell\\-mirror\\fR
-The record of a file that is half of a mirror.
+The record of a file that is a leg of a mirror.
 ";
 
 const FILES_OF_SERVE: &str = "\
@@ -124,10 +124,10 @@ const FILES_OF_MIRROR: &str = "\
 .SH FILES
 .TP
 \\fIPATH.pagewell\\-mirror\\fR
-The record of a half that is a file. Move them together.
+The record of a leg that is a file. Move them together.
 .TP
 \\fI/var/lib/pagewell/mirror\\fR, \\fI~/.local/state/pagewell/mirror\\fR
-Records of halves that are block devices, of root and of other users.
+Records of legs that are block devices, of root and of other users.
 ";
 
 const FILES_OF_COMPLETIONS: &str = "\

@@ -8,16 +8,16 @@ use clap::Args;
 use pagewell_device::{Assessment, Condition, MirrorError, RecordError, Standing};
 use serde::Serialize;
 
-use super::Halves;
+use super::Legs;
 use crate::escape;
 use crate::failure::Outcome;
 use crate::mirror::advice;
 
-/// Show how the halves of a mirror stand.
+/// Show how the legs of a mirror stand.
 ///
-/// Each half is current, doubtful (the mirror is in use or was not closed; only the first half
+/// Each leg is current, doubtful (the mirror is in use or was not closed; only the first leg
 /// is read), stale (it missed writes), unfinished (it was being resynchronised), missing, replaced
-/// (it is not the file or disk that was a half), split (it and another were each written to while
+/// (it is not the file or disk that was a leg), split (it and another were each written to while
 /// the other was missing) or unknown (the mirror was never written to). Nothing is changed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -25,7 +25,7 @@ Examples:
   pagewell mirror status mirror:a.img,b.img
   pagewell mirror status mirror:/dev/sdb,/dev/sdc --json
 
-Exit codes: 0 all halves are current or unknown, 1 a half is not, 2 wrong usage.")]
+Exit codes: 0 all legs are current or unknown, 1 a leg is not, 2 wrong usage.")]
 pub(super) struct StatusArguments {
     /// Print one JSON document
     #[arg(long)]
@@ -42,12 +42,14 @@ struct StatusJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     in_use: bool,
-    halves: Vec<HalfJson>,
+    #[serde(rename = "halves")]
+    legs: Vec<LegJson>,
 }
 
 #[derive(Serialize)]
-struct HalfJson {
-    half: String,
+struct LegJson {
+    #[serde(rename = "half")]
+    leg: String,
     condition: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     generation: Option<u64>,
@@ -59,10 +61,10 @@ struct HalfJson {
 
 /// Runs the command.
 pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
-    let storage = Halves::parse(&arguments.source)?;
-    let halves = Halves::open(&arguments.source, &storage, false)?;
-    let assessment = Assessment::of(&**halves.records.record(), &halves.devices);
-    let status = status(&halves, assessment);
+    let storage = Legs::parse(&arguments.source)?;
+    let legs = Legs::open(&arguments.source, &storage, false)?;
+    let assessment = Assessment::of(&**legs.records.record(), &legs.devices);
+    let status = status(&legs, assessment);
     let mut out = std::io::stdout().lock();
     let written = if arguments.json {
         serde_json::to_writer_pretty(&mut out, &status)?;
@@ -71,51 +73,51 @@ pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
         out.write_all(text(&status).as_bytes())
     };
     written.context("standard output")?;
-    let bad = |half: &&HalfJson| half.condition != "current" && half.condition != "unknown";
-    let is_bad = status.problem.is_some() || status.halves.iter().find(bad).is_some();
+    let bad = |leg: &&LegJson| leg.condition != "current" && leg.condition != "unknown";
+    let is_bad = status.problem.is_some() || status.legs.iter().find(bad).is_some();
     Ok(Outcome::from_failures(u64::from(is_bad)))
 }
 
-fn status(halves: &Halves, assessment: Result<Assessment, MirrorError>) -> StatusJson {
-    let half = |index: usize, condition: Option<Condition>, standing: Option<Standing>| HalfJson {
-        half: halves.devices[index].name().to_owned(),
+fn status(legs: &Legs, assessment: Result<Assessment, MirrorError>) -> StatusJson {
+    let leg = |index: usize, condition: Option<Condition>, standing: Option<Standing>| LegJson {
+        leg: legs.devices[index].name().to_owned(),
         condition: condition.map_or("not known", Condition::name),
         generation: standing.map(|one| one.generation),
         state: standing.map(|one| one.state.name()),
-        record: halves
+        record: legs
             .records
             .file(index)
             .map(|file| file.display().to_string()),
     };
-    let count = halves.devices.len();
+    let count = legs.devices.len();
     let mut status = StatusJson {
-        source: halves.name.clone(),
+        source: legs.name.clone(),
         problem: None,
         in_use: false,
-        halves: Vec::with_capacity(count),
+        legs: Vec::with_capacity(count),
     };
     match assessment {
         Ok(assessment) => {
             status.in_use = assessment.is_in_use();
             let pairs = assessment.conditions.iter().zip(&assessment.standings);
             let pairs = pairs.enumerate();
-            let all = pairs.map(|(index, (one, standing))| half(index, Some(*one), *standing));
-            status.halves.extend(all);
-            let missing = halves
+            let all = pairs.map(|(index, (one, standing))| leg(index, Some(*one), *standing));
+            status.legs.extend(all);
+            let missing = legs
                 .missing
                 .first()
-                .map(|one| format!("{}: {one}", halves.name));
-            status.problem = match assessment.certain(&halves.devices) {
-                Err(refusal) => Some(format!("{:#}", advice(&halves.name, refusal.into()))),
+                .map(|one| format!("{}: {one}", legs.name));
+            status.problem = match assessment.certain(&legs.devices) {
+                Err(refusal) => Some(format!("{:#}", advice(&legs.name, refusal.into()))),
                 Ok(()) => missing,
             };
         }
         Err(error) => {
-            status.problem = Some(format!("{:#}", advice(&halves.name, error)));
-            let record = halves.records.record();
+            status.problem = Some(format!("{:#}", advice(&legs.name, error)));
+            let record = legs.records.record();
             let load = |index| -> Result<Option<Standing>, RecordError> { record.load(index) };
-            let all = (0..count).map(|index| half(index, None, load(index).ok().flatten()));
-            status.halves.extend(all);
+            let all = (0..count).map(|index| leg(index, None, load(index).ok().flatten()));
+            status.legs.extend(all);
         }
     }
     status
@@ -123,15 +125,15 @@ fn status(halves: &Halves, assessment: Result<Assessment, MirrorError>) -> Statu
 
 fn text(status: &StatusJson) -> String {
     let mut text = String::new();
-    let width = status.halves.iter().map(|half| half.half.chars().count());
+    let width = status.legs.iter().map(|leg| leg.leg.chars().count());
     let width = width.max().unwrap_or(0);
-    for half in &status.halves {
-        let name = escape::text(half.half.as_bytes());
-        let known = match (half.generation, half.state) {
+    for leg in &status.legs {
+        let name = escape::text(leg.leg.as_bytes());
+        let known = match (leg.generation, leg.state) {
             (Some(generation), Some(state)) => format!("generation {generation}, {state}"),
             _ => "no record".to_owned(),
         };
-        text.push_str(&format!("{name:width$}  {:<10}  {known}\n", half.condition));
+        text.push_str(&format!("{name:width$}  {:<10}  {known}\n", leg.condition));
     }
     if let Some(problem) = &status.problem {
         text.push_str(&escape::text(problem.as_bytes()));

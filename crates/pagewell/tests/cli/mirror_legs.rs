@@ -1,4 +1,4 @@
-//! Halves of mirrors that were replaced, exchanged, restored or taken away.
+//! Legs of mirrors that were replaced, exchanged, restored or taken away.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn mirror() -> tempfile::TempDir {
     base
 }
 
-/// Removes a half and makes a file of zeros in its place.
+/// Removes a leg and makes a file of zeros in its place.
 fn replace(base: &Path, name: &str) {
     fs::remove_file(base.join(name)).unwrap();
     // Later than the tick in which the old one was made.
@@ -32,10 +32,10 @@ fn replace(base: &Path, name: &str) {
 fn conditions(base: &Path) -> (Option<i32>, Vec<String>, String) {
     let status = run_in(base, &["mirror", "status", MIRROR, "--json"]);
     let document: serde_json::Value = serde_json::from_slice(&status.out).unwrap();
-    let halves = document["halves"].as_array().unwrap().iter();
-    let condition = |half: &serde_json::Value| half["condition"].as_str().unwrap().to_owned();
+    let legs = document["halves"].as_array().unwrap().iter();
+    let condition = |leg: &serde_json::Value| leg["condition"].as_str().unwrap().to_owned();
     let problem = document["problem"].as_str().unwrap_or_default().to_owned();
-    (status.code, halves.map(condition).collect(), problem)
+    (status.code, legs.map(condition).collect(), problem)
 }
 
 fn contents(base: &Path) -> [Vec<u8>; 2] {
@@ -51,7 +51,7 @@ fn warned(run: Run, part: &str) -> Vec<u8> {
 }
 
 #[test]
-fn a_half_that_was_replaced_is_not_read_and_not_copied_from() {
+fn a_leg_that_was_replaced_is_not_read_and_not_copied_from() {
     let expected = bytes(LENGTH, 4);
     for (name, other, at) in [("a.img", "b.img", 0), ("b.img", "a.img", 1)] {
         let base = mirror();
@@ -70,7 +70,7 @@ fn a_half_that_was_replaced_is_not_read_and_not_copied_from() {
         for part in [
             &format!("{name} is not the file"),
             &format!("{other} is good"),
-            "--from HALF",
+            "--from LEG",
         ] {
             assert!(line.contains(part), "{line}");
         }
@@ -94,18 +94,18 @@ fn when_both_were_replaced_nothing_is_read_until_somebody_says_which_is_right() 
     assert_eq!(conditions(base.path()).1, ["replaced"; 2]);
     let line = run(&["cat", IMAGE]).failed(1);
     assert!(
-        line.contains("no half is there") && line.contains("--from HALF"),
+        line.contains("no leg is there") && line.contains("--from LEG"),
         "{line}"
     );
     let line = run(&["mirror", "resync", MIRROR]).failed(1);
     assert!(line.contains("no other is known to be good"), "{line}");
     let resync = run(&["mirror", "resync", MIRROR, "--from", "b.img"]);
-    warned(resync, "b.img is not what was a half of the mirror");
+    warned(resync, "b.img is not what was a leg of the mirror");
     assert!(run(&["cat", IMAGE]).done() == bytes(LENGTH, 4));
 }
 
 #[test]
-fn halves_that_were_exchanged_are_used_when_their_records_went_with_them() {
+fn legs_that_were_exchanged_are_used_when_their_records_went_with_them() {
     let base = mirror();
     let exchange = |names: [&str; 3]| {
         let [one, other, third] = names.map(|name| base.path().join(name));
@@ -140,7 +140,7 @@ fn an_old_copy_is_another_file() {
 }
 
 #[test]
-fn without_a_half_a_mirror_is_read_and_written_to_when_asked() {
+fn without_a_leg_a_mirror_is_read_and_written_to_when_asked() {
     for hides_record in [false, true] {
         let base = mirror();
         let run = |arguments: &[&str]| run_in(base.path(), arguments);
@@ -193,7 +193,7 @@ fn without_a_half_a_mirror_is_read_and_written_to_when_asked() {
 
 /// Each was written to while the other was away: only somebody who knows can say which is right.
 #[test]
-fn halves_that_were_written_to_apart_are_not_put_together() {
+fn legs_that_were_written_to_apart_are_not_put_together() {
     let base = mirror();
     let run = |arguments: &[&str]| run_in(base.path(), arguments);
     let path = |name: &str| base.path().join(name);
@@ -213,7 +213,7 @@ fn halves_that_were_written_to_apart_are_not_put_together() {
     let before = contents(base.path());
     assert_eq!(conditions(base.path()).1, ["split"; 2]);
     let line = run(&["cat", IMAGE]).failed(1);
-    assert!(line.contains("no half is there"), "{line}");
+    assert!(line.contains("no leg is there"), "{line}");
     let line = run(&["mirror", "resync", MIRROR]).failed(1);
     assert!(
         line.contains("were each written to") && line.contains("--from"),
@@ -225,9 +225,9 @@ fn halves_that_were_written_to_apart_are_not_put_together() {
     assert!(run(&["cat", IMAGE]).done() == before[0]);
 }
 
-/// Nothing tells that what is not there ever was a half.
+/// Nothing tells that what is not there ever was a leg.
 #[test]
-fn a_half_that_is_missing_from_files_without_records_is_an_error() {
+fn a_leg_that_is_missing_from_files_without_records_is_an_error() {
     let base = tempfile::tempdir().unwrap();
     fs::write(base.path().join("a.img"), bytes(LENGTH, 3)).unwrap();
     for command in [&["cat", IMAGE][..], &["mirror", "resync", MIRROR]] {
