@@ -1,12 +1,14 @@
 //! A map that forgets what was not used: second chance (CLOCK).
 //!
-//! **Problem.** Most of what is kept is never asked for again, and a hit is to cost next to nothing.
+//! **Problem.** Most of what is kept is never asked for again, and a hit is to cost next to
+//! nothing.
 //!
-//! **Rule.** A hit sets a mark and moves nothing. When something has to go, the oldest entry does if
-//! it has no mark and its owner lets it; else it loses its mark and becomes the youngest.
+//! **Rule.** A hit sets a mark and moves nothing. When something has to go, the oldest entry does
+//! if it has no mark and its owner lets it; else it loses its mark and becomes the youngest.
 //!
 //! ```text
-//!   oldest ──> [a*] [b] [c*] ──> youngest        evict: b goes, and a, without its mark, is behind c
+//!   oldest ──> [a*] [b] [c*] ──> youngest
+//!              evict: b goes; a, without its mark, is behind c
 //! ```
 //!
 //! Each entry has a *turn* in a queue. One that was removed leaves its turn there, which has no
@@ -15,8 +17,8 @@
 //!
 //! The map has no limit of its own: the owner says when something has to go, by count or by weight.
 //!
-//! **Known weakness.** A walk over more than there is space for pushes everything out, once; what is
-//! in use survives that because of its mark.
+//! **Known weakness.** A walk over more than there is space for pushes everything out, once; what
+//! is in use survives that because of its mark.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash, RandomState};
