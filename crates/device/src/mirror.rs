@@ -126,7 +126,7 @@ impl Mirror {
         }
         MIRROR_HALVES_LEFT_OUT.add(assessment.bad() as u64);
         if writable {
-            shared.keeper = Some(keeper_of(record, &assessment)?);
+            shared.keeper = Some(Keeper::open(record, &assessment)?);
         }
         let shared = Arc::new(shared);
         Ok((Self { shared }, assessment))
@@ -145,32 +145,6 @@ impl Drop for Mirror {
             keeper.join();
         }
     }
-}
-
-/// For a mirror that is to be written to; stores the standings of legs that are good once more.
-fn keeper_of(
-    record: Arc<dyn MirrorRecord>,
-    assessment: &Assessment,
-) -> Result<Keeper, RecordError> {
-    let any = assessment.standings.iter().flatten().next().copied();
-    let (mut standings, mut recorded) = (Vec::new(), 0);
-    let all = assessment.standings.iter().zip(&assessment.conditions);
-    for (leg, (standing, condition)) in all.enumerate() {
-        // One that is missing may think what it likes.
-        let is_newest = standing.is_none_or(|one| {
-            one.generation == assessment.generation && one.state != LegState::Resynchronising
-        });
-        recorded |= u64::from(is_newest) << leg;
-        if let Some(standing) = standing
-            && condition.is_good()
-        {
-            record.store(leg, standing)?;
-        }
-        // That of a leg that is missing is never stored.
-        standings.extend(standing.or(any));
-    }
-    let generation = assessment.generation;
-    Ok(Keeper::new(record, standings, generation, recorded))
 }
 
 /// Puts legs together, none of them in service, and keeps nothing about them.

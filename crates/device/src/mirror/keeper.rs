@@ -31,7 +31,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_counters::names::MIRROR_RECORD_FAILURES;
 use rustix::io::Errno;
 
-use super::assess::GENERATION_MAX;
+use super::assess::{Assessment, GENERATION_MAX};
 use super::record::{LegState, MirrorRecord, RecordError, Standing};
 use super::{Shared, members};
 use crate::{Error, Outcome, Request};
@@ -69,26 +69,41 @@ struct Waiting {
 }
 
 impl Keeper {
-    /// For legs with these standings, of which `recorded` have the highest generation.
-    pub(super) fn new(
+    /// For a mirror that is to be written to; stores the standings of legs that are good once more.
+    pub(super) fn open(
         record: Arc<dyn MirrorRecord>,
-        standings: Vec<Standing>,
-        generation: u64,
-        recorded: u64,
-    ) -> Self {
-        Self {
+        assessment: &Assessment,
+    ) -> Result<Self, RecordError> {
+        let any = assessment.standings.iter().flatten().next().copied();
+        let (mut standings, mut recorded) = (Vec::new(), 0);
+        let all = assessment.standings.iter().zip(&assessment.conditions);
+        for (leg, (standing, condition)) in all.enumerate() {
+            // One that is missing may think what it likes.
+            let is_newest = standing.is_none_or(|one| {
+                one.generation == assessment.generation && one.state != LegState::Resynchronising
+            });
+            recorded |= u64::from(is_newest) << leg;
+            if let Some(standing) = standing
+                && condition.is_good()
+            {
+                record.store(leg, standing)?;
+            }
+            // That of a leg that is missing is never stored.
+            standings.extend(standing.or(any));
+        }
+        Ok(Self {
             record,
             standings,
             recorded: AtomicU64::new(recorded),
             state: Mutex::new(State {
-                generation,
+                generation: assessment.generation,
                 in_use: false,
                 working: false,
                 workers: Vec::new(),
                 held: Vec::new(),
                 waiting: Vec::new(),
             }),
-        }
+        })
     }
 
     /// The write, when it may go to the legs at once; else it is held.

@@ -153,27 +153,19 @@ impl MemoryRecord {
             standings: Mutex::new(standings.collect()),
         }
     }
-
-    fn of_no_leg(leg: usize) -> RecordError {
-        RecordError::Failed {
-            place: format!("leg {leg}"),
-            errno: Errno::NOENT,
-        }
-    }
 }
 
 impl MirrorRecord for MemoryRecord {
     fn load(&self, leg: usize) -> Result<Option<Standing>, RecordError> {
-        self.standings
-            .lock()
-            .get(leg)
-            .copied()
-            .ok_or_else(|| Self::of_no_leg(leg))
+        Ok(self.standings.lock().get(leg).copied().flatten())
     }
 
     fn store(&self, leg: usize, standing: &Standing) -> Result<(), RecordError> {
         let mut standings = self.standings.lock();
-        let slot = standings.get_mut(leg).ok_or_else(|| Self::of_no_leg(leg))?;
+        let slot = standings.get_mut(leg).ok_or_else(|| RecordError::Failed {
+            place: format!("leg {leg}"),
+            errno: Errno::NOENT,
+        })?;
         *slot = Some(*standing);
         Ok(())
     }

@@ -22,7 +22,7 @@
 //!   source.
 //!
 //! Chunks of 1 MiB are long enough for the rate of a disk. Eight that are read ahead, and as many
-//! that are being written, keep one busy that has a queue; together they take 24 MiB. They are
+//! that are being written, keep one busy that has a queue; together they take 25 MiB. They are
 //! compared in their order: one that is slow holds up the others.
 //!
 //! Nobody else may write to any leg meanwhile: the caller sees to that.

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use pagewell_device::{Assessment, Condition, MirrorError, RecordError, Standing};
+use pagewell_device::{Assessment, Device, MirrorError};
 use serde::Serialize;
 
 use super::Legs;
@@ -79,48 +80,38 @@ pub(super) fn run(arguments: &StatusArguments) -> anyhow::Result<Outcome> {
 }
 
 fn status(legs: &Legs, assessment: Result<Assessment, MirrorError>) -> StatusJson {
-    let leg = |index: usize, condition: Option<Condition>, standing: Option<Standing>| LegJson {
-        leg: legs.devices[index].name().to_owned(),
-        condition: condition.map_or("not known", Condition::name),
-        generation: standing.map(|one| one.generation),
-        state: standing.map(|one| one.state.name()),
-        record: legs
-            .records
-            .file(index)
-            .map(|file| file.display().to_string()),
+    let advise = |error| format!("{:#}", advice(&legs.name, error));
+    let certain = match &assessment {
+        Ok(assessment) => assessment.certain(&legs.devices).map_err(MirrorError::from),
+        Err(error) => Err(error.clone()),
     };
-    let count = legs.devices.len();
-    let mut status = StatusJson {
+    let missing = legs.missing.first();
+    let assessment = assessment.ok();
+    let leg = |(index, device): (usize, &Arc<dyn Device>)| {
+        let found = assessment.as_ref();
+        let condition = found.and_then(|found| found.conditions.get(index));
+        let standing = match found {
+            Some(found) => found.standings.get(index).copied().flatten(),
+            None => legs.records.record().load(index).ok().flatten(),
+        };
+        let file = legs.records.file(index);
+        LegJson {
+            leg: device.name().to_owned(),
+            condition: condition.map_or("not known", |one| one.name()),
+            generation: standing.map(|one| one.generation),
+            state: standing.map(|one| one.state.name()),
+            record: file.map(|file| file.display().to_string()),
+        }
+    };
+    StatusJson {
         source: legs.name.clone(),
-        problem: None,
-        in_use: false,
-        legs: Vec::with_capacity(count),
-    };
-    match assessment {
-        Ok(assessment) => {
-            status.in_use = assessment.is_in_use();
-            let pairs = assessment.conditions.iter().zip(&assessment.standings);
-            let pairs = pairs.enumerate();
-            let all = pairs.map(|(index, (one, standing))| leg(index, Some(*one), *standing));
-            status.legs.extend(all);
-            let missing = legs
-                .missing
-                .first()
-                .map(|one| format!("{}: {one}", legs.name));
-            status.problem = match assessment.certain(&legs.devices) {
-                Err(refusal) => Some(format!("{:#}", advice(&legs.name, refusal.into()))),
-                Ok(()) => missing,
-            };
-        }
-        Err(error) => {
-            status.problem = Some(format!("{:#}", advice(&legs.name, error)));
-            let record = legs.records.record();
-            let load = |index| -> Result<Option<Standing>, RecordError> { record.load(index) };
-            let all = (0..count).map(|index| leg(index, None, load(index).ok().flatten()));
-            status.legs.extend(all);
-        }
+        problem: match certain {
+            Err(error) => Some(advise(error)),
+            Ok(()) => missing.map(|one| format!("{}: {one}", legs.name)),
+        },
+        in_use: assessment.as_ref().is_some_and(Assessment::is_in_use),
+        legs: legs.devices.iter().enumerate().map(leg).collect(),
     }
-    status
 }
 
 fn text(status: &StatusJson) -> String {
