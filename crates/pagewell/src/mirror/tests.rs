@@ -114,8 +114,10 @@ fn a_leg_that_fails_at_any_write_is_stale_when_the_mirror_is_opened_again() {
             let mut devices = fixture.devices();
             let script = Script::parse(&format!("write * error EIO after {after}")).unwrap();
             devices[bad] = Arc::new(Fault::new(devices[bad].clone(), script).unwrap());
-            let mut parts = Parts::default();
-            parts.devices = devices;
+            let parts = Parts {
+                devices,
+                ..Parts::default()
+            };
             let opened = open(&fixture.legs(), parts, Want::Write).unwrap();
             assert_eq!(opened.read_only, None);
             let mirror = opened.device;
