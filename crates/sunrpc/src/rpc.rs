@@ -1,0 +1,461 @@
+//! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and of replies
+//! (`reply_body`), and the user that a call says it is for: AUTH_NONE and AUTH_SYS (sections 8.2 and
+//! 10.1, appendix A). Record marking on byte streams is not here.
+
+use crate::xdr::{self, Decode, Decoder, Encode, Encoder, Error, Words, padded, xdr_enumeration};
+
+/// The version of the RPC protocol (RFC 5531 section 9, `rpcvers`).
+pub const RPC_VERSION: u32 = 2;
+
+/// `msg_type` of a call.
+const CALL: u32 = 0;
+/// `msg_type` of a reply.
+const REPLY: u32 = 1;
+
+/// The head of a call; its arguments follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call<'a> {
+    /// Names the call among those of one caller; the reply repeats it.
+    pub xid: u32,
+    /// Program, for example 100003 for NFS.
+    pub program: u32,
+    /// Version of the program.
+    pub version: u32,
+    /// Procedure of that version.
+    pub procedure: u32,
+    /// The caller.
+    pub credential: Credential<'a>,
+}
+
+/// Why a record is not a call that can be carried out, and so which reply is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// Not a call at all: no reply can be addressed.
+    #[error("the record is not a call")]
+    Drop,
+    /// A version of RPC that is not 2.
+    #[error("the RPC version is not 2")]
+    RpcMismatch {
+        /// Of the call.
+        xid: u32,
+    },
+    /// The credential is too long or not what its flavor says.
+    #[error("the credential is malformed")]
+    BadCredential {
+        /// Of the call.
+        xid: u32,
+    },
+    /// The verifier is too long.
+    #[error("the verifier is malformed")]
+    BadVerifier {
+        /// Of the call.
+        xid: u32,
+    },
+    /// The credential is neither AUTH_NONE nor AUTH_SYS.
+    #[error("the flavor of the credential is not known")]
+    WrongFlavor {
+        /// Of the call.
+        xid: u32,
+    },
+    /// The record ends inside the head.
+    #[error("the record ends inside the head of the call")]
+    Garbage {
+        /// Of the call.
+        xid: u32,
+    },
+}
+
+impl CallError {
+    /// Which call to answer and how; `None` when the record is to be dropped in silence.
+    #[must_use]
+    pub const fn refusal(self) -> Option<(u32, Refusal)> {
+        use AuthenticationStatus::{BadCredential, BadVerifier, TooWeak};
+        match self {
+            Self::Drop => None,
+            Self::RpcMismatch { xid } => Some((
+                xid,
+                Refusal::RpcMismatch {
+                    low: RPC_VERSION,
+                    high: RPC_VERSION,
+                },
+            )),
+            Self::BadCredential { xid } => Some((xid, Refusal::Authentication(BadCredential))),
+            Self::BadVerifier { xid } => Some((xid, Refusal::Authentication(BadVerifier))),
+            Self::WrongFlavor { xid } => Some((xid, Refusal::Authentication(TooWeak))),
+            Self::Garbage { xid } => Some((xid, Refusal::GarbageArguments)),
+        }
+    }
+
+    /// Appends the reply that is due. False when there is none.
+    pub fn encode_reply(self, encoder: &mut Encoder<'_>) -> bool {
+        let refusal = self.refusal();
+        if let Some((xid, refusal)) = refusal {
+            encode_refusal(encoder, xid, refusal);
+        }
+        refusal.is_some()
+    }
+}
+
+/// Reads the head of a call; the decoder that comes back stands before the arguments.
+///
+/// Whether the program, version and procedure exist is the caller's question.
+#[inline]
+pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), CallError> {
+    let mut decoder = Decoder::new(record);
+    let (Ok(xid), Ok(CALL)) = (decoder.u32(), decoder.u32()) else {
+        return Err(CallError::Drop);
+    };
+    let garbage = |_: Error| CallError::Garbage { xid };
+    if decoder.u32().map_err(garbage)? != RPC_VERSION {
+        return Err(CallError::RpcMismatch { xid });
+    }
+    let program = decoder.u32().map_err(garbage)?;
+    let version = decoder.u32().map_err(garbage)?;
+    let procedure = decoder.u32().map_err(garbage)?;
+    let credential = decode_credential(&mut decoder, xid)?;
+    // The verifier: neither AUTH_NONE nor AUTH_SYS gives it a meaning.
+    decoder.u32().map_err(garbage)?;
+    decode_body(&mut decoder, xid, CallError::BadVerifier { xid })?;
+    let call = Call {
+        xid,
+        program,
+        version,
+        procedure,
+        credential,
+    };
+    Ok((call, decoder))
+}
+
+/// Appends the head of a call with an AUTH_NONE verifier; the arguments are to follow.
+pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
+    encoder.reserve(32 + call.credential.encoded_size());
+    encoder.u32(call.xid);
+    encoder.u32(CALL);
+    encoder.u32(RPC_VERSION);
+    encoder.u32(call.program);
+    encoder.u32(call.version);
+    encoder.u32(call.procedure);
+    call.credential.encode(encoder);
+    encode_no_authentication(encoder);
+}
+
+/// The longest body of a credential or verifier (RFC 5531 section 8.2).
+pub const AUTHENTICATION_BYTES_MAX: usize = 400;
+/// The most supplementary groups in AUTH_SYS (RFC 5531 appendix A).
+pub const GROUPS_MAX: usize = 16;
+/// The longest machine name in AUTH_SYS (RFC 5531 appendix A).
+pub const MACHINE_NAME_BYTES_MAX: usize = 255;
+
+/// Flavor AUTH_NONE.
+const FLAVOR_NONE: u32 = 0;
+/// Flavor AUTH_SYS, once called AUTH_UNIX.
+const FLAVOR_SYSTEM: u32 = 1;
+
+/// The user of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential<'a> {
+    /// AUTH_NONE: no user in particular.
+    None,
+    /// AUTH_SYS: a user of the caller's machine, unproven.
+    System(SystemCredential<'a>),
+}
+
+/// The body of AUTH_SYS (RFC 5531 appendix A, `authsys_parms`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SystemCredential<'a> {
+    /// Any number the caller's machine chose.
+    pub stamp: u32,
+    /// Name of the caller's machine; at most [`MACHINE_NAME_BYTES_MAX`] bytes.
+    pub machine_name: &'a [u8],
+    /// Numeric user.
+    pub uid: u32,
+    /// Numeric primary group.
+    pub gid: u32,
+    /// Supplementary groups.
+    pub gids: Words<GROUPS_MAX>,
+}
+
+impl SystemCredential<'_> {
+    /// Supplementary groups.
+    #[inline]
+    #[must_use]
+    pub fn gids(&self) -> &[u32] {
+        self.gids.as_slice()
+    }
+}
+
+impl Encode for SystemCredential<'_> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.u32(self.stamp);
+        encoder.opaque(self.machine_name);
+        encoder.u32(self.uid);
+        encoder.u32(self.gid);
+        self.gids.encode(encoder);
+    }
+
+    fn encoded_size(&self) -> usize {
+        16 + padded(self.machine_name.len()) + self.gids.encoded_size()
+    }
+}
+
+impl<'a> Decode<'a> for SystemCredential<'a> {
+    #[inline]
+    fn decode(decoder: &mut Decoder<'a>) -> xdr::Result<Self> {
+        Ok(Self {
+            stamp: decoder.u32()?,
+            machine_name: decoder.opaque(MACHINE_NAME_BYTES_MAX)?,
+            uid: decoder.u32()?,
+            gid: decoder.u32()?,
+            gids: Words::decode(decoder)?,
+        })
+    }
+}
+
+impl Encode for Credential<'_> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::None => encode_no_authentication(encoder),
+            Self::System(system) => {
+                encoder.u32(FLAVOR_SYSTEM);
+                #[allow(clippy::cast_possible_truncation)] // a few hundred bytes
+                encoder.u32(system.encoded_size() as u32);
+                system.encode(encoder);
+            }
+        }
+    }
+
+    fn encoded_size(&self) -> usize {
+        match self {
+            Self::None => 8,
+            Self::System(system) => 8 + system.encoded_size(),
+        }
+    }
+}
+
+/// Appends an AUTH_NONE credential or verifier.
+#[inline]
+fn encode_no_authentication(encoder: &mut Encoder<'_>) {
+    encoder.u32(FLAVOR_NONE);
+    encoder.u32(0);
+}
+
+/// Takes a credential. Bytes of the body after the last field of AUTH_SYS are skipped, as other
+/// implementations do; the body of AUTH_NONE has no meaning and is skipped too.
+fn decode_credential<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Credential<'a>, CallError> {
+    let flavor = decoder.u32().map_err(|_| CallError::Garbage { xid })?;
+    let malformed = CallError::BadCredential { xid };
+    let body = decode_body(decoder, xid, malformed)?;
+    match flavor {
+        FLAVOR_NONE => Ok(Credential::None),
+        FLAVOR_SYSTEM => SystemCredential::decode(&mut Decoder::new(body))
+            .map(Credential::System)
+            .map_err(|_| malformed),
+        _ => Err(CallError::WrongFlavor { xid }),
+    }
+}
+
+/// Takes the body of a credential or verifier.
+fn decode_body<'a>(
+    decoder: &mut Decoder<'a>,
+    xid: u32,
+    too_long: CallError,
+) -> Result<&'a [u8], CallError> {
+    decoder
+        .opaque(AUTHENTICATION_BYTES_MAX)
+        .map_err(|error| match error {
+            Error::TooLong => too_long,
+            Error::Truncated | Error::BadValue => CallError::Garbage { xid },
+        })
+}
+
+/// Bytes of the head that [`encode_success`] appends.
+pub const SUCCESS_SIZE: usize = 24;
+
+/// `reply_stat`: the call was looked at.
+const ACCEPTED: u32 = 0;
+/// `reply_stat`: the call was refused for its RPC version or its caller.
+const DENIED: u32 = 1;
+
+/// `accept_stat`.
+const SUCCESS: u32 = 0;
+const PROGRAM_UNAVAILABLE: u32 = 1;
+const PROGRAM_MISMATCH: u32 = 2;
+const PROCEDURE_UNAVAILABLE: u32 = 3;
+const GARBAGE_ARGUMENTS: u32 = 4;
+const SYSTEM_ERROR: u32 = 5;
+
+/// `reject_stat`.
+const RPC_MISMATCH: u32 = 0;
+const AUTHENTICATION_ERROR: u32 = 1;
+
+xdr_enumeration! {
+    /// Why a caller was refused (RFC 5531 section 9, `auth_stat`).
+    pub enum AuthenticationStatus {
+        /// Nothing wrong.
+        Ok = 0,
+        /// The credential is malformed.
+        BadCredential = 1,
+        /// The caller must begin a new session.
+        RejectedCredential = 2,
+        /// The verifier is malformed.
+        BadVerifier = 3,
+        /// The verifier expired or was replayed.
+        RejectedVerifier = 4,
+        /// Refused for security reasons.
+        TooWeak = 5,
+        /// The verifier of the reply is bogus.
+        InvalidResponse = 6,
+        /// For a reason unknown.
+        Failed = 7,
+    }
+}
+
+/// A reply without results: the call was not carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// PROG_UNAVAIL: the program is not served here.
+    ProgramUnavailable,
+    /// PROG_MISMATCH: these versions of it are.
+    ProgramMismatch {
+        /// Lowest version served.
+        low: u32,
+        /// Highest version served.
+        high: u32,
+    },
+    /// PROC_UNAVAIL: the version has no such procedure.
+    ProcedureUnavailable,
+    /// GARBAGE_ARGS: the arguments cannot be decoded.
+    GarbageArguments,
+    /// SYSTEM_ERR: for example out of memory.
+    SystemError,
+    /// RPC_MISMATCH: these versions of RPC are spoken.
+    RpcMismatch {
+        /// Lowest version.
+        low: u32,
+        /// Highest version.
+        high: u32,
+    },
+    /// AUTH_ERROR: the caller was refused.
+    Authentication(AuthenticationStatus),
+}
+
+/// Appends the head of a reply to a call that was carried out; the results are to follow.
+#[inline]
+pub fn encode_success(encoder: &mut Encoder<'_>, xid: u32) {
+    let mut head = [0; SUCCESS_SIZE];
+    // The other words are all zero: accepted, an empty AUTH_NONE verifier, SUCCESS.
+    head[..4].copy_from_slice(&xid.to_be_bytes());
+    head[4..8].copy_from_slice(&REPLY.to_be_bytes());
+    encoder.raw(&head);
+}
+
+/// Appends a whole reply to a call that was not carried out.
+pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
+    encoder.u32(xid);
+    encoder.u32(REPLY);
+    match refusal {
+        Refusal::RpcMismatch { low, high } => {
+            encoder.u32(DENIED);
+            encoder.u32(RPC_MISMATCH);
+            encoder.u32(low);
+            encoder.u32(high);
+        }
+        Refusal::Authentication(status) => {
+            encoder.u32(DENIED);
+            encoder.u32(AUTHENTICATION_ERROR);
+            status.encode(encoder);
+        }
+        Refusal::ProgramUnavailable => encode_accepted(encoder, PROGRAM_UNAVAILABLE),
+        Refusal::ProgramMismatch { low, high } => {
+            encode_accepted(encoder, PROGRAM_MISMATCH);
+            encoder.u32(low);
+            encoder.u32(high);
+        }
+        Refusal::ProcedureUnavailable => encode_accepted(encoder, PROCEDURE_UNAVAILABLE),
+        Refusal::GarbageArguments => encode_accepted(encoder, GARBAGE_ARGUMENTS),
+        Refusal::SystemError => encode_accepted(encoder, SYSTEM_ERROR),
+    }
+}
+
+fn encode_accepted(encoder: &mut Encoder<'_>, status: u32) {
+    encoder.u32(ACCEPTED);
+    encode_no_authentication(encoder);
+    encoder.u32(status);
+}
+
+/// Why a record gives no results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// Not a reply.
+    #[error("the record is not a reply")]
+    NotReply,
+    /// A reply whose head cannot be read.
+    #[error("the head of the reply is malformed: {error}")]
+    Malformed {
+        /// Of the call.
+        xid: u32,
+        /// What is wrong.
+        error: Error,
+    },
+    /// The server did not carry out the call.
+    #[error("the server refused the call: {refusal:?}")]
+    Refused {
+        /// Of the call.
+        xid: u32,
+        /// Its reason.
+        refusal: Refusal,
+    },
+}
+
+/// Reads the head of a reply: the xid of its call, and a decoder that stands before the results.
+///
+/// A verifier of any flavor is accepted and skipped.
+#[inline]
+pub fn parse_reply(record: &[u8]) -> Result<(u32, Decoder<'_>), ReplyError> {
+    let mut decoder = Decoder::new(record);
+    let (Ok(xid), Ok(REPLY)) = (decoder.u32(), decoder.u32()) else {
+        return Err(ReplyError::NotReply);
+    };
+    match decode_refusal(&mut decoder) {
+        Ok(None) => Ok((xid, decoder)),
+        Ok(Some(refusal)) => Err(ReplyError::Refused { xid, refusal }),
+        Err(error) => Err(ReplyError::Malformed { xid, error }),
+    }
+}
+
+/// What follows xid and message type; `None` when the results follow.
+fn decode_refusal(decoder: &mut Decoder<'_>) -> Result<Option<Refusal>, Error> {
+    match decoder.u32()? {
+        ACCEPTED => {}
+        DENIED => return decode_denied(decoder).map(Some),
+        _ => return Err(Error::BadValue),
+    }
+    decoder.u32()?;
+    decoder.opaque(AUTHENTICATION_BYTES_MAX)?;
+    Ok(Some(match decoder.u32()? {
+        SUCCESS => return Ok(None),
+        PROGRAM_UNAVAILABLE => Refusal::ProgramUnavailable,
+        PROGRAM_MISMATCH => Refusal::ProgramMismatch {
+            low: decoder.u32()?,
+            high: decoder.u32()?,
+        },
+        PROCEDURE_UNAVAILABLE => Refusal::ProcedureUnavailable,
+        GARBAGE_ARGUMENTS => Refusal::GarbageArguments,
+        SYSTEM_ERROR => Refusal::SystemError,
+        _ => return Err(Error::BadValue),
+    }))
+}
+
+fn decode_denied(decoder: &mut Decoder<'_>) -> Result<Refusal, Error> {
+    match decoder.u32()? {
+        RPC_MISMATCH => Ok(Refusal::RpcMismatch {
+            low: decoder.u32()?,
+            high: decoder.u32()?,
+        }),
+        AUTHENTICATION_ERROR => AuthenticationStatus::decode(decoder).map(Refusal::Authentication),
+        _ => Err(Error::BadValue),
+    }
+}
+
+#[cfg(test)]
+mod tests;
