@@ -4,16 +4,10 @@
 //! a buffer that the caller owns and may reuse. A type that goes both ways implements [`Encode`]
 //! and [`Decode`]; most get both from one field list, so that the two cannot disagree.
 
-mod decoder;
-mod encoder;
-mod list;
+mod sequence;
 mod shape;
-mod words;
 
-pub use decoder::Decoder;
-pub use encoder::Encoder;
-pub use list::{ITEM_MARK_SIZE, List, ListItems, encode_item, encode_list_end};
-pub use words::Words;
+pub use sequence::{ITEM_MARK_SIZE, List, ListItems, Words, encode_item, encode_list_end};
 
 pub(crate) use shape::{xdr_enumeration, xdr_structure};
 
@@ -54,6 +48,237 @@ pub trait Decode<'a>: Sized {
 #[must_use]
 pub const fn padded(length: usize) -> usize {
     length.saturating_add(3) & !3
+}
+
+/// A position in a record. Values are taken off the front; opaque data is borrowed, not copied.
+///
+/// After an error the position is undefined; the record is to be refused as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoder<'a> {
+    rest: &'a [u8],
+    length: usize,
+}
+
+impl<'a> Decoder<'a> {
+    /// Starts at the front of `record`.
+    #[inline]
+    #[must_use]
+    pub const fn new(record: &'a [u8]) -> Self {
+        Self {
+            rest: record,
+            length: record.len(),
+        }
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<&'a [u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk().ok_or(Error::Truncated)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// An unsigned integer.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32> {
+        self.take().map(|bytes| u32::from_be_bytes(*bytes))
+    }
+
+    /// A signed integer.
+    #[inline]
+    pub fn i32(&mut self) -> Result<i32> {
+        self.take().map(|bytes| i32::from_be_bytes(*bytes))
+    }
+
+    /// An unsigned hyper integer.
+    #[inline]
+    pub fn u64(&mut self) -> Result<u64> {
+        self.take().map(|bytes| u64::from_be_bytes(*bytes))
+    }
+
+    /// A signed hyper integer.
+    #[inline]
+    pub fn i64(&mut self) -> Result<i64> {
+        self.take().map(|bytes| i64::from_be_bytes(*bytes))
+    }
+
+    /// A boolean: 0 or 1, anything else is [`Error::BadValue`].
+    #[inline]
+    pub fn bool(&mut self) -> Result<bool> {
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::BadValue),
+        }
+    }
+
+    /// Variable-length opaque data of at most `bytes_max` bytes: a length, the bytes, and padding
+    /// of any value, which is skipped.
+    #[inline]
+    pub fn opaque(&mut self, bytes_max: usize) -> Result<&'a [u8]> {
+        let length = self.u32()? as usize;
+        if length > bytes_max {
+            return Err(Error::TooLong);
+        }
+        self.fixed(length)
+    }
+
+    /// Fixed-length opaque data of `length` bytes and its padding, which is skipped.
+    #[inline]
+    pub fn fixed(&mut self, length: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(padded(length))
+            .ok_or(Error::Truncated)?;
+        self.rest = rest;
+        taken.get(..length).ok_or(Error::Truncated)
+    }
+
+    /// Fixed-length opaque data of a length known when compiling.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        if N.is_multiple_of(4) {
+            return self.take().copied();
+        }
+        let bytes = self.fixed(N)?;
+        bytes.try_into().map_err(|_| Error::Truncated)
+    }
+
+    /// Bytes that are left.
+    #[inline]
+    #[must_use]
+    pub const fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Everything that is left, without taking it.
+    #[inline]
+    #[must_use]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Bytes taken so far.
+    #[inline]
+    #[must_use]
+    pub const fn position(&self) -> usize {
+        self.length - self.rest.len()
+    }
+
+    /// Ends the reading: [`Error::TooLong`] when bytes are left.
+    #[inline]
+    pub fn finish(self) -> Result<()> {
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::TooLong)
+        }
+    }
+}
+
+/// Appends values to a buffer that the caller owns.
+///
+/// Positions count from the start of the buffer, not from where the encoder began, so that
+/// several replies can be gathered in one buffer and their record marks patched afterwards.
+#[derive(Debug)]
+pub struct Encoder<'b> {
+    buffer: &'b mut Vec<u8>,
+}
+
+impl<'b> Encoder<'b> {
+    /// Appends to `buffer`, whose contents stay.
+    #[inline]
+    #[must_use]
+    pub const fn new(buffer: &'b mut Vec<u8>) -> Self {
+        Self { buffer }
+    }
+
+    /// An unsigned integer.
+    #[inline]
+    pub fn u32(&mut self, value: u32) {
+        self.raw(&value.to_be_bytes());
+    }
+
+    /// A signed integer.
+    #[inline]
+    pub fn i32(&mut self, value: i32) {
+        self.raw(&value.to_be_bytes());
+    }
+
+    /// An unsigned hyper integer.
+    #[inline]
+    pub fn u64(&mut self, value: u64) {
+        self.raw(&value.to_be_bytes());
+    }
+
+    /// A signed hyper integer.
+    #[inline]
+    pub fn i64(&mut self, value: i64) {
+        self.raw(&value.to_be_bytes());
+    }
+
+    /// A boolean.
+    #[inline]
+    pub fn bool(&mut self, value: bool) {
+        self.u32(u32::from(value));
+    }
+
+    /// Variable-length opaque data: its length, the bytes, zeros up to a multiple of four.
+    ///
+    /// `bytes` must be shorter than 4 GiB; no record is longer (RFC 5531 section 11).
+    #[inline]
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        debug_assert!(u32::try_from(bytes.len()).is_ok());
+        self.buffer.reserve(8 + bytes.len());
+        #[allow(clippy::cast_possible_truncation)] // the contract above
+        self.u32(bytes.len() as u32);
+        self.fixed(bytes);
+    }
+
+    /// Fixed-length opaque data: the bytes, zeros up to a multiple of four.
+    #[inline]
+    pub fn fixed(&mut self, bytes: &[u8]) {
+        self.raw(bytes);
+        let padding = bytes.len().wrapping_neg() & 3;
+        if padding != 0 {
+            self.raw(&[0; 3][..padding]);
+        }
+    }
+
+    /// Bytes as they are, without length or padding.
+    #[inline]
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Where the next value goes: the length of the buffer, in bytes.
+    #[inline]
+    #[must_use]
+    pub const fn position(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Overwrites the unsigned integer written at position `at`. Nothing happens when no four
+    /// bytes are there.
+    #[inline]
+    pub fn patch_u32(&mut self, at: usize, value: u32) {
+        let slot = self.buffer.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
+        debug_assert!(slot.is_some());
+        if let Some(slot) = slot {
+            *slot = value.to_be_bytes();
+        }
+    }
+
+    /// Takes back everything written from `position` on.
+    #[inline]
+    pub fn truncate(&mut self, position: usize) {
+        self.buffer.truncate(position);
+    }
+
+    /// Reserves memory for `bytes` more bytes at once.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) {
+        self.buffer.reserve(bytes);
+    }
 }
 
 impl Encode for () {
@@ -161,3 +386,6 @@ impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
