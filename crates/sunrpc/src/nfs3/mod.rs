@@ -4,23 +4,20 @@
 //! [`Reply`] of the last two. What a structure holds of the record (handles, names, data) is
 //! borrowed. The bodies of NULL are `()`.
 //!
-//! Reading order: [`attributes`], [`reply`], then the procedures by what they act on:
+//! Reading order: [`types`], [`reply`], then the procedures by what they act on:
 //! [`object`], [`data`], [`creation`], [`names`], [`directory`], [`volume`].
 
-pub mod attributes;
 pub mod creation;
 pub mod data;
 pub mod directory;
-pub mod handle;
 pub mod names;
 pub mod object;
 pub mod procedure;
 pub mod reply;
-pub mod set_attributes;
 pub mod status;
+pub mod types;
 pub mod volume;
 
-pub use attributes::{DeviceNumber, FileAttributes, FileType, Time, WccAttributes, WccData};
 pub use creation::{
     CreateArguments, CreateFailure, CreateHow, CreateOk, CreateReply, MkdirArguments,
     MknodArguments, NodeData, SymlinkArguments,
@@ -34,7 +31,6 @@ pub use directory::{
     ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
     ReaddirPlusEntry, ReaddirPlusOk, ReaddirPlusReply, ReaddirReply,
 };
-pub use handle::{HANDLE_BYTES_MAX, Handle};
 pub use names::{
     LinkArguments, LinkFailure, LinkOk, LinkReply, RemoveArguments, RemoveFailure, RemoveOk,
     RemoveReply, RenameArguments, RenameFailure, RenameOk, RenameReply, RmdirArguments,
@@ -47,8 +43,11 @@ pub use object::{
 };
 pub use procedure::Procedure;
 pub use reply::{Failure, Reply};
-pub use set_attributes::{SetAttributes, SetTime};
 pub use status::Status;
+pub use types::{
+    DeviceNumber, FileAttributes, FileType, HANDLE_BYTES_MAX, Handle, SetAttributes, SetTime, Time,
+    WccAttributes, WccData,
+};
 pub use volume::{
     FsinfoArguments, FsinfoOk, FsinfoReply, FsstatArguments, FsstatOk, FsstatReply,
     PathconfArguments, PathconfOk, PathconfReply, VolumeFailure,
