@@ -7,14 +7,14 @@
 //! ```
 //!
 //! Each connection has a table of the calls that have no reply (`table.rs`), one thread that
-//! receives (`receiver.rs`) and one that sends when the caller would have to wait (`sender.rs`).
+//! receives (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`).
 //! Replies are matched by xid. The receiving thread also makes the connection, again and again
 //! (`life.rs`); all calls without a reply are then sent again with the xid they had, so that a
 //! server which remembers calls answers without carrying them out twice. Callers learn that a
 //! call was sent more than once.
 //!
 //! Data of READ goes from the socket straight to the memory of the caller, that of WRITE straight
-//! from there (`memory.rs`).
+//! from there (`outgoing.rs`).
 //!
 //! A server is not trusted: records are bounded before memory is taken, replies to no call
 //! are counted and then cost the connection, and results that cannot be decoded do so at once.
@@ -28,13 +28,11 @@ mod connection;
 mod dial;
 mod error;
 mod life;
-mod memory;
 mod mount;
 mod options;
 mod outgoing;
 mod receiver;
 mod reply;
-mod sender;
 mod shared;
 mod slot;
 mod statistics;
@@ -43,9 +41,9 @@ mod watcher;
 
 pub use connection::Client;
 pub use error::{CallError, ConnectError};
-pub use memory::{BorrowedSlice, DataSegments, Sink};
+
 pub use mount::{MountError, MountOptions, Mounted, mount};
 pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
-pub use outgoing::{EncodedCredential, Locate, Outgoing};
+pub use outgoing::{BorrowedSlice, DataSegments, EncodedCredential, Locate, Outgoing, Sink};
 pub use reply::{Answer, Outcome, Reply};
 pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, nfs_procedures};

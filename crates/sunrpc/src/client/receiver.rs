@@ -14,8 +14,7 @@
 //!
 //! Anything that makes no sense ends the connection, since nothing behind it can be trusted.
 
-use super::memory::Sink;
-use super::outgoing::Locate;
+use super::outgoing::{Locate, Sink};
 use super::reply::{Delivery, Finished, Origin};
 use super::slot::Slot;
 use super::table::{Call, Known};
