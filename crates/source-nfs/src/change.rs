@@ -5,10 +5,10 @@ use pagewell_sunrpc::nfs3::{Procedure, SetattrArguments, SetattrReply};
 
 use super::calls::whole;
 use super::convert;
+use super::filesystem::Shared;
 use super::node::Node;
 use super::region_lock::alone;
 use super::regions::FILE_BYTES_MAX;
-use super::shared::Shared;
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::set_attributes`].

@@ -15,9 +15,9 @@ use pagewell_fs::{
 };
 use rustix::io::Errno;
 
+use super::filesystem::Shared;
 use super::node::Node;
 use super::region_lock::alone;
-use super::shared::Shared;
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::read`].

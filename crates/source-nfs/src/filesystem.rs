@@ -1,19 +1,53 @@
-//! [`FileSystem`] for a mounted export.
+//! A mounted export as a [`FileSystem`]: what all its calls share, and what most of them begin with.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
+use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_cache::CachedDevice;
+use pagewell_counters::names;
+use pagewell_fs::bytes::Bytes;
 use pagewell_fs::{
-    Call, Coherence, Committed, FileId, FileSystem, Hold, Limits, OpenIntent, Opened, Result,
-    forward,
+    Access, Attributes, Call, Change, Coherence, Committed, Entry, Error, FileId, FileSystem,
+    FileType, Hold, Limits, OpenIntent, Opened, Result, forward,
+};
+use pagewell_sunrpc::client::Mounted;
+use pagewell_sunrpc::nfs3::{
+    AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure,
 };
 
-use super::NfsFileSystem;
+use super::calls::{Calls, whole};
+use super::convert;
+use super::files::Files;
+use super::kept_listings::Listings;
+use super::names::Names;
+use super::node::{Moment, Node, Taken};
+use super::options::NfsOptions;
+use super::remote::Remote;
+use super::stamp::Stamp;
 
 /// How long a front may believe a name.
 const NAMES_FOR: Duration = Duration::from_secs(1);
 /// How long it may believe attributes. The kernel looks at them before each read(2), also of pages
 /// that it has: to answer each of these looks costs more than the reads do.
 const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
+
+/// A mounted export. Dropping it brings everything to the server and unmounts.
+pub struct NfsFileSystem {
+    pub(super) shared: Arc<Shared>,
+    pub(super) mounted: Mounted,
+}
+
+impl std::fmt::Debug for NfsFileSystem {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("NfsFileSystem")
+            .field("name", &self.shared.calls.name())
+            .field("options", &self.shared.options)
+            .finish_non_exhaustive()
+    }
+}
 
 impl FileSystem for NfsFileSystem {
     forward! { self => self.shared;
@@ -66,5 +100,216 @@ impl FileSystem for NfsFileSystem {
 
     fn hold(&self, _call: &Call<'_>, id: &FileId) -> Result<Option<Hold>> {
         Ok(Some(self.shared.hold_directory(id)))
+    }
+}
+
+/// What all calls of a mount share.
+pub(super) struct Shared {
+    pub(super) calls: Calls,
+    pub(super) files: Arc<Files>,
+    pub(super) remote: Arc<Remote>,
+    pub(super) names: Mutex<Names>,
+    pub(super) device: CachedDevice,
+    pub(super) bytes: Bytes,
+    pub(super) root: FileId,
+    pub(super) limits: Limits,
+    pub(super) options: NfsOptions,
+    /// Before any loss.
+    pub(super) verifier: u64,
+    /// Bytes of a READDIR.
+    pub(super) directory_bytes: u32,
+    /// Files that are open.
+    pub(super) opens: AtomicUsize,
+    /// The server has no READDIRPLUS.
+    pub(super) lacks_plus: AtomicBool,
+    /// The server has no CREATE with a verifier.
+    pub(super) lacks_exclusive: AtomicBool,
+    pub(super) listed: Listings,
+}
+
+impl Shared {
+    pub(super) fn names(&self) -> MutexGuard<'_, Names> {
+        self.names.lock()
+    }
+
+    /// Refuses to wait for the server on a thread that may not.
+    pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
+        if call.may_block {
+            Ok(())
+        } else {
+            Err(Error::WouldBlock)
+        }
+    }
+
+    /// Refuses to change what is mounted to be read.
+    pub(super) fn may_change(&self, call: &Call<'_>) -> Result<()> {
+        if self.limits.read_only {
+            return Err(Error::ReadOnly);
+        }
+        Self::may_wait(call)
+    }
+
+    /// Attributes that are believed, or asked for now.
+    pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
+        let state = node.lock();
+        if let Some(believed) = state.remains().or_else(|| state.believed()) {
+            names::CLIENT_ATTRIBUTE_HITS.add(1);
+            return Ok(believed);
+        }
+        drop(state);
+        self.ask_attributes(call, node)
+    }
+
+    /// Attributes, asked for now.
+    pub(super) fn ask_attributes(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
+        Self::may_wait(call)?;
+        names::CLIENT_ATTRIBUTE_MISSES.add(1);
+        let arguments = GetattrArguments {
+            object: convert::handle(&node.id)?,
+        };
+        let answer = self.calls.ask(
+            Procedure::Getattr,
+            call.credentials,
+            &arguments,
+            whole::<GetattrReply>,
+        )?;
+        match answer.value {
+            Ok(found) => {
+                self.look(node, Some(&found.attributes), answer.sent)?;
+                let mut state = node.lock();
+                state.end_question();
+                state.known().ok_or(Error::Stale)
+            }
+            Err(failure) => {
+                node.lock().doubt();
+                Err(convert::error(failure.status))
+            }
+        }
+    }
+
+    /// Takes attributes that came with an answer to a call that changed nothing.
+    pub(super) fn look(
+        &self,
+        node: &Node,
+        attributes: Option<&FileAttributes>,
+        sent: Moment,
+    ) -> Result<()> {
+        let Some(attributes) = attributes else {
+            return Ok(());
+        };
+        match node.look(&self.calls.reported(attributes, sent)) {
+            Taken::Right => Ok(()),
+            Taken::Another => {
+                self.files.forget(node);
+                Err(Error::Stale)
+            }
+        }
+    }
+
+    /// An object that an answer names, with the attributes that it brings, or that are asked for.
+    pub(super) fn entry(
+        &self,
+        call: &Call<'_>,
+        id: FileId,
+        attributes: Option<&FileAttributes>,
+        sent: Moment,
+    ) -> Result<Entry> {
+        let mut node = self.files.node(&id);
+        if self.look(&node, attributes, sent).is_err() {
+            // A server that uses handles again: what was known is of another object.
+            node = self.files.node(&id);
+            self.look(&node, attributes, sent)?;
+        }
+        let known = if attributes.is_some() {
+            node.lock().known()
+        } else {
+            None
+        };
+        let attributes = match known {
+            Some(known) => known,
+            None => self.attributes_of(call, &node)?,
+        };
+        Ok(Entry { id, attributes })
+    }
+
+    /// The directory of an identifier.
+    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Node>> {
+        let node = self.files.node(id);
+        let attributes = self.attributes_of(call, &node)?;
+        if node.lock().remains().is_some() {
+            Err(Error::NotFound) // whatever is looked for in it, or is to be made
+        } else if attributes.file_type.is_directory() {
+            Ok(node)
+        } else {
+            Err(Error::NotDirectory)
+        }
+    }
+
+    /// What a caller may do of what it wants.
+    pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
+        if let Some(granted) = node.lock().granted(call.credentials, wanted) {
+            names::CLIENT_ACCESS_HITS.add(1);
+            return Ok(granted);
+        }
+        Self::may_wait(call)?;
+        names::CLIENT_ACCESS_MISSES.add(1);
+        let arguments = AccessArguments {
+            object: convert::handle(&node.id)?,
+            access: Access::ALL.0,
+        };
+        let answer = self.calls.ask(
+            Procedure::Access,
+            call.credentials,
+            &arguments,
+            whole::<AccessReply>,
+        )?;
+        let allowed = answer.value.map_err(|failure| {
+            node.lock().doubt();
+            convert::error(failure.status)
+        })?;
+        self.look(node, allowed.object_attributes.as_ref(), answer.sent)?;
+        let granted = Access(allowed.access) & Access::ALL;
+        node.lock().grant(call.credentials, Access::ALL, granted);
+        Ok(granted & wanted)
+    }
+
+    /// Refuses callers that have none of these kinds of access.
+    pub(super) fn check(&self, call: &Call<'_>, node: &Node, any_of: Access) -> Result<()> {
+        if self.granted(call, node, any_of)?.intersects(any_of) {
+            Ok(())
+        } else {
+            Err(Error::AccessDenied)
+        }
+    }
+
+    /// [`Self::check`] of a regular file whose owner may whatever its mode says
+    /// (RFC 1813 section 4.4).
+    pub(super) fn check_data(&self, call: &Call<'_>, node: &Node, any_of: Access) -> Result<()> {
+        let attributes = self.attributes_of(call, node)?;
+        match attributes.file_type {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Error::IsDirectory),
+            _ => return Err(Error::Invalid),
+        }
+        if attributes.uid == call.credentials.uid {
+            return Ok(());
+        }
+        self.check(call, node, any_of)
+    }
+
+    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
+    pub(super) fn end_change(
+        &self,
+        node: &Node,
+        wcc: &pagewell_sunrpc::nfs3::WccData,
+        sent: Moment,
+    ) -> (Change, Stamp) {
+        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
+        let before = wcc.before.map(convert::wcc);
+        let (taken, after, stamp) = node.end_change(before, reported.as_ref(), self.calls.now());
+        if taken == Taken::Another {
+            self.files.forget(node);
+        }
+        (Change { before, after }, stamp)
     }
 }

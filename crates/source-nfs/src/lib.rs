@@ -51,7 +51,6 @@ mod region_lock;
 mod regions;
 mod remote;
 mod repeat;
-mod shared;
 mod silly;
 mod stamp;
 #[cfg(test)]
@@ -61,28 +60,7 @@ mod url;
 mod wcc;
 mod writers;
 
-use std::sync::Arc;
-
-use pagewell_sunrpc::client::Mounted;
-
 pub use age::Ages;
+pub use filesystem::NfsFileSystem;
 pub use options::{CallerPort, NfsOptions, ParseError, ReadAhead};
 pub use url::{SCHEME, Url};
-
-use shared::Shared;
-
-/// A mounted export. Dropping it brings everything to the server and unmounts.
-pub struct NfsFileSystem {
-    shared: Arc<Shared>,
-    mounted: Mounted,
-}
-
-impl std::fmt::Debug for NfsFileSystem {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("NfsFileSystem")
-            .field("name", &self.shared.calls.name())
-            .field("options", &self.shared.options)
-            .finish_non_exhaustive()
-    }
-}

@@ -26,10 +26,10 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::Decode;
 
 use super::convert;
+use super::filesystem::Shared;
 use super::names::Meaning;
 use super::node::{Moment, Node};
 use super::pages::{Listed, Page, Spot};
-use super::shared::Shared;
 use super::stamp::Stamp;
 
 /// Pages that one call may ask for: of a directory with millions of names, and not without end.

@@ -12,9 +12,9 @@ use pagewell_sunrpc::xdr::Decode;
 
 use super::calls::whole;
 use super::convert;
+use super::filesystem::Shared;
 use super::names::Meaning;
 use super::node::Node;
-use super::shared::Shared;
 
 /// What LOOKUP answers, without the record that it was in.
 struct Found {

@@ -16,11 +16,11 @@ use pagewell_sunrpc::xdr::{Decode, Encode};
 
 use super::calls::whole;
 use super::convert;
+use super::filesystem::Shared;
 use super::names::Meaning;
 use super::naming::operation;
 use super::node::Node;
 use super::repeat::NameChange;
-use super::shared::Shared;
 
 /// What the procedures answer that make something, without the record that it was in.
 struct Made {

@@ -17,16 +17,15 @@ use pagewell_sunrpc::nfs3::{
     PathconfArguments, PathconfReply, Procedure, volume::properties,
 };
 
-use super::NfsFileSystem;
 use super::calls::{Calls, Settings, whole};
 use super::deferred::Deferred;
 use super::files::{Files, NODES_MAX};
+use super::filesystem::{NfsFileSystem, Shared};
 use super::kept_listings::Listings;
 use super::names::{NAMES_MAX, Names};
 use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
 use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
 use super::remote::{Remote, RemoteDevice};
-use super::shared::Shared;
 use super::url::Url;
 
 /// Least bytes of a page of a directory.

@@ -5,9 +5,9 @@ use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccDat
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
 use super::convert;
+use super::filesystem::Shared;
 use super::node::{Moment, Node};
 use super::repeat::NameChange;
-use super::shared::Shared;
 use super::stamp::Stamp;
 
 /// The answer to a call that changes names of a directory.

@@ -29,9 +29,9 @@ use std::sync::Arc;
 use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_fs::{Call, Error, Result};
 
+use super::filesystem::Shared;
 use super::node::Node;
 use super::regions::{FILE_BYTES_MAX, Region};
-use super::shared::Shared;
 
 /// Regions of others that are tried before a file is refused one.
 const REUSE_ATTEMPTS: usize = 64;

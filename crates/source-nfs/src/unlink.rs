@@ -11,11 +11,11 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::whole;
+use super::filesystem::Shared;
 use super::names::Meaning;
 use super::naming::operation;
 use super::node::Node;
 use super::repeat::NameChange;
-use super::shared::Shared;
 use super::silly::{self, Silly};
 
 impl Shared {

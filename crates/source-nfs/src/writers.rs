@@ -28,10 +28,10 @@ use pagewell_counters::names::CLIENT_WRITER_CHANGES;
 use pagewell_fs::{Call, Credentials, Result};
 
 use super::failures::FAILURES_MAX;
+use super::filesystem::Shared;
 use super::node::{Node, User};
 use super::region_lock::alone;
 use super::regions::Region;
-use super::shared::Shared;
 
 /// Holds a file's data for a write.
 #[expect(dead_code, reason = "held, not looked at")]
