@@ -14,10 +14,9 @@ use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply, Status};
 use pagewell_sunrpc::rpc::{Credential, SystemCredential};
 use pagewell_sunrpc::xdr::{self, Decode, Decoder, Encode, Words};
 
-use super::age::Ages;
+use super::attributes::{Ages, Moment, Moments, Reported};
 use super::convert;
 use super::generations::Generations;
-use super::node::{Moment, Moments, Reported};
 
 /// Users whose credentials are kept ready.
 const USERS_MAX: usize = 1024;
@@ -79,7 +78,7 @@ impl Calls {
                 name: settings.name,
                 machine_name,
                 users: Mutex::new(Generations::new(USERS_MAX)),
-                moments: Moments::new(),
+                moments: Moments::default(),
                 ages: settings.ages,
                 filesystem_id: settings.filesystem_id,
                 attempts_max: settings.attempts_max,

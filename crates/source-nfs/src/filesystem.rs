@@ -17,15 +17,15 @@ use pagewell_sunrpc::nfs3::{
     AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure,
 };
 
+use super::attributes::{Moment, Stamp};
 use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
 use super::kept_listings::Listings;
 use super::names::Names;
-use super::node::{Moment, Node, Taken};
+use super::node::{Node, Taken};
 use super::options::NfsOptions;
 use super::remote::Remote;
-use super::stamp::Stamp;
 
 /// How long a front may believe a name.
 const NAMES_FOR: Duration = Duration::from_secs(1);

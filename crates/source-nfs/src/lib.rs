@@ -7,8 +7,8 @@
 //!
 //! Data goes through the page cache, with its read-ahead and write-behind: all files of a mount are
 //! one device (`regions.rs` says where each lies, `remote/` what a request becomes). Names and
-//! attributes are remembered as long as they are believed (`age.rs`), and whether a change of the
-//! server's was our own is told by weak cache consistency (`wcc.rs`).
+//! attributes are remembered as long as they are believed, and whether a change of the server's was
+//! our own is told by weak cache consistency (`attributes.rs`).
 //!
 //! **What programs may rely on.** What was written and closed is seen by programs that open the
 //! file later, on any client (close-to-open). What was written and not committed survives a restart
@@ -22,10 +22,10 @@
 //! told after it was written. A name that another client makes or removes is seen when the
 //! directory's attributes are asked for again, within a minute at most.
 //!
-//! Reading order: `url.rs`, `options.rs`; `age.rs`, `wcc.rs`, `names.rs`, `regions.rs`,
-//! `region_lock.rs`, `length.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
+//! Reading order: `url.rs`, `options.rs`; `attributes.rs`, `names.rs`, `regions.rs`,
+//! `region_lock.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
 
-mod age;
+mod attributes;
 mod calls;
 mod change;
 mod convert;
@@ -36,7 +36,6 @@ mod files;
 mod filesystem;
 mod generations;
 mod kept_listings;
-mod length;
 mod listing;
 mod lookup;
 mod make;
@@ -52,15 +51,13 @@ mod regions;
 mod remote;
 mod repeat;
 mod silly;
-mod stamp;
 #[cfg(test)]
 mod testing;
 mod unlink;
 mod url;
-mod wcc;
 mod writers;
 
-pub use age::Ages;
+pub use attributes::Ages;
 pub use filesystem::NfsFileSystem;
 pub use options::{CallerPort, NfsOptions, ParseError, ReadAhead};
 pub use url::{SCHEME, Url};

@@ -25,12 +25,12 @@ use pagewell_sunrpc::nfs3::{
 };
 use pagewell_sunrpc::xdr::Decode;
 
+use super::attributes::{Moment, Stamp};
 use super::convert;
 use super::filesystem::Shared;
 use super::names::Meaning;
-use super::node::{Moment, Node};
+use super::node::Node;
 use super::pages::{Listed, Page, Spot};
-use super::stamp::Stamp;
 
 /// Pages that one call may ask for: of a directory with millions of names, and not without end.
 const PAGES_MAX: usize = 1 << 16;

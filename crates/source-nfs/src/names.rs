@@ -20,9 +20,9 @@
 
 use pagewell_fs::{CompactId, FileId};
 
+use super::attributes::{Epoch, Stamp};
 use super::generations::Generations;
 use super::node::Node;
-use super::stamp::{Epoch, Stamp};
 
 /// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
 pub(super) const NAMES_MAX: usize = 57_000;
@@ -114,7 +114,7 @@ fn key(epoch: Epoch, name: &[u8]) -> Box<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::Moments;
+    use crate::attributes::Moments;
 
     fn object(number: u8) -> Meaning {
         Meaning::Object(FileId::new(&[number]).unwrap())
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn what_was_overtaken_is_not_remembered() {
         let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
-        let (mut names, now) = (Names::new(100), Moments::new().now());
+        let (mut names, now) = (Names::new(100), Moments::default().now());
         let then = directory.stamp();
         names.learn(&directory, b"a", object(1), then);
         assert_eq!(names.find(directory.epoch(), b"a"), Some(object(1)));
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn of_changes_that_were_on_their_way_together_none_is_remembered_as_the_last() {
         let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
-        let (mut names, now) = (Names::new(100), Moments::new().now());
+        let (mut names, now) = (Names::new(100), Moments::default().now());
         let remove = directory.begin_change();
         let create = directory.begin_change();
         let (_, _, created) = directory.end_change(None, None, now);

@@ -4,11 +4,11 @@ use pagewell_fs::{Call, Change, Entry, Error, Result};
 use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccData};
 use pagewell_sunrpc::xdr::{self, Decoder, Encode};
 
+use super::attributes::{Moment, Stamp};
 use super::convert;
 use super::filesystem::Shared;
-use super::node::{Moment, Node};
+use super::node::Node;
 use super::repeat::NameChange;
-use super::stamp::Stamp;
 
 /// The answer to a call that changes names of a directory.
 pub(super) struct Changed<T> {

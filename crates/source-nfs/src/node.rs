@@ -9,7 +9,6 @@
 //! is thrown away, whatever it says.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard, RwLock};
@@ -17,48 +16,16 @@ use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
 use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
 use pagewell_sunrpc::client::EncodedCredential;
 
+use super::attributes::{Consistency, Epoch, Length, Moment, Reported, Stamp, Verdict, newness};
 use super::failures::Failures;
-use super::length::Length;
 use super::pages::Listing;
 use super::regions::Region;
 use super::silly::Silly;
-use super::stamp::{Epoch, Stamp};
-use super::wcc::{Consistency, Verdict, newness};
 
 /// Longest target of a symbolic link that is remembered, in bytes.
 const LINK_BYTES_MAX: usize = 256;
 /// Users whose access is remembered, for each object.
 const ACCESS_MAX: usize = 8;
-
-/// A moment in the life of a mount: see the module's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(u64);
-
-/// The clock of moments.
-#[derive(Debug)]
-pub(super) struct Moments(AtomicU64);
-
-impl Moments {
-    pub(super) fn new() -> Self {
-        Self(AtomicU64::new(1))
-    }
-
-    pub(super) fn now(&self) -> Moment {
-        Moment(self.0.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// Attributes that an answer has reported.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reported {
-    pub(super) attributes: Attributes,
-    /// When the call was sent.
-    pub(super) sent: Moment,
-    /// When it was answered.
-    pub(super) answered: Moment,
-    /// Until when they are believed.
-    pub(super) until: Instant,
-}
 
 /// What a change of the server's that was not ours means for a thread that looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,9 +136,9 @@ impl Node {
             data: RwLock::new(()),
             state: Mutex::new(State {
                 believed: None,
-                at: Moment(0),
-                set_at: Moment(0),
-                unreported_at: Moment(0),
+                at: Moment::default(),
+                set_at: Moment::default(),
+                unreported_at: Moment::default(),
                 consistency: Consistency::default(),
                 is_in_question: false,
                 changes: 0,

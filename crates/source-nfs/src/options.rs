@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pagewell_base::{duration, size};
 
-use super::age::Ages;
+use super::attributes::Ages;
 
 /// Smallest transfer that can be asked for, in bytes.
 pub(super) const TRANSFER_BYTES_MIN: u32 = 1 << 10;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pagewell_fs::FileId;
 
-use super::stamp::Stamp;
+use super::attributes::Stamp;
 
 /// What an allocation costs besides its bytes.
 const ALLOCATION_BYTES: usize = 24;

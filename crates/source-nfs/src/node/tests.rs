@@ -5,6 +5,7 @@ use std::time::Duration;
 use pagewell_fs::FileType;
 
 use super::*;
+use crate::attributes::Moments;
 use crate::testing::attributes;
 
 /// What a call reported of a file of this size, all in one tick of the server's clock.
@@ -26,7 +27,7 @@ fn node() -> Node {
 
 #[test]
 fn an_answer_of_before_does_not_undo_a_cut() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     let sent = moments.now();
     assert_eq!(node.look(&reported(&moments, sent, 1000)), Taken::Right);
     let read = moments.now();
@@ -47,7 +48,7 @@ fn an_answer_of_before_does_not_undo_a_cut() {
 
 #[test]
 fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     let modified = |sent, seconds| {
         let mut reported = reported(&moments, sent, 10);
         reported.attributes.modified.seconds = seconds;
@@ -70,7 +71,7 @@ fn an_answer_of_before_does_not_undo_a_time_that_was_set() {
 
 #[test]
 fn a_file_in_question_is_another_for_who_asks() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     assert_eq!(
         node.look(&reported(&moments, moments.now(), 10)),
         Taken::Right
@@ -92,7 +93,7 @@ fn a_file_in_question_is_another_for_who_asks() {
 
 #[test]
 fn a_directory_is_known_as_one_from_a_change_on() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     node.begin_change();
     let sent = moments.now();
     let mut answer = reported(&moments, sent, 10);
@@ -113,7 +114,7 @@ fn a_directory_is_known_as_one_from_a_change_on() {
 
 #[test]
 fn what_lacks_a_write_is_not_to_be_kept() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     let may_be_kept = || node.lock().known().unwrap().may_be_kept;
     let look = || node.look(&reported(&moments, moments.now(), 10));
     assert_eq!(look(), Taken::Right);
@@ -138,7 +139,7 @@ fn what_lacks_a_write_is_not_to_be_kept() {
 
 #[test]
 fn what_was_on_its_way_with_a_change_is_not_believed() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     let look = moments.now();
     node.begin_change();
     // What came of it was not reported.
@@ -164,7 +165,7 @@ fn what_was_on_its_way_with_a_change_is_not_believed() {
 
 #[test]
 fn what_was_not_reported_is_not_after_a_change() {
-    let (moments, node) = (Moments::new(), node());
+    let (moments, node) = (Moments::default(), node());
     let sent = moments.now();
     assert_eq!(node.look(&reported(&moments, sent, 10)), Taken::Right);
     let end = |reported: Option<&Reported>| {

@@ -14,9 +14,10 @@ use pagewell_sunrpc::nfs3::{CommitArguments, CommitReply, Procedure};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::{Remote, error_of, is_not_ready};
+use crate::attributes::Moment;
 use crate::calls::Patience;
 use crate::convert;
-use crate::node::{Moment, Node};
+use crate::node::Node;
 
 /// COMMITs of one flush on their way.
 const AT_A_TIME: usize = 32;

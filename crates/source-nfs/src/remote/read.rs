@@ -9,9 +9,10 @@ use pagewell_sunrpc::nfs3::{self, Procedure, ReadArguments, ReadHeadReply};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::{Remote, error_of, is_not_ready, pieces, rest_of};
+use crate::attributes::Moment;
 use crate::calls::Patience;
 use crate::convert;
-use crate::node::{Moment, Node};
+use crate::node::Node;
 
 /// A read of at most one READ's bytes.
 struct Reading {

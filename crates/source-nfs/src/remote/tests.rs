@@ -7,7 +7,7 @@ use pagewell_fs::FileId;
 use pagewell_sunrpc::client::{Client, Options};
 
 use super::*;
-use crate::age::Ages;
+use crate::attributes::Ages;
 use crate::calls::Settings;
 use crate::regions::{Region, SLOT_BITS};
 

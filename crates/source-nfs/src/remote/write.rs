@@ -10,9 +10,10 @@ use pagewell_sunrpc::xdr::Decode;
 
 use super::commit::Ended;
 use super::{Remote, error_of, is_not_ready, pieces, rest_of};
+use crate::attributes::Moment;
 use crate::calls::Patience;
 use crate::convert;
-use crate::node::{Moment, Node, Uncommitted};
+use crate::node::{Node, Uncommitted};
 
 /// A write of at most one WRITE's bytes.
 struct Writing {

@@ -1,4 +1,29 @@
-//! Whether a change of an object was ours: weak cache consistency (RFC 1813 section 2.6).
+//! What is believed of an object's attributes: for how long, whether a change of them was ours, and
+//! how long a file is that was written here.
+//!
+//! # How long they are believed
+//!
+//! **Problem.** Nobody tells a client of NFSv3 that a file has changed. Asking each time costs a
+//! round trip for each look; never asking shows what is long gone.
+//!
+//! **Rule.** What was not changed for long is not likely to change now. Attributes are believed for
+//! a tenth of the time since the last change of the data, but no shorter than a minimum and no
+//! longer than a maximum, one pair for files and one for directories (as in all clients, whose
+//! options `acregmin`, `acregmax`, `acdirmin` and `acdirmax` are these). An open asks anyway.
+//!
+//! ```text
+//!   believed
+//!   max  |            ________
+//!        |          /
+//!   min  |________/
+//!        +------------------------ time since the last change
+//!        0      10 min    10 max
+//! ```
+//!
+//! **Known weakness.** The time since the change is the difference of two clocks, the client's and
+//! the server's. One that is ahead shortens or lengthens ages, within the two bounds.
+//!
+//! # Whether a change was ours: weak cache consistency (RFC 1813 section 2.6)
 //!
 //! **Problem.** What is cached of an object stands for one state of it, told apart by size and two
 //! times. When these change, either a call of ours did it, and the cache is right, or another
@@ -35,8 +60,130 @@
 //! hang in the air: data is then read again for nothing. A server that tells a state of before
 //! which others may have changed until the call was done (RFC 1813 section 2.6 forbids it) hides
 //! them.
+//!
+//! # How long a file is, and whether everything of it is safe at the server
+//!
+//! **Problem.** A server that crashes forgets what was written and not committed. Its file is
+//! shorter then, until that is written once more. A program that is told that length appends in the
+//! middle of what it has written before.
+//!
+//! **Rule.** There are two lengths: that of the server, which decides what must be asked for at
+//! all, and the end of what was written here since everything was committed. What programs see is
+//! the larger.
+//!
+//! ```text
+//!   written here            ├──────── uncommitted_end
+//!   WRITE is answered       ├──────── the server's, too        not dirty any more
+//!   the server crashes      ├──       the server's, in doubt
+//!   COMMIT, WRITE, COMMIT   ├──────── the server's alone
+//! ```
+//!
+//! A server whose file is shorter than what it has taken has forgotten it, or another client has
+//! cut the file off. A commit tells: what was forgotten is written again, and afterwards the
+//! server's length is the truth in both cases.
 
-use pagewell_fs::{Timestamp, WccAttributes};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pagewell_fs::{Attributes, Timestamp, WccAttributes};
+
+/// The part of the time since the last change: one in so many.
+const PART: u32 = 10;
+
+/// Bounds of ages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ages {
+    /// Shortest for what is not a directory.
+    pub file_min: Duration,
+    /// Longest for what is not a directory.
+    pub file_max: Duration,
+    /// Shortest for directories.
+    pub directory_min: Duration,
+    /// Longest for directories.
+    pub directory_max: Duration,
+}
+
+impl Default for Ages {
+    fn default() -> Self {
+        Self {
+            file_min: Duration::from_secs(3),
+            file_max: Duration::from_secs(60),
+            directory_min: Duration::from_secs(30),
+            directory_max: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Ages {
+    /// Nothing is believed: each look asks.
+    pub const NONE: Self = Self::all(Duration::ZERO);
+
+    const fn all(time: Duration) -> Self {
+        Self {
+            file_min: time,
+            file_max: time,
+            directory_min: time,
+            directory_max: time,
+        }
+    }
+
+    /// Sets the bound that an option names; `actimeo` sets all four.
+    pub(super) fn set(&mut self, key: &str, time: Duration) {
+        match key {
+            "acregmin" => self.file_min = time,
+            "acregmax" => self.file_max = time,
+            "acdirmin" => self.directory_min = time,
+            "acdirmax" => self.directory_max = time,
+            _ => *self = Self::all(time),
+        }
+    }
+
+    /// How long these attributes are believed that were true at `now`, by the client's clock.
+    #[must_use]
+    pub fn lifetime(&self, attributes: &Attributes, now: Timestamp) -> Duration {
+        let (least, most) = if attributes.file_type.is_directory() {
+            (self.directory_min, self.directory_max)
+        } else {
+            (self.file_min, self.file_max)
+        };
+        let unchanged = since(attributes.modified, now) / PART;
+        unchanged.min(most).max(least)
+    }
+}
+
+/// Time from `then` to `now`; none when `then` is in the future.
+fn since(then: Timestamp, now: Timestamp) -> Duration {
+    let nanoseconds =
+        |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let difference = nanoseconds(now) - nanoseconds(then);
+    Duration::from_nanos(u64::try_from(difference.max(0)).unwrap_or(u64::MAX))
+}
+
+/// A moment in the life of a mount: see `node.rs`. The default is before all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Moment(u64);
+
+/// The clock of moments.
+#[derive(Debug, Default)]
+pub(super) struct Moments(AtomicU64);
+
+impl Moments {
+    pub(super) fn now(&self) -> Moment {
+        Moment(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Attributes that an answer has reported.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reported {
+    pub(super) attributes: Attributes,
+    /// When the call was sent.
+    pub(super) sent: Moment,
+    /// When it was answered.
+    pub(super) answered: Moment,
+    /// Until when they are believed.
+    pub(super) until: Instant,
+}
 
 /// States kept of one burst.
 const STATES_MAX: usize = 256;
@@ -55,7 +202,7 @@ pub(super) enum Verdict {
 /// An edge that hangs in the air: before and after.
 type Edge = (WccAttributes, WccAttributes);
 
-/// See the module's text.
+/// Tells whose a change was.
 #[derive(Debug, Default)]
 pub(super) struct Consistency {
     known: Option<WccAttributes>,
@@ -234,173 +381,118 @@ fn same_data(one: &WccAttributes, other: &WccAttributes) -> bool {
     (one.size, one.modified) == (other.size, other.modified)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
+/// A directory as it is now: its number, and how often others have changed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch {
+    pub(super) directory: u64,
+    pub(super) changes: u64,
+}
 
-    fn state(number: u32) -> WccAttributes {
-        let time = Timestamp {
-            seconds: i64::from(number),
-            nanoseconds: 0,
-        };
-        WccAttributes {
-            size: u64::from(number),
-            modified: time,
-            changed: time,
+/// Stays the same as long as nobody has changed a directory, and we have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// How often others have changed it.
+    pub(super) changes: u64,
+    /// Changes of ours, begun or ended.
+    pub(super) own_changes: u64,
+}
+
+impl Stamp {
+    /// What it is when a change of ours has begun, or ended, and nothing else has happened.
+    pub(super) fn next(self) -> Self {
+        Self {
+            own_changes: self.own_changes + 1,
+            ..self
         }
     }
 
-    fn known(number: u32) -> Consistency {
-        let mut consistency = Consistency::default();
-        assert_eq!(consistency.look(state(number)), Verdict::Ours);
-        consistency
-    }
-
-    #[test]
-    fn one_call_at_a_time() {
-        let mut file = known(1);
-        file.begin();
-        assert!(file.is_changing());
-        assert_eq!(file.end(Some(state(1)), Some(state(2))), Verdict::Ours);
-        assert!(!file.is_changing());
-        assert_eq!(file.look(state(2)), Verdict::Ours);
-        file.begin();
-        assert_eq!(file.end(Some(state(3)), Some(state(4))), Verdict::Theirs);
-        assert_eq!(file.look(state(4)), Verdict::Ours);
-        assert_eq!(file.look(state(5)), Verdict::Theirs);
-        assert_eq!(file.look(state(5)), Verdict::Ours);
-    }
-
-    #[test]
-    fn what_is_not_reported_is_unknown() {
-        let mut file = known(1);
-        file.begin();
-        assert_eq!(file.end(None, Some(state(7))), Verdict::Unknown);
-        assert_eq!(file.look(state(7)), Verdict::Ours);
-        file.begin();
-        assert_eq!(file.end(Some(state(7)), None), Verdict::Ours, "not yet");
-        assert_eq!(file.look(state(9)), Verdict::Unknown);
-        assert_eq!(file.look(state(9)), Verdict::Ours);
-        for _ in 0..2 {
-            file.begin();
-            assert_eq!(file.end(None, None), Verdict::Ours);
-        }
-        file.begin();
-        let verdict = file.end(Some(state(10)), Some(state(11)));
-        assert_eq!(
-            verdict,
-            Verdict::Unknown,
-            "another may have been there before"
-        );
-        assert_eq!(file.look(state(11)), Verdict::Ours);
-        // One that does not tell is no excuse for another that was seen to be another client's.
-        file.begin();
-        file.begin();
-        assert_eq!(file.end(Some(state(20)), Some(state(21))), Verdict::Ours);
-        assert_eq!(file.end(None, Some(state(12))), Verdict::Theirs);
-    }
-
-    #[test]
-    fn a_look_in_the_middle_of_a_burst_is_kept_until_it_is_explained() {
-        let mut file = known(1);
-        file.begin();
-        file.begin();
-        assert_eq!(file.look(state(1)), Verdict::Ours);
-        assert!(!file.is_undecided());
-        assert_eq!(file.look(state(2)), Verdict::Ours);
-        assert!(file.is_undecided());
-        assert_eq!(file.end(Some(state(2)), Some(state(3))), Verdict::Ours);
-        assert!(file.is_undecided());
-        assert_eq!(file.end(Some(state(1)), Some(state(2))), Verdict::Ours);
-        assert!(!file.is_undecided());
-        assert_eq!(file.look(state(3)), Verdict::Ours);
-        file.begin();
-        file.begin();
-        assert_eq!(file.look(state(4)), Verdict::Ours);
-        assert_eq!(file.end(Some(state(3)), Some(state(5))), Verdict::Ours);
-        assert!(file.is_undecided());
-        assert_eq!(file.end(Some(state(5)), Some(state(6))), Verdict::Theirs);
-        assert_eq!(file.look(state(6)), Verdict::Ours);
-        // Behind all of ours.
-        file.begin();
-        file.begin();
-        assert_eq!(file.end(Some(state(6)), Some(state(7))), Verdict::Ours);
-        assert_eq!(file.look(state(8)), Verdict::Ours);
-        assert_eq!(file.end(Some(state(7)), Some(state(7))), Verdict::Theirs);
-        assert_eq!(file.look(state(8)), Verdict::Ours, "it is known now");
-    }
-
-    #[test]
-    fn a_write_that_was_seen_at_work_is_ours() {
-        let mut file = known(1);
-        file.begin();
-        let part = WccAttributes {
-            size: 5,
-            ..state(9)
-        };
-        assert_eq!(file.look(part), Verdict::Ours);
-        assert_eq!(file.end(Some(state(1)), Some(state(9))), Verdict::Ours);
-        assert_eq!(file.look(state(9)), Verdict::Ours);
-    }
-
-    #[test]
-    fn an_excuse_holds_once_and_for_the_time_of_change_alone() {
-        let later = |number, changed: u32| WccAttributes {
-            changed: state(changed).changed,
-            ..state(number)
-        };
-        let mut file = known(1);
-        file.excuse();
-        assert_eq!(file.look(state(1)), Verdict::Ours);
-        assert_eq!(file.look(later(1, 5)), Verdict::Ours);
-        assert_eq!(file.look(later(1, 6)), Verdict::Theirs);
-        file.excuse();
-        assert_eq!(file.look(state(7)), Verdict::Theirs);
-        let mut file = known(1);
-        file.excuse();
-        file.begin();
-        assert_eq!(file.end(Some(later(1, 3)), Some(state(4))), Verdict::Ours);
-    }
-
-    #[test]
-    fn a_burst_is_bounded() {
-        let mut file = known(0);
-        for _ in 0..1000 {
-            file.begin();
-        }
-        for number in 0..1000 {
-            let before = state(10 + 2 * number);
-            assert_eq!(file.look(state(5000 + number)), Verdict::Ours);
-            let verdict = file.end(Some(before), Some(state(11 + 2 * number)));
-            assert_eq!(verdict == Verdict::Theirs, number == 999);
-            let longest = file.loose.len().max(file.reached.len());
-            assert!(longest.max(file.seen.len()) <= STATES_MAX);
-        }
-    }
-
-    proptest! {
-        /// A chain of calls whose answers come in any order is ours; with one change of another
-        /// client between two of them it is not.
-        #[test]
-        fn the_order_of_answers_does_not_matter(
-            order in Just((0u32..40).collect::<Vec<_>>()).prop_shuffle(),
-            intruder in proptest::option::of(0u32..40),
-        ) {
-            // Numbers of states: the intruder's change makes one more before its call.
-            let shift = |call: u32| u32::from(intruder.is_some_and(|at| call >= at));
-            let mut file = known(0);
-            for _ in &order {
-                file.begin();
-            }
-            let mut last = Verdict::Ours;
-            for (index, call) in order.iter().enumerate() {
-                let before = call + shift(*call);
-                last = file.end(Some(state(before)), Some(state(call + 1 + shift(*call))));
-                prop_assert!(index + 1 == order.len() || last == Verdict::Ours);
-            }
-            prop_assert_eq!(last == Verdict::Theirs, intruder.is_some());
-            prop_assert_eq!(file.look(state(40 + shift(40))), Verdict::Ours);
-        }
+    /// Whether nothing of ours has happened since `begun` but the end of what began then.
+    pub(super) fn ends_alone(self, begun: Self) -> bool {
+        self.own_changes == begun.next().own_changes
     }
 }
+
+/// The length of a file.
+#[derive(Debug, Default)]
+pub(super) struct Length {
+    /// As the server knows it.
+    server: u64,
+    /// End of what was written here since everything was committed.
+    uncommitted_end: u64,
+    /// Local writes, and that number when everything was at the server.
+    writes: u64,
+    clean_at: u64,
+}
+
+impl Length {
+    /// As programs see it.
+    pub(super) fn get(&self) -> u64 {
+        self.server.max(self.uncommitted_end)
+    }
+
+    /// As the server knows it.
+    pub(super) fn at_server(&self) -> u64 {
+        self.server
+    }
+
+    /// The server has reported it.
+    pub(super) fn reported(&mut self, size: u64) {
+        self.server = size;
+    }
+
+    /// The server has taken bytes up to here, and reported no attributes.
+    pub(super) fn grew(&mut self, end: u64) {
+        self.server = self.server.max(end);
+    }
+
+    /// Bytes up to here were written into the cache.
+    pub(super) fn wrote(&mut self, end: u64) {
+        self.writes += 1;
+        self.uncommitted_end = self.uncommitted_end.max(end);
+    }
+
+    /// Whether something may not be at the server yet.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.writes != self.clean_at
+    }
+
+    /// Whether something may not be safe at the server yet.
+    pub(super) fn is_uncommitted(&self) -> bool {
+        self.is_dirty() || self.uncommitted_end > 0
+    }
+
+    /// Whether the server's file is shorter than what it has taken.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        !self.is_dirty() && self.server < self.uncommitted_end
+    }
+
+    /// To be given to [`Self::cleaned`] and [`Self::committed`] when what was written until now is
+    /// there.
+    pub(super) fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Everything of before is at the server.
+    pub(super) fn cleaned(&mut self, writes: u64) {
+        if self.writes == writes {
+            self.clean_at = writes;
+        }
+    }
+
+    /// Everything of before is safe at the server, or nobody's any more.
+    pub(super) fn committed(&mut self, writes: u64) {
+        self.cleaned(writes);
+        if self.writes == writes {
+            self.uncommitted_end = 0;
+        }
+    }
+
+    /// It was set at the server. What is behind it does not come back.
+    pub(super) fn cut(&mut self, size: u64) {
+        self.server = size;
+        self.uncommitted_end = self.uncommitted_end.min(size);
+    }
+}
+
+#[cfg(test)]
+mod tests;
