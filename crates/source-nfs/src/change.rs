@@ -5,9 +5,9 @@ use pagewell_sunrpc::nfs3::{Procedure, SetattrArguments, SetattrReply};
 
 use super::calls::whole;
 use super::convert;
+use super::data::alone;
 use super::filesystem::Shared;
 use super::node::Node;
-use super::region_lock::alone;
 use super::regions::FILE_BYTES_MAX;
 
 impl Shared {

@@ -1,11 +1,36 @@
-//! Reading and writing files, through the cache.
+//! Reading and writing files, through the cache, and keeping a file's region the file's meanwhile.
+//!
+//! **Problem.** A request for an address goes to the file that has the region. So a region may not
+//! go to another file while a request for it is under way, and no byte may be written between the
+//! moment when data is made safe and the one when it is thrown away. But a server may take minutes
+//! for a READ, and nobody else is to wait for that.
+//!
+//! **Rule.**
+//!
+//! | what | has | so that |
+//! |---|---|---|
+//! | a read | no lock; is counted in the region | the region stays where it is |
+//! | a write | the file's data, shared | its bytes are not thrown away unwritten |
+//! | throwing away, cutting off | the file's data, alone | no thread writes in between |
+//! | taking the region away | the data alone, and no reader | no thread meets another file's bytes |
+//!
+//! Reads go on while data is thrown away: what is on its way then does not come into memory any
+//! more ([`pagewell_cache::CachedDevice::discard`]), so that a later reader asks the server. A
+//! region is taken from its file first, then what memory has of it is discarded, then another may
+//! have it: so nothing that a last reader has brought in is left for the next file. It is taken
+//! away only when nothing of it is on its way to the server, as a write that is would go to the
+//! file that has it next.
+//!
+//! **Known weakness.** A file that outgrows its region, after a tebibyte, has to wait for its
+//! readers, and meanwhile new ones wait for it.
 //!
 //! What is thrown away was committed before: pages with bytes that are not safe at the server never
-//! leave the cache. Who may do what at the same time stands in `place.rs`; on whose behalf data is
-//! written, and to whom errors are reported, in `writers.rs`.
+//! leave the cache. On whose behalf data is written, and to whom errors are reported, stands in
+//! `writers.rs`.
 
 use std::sync::Arc;
 
+use pagewell_base::sync::RwLockWriteGuard;
 use pagewell_cache::{Bounds, Error as CacheError, WriteMode};
 use pagewell_counters::names;
 use pagewell_device::Error as DeviceError;
@@ -16,8 +41,57 @@ use pagewell_fs::{
 use rustix::io::Errno;
 
 use super::filesystem::Shared;
-use super::node::Node;
-use super::region_lock::alone;
+use super::node::{Node, User};
+use super::regions::{FILE_BYTES_MAX, Region};
+
+/// Regions of others that are tried before a file is refused one.
+const REUSE_ATTEMPTS: usize = 64;
+
+/// A read in a file's region, which stays the file's.
+pub(super) struct Reading<'a> {
+    node: &'a Node,
+    region: Region,
+    /// Of the file, and its `unexpected_ends`, when the read began.
+    size: u64,
+    ends: u64,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut state = self.node.lock();
+        state.readers = state.readers.saturating_sub(1);
+        if state.readers == 0 && state.is_moving {
+            self.node.is_unread.notify_all();
+        }
+    }
+}
+
+impl Node {
+    /// Takes its region from the file, unless a thread reads in it. The caller holds its data
+    /// alone.
+    pub(super) fn take_region(&self) -> Option<Region> {
+        let mut state = self.lock();
+        if state.readers > 0 {
+            return None;
+        }
+        state.region.take()
+    }
+
+    /// The same, when the last reader has left. Until [`Self::end_move`] no other comes.
+    fn begin_move(&self) -> Option<Region> {
+        let mut state = self.lock();
+        state.is_moving = true;
+        while state.readers > 0 {
+            state = self.is_unread.wait(state);
+        }
+        state.region.take()
+    }
+
+    fn end_move(&self) {
+        self.lock().is_moving = false;
+        self.is_unread.notify_all();
+    }
+}
 
 impl Shared {
     /// [`pagewell_fs::FileSystem::read`].
@@ -30,23 +104,17 @@ impl Shared {
     ) -> Result<ReadReply> {
         let node = self.files.node(id);
         self.check_data(call, &node, Access::READ | Access::EXECUTE)?;
-        self.settle(call, &node)?;
-        let (size, ends) = {
-            let state = node.lock();
-            (state.length.get(), state.unexpected_ends)
-        };
-        let rest = size.saturating_sub(offset);
-        let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count) as usize;
         let mut payload = Payload::Bytes(Vec::new());
-        if length > 0 {
-            let (_reading, region) = self.hold_to_read(call, &node, size)?;
-            self.read_for(call, &node);
+        let mut ends = None;
+        if let Some(reading) = self.begin_read(call, &node, offset, count)? {
+            let start = reading.region.start();
+            let rest = u32::try_from(reading.size - offset).unwrap_or(u32::MAX);
             let run = Run {
-                position: region.start() + offset,
-                length,
+                position: start + offset,
+                length: rest.min(count) as usize,
                 bounds: Some(Bounds {
-                    start: region.start(),
-                    end: region.start() + size,
+                    start,
+                    end: start + reading.size,
                 }),
             };
             let mut waited = false;
@@ -54,24 +122,72 @@ impl Shared {
             payload = read.map_err(|error| self.error(&error))?;
             names::CLIENT_READ_HITS.add(u64::from(!waited));
             names::CLIENT_READ_MISSES.add(u64::from(waited));
+            ends = Some(reading.ends);
         }
+        let mut state = node.lock();
         // Another may have made it shorter, which the answers to the reads have reported, or shown.
-        if node.lock().unexpected_ends != ends {
+        if ends.is_some_and(|ends| ends != state.unexpected_ends) {
+            drop(state);
             self.ask_attributes(call, &node)?;
+            state = node.lock();
         }
-        self.end_doubt(call, &node)?;
-        let size = node.lock().length.get();
-        let there = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
-        payload.truncate(there);
-        let attributes = match node.lock().known() {
-            Some(known) => known,
-            None => return Err(Error::Stale),
-        };
+        if state.length.is_in_doubt() {
+            drop(state);
+            self.end_doubt(call, &node)?;
+            state = node.lock();
+        }
+        let size = state.length.get();
+        let attributes = state.known().ok_or(Error::Stale)?;
+        drop(state);
+        payload.truncate(usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX));
         Ok(ReadReply {
             end_of_file: offset.saturating_add(payload.len() as u64) >= size,
             payload,
             attributes,
         })
+    }
+
+    /// Counts a reader in the region of a file, and has its data read on behalf of the caller from
+    /// here on. `None`: there is nothing to read.
+    fn begin_read<'a>(
+        &self,
+        call: &Call<'_>,
+        node: &'a Arc<Node>,
+        offset: u64,
+        count: u32,
+    ) -> Result<Option<Reading<'a>>> {
+        loop {
+            let mut state = node.lock();
+            while state.is_moving {
+                Self::may_wait(call)?;
+                state = node.is_unread.wait(state);
+            }
+            if state.is_outdated() {
+                drop(state);
+                self.settle(call, node)?;
+                continue;
+            }
+            let size = state.length.get();
+            if offset >= size || count == 0 {
+                return Ok(None);
+            }
+            let Some(region) = state.use_region(size) else {
+                drop(state);
+                self.make_room(call, node, size)?;
+                continue;
+            };
+            state.readers += 1;
+            if !User::is(state.reader.as_ref(), call.credentials) {
+                state.reader = Some(self.user(call));
+            }
+            let ends = state.unexpected_ends;
+            return Ok(Some(Reading {
+                node,
+                region,
+                size,
+                ends,
+            }));
+        }
     }
 
     /// [`pagewell_fs::FileSystem::write`].
@@ -100,8 +216,7 @@ impl Shared {
             .ok_or(Error::FileTooLarge)?;
         let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         if count > 0 {
-            let length = end.max(node.lock().length.get());
-            let (_held, region) = self.hold_to_write(call, &node, length)?;
+            let (_held, region) = self.hold_to_write(call, &node, end)?;
             let position = region.start() + offset;
             let mut changed = 0;
             let device = &self.device;
@@ -267,4 +382,93 @@ impl Shared {
             other => Error::Io(other.to_string()),
         }
     }
+
+    /// Gives a file a region for `length` bytes, or makes one free that it can have: the caller
+    /// looks again.
+    pub(super) fn make_room(&self, call: &Call<'_>, node: &Arc<Node>, length: u64) -> Result<()> {
+        if length > FILE_BYTES_MAX {
+            return Err(Error::FileTooLarge);
+        }
+        if node.lock().region.is_some() {
+            Self::may_wait(call)?;
+            self.outgrow(node, length)
+        } else if self.files.take_region(node, length).is_some() {
+            Ok(())
+        } else {
+            Self::may_wait(call)?;
+            self.reclaim_region()
+        }
+    }
+
+    /// Takes a region away that is too small; the next one is larger than it must be.
+    fn outgrow(&self, node: &Arc<Node>, length: u64) -> Result<()> {
+        let _alone = alone(node);
+        if node
+            .lock()
+            .region
+            .is_some_and(|region| length <= region.capacity())
+        {
+            return Ok(()); // another thread has
+        }
+        self.make_safe(node)?;
+        if let Some(region) = node.begin_move() {
+            self.vacate(region);
+        }
+        let generous = (length + length / 2).min(FILE_BYTES_MAX);
+        self.files.take_region(node, generous);
+        node.end_move();
+        Ok(())
+    }
+
+    /// Takes the region of a file that was not used for long.
+    fn reclaim_region(&self) -> Result<()> {
+        for _ in 0..REUSE_ATTEMPTS {
+            let Some(victim) = self.files.offer() else {
+                break;
+            };
+            let Some(_alone) = victim.data.try_write() else {
+                continue;
+            };
+            if self.make_safe(&victim).is_ok()
+                && let Some(region) = victim.take_region()
+            {
+                self.vacate(region);
+                return Ok(());
+            }
+        }
+        Err(Error::TryLater)
+    }
+
+    /// Forgets the data of a file that is no more, or of which nothing is to be written.
+    pub(super) fn bury(&self, node: &Arc<Node>) {
+        let Some(_alone) = node.data.try_write() else {
+            return;
+        };
+        let (region, writes) = node.lock().region_and_writes();
+        let Some(region) = region else {
+            return;
+        };
+        let (start, length) = (region.start(), region.length());
+        self.device.discard(start, length);
+        node.lock().length.committed(writes);
+        let is_on_its_way =
+            self.device.has_dirty(start, length) || self.device.has_unflushed(start, length);
+        if !is_on_its_way && let Some(region) = node.take_region() {
+            self.vacate(region);
+        }
+    }
+
+    /// Lets others have a region that was taken from its file.
+    fn vacate(&self, region: Region) {
+        self.device.discard(region.start(), region.length());
+        self.files.give_back(region);
+    }
 }
+
+/// Holds a file's data alone.
+pub(super) fn alone(node: &Node) -> RwLockWriteGuard<'_, ()> {
+    node.data.write()
+}
+
+#[cfg(test)]
+mod tests;

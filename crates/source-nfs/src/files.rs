@@ -76,33 +76,16 @@ impl Files {
         }
     }
 
-    /// Gives a file a region for `length` bytes, or says how large its present one is. The caller
-    /// holds the file's data, shared or alone.
-    pub(super) fn region(&self, node: &Arc<Node>, length: u64) -> Option<Region> {
-        if let Some(region) = node.lock().region {
-            return Some(region);
-        }
-        self.take_region(node, length);
-        node.lock().region
-    }
-
-    /// Gives a file that has none a region for `length` bytes, if there is one.
-    pub(super) fn take_region(&self, node: &Arc<Node>, length: u64) -> bool {
+    /// The region of a file. One that has none gets one for `length` bytes, if there is one.
+    pub(super) fn take_region(&self, node: &Arc<Node>, length: u64) -> Option<Region> {
         let mut regions = self.regions.write();
         let mut state = node.lock();
         if state.region.is_none() {
             state.region = regions.take(length, node.clone());
+            state.region_was_used = true;
             state.data_changes = state.changes;
         }
-        state.region.is_some()
-    }
-
-    /// Notes that a region is used.
-    pub(super) fn touch(&self, region: Region) {
-        // A thread that cannot have it at once need not: the mark is a hint.
-        if let Some(mut regions) = self.regions.try_write() {
-            regions.touch(region);
-        }
+        state.region
     }
 
     /// A region that was taken from its file, and of which nothing is in memory, is free.
@@ -114,7 +97,10 @@ impl Files {
     /// A file whose region can be had by another.
     pub(super) fn offer(&self) -> Option<Arc<Node>> {
         let mut regions = self.regions.write();
-        let (node, _) = regions.offer(|node| node.lock().opens == 0)?;
+        let (node, _) = regions.offer(|node| {
+            let mut state = node.lock();
+            !std::mem::take(&mut state.region_was_used) && state.opens == 0
+        })?;
         Some(node.clone())
     }
 
@@ -194,7 +180,7 @@ mod tests {
         let files = Files::new(100, 10);
         let used = files.node(&id(0));
         let with_data = files.node(&id(1)).number;
-        assert!(files.region(&files.node(&id(1)), 5).is_some());
+        assert!(files.take_region(&files.node(&id(1)), 5).is_some());
         for number in 2..2000 {
             files.node(&id(number));
         }
@@ -209,16 +195,16 @@ mod tests {
     fn a_region_can_be_had_when_nobody_has_the_file_open() {
         let files = Files::new(100, 2);
         let (one, other) = (files.node(&id(1)), files.node(&id(2)));
-        let region = files.region(&one, 5).unwrap();
-        assert_eq!(files.region(&one, 1 << 50), Some(region));
-        files.region(&other, 5).unwrap();
-        assert!(files.region(&files.node(&id(3)), 5).is_none());
+        let region = files.take_region(&one, 5).unwrap();
+        assert_eq!(files.take_region(&one, 1 << 50), Some(region));
+        files.take_region(&other, 5).unwrap();
+        assert!(files.take_region(&files.node(&id(3)), 5).is_none());
         assert_eq!(files.at(region.start() + 7, 1).unwrap().1, 7);
         one.lock().opens = 1;
         let offered = files.offer().unwrap();
         assert_eq!(offered.number, other.number);
         files.give_back(offered.take_region().unwrap());
-        assert!(files.region(&files.node(&id(3)), 5).is_some());
+        assert!(files.take_region(&files.node(&id(3)), 5).is_some());
         assert_eq!(files.regions_taken(), 2);
     }
 }

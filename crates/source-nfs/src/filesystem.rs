@@ -23,7 +23,7 @@ use super::convert;
 use super::files::Files;
 use super::kept_listings::Listings;
 use super::names::Names;
-use super::node::{Node, Taken};
+use super::node::{Node, Taken, User};
 use super::options::NfsOptions;
 use super::remote::Remote;
 
@@ -243,6 +243,14 @@ impl Shared {
         } else {
             Err(Error::NotDirectory)
         }
+    }
+
+    /// The user that makes a call.
+    pub(super) fn user(&self, call: &Call<'_>) -> Arc<User> {
+        Arc::new(User {
+            credentials: *call.credentials,
+            encoded: self.calls.credential(call.credentials),
+        })
     }
 
     /// What a caller may do of what it wants.

@@ -23,7 +23,7 @@
 //! directory's attributes are asked for again, within a minute at most.
 //!
 //! Reading order: `url.rs`, `options.rs`; `attributes.rs`, `names.rs`, `regions.rs`,
-//! `region_lock.rs`; `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
+//! `node.rs`; `remote/`; `data.rs`, `writers.rs`, `opening.rs`.
 
 mod attributes;
 mod calls;
@@ -46,7 +46,6 @@ mod node;
 mod opening;
 mod options;
 mod pages;
-mod region_lock;
 mod regions;
 mod remote;
 mod repeat;

@@ -54,6 +54,13 @@ pub(super) struct User {
     pub(super) encoded: EncodedCredential,
 }
 
+impl User {
+    /// Whether that is the user with these credentials.
+    pub(super) fn is(user: Option<&Arc<Self>>, credentials: &Credentials) -> bool {
+        user.is_some_and(|user| user.credentials == *credentials)
+    }
+}
+
 fn rights(attributes: &Attributes) -> (u32, u32, u32) {
     (attributes.mode, attributes.uid, attributes.gid)
 }
@@ -93,6 +100,8 @@ pub(super) struct State {
     /// READs that met an end where none was known, and reported no attributes.
     pub(super) unexpected_ends: u64,
     pub(super) region: Option<Region>,
+    /// Since the hand of [`super::regions`] came by.
+    pub(super) region_was_used: bool,
     /// Reads that need the region to stay the file's.
     pub(super) readers: u32,
     /// It is being moved to another region: a reader waits.
@@ -121,7 +130,7 @@ pub(super) struct Node {
     pub(super) id: FileId,
     /// Tells nodes apart, also those of one handle at different times.
     pub(super) number: u64,
-    /// See [`super::region_lock`].
+    /// See [`super::data`].
     pub(super) data: RwLock<()>,
     state: Mutex<State>,
     /// The last reader has left the region, or the region was moved.
@@ -148,6 +157,7 @@ impl Node {
                 length: Length::default(),
                 unexpected_ends: 0,
                 region: None,
+                region_was_used: false,
                 readers: 0,
                 is_moving: false,
                 uncommitted: None,
@@ -392,6 +402,13 @@ impl State {
     /// Whether something of its data may not be safe at the server yet.
     pub(super) fn is_uncommitted(&self) -> bool {
         self.length.is_uncommitted() || self.uncommitted.is_some()
+    }
+
+    /// Its region for a use, if that has place for `length` bytes.
+    pub(super) fn use_region(&mut self, length: u64) -> Option<Region> {
+        let region = self.region.filter(|region| length <= region.capacity());
+        self.region_was_used |= region.is_some();
+        region
     }
 
     /// Whether another client has changed what is cached.

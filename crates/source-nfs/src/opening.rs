@@ -10,9 +10,9 @@ use std::sync::atomic::Ordering;
 
 use pagewell_fs::{Call, FileId, Opened, Result};
 
+use super::data::alone;
 use super::filesystem::Shared;
 use super::node::{Node, State};
-use super::region_lock::alone;
 
 /// Keeps a file open.
 struct Hold {

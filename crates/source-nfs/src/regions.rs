@@ -61,7 +61,6 @@ impl Region {
 struct Used<T> {
     owner: T,
     slots: u32,
-    was_used: bool,
 }
 
 /// Regions and whose they are.
@@ -106,11 +105,7 @@ impl<T> Regions<T> {
         for slot in first + 1..first + slots {
             self.slots[slot as usize] = Slot::Behind(first);
         }
-        self.slots[first as usize] = Slot::First(Used {
-            owner,
-            slots,
-            was_used: true,
-        });
+        self.slots[first as usize] = Slot::First(Used { owner, slots });
         Some(Region { first, slots })
     }
 
@@ -145,13 +140,6 @@ impl<T> Regions<T> {
         Some(used.owner)
     }
 
-    /// Notes that a region is used.
-    pub(super) fn touch(&mut self, region: Region) {
-        if let Some(Slot::First(used)) = self.slots.get_mut(region.first as usize) {
-            used.was_used = true;
-        }
-    }
-
     /// Whose bytes of the address space these are, all of them, and the region.
     pub(super) fn owner(&self, address: u64, length: u64) -> Option<(&T, Region)> {
         let mut slot = u32::try_from(address >> SLOT_BITS).ok()?;
@@ -169,8 +157,8 @@ impl<T> Regions<T> {
         (end <= region.start() + region.capacity()).then_some((&used.owner, region))
     }
 
-    /// The next region to be reused: one that was not used since the hand passed, and that
-    /// `may_go`. It stays taken.
+    /// The next region to be reused: the first that `may_go`, which takes away the mark that the
+    /// region was used since the hand passed. It stays taken.
     pub(super) fn offer(&mut self, may_go: impl Fn(&T) -> bool) -> Option<(&T, Region)> {
         let count = u32::try_from(self.slots.len()).unwrap_or(SLOTS_MAX);
         // Twice round: the first time may only take marks away.
@@ -178,7 +166,6 @@ impl<T> Regions<T> {
             let at = self.hand;
             self.hand = if at + 1 < count { at + 1 } else { 0 };
             if let Some(Slot::First(used)) = self.slots.get_mut(at as usize)
-                && !std::mem::take(&mut used.was_used)
                 && may_go(&used.owner)
             {
                 return self.owner(u64::from(at) << SLOT_BITS, 1);
@@ -201,6 +188,7 @@ impl<T> Regions<T> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::cell::Cell;
     use std::collections::HashMap;
 
     const TEBIBYTE: u64 = 1 << 40;
@@ -248,15 +236,19 @@ mod tests {
     #[test]
     fn the_hand_passes_over_what_was_used() {
         let mut regions = Regions::new(3);
+        let marked = |name| (name, Cell::new(true));
         let taken: Vec<Region> = ('a'..='c')
-            .map(|name| regions.take(1, name).unwrap())
+            .map(|name| regions.take(1, marked(name)).unwrap())
             .collect();
-        assert!(regions.take(1, 'd').is_none());
-        assert_eq!(regions.offer(|_| true).unwrap().0, &'a');
-        assert_eq!(regions.offer(|_| true).unwrap().0, &'b');
-        regions.touch(taken[2]);
-        assert_eq!(regions.offer(|_| true).unwrap().0, &'a');
-        assert_eq!(regions.offer(|name| *name == 'c').unwrap().0, &'c');
+        assert!(regions.take(1, marked('d')).is_none());
+        let unused = |(_, was_used): &(char, Cell<bool>)| !was_used.take();
+        assert_eq!(regions.offer(unused).unwrap().0.0, 'a');
+        assert_eq!(regions.offer(unused).unwrap().0.0, 'b');
+        let (owner, _) = regions.owner(taken[2].start(), 1).unwrap();
+        owner.1.set(true);
+        assert_eq!(regions.offer(unused).unwrap().0.0, 'a');
+        let is_c = |owner: &_| unused(owner) && owner.0 == 'c';
+        assert_eq!(regions.offer(is_c).unwrap().0.0, 'c');
         assert!(regions.offer(|_| false).is_none());
     }
 

@@ -27,10 +27,10 @@ use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_counters::names::CLIENT_WRITER_CHANGES;
 use pagewell_fs::{Call, Credentials, Result};
 
+use super::data::alone;
 use super::failures::FAILURES_MAX;
 use super::filesystem::Shared;
 use super::node::{Node, User};
-use super::region_lock::alone;
 use super::regions::Region;
 
 /// Holds a file's data for a write.
@@ -42,35 +42,32 @@ pub(super) enum Held<'a> {
 }
 
 impl Shared {
-    fn user(&self, call: &Call<'_>) -> Arc<User> {
-        Arc::new(User {
-            credentials: *call.credentials,
-            encoded: self.calls.credential(call.credentials),
-        })
-    }
-
-    /// Has data read on behalf of the caller from here on.
-    pub(super) fn read_for(&self, call: &Call<'_>, node: &Node) {
-        let mut state = node.lock();
-        if !is_of(state.reader.as_ref(), call) {
-            state.reader = Some(self.user(call));
-        }
-    }
-
-    /// Holds a file's data for a write of the caller, with a region for `length` bytes.
+    /// Holds a file's data for a write of the caller, with a region for bytes up to `end`.
     pub(super) fn hold_to_write<'a>(
         &self,
         call: &Call<'_>,
         node: &'a Arc<Node>,
-        length: u64,
+        end: u64,
     ) -> Result<(Held<'a>, Region)> {
         loop {
-            let (shared, region) = self.hold(call, node, length)?;
+            let shared = match node.data.try_read() {
+                Some(shared) => shared,
+                None => {
+                    Self::may_wait(call)?;
+                    node.data.read()
+                }
+            };
             let mut state = node.lock();
+            let length = end.max(state.length.get());
+            let Some(region) = state.use_region(length) else {
+                drop((state, shared));
+                self.make_room(call, node, length)?;
+                continue;
+            };
             if state.writer.is_none() {
                 state.writer = Some(self.user(call));
             }
-            if is_of(state.writer.as_ref(), call) {
+            if User::is(state.writer.as_ref(), call.credentials) {
                 drop(state);
                 return Ok((Held::Shared(shared), region));
             }
@@ -82,13 +79,12 @@ impl Shared {
                 CLIENT_WRITER_CHANGES.add(1);
                 self.make_safe(node)?;
             }
-            node.lock().writer = Some(self.user(call));
-            match self.files.region(node, length) {
-                Some(region) if length <= region.capacity() => {
-                    return Ok((Held::Alone(alone), region));
-                }
-                // It was taken, or outgrown, in between.
-                _ => drop(alone),
+            let mut state = node.lock();
+            state.writer = Some(self.user(call));
+            // It may have been taken, or outgrown, in between.
+            if let Some(region) = state.use_region(length) {
+                drop(state);
+                return Ok((Held::Alone(alone), region));
             }
         }
     }
@@ -157,8 +153,4 @@ impl Shared {
         }
         failure.map_or(Ok(()), Err)
     }
-}
-
-fn is_of(user: Option<&Arc<User>>, call: &Call<'_>) -> bool {
-    user.is_some_and(|user| user.credentials == *call.credentials)
 }

@@ -45,7 +45,7 @@ impl Rig {
         let region = |name: &[u8]| {
             let node = files.node(&FileId::new(name).unwrap());
             node.lock().length.reported(1000);
-            files.region(&node, 1000).unwrap()
+            files.take_region(&node, 1000).unwrap()
         };
         let regions = [b"a", b"b", b"c"].map(|name| region(name)).to_vec();
         let remote = Arc::new(Remote {
