@@ -3,12 +3,17 @@
 //! An object is forgotten when it was not used for long and nothing depends on it: nobody has it
 //! open, and it has no region. A file of which data was read or written keeps its region until
 //! another file needs one.
+//!
+//! Each call looks for its object. So that calls for different objects seldom write to the same
+//! cache line, the objects are divided into [`SHARDS`] parts by their identifiers, each with a lock
+//! of its own.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use pagewell_base::sync::{Mutex, RwLock};
+use pagewell_base::sync::{Mutex, MutexGuard, RwLock};
 use pagewell_fs::{CompactId, FileId};
 
 use super::generations::Generations;
@@ -20,12 +25,21 @@ use super::regions::{Region, Regions};
 /// have beside its cache.
 pub(super) const NODES_MAX: usize = 30_000;
 
-/// So many objects forgotten at once are worth telling the allocator.
-const FORGOTTEN_MANY: usize = NODES_MAX / 4;
+/// Parts of the table of objects, each with a lock: as many as counters have.
+const SHARDS: usize = 64;
+/// So many forgotten objects are worth telling the allocator.
+const FORGOTTEN_MANY: usize = NODES_MAX / 2;
+
+/// A part of the table, on cache lines of its own.
+#[repr(align(128))]
+struct Shard(Mutex<Generations<CompactId, Arc<Node>>>);
 
 /// See the module's text.
 pub(super) struct Files {
-    nodes: Mutex<Generations<CompactId, Arc<Node>>>,
+    shards: Vec<Shard>,
+    hasher: RandomState,
+    /// Since the allocator was told.
+    forgotten: AtomicUsize,
     next_number: AtomicU64,
     regions: RwLock<Regions<Arc<Node>>>,
     /// Those with unstable writes that the server has taken.
@@ -37,7 +51,11 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn new(nodes_max: usize, slots_max: u32) -> Self {
         Self {
-            nodes: Mutex::new(Generations::new(nodes_max)),
+            shards: (0..SHARDS)
+                .map(|_| Shard(Mutex::new(Generations::new(nodes_max / SHARDS))))
+                .collect(),
+            hasher: RandomState::new(),
+            forgotten: AtomicUsize::new(0),
             next_number: AtomicU64::new(1),
             regions: RwLock::new(Regions::new(slots_max)),
             uncommitted: Mutex::default(),
@@ -45,10 +63,15 @@ impl Files {
         }
     }
 
+    fn shard(&self, key: &CompactId) -> MutexGuard<'_, Generations<CompactId, Arc<Node>>> {
+        let place = self.hasher.hash_one(key) as usize % SHARDS;
+        self.shards[place].0.lock() // there are SHARDS
+    }
+
     /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
         let key = CompactId::new(id);
-        let mut nodes = self.nodes.lock();
+        let mut nodes = self.shard(&key);
         if let Some(node) = nodes.get(&key) {
             return node.clone();
         }
@@ -57,7 +80,10 @@ impl Files {
         // A thread that has it besides the table needs it to stay the only one of its identifier.
         let forgotten = nodes.put(key, node.clone(), |node| Arc::strong_count(node) == 1);
         drop(nodes);
-        if forgotten >= FORGOTTEN_MANY {
+        if forgotten > 0
+            && self.forgotten.fetch_add(forgotten, Ordering::Relaxed) + forgotten >= FORGOTTEN_MANY
+        {
+            self.forgotten.store(0, Ordering::Relaxed);
             // Of what lies between them much is free as well.
             pagewell_fs::trim::give_back();
         }
@@ -67,7 +93,7 @@ impl Files {
     /// The object is gone, or another.
     pub(super) fn forget(&self, node: &Node) {
         let key = CompactId::new(&node.id);
-        let mut nodes = self.nodes.lock();
+        let mut nodes = self.shard(&key);
         if nodes
             .get(&key)
             .is_some_and(|known| known.number == node.number)
@@ -177,16 +203,17 @@ mod tests {
 
     #[test]
     fn what_is_in_use_stays_the_only_one() {
-        let files = Files::new(100, 10);
+        let files = Files::new(10_000, 10);
         let used = files.node(&id(0));
         let with_data = files.node(&id(1)).number;
         assert!(files.take_region(&files.node(&id(1)), 5).is_some());
-        for number in 2..2000 {
+        for number in 2..200_000 {
             files.node(&id(number));
         }
         assert_eq!(files.node(&id(0)).number, used.number);
         assert_eq!(files.node(&id(1)).number, with_data);
-        assert!(files.nodes.lock().len() <= 110);
+        let kept: usize = files.shards.iter().map(|shard| shard.0.lock().len()).sum();
+        assert!((5_000..=10_100).contains(&kept), "{kept}");
         files.forget(&used);
         assert_ne!(files.node(&id(0)).number, used.number);
     }
