@@ -7,6 +7,7 @@
 //!
 //! The page cache has locks of its own, with ranks and for loom (`cache/sync.rs`).
 
+use std::cell::RefCell;
 use std::sync::{PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
@@ -26,11 +27,13 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     /// Waits for the lock.
     pub fn lock(&self) -> MutexGuard<'_, T> {
+        note(&self.0);
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The lock, unless it would have to be waited for.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        note(&self.0);
         at_once(self.0.try_lock())
     }
 }
@@ -49,21 +52,25 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Waits until nobody writes.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        note(&self.0);
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until nobody else reads or writes.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        note(&self.0);
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// [`Self::read`], unless it would have to wait.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
+        note(&self.0);
         at_once(self.0.try_read())
     }
 
     /// [`Self::write`], unless it would have to wait.
     pub fn try_write(&self) -> Option<RwLockWriteGuard<'_, T>> {
+        note(&self.0);
         at_once(self.0.try_write())
     }
 }
@@ -116,6 +123,33 @@ impl Condvar {
     }
 }
 
+thread_local! {
+    /// What [`locks_taken`] has gathered.
+    static TAKEN: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
+}
+
+/// For tests that count what threads share: does something and tells the addresses of the locks
+/// that this thread took for it, in their order. A release build notes none.
+pub fn locks_taken(work: impl FnOnce()) -> Vec<usize> {
+    TAKEN.set(Some(Vec::new()));
+    work();
+    TAKEN.take().unwrap_or_default()
+}
+
+/// Says that this thread takes a lock, or tries to. Locks of other crates say it, too.
+#[inline]
+pub fn note<T: ?Sized>(lock: &T) {
+    if cfg!(debug_assertions) {
+        let address = std::ptr::from_ref(lock).cast::<()>().addr();
+        // A thread that ends has none of it left.
+        let _ = TAKEN.try_with(|taken| {
+            if let Some(taken) = taken.borrow_mut().as_mut() {
+                taken.push(address);
+            }
+        });
+    }
+}
+
 fn at_once<Guard>(tried: TryLockResult<Guard>) -> Option<Guard> {
     match tried {
         Ok(guard) => Some(guard),
@@ -152,5 +186,19 @@ mod tests {
         let _read = both.try_read();
         assert!(both.try_read().is_some());
         assert!(both.try_write().is_none());
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    fn locks_that_are_taken_are_told_apart() {
+        let locks = [Mutex::new(1), Mutex::new(2)];
+        let taken = locks_taken(|| {
+            for at in [0, 1, 0] {
+                drop(locks[at].lock());
+            }
+        });
+        assert!(taken[0] == taken[2] && taken[0] != taken[1] && taken.len() == 3);
+        drop(locks[0].lock());
+        assert_eq!(locks_taken(|| ()), []);
     }
 }

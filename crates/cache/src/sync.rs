@@ -54,6 +54,7 @@ impl<T> Mutex<T> {
     /// Waits for the lock. A debug build panics where that could wait for ever.
     pub(crate) fn lock(&self) -> Guard<'_, T> {
         let held = Held::new(self.rank);
+        pagewell_base::sync::note(self);
         Guard {
             inner: self.inner.lock().unwrap_or_else(PoisonError::into_inner),
             held,

@@ -8,6 +8,8 @@ mod forgetful;
 mod late;
 mod model;
 mod names;
+#[cfg(debug_assertions)]
+mod shared;
 mod stopping;
 mod two;
 mod users;
