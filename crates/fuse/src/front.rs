@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use fuser::{FileAttr, Notifier, ReplyData, Request};
-use pagewell_base::sync::Mutex;
+use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, CreateMode, Credentials, Entry, Error, FileId, FileSystem,
@@ -48,7 +48,7 @@ pub(crate) struct Front {
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) blocked: Arc<Blocked>,
     /// Verifiers under which files were written that no commit has covered yet, by node.
-    pub(crate) written: Mutex<HashMap<u64, [u8; 8]>>,
+    pub(crate) written: Shards<HashMap<u64, [u8; 8]>>,
     pub(crate) forgetting: Forgetting,
     pub(crate) appearance: Appearance,
     pub(crate) device: Device,
@@ -80,7 +80,7 @@ impl Front {
             pushing: Pushing::default(),
             dispatch: Arc::new(dispatch),
             blocked: Arc::default(),
-            written: Mutex::default(),
+            written: Shards::default(),
             forgetting: Forgetting::default(),
             appearance: Appearance::default(),
             device: Device::default(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_base::sync::RwLock;
+use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{Credentials, FileId, Hold};
 
@@ -73,18 +73,10 @@ impl Drop for OpenFile {
     }
 }
 
-/// Parts of the table of what is open, each with a lock.
-const SHARDS: usize = 64;
-
-/// A part of the table, on cache lines of its own: two programs that read two files seldom write to
-/// the same line.
-#[repr(align(128))]
-struct Shard<T>(RwLock<HashMap<u64, Arc<T>>>);
-
 /// The open files of a mount, or its open directories. The kernel bounds their number: each is an
 /// open file of a program.
 pub(crate) struct Handles<T> {
-    shards: [Shard<T>; SHARDS],
+    open: Shards<HashMap<u64, Arc<T>>>,
     /// 0 is never given out: the kernel uses it for files that were opened without asking.
     last: AtomicU64,
 }
@@ -92,35 +84,30 @@ pub(crate) struct Handles<T> {
 impl<T> Default for Handles<T> {
     fn default() -> Self {
         Self {
-            shards: std::array::from_fn(|_| Shard(RwLock::default())),
+            open: Shards::default(),
             last: AtomicU64::new(0),
         }
     }
 }
 
 impl<T> Handles<T> {
-    fn shard(&self, handle: u64) -> &RwLock<HashMap<u64, Arc<T>>> {
-        let place = handle as usize % SHARDS;
-        &self.shards[place].0 // there are SHARDS
-    }
-
     /// The handle of what was just opened.
     pub(crate) fn insert(&self, file: T) -> u64 {
         let handle = self.last.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut open = self.shard(handle).write();
+        let mut open = self.open.lock(handle);
         open.insert(handle, Arc::new(file));
         handle
     }
 
     /// What a handle means.
     pub(crate) fn get(&self, handle: u64) -> Option<Arc<T>> {
-        let open = self.shard(handle).read();
+        let open = self.open.lock(handle);
         open.get(&handle).cloned()
     }
 
     /// The last descriptor is closed.
     pub(crate) fn remove(&self, handle: u64) -> Option<Arc<T>> {
-        let mut open = self.shard(handle).write();
+        let mut open = self.open.lock(handle);
         open.remove(&handle)
     }
 }

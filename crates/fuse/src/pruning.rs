@@ -115,8 +115,7 @@ impl Front {
     /// covered: with the object it would be forgotten whether that was lost since.
     pub(crate) fn prunable(&self, part: usize) -> Vec<u64> {
         let mut numbers = self.nodes.part(part);
-        let written = self.written.lock();
-        numbers.retain(|number| !written.contains_key(number));
+        numbers.retain(|number| !self.written.lock(*number).contains_key(number));
         numbers
     }
 }

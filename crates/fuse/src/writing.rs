@@ -184,7 +184,7 @@ impl Front {
     }
 
     pub(crate) fn note_written(&self, node: u64, verifier: [u8; 8]) {
-        let mut written = self.written.lock();
+        let mut written = self.written.lock(node);
         written.entry(node).or_insert(verifier);
     }
 
@@ -196,7 +196,7 @@ impl Front {
         (node, id): (u64, &FileId),
         data_only: bool,
     ) -> Result<()> {
-        let before = self.written.lock().get(&node).copied();
+        let before = self.written.lock(node).get(&node).copied();
         let any = |_: &OpenFile| true;
         let committed = Self::ask_open(file, may_block, any, |call| {
             self.filesystem.commit(call, id, 0, 0)
@@ -206,7 +206,7 @@ impl Front {
                 self.filesystem.commit_metadata(call, id)
             })?;
         }
-        let mut written = self.written.lock();
+        let mut written = self.written.lock(node);
         if before.is_some() && written.get(&node).copied() == before {
             written.remove(&node);
         }
@@ -221,7 +221,7 @@ impl Front {
     /// The kernel does not know an object any more.
     pub(crate) fn forget(&self, node: u64, lookups: u64) {
         if self.nodes.forget(node, lookups) {
-            self.written.lock().remove(&node);
+            self.written.lock(node).remove(&node);
         }
     }
 }
@@ -316,7 +316,7 @@ mod tests {
         mounted
             .front
             .written
-            .lock()
+            .lock(node)
             .values_mut()
             .for_each(|one| one[0] ^= 1);
         assert_eq!(mounted.look_up_anew(b"file"), node);
@@ -349,10 +349,26 @@ mod tests {
         let mounted = Mounted::new(place.path());
         let node = mounted.create(b"file");
         mounted.write(node);
-        assert_eq!(mounted.front.written.lock().len(), 1);
+        assert_eq!(
+            mounted
+                .front
+                .written
+                .each()
+                .map(|part| part.len())
+                .sum::<usize>(),
+            1
+        );
         mounted.look_up_anew(b"file");
         mounted.front.forget(node, 2);
         assert_eq!(mounted.front.nodes.id(node), None);
-        assert_eq!(mounted.front.written.lock().len(), 0);
+        assert_eq!(
+            mounted
+                .front
+                .written
+                .each()
+                .map(|part| part.len())
+                .sum::<usize>(),
+            0
+        );
     }
 }

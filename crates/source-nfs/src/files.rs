@@ -3,16 +3,13 @@
 //! An object is forgotten when it was not used for long and nothing depends on it: nobody has it
 //! open, and it has no region. A file of which data was read or written keeps its region until
 //! another file needs one.
-//!
-//! Each call looks for its object. So that calls for different objects seldom write to the same
-//! cache line, the objects are divided into [`SHARDS`] parts by their identifiers, each with a lock
-//! of its own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use pagewell_base::shards::{self, Shards};
 use pagewell_base::sync::{Mutex, MutexGuard, RwLock};
 use pagewell_fs::{CompactId, FileId};
 
@@ -25,18 +22,12 @@ use super::regions::{Region, Regions};
 /// have beside its cache.
 pub(super) const NODES_MAX: usize = 30_000;
 
-/// Parts of the table of objects, each with a lock: as many as counters have.
-const SHARDS: usize = 64;
 /// So many forgotten objects are worth telling the allocator.
 const FORGOTTEN_MANY: usize = NODES_MAX / 2;
 
-/// A part of the table, on cache lines of its own.
-#[repr(align(128))]
-struct Shard(Mutex<Generations<CompactId, Arc<Node>>>);
-
 /// See the module's text.
 pub(super) struct Files {
-    shards: Vec<Shard>,
+    nodes: Shards<Generations<CompactId, Arc<Node>>>,
     hasher: RandomState,
     /// Since the allocator was told.
     forgotten: AtomicUsize,
@@ -51,9 +42,7 @@ pub(super) struct Files {
 impl Files {
     pub(super) fn new(nodes_max: usize, slots_max: u32) -> Self {
         Self {
-            shards: (0..SHARDS)
-                .map(|_| Shard(Mutex::new(Generations::new(nodes_max / SHARDS))))
-                .collect(),
+            nodes: Shards::new(|| Generations::new(nodes_max / shards::COUNT)),
             hasher: RandomState::new(),
             forgotten: AtomicUsize::new(0),
             next_number: AtomicU64::new(1),
@@ -63,15 +52,14 @@ impl Files {
         }
     }
 
-    fn shard(&self, key: &CompactId) -> MutexGuard<'_, Generations<CompactId, Arc<Node>>> {
-        let place = self.hasher.hash_one(key) as usize % SHARDS;
-        self.shards[place].0.lock() // there are SHARDS
+    fn nodes(&self, key: &CompactId) -> MutexGuard<'_, Generations<CompactId, Arc<Node>>> {
+        self.nodes.lock(self.hasher.hash_one(key))
     }
 
     /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
         let key = CompactId::new(id);
-        let mut nodes = self.shard(&key);
+        let mut nodes = self.nodes(&key);
         if let Some(node) = nodes.get(&key) {
             return node.clone();
         }
@@ -93,7 +81,7 @@ impl Files {
     /// The object is gone, or another.
     pub(super) fn forget(&self, node: &Node) {
         let key = CompactId::new(&node.id);
-        let mut nodes = self.shard(&key);
+        let mut nodes = self.nodes(&key);
         if nodes
             .get(&key)
             .is_some_and(|known| known.number == node.number)
@@ -212,7 +200,7 @@ mod tests {
         }
         assert_eq!(files.node(&id(0)).number, used.number);
         assert_eq!(files.node(&id(1)).number, with_data);
-        let kept: usize = files.shards.iter().map(|shard| shard.0.lock().len()).sum();
+        let kept: usize = files.nodes.each().map(|part| part.len()).sum();
         assert!((5_000..=10_100).contains(&kept), "{kept}");
         files.forget(&used);
         assert_ne!(files.node(&id(0)).number, used.number);

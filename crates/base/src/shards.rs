@@ -1,0 +1,70 @@
+//! Locks for many things, each of which has one of them.
+//!
+//! **Problem.** A table that all threads look into has a lock, and each thread that takes it writes
+//! to the same cache line, whatever it looks for.
+//!
+//! **Rule.** The table is divided into [`COUNT`] parts by a number or hash of what is looked for.
+//! Each part has a lock, on cache lines of its own.
+//!
+//! **Known weakness.** One in [`COUNT`] pairs of things has the same lock.
+
+use crate::sync::{Mutex, MutexGuard};
+
+/// Parts: as many as counters have.
+pub const COUNT: usize = 64;
+/// Bits of a number that choose its part.
+const PART_BITS: u32 = COUNT.ilog2();
+
+/// Alone on its lines. Processors fetch them in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Part<T>(Mutex<T>);
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Shards<T>([Part<T>; COUNT]);
+
+impl<T> Shards<T> {
+    /// Parts that all begin as `make` says.
+    pub fn new(make: impl Fn() -> T) -> Self {
+        Self(std::array::from_fn(|_| Part(Mutex::new(make()))))
+    }
+
+    /// Waits for the lock of what has this number or hash.
+    #[inline]
+    pub fn lock(&self, number: u64) -> MutexGuard<'_, T> {
+        // Numbers in a row, and all even ones, are spread.
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PART_BITS);
+        self.0[mixed as usize].0.lock() // less than COUNT, which is a power of two
+    }
+
+    /// The parts, one after the other.
+    pub fn each(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
+        self.0.iter().map(|part| part.0.lock())
+    }
+}
+
+impl<T: Default> Default for Shards<T> {
+    fn default() -> Self {
+        Self::new(T::default)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_a_row_and_even_ones_are_spread() {
+        assert!(COUNT.is_power_of_two());
+        for step in [1, 2, 4096, 1 << 32] {
+            let counts = Shards::<u64>::default();
+            for number in 0..64_000 {
+                *counts.lock(number * step) += 1;
+            }
+            assert_eq!(counts.each().map(|count| *count).sum::<u64>(), 64_000);
+            assert!(counts.each().all(|count| (500..2000).contains(&*count)));
+        }
+        *Shards::<u64>::default().lock(u64::MAX) += 1;
+    }
+}
