@@ -17,9 +17,16 @@
 //!                                 +-- write, at most 16 MiB at a time --> worker
 //! ```
 //!
-//! No worker sleeps for want of memory: a read that gets no lease ([`crate::read_budget`]), and a
-//! write while workers hold [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no
-//! memory passes them. What a killed program still has there is dropped with its data.
+//! No worker sleeps for want of memory: a read that gets no lease, and a write while workers hold
+//! [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no memory passes them. What a
+//! killed program still has there is dropped with its data.
+//!
+//! The kernel may have 64 requests of 1 MiB under way, and each program one more. Most of what
+//! answers reads lies in pages of the cache, which lends only so many; the rest is copied. So a read
+//! that is to wait takes a lease of what was asked for, and keeps it until the answer is sent.
+//! Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not what
+//! a long way holds. Answers that are in memory need no lease: each of the few threads that receive
+//! holds one of them.
 //!
 //! The data of writes in the queue and with workers is at most [`HELD_BYTES_MAX`] (16 MiB) as long
 //! as storage answers: for more the last reader waits until some of it is done. When none of it was
@@ -27,7 +34,8 @@
 //! [`OVERDUE_BYTES_MAX`] (256 MiB), and counts it. So 256 programs in a write of 1 MiB to a server
 //! that is silent leave a mount that answers, and each of them can be killed.
 //!
-//! Weakness: beyond that nothing is received until a write is done or the program of one is killed.
+//! Weaknesses: beyond that nothing is received until a write is done or the program of one is
+//! killed. Programs that read a little wait behind those that read a lot.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,14 +46,29 @@ use std::time::{Duration, Instant};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_counters::names;
 
-use crate::read_budget::{READ_BYTES_MAX, ReadBudget, ReadLease};
-
+/// Data of reads that are waited for.
+const READ_BYTES_MAX: usize = 16 << 20;
 /// Data of writes that may be in the queue and with workers while storage answers.
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// The same when storage does not answer.
 const OVERDUE_BYTES_MAX: usize = 256 << 20;
 /// How long no write is done until storage counts as not answering.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The right to hold so much data of a read, until it is dropped.
+pub(crate) struct ReadLease {
+    dispatch: Arc<Dispatch>,
+    bytes: usize,
+}
+
+impl Drop for ReadLease {
+    fn drop(&mut self) {
+        let mut queue = self.dispatch.queue.lock();
+        queue.lent_bytes -= self.bytes;
+        // Workers may have waited for it.
+        self.dispatch.wake(&queue);
+    }
+}
 
 /// Something to be done by a worker, with the lease that it needs.
 pub(crate) type Work = Box<dyn FnOnce(Option<ReadLease>) + Send>;
@@ -83,7 +106,6 @@ pub(crate) struct Dispatch {
     readers: usize,
     waiting_readers: AtomicUsize,
     workers_max: usize,
-    pub(crate) budget: Arc<ReadBudget>,
     queue: Mutex<Queue>,
     ready: Condvar,
     /// Data was let go.
@@ -92,6 +114,8 @@ pub(crate) struct Dispatch {
 
 struct Queue {
     jobs: VecDeque<Job>,
+    /// Leases of reads.
+    lent_bytes: usize,
     /// Data of writes here and with workers, and only with workers.
     bytes: usize,
     working_bytes: usize,
@@ -104,8 +128,9 @@ struct Queue {
 
 impl Queue {
     /// What workers could begin now. Neither reads nor writes overtake their own kind.
-    fn startable(&self, mut left: usize) -> Startable {
+    fn startable(&self) -> Startable {
         let mut found = Startable::default();
+        let mut left = READ_BYTES_MAX - self.lent_bytes;
         let (mut budget_is_left, mut data_may_go, mut working) = (true, true, self.working_bytes);
         for (index, job) in self.jobs.iter().enumerate() {
             found.last = match job.memory {
@@ -155,9 +180,9 @@ impl Dispatch {
             readers,
             waiting_readers: AtomicUsize::new(0),
             workers_max: workers_max.max(1),
-            budget: Arc::default(),
             queue: Mutex::new(Queue {
                 jobs: VecDeque::new(),
+                lent_bytes: 0,
                 bytes: 0,
                 working_bytes: 0,
                 moved: Instant::now(),
@@ -177,21 +202,31 @@ impl Dispatch {
         (before + 1 < self.readers).then_some(here)
     }
 
-    /// Whether the reader that asks may wait for a read, and the lease for it.
-    pub(crate) fn here_with_lease(&self, bytes: usize) -> Option<(Here<'_>, ReadLease)> {
+    /// Whether the reader that asks may wait for a read, and the lease for it. More than there ever
+    /// is counts as all of it.
+    pub(crate) fn here_with_lease(self: &Arc<Self>, bytes: usize) -> Option<(Here<'_>, ReadLease)> {
         let here = self.here()?;
-        let queue = self.queue.lock();
+        let mut queue = self.queue.lock();
+        let bytes = bytes.min(READ_BYTES_MAX);
         let is_read = |job: &Job| matches!(job.memory, Memory::Lease(_));
         // Those that came before go first.
-        if queue.jobs.iter().any(is_read) {
+        if queue.lent_bytes + bytes > READ_BYTES_MAX || queue.jobs.iter().any(is_read) {
             return None;
         }
-        self.budget.take(bytes).map(|lease| (here, lease))
+        let lease = self.lend(&mut queue, bytes);
+        Some((here, lease))
     }
 
-    /// A lease was given back by a reader: workers may have waited for it.
-    pub(crate) fn lease_is_back(&self) {
-        let queue = self.queue.lock();
+    fn lend(self: &Arc<Self>, queue: &mut Queue, bytes: usize) -> ReadLease {
+        queue.lent_bytes += bytes;
+        ReadLease {
+            dispatch: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    /// Wakes a worker, if one is idle while jobs are there.
+    fn wake(&self, queue: &Queue) {
         if queue.idle > 0 && !queue.jobs.is_empty() {
             self.ready.notify_one();
         }
@@ -233,13 +268,11 @@ impl Dispatch {
             wanted,
             work,
         });
-        let startable = queue.startable(self.budget.free());
+        let startable = queue.startable();
         if matches!(memory, Memory::Lease(_)) && !startable.last {
             names::FUSE_READS_HELD.add(1);
         }
-        if queue.idle > 0 {
-            self.ready.notify_one();
-        }
+        self.wake(&queue);
         // A thread must be there when a lease is.
         let is_needed = queue.idle < startable.count || queue.workers == 0;
         if is_needed && queue.workers < self.workers_max {
@@ -263,7 +296,7 @@ impl Dispatch {
         }
     }
 
-    fn work(&self) {
+    fn work(self: &Arc<Self>) {
         let mut queue = self.queue.lock();
         loop {
             if let Some((job, lease)) = self.next(&mut queue) {
@@ -287,18 +320,16 @@ impl Dispatch {
     }
 
     /// The next job that may begin, with its lease.
-    fn next(&self, queue: &mut Queue) -> Option<(Job, Option<ReadLease>)> {
-        let index = queue.startable(self.budget.free()).first?;
-        let lease = match queue.jobs[index].memory {
-            Memory::Lease(bytes) => Some(self.budget.take(bytes)?),
+    fn next(self: &Arc<Self>, queue: &mut Queue) -> Option<(Job, Option<ReadLease>)> {
+        let index = queue.startable().first?;
+        let job = queue.jobs.remove(index)?;
+        let lease = match job.memory {
+            Memory::Lease(bytes) => Some(self.lend(queue, bytes.min(READ_BYTES_MAX))),
             Memory::None | Memory::Data(_) => None,
         };
-        let job = queue.jobs.remove(index)?;
         queue.working_bytes += job.memory.data();
         // What ended may have made way for more than one.
-        if queue.idle > 0 && !queue.jobs.is_empty() {
-            self.ready.notify_one();
-        }
+        self.wake(queue);
         Some((job, lease))
     }
 

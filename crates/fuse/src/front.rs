@@ -17,7 +17,7 @@ use crate::attributes::{Appearance, to_kernel};
 use crate::blocked::Blocked;
 use crate::caller::{Caller, Permissions};
 use crate::device::Device;
-use crate::dispatch::{Dispatch, Memory};
+use crate::dispatch::{Dispatch, Memory, ReadLease};
 use crate::forgetting::Forgetting;
 use crate::handles::{Handles, Modes, OpenFile};
 use crate::listing_sizes::Sizes;
@@ -25,7 +25,6 @@ use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passing::Passing;
 use crate::pruning::Pruning;
 use crate::pushing::Pushing;
-use crate::read_budget::ReadLease;
 use crate::reply::{Data, Refuse};
 
 /// Set-user-id and set-group-id.
@@ -168,8 +167,7 @@ impl Front {
             }
         };
         if let Some((_here, lease)) = self.dispatch.here_with_lease(bytes) {
-            job(self, Some(lease));
-            return self.dispatch.lease_is_back();
+            return job(self, Some(lease));
         }
         let front = Arc::clone(self);
         let job = Box::new(move |lease| job(&front, lease));

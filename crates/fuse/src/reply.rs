@@ -14,7 +14,7 @@ use pagewell_fs::{PageSlice, Payload, Result};
 
 use crate::buffer_pool;
 use crate::device::Device;
-use crate::read_budget::ReadLease;
+use crate::dispatch::ReadLease;
 
 /// An answer that can be a refusal.
 pub(crate) trait Refuse: Send + 'static {

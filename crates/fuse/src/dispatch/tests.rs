@@ -117,7 +117,6 @@ fn reads_without_a_lease_keep_no_worker_and_begin_in_their_order() {
     }
     assert_eq!(sorted(&results, 10), (100..110).collect::<Vec<_>>());
     drop((here, lease));
-    dispatch.lease_is_back();
     for number in 0..20 {
         assert_eq!(results.recv(), Ok(number));
     }
@@ -145,4 +144,36 @@ fn what_nobody_wants_any_more_is_dropped_with_its_data() {
     assert_eq!(sorted(&results, 2), [0, 3]);
     drop(done);
     dispatch.stop();
+}
+
+#[test]
+fn no_more_is_lent_than_there_is_and_all_of_it_comes_back() {
+    let dispatch = Arc::new(Dispatch::new(usize::MAX, 1));
+    let held = Arc::new(AtomicUsize::new(0));
+    let threads: Vec<_> = (0..24)
+        .map(|_| {
+            let (dispatch, held) = (Arc::clone(&dispatch), Arc::clone(&held));
+            std::thread::spawn(move || {
+                for _ in 0..50 {
+                    let Some((_here, lease)) = dispatch.here_with_lease(MEBIBYTE) else {
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    let now = held.fetch_add(lease.bytes, Ordering::SeqCst) + lease.bytes;
+                    assert!(now <= READ_BYTES_MAX, "{now}");
+                    std::thread::yield_now();
+                    held.fetch_sub(lease.bytes, Ordering::SeqCst);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    // More than there is can be had, alone.
+    let all = dispatch.here_with_lease(usize::MAX).unwrap();
+    assert_eq!(dispatch.queue.lock().lent_bytes, READ_BYTES_MAX);
+    assert!(dispatch.here_with_lease(1).is_none());
+    drop(all);
+    assert_eq!(dispatch.queue.lock().lent_bytes, 0);
 }
