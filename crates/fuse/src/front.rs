@@ -16,7 +16,6 @@ use pagewell_fs::{
 use crate::attributes::{Appearance, to_kernel};
 use crate::blocked::Blocked;
 use crate::caller::{Caller, Permissions};
-use crate::device::Device;
 use crate::dispatch::{Dispatch, Memory, ReadLease};
 use crate::forgetting::Forgetting;
 use crate::handles::{Handles, Modes, OpenFile};
@@ -25,7 +24,7 @@ use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
 use crate::passing::Passing;
 use crate::pruning::Pruning;
 use crate::pushing::Pushing;
-use crate::reply::{Data, Refuse};
+use crate::reply::{Data, Device, Refuse};
 
 /// Set-user-id and set-group-id.
 const PRIVILEGE_BITS: u32 = 0o6000;

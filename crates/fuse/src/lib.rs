@@ -41,7 +41,6 @@ mod blocked;
 mod buffer_pool;
 mod busy;
 mod caller;
-mod device;
 mod dispatch;
 mod extended;
 mod forgetting;

@@ -1,4 +1,5 @@
-//! Answers: refusals of every kind, and data without a copy in this program.
+//! Answers: refusals of every kind, data without a copy in this program, and the descriptor that
+//! they go to.
 //!
 //! `fuser` takes the data of a read as one slice. The cache has it in pages that lie anywhere, so
 //! one slice would cost a copy of every byte. This file therefore writes such an answer itself: a
@@ -6,14 +7,16 @@
 //! copies. Bytes that are in one piece take the way of `fuser`.
 
 use std::io::IoSlice;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fuser::{Errno, ReplyData};
 use pagewell_counters::names;
 use pagewell_fs::{PageSlice, Payload, Result};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::buffer_pool;
-use crate::device::Device;
 use crate::dispatch::ReadLease;
 
 /// An answer that can be a refusal.
@@ -49,6 +52,53 @@ refuse!(
 
 /// Most pieces of one vectored write (`IOV_MAX`), less the header.
 const PIECES_MAX: usize = 1023;
+
+/// The device of a mount, which requests come from and answers go to.
+#[derive(Default)]
+pub(crate) struct Device {
+    descriptor: OnceLock<OwnedFd>,
+    answered_past_library: AtomicBool,
+}
+
+impl Device {
+    /// Tells which descriptor requests come from, once it is known.
+    pub(crate) fn set(&self, device: OwnedFd) {
+        let _ = self.descriptor.set(device);
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.descriptor.get().map(AsFd::as_fd)
+    }
+
+    /// The descriptor for an answer that is given without the library; from here on
+    /// [`Device::answered_past_library`].
+    pub(crate) fn past_library(&self) -> Option<BorrowedFd<'_>> {
+        if !self.answered_past_library() {
+            self.answered_past_library.store(true, Ordering::Relaxed);
+        }
+        self.descriptor()
+    }
+
+    /// Whether an answer of the library may have been forgotten.
+    pub(crate) fn answered_past_library(&self) -> bool {
+        self.answered_past_library.load(Ordering::Relaxed)
+    }
+
+    /// Whether the kernel has ended the connection: it is unmounted, and nobody uses it.
+    pub(crate) fn has_ended(&self) -> bool {
+        let Some(device) = self.descriptor() else {
+            return false;
+        };
+        let mut polled = [PollFd::from_borrowed_fd(device, PollFlags::empty())];
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // A device without a connection is in error (fuse_dev_poll).
+        rustix::event::poll(&mut polled, Some(&at_once)).is_ok()
+            && polled[0].revents().contains(PollFlags::ERR)
+    }
+}
 
 /// What a read found.
 #[derive(Default)]
