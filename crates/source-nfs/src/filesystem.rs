@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_base::sync::Mutex;
 use pagewell_cache::CachedDevice;
 use pagewell_counters::names;
 use pagewell_fs::bytes::Bytes;
@@ -128,10 +128,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn names(&self) -> MutexGuard<'_, Names> {
-        self.names.lock()
-    }
-
     /// Refuses to wait for the server on a thread that may not.
     pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
         if call.may_block {

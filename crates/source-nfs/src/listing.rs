@@ -219,7 +219,9 @@ impl Shared {
         let is_right = self.look(&node, Some(attributes), sent).is_ok();
         if is_right && !matches!(&*listed.name, b"." | b"..") {
             let meaning = Meaning::Object(id);
-            self.names().learn(directory, &listed.name, meaning, before);
+            self.names
+                .lock()
+                .learn(directory, &listed.name, meaning, before);
         }
     }
 

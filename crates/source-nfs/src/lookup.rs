@@ -53,7 +53,7 @@ impl Shared {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<Option<Entry>>> {
-        let meaning = self.names().find(directory.epoch(), name);
+        let meaning = self.names.lock().find(directory.epoch(), name);
         let known = match meaning {
             None => return Ok(None),
             Some(Meaning::Nothing) => None,
@@ -71,7 +71,7 @@ impl Shared {
 
     /// What a name means, as far as that is remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
-        let meaning = self.names().find(directory.epoch(), name);
+        let meaning = self.names.lock().find(directory.epoch(), name);
         match meaning? {
             Meaning::Object(id) => Some(self.files.node(&id)),
             Meaning::Nothing => None,
@@ -102,7 +102,7 @@ impl Shared {
                 let entry = self.entry(call, found.id?, found.attributes.as_ref(), answer.sent)?;
                 if name != b".." {
                     let meaning = Meaning::Object(entry.id);
-                    self.names().learn(node, name, meaning, before);
+                    self.names.lock().learn(node, name, meaning, before);
                 }
                 Ok(entry)
             }
@@ -111,7 +111,9 @@ impl Shared {
                 self.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
                     Status::NotFound => {
-                        self.names().learn(node, name, Meaning::Nothing, before);
+                        self.names
+                            .lock()
+                            .learn(node, name, Meaning::Nothing, before);
                     }
                     Status::Stale | Status::BadHandle => node.lock().doubt(),
                     _ => {}

@@ -247,7 +247,8 @@ impl Shared {
             }
         };
         let meaning = Meaning::Object(entry.id);
-        self.names()
+        self.names
+            .lock()
             .enter(directory, name, Some(meaning), answer.since);
         Ok(Ended::Made(Created {
             entry,
@@ -292,7 +293,8 @@ impl Shared {
             self.prove(call, (directory, name), change, status, answer.was_resent)?;
         }
         let meaning = Meaning::Object(*id);
-        self.names()
+        self.names
+            .lock()
             .enter(directory, name, Some(meaning), answer.since);
         Ok((self.attributes_of(call, &node)?, answer.change))
     }

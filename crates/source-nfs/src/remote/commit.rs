@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use pagewell_base::sync::Mutex;
 use pagewell_device::{Error as DeviceError, Request};
 use pagewell_sunrpc::client::{CallError, Outcome, Outgoing};
-use pagewell_sunrpc::nfs3::{CommitArguments, CommitReply, Procedure};
+use pagewell_sunrpc::nfs3::{CommitArguments, CommitReply, Procedure, Status};
 use pagewell_sunrpc::xdr::Decode;
 
-use super::{Remote, error_of, is_not_ready};
+use super::Remote;
 use crate::attributes::Moment;
 use crate::calls::Patience;
 use crate::convert;
@@ -162,11 +162,11 @@ impl Remote {
         let ended = match answer {
             Ok(Ok(done)) if done.verifier == committing.verifier => Ended::Done,
             Ok(Ok(_)) => Ended::Forgotten,
-            Ok(Err(failure)) if is_not_ready(failure.status) => {
+            Ok(Err(failure)) if failure.status == Status::Jukebox => {
                 return self.commit_later(committing);
             }
             Ok(Err(failure)) => {
-                self.write_failed(&committing.node, error_of(failure.status));
+                self.write_failed(&committing.node, convert::error(failure.status));
                 Ended::Done
             }
             Err(CallError::QueueFull) => return self.commit_later(committing),

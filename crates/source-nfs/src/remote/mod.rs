@@ -37,12 +37,10 @@ use pagewell_fs::{Credentials, Error};
 use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
 
 use super::calls::Calls;
-use super::convert;
 use super::deferred::Deferred;
 use super::files::Files;
 use super::node::Node;
 use super::regions::SPACE_BYTES;
-use pagewell_sunrpc::nfs3::Status;
 
 /// Requests worked on at a time.
 const QUEUE_DEPTH: u32 = 64;
@@ -142,16 +140,6 @@ impl Remote {
     }
 }
 
-/// What is to be done with a status.
-fn is_not_ready(status: Status) -> bool {
-    status == Status::Jukebox
-}
-
-/// What a file is told of a status.
-fn error_of(status: Status) -> Error {
-    convert::error(status)
-}
-
 /// The memory of a request without its first `done` bytes.
 fn rest_of(request: &Request, done: usize) -> Vec<BorrowedSlice> {
     let mut skip = done;
@@ -180,6 +168,13 @@ fn pieces(length: usize, most: u32) -> Vec<usize> {
     let mut lengths = vec![most; length / most];
     lengths.extend(Some(length % most).filter(|rest| *rest > 0));
     lengths
+}
+
+fn split(request: Request, lengths: &[usize]) -> Vec<Request> {
+    if lengths.len() <= 1 {
+        return vec![request];
+    }
+    request.split(lengths)
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use pagewell_device::{Operation, Request};
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, Outcome, Outgoing, Sink};
-use pagewell_sunrpc::nfs3::{self, Procedure, ReadArguments, ReadHeadReply};
+use pagewell_sunrpc::nfs3::{self, Procedure, ReadArguments, ReadHeadReply, Status};
 use pagewell_sunrpc::xdr::Decode;
 
-use super::{Remote, error_of, is_not_ready, pieces, rest_of};
+use super::{Remote, pieces, rest_of, split};
 use crate::attributes::Moment;
 use crate::calls::Patience;
 use crate::convert;
@@ -47,18 +47,15 @@ impl Remote {
         if inside < length {
             lengths.push(length - inside);
         }
-        let mut at = offset;
-        let count = lengths.len();
-        for (index, request) in split(request, &lengths).into_iter().enumerate() {
-            let begins = at;
-            at += request.len() as u64;
-            if index + 1 == count && inside < length {
+        let outside = address + inside as u64;
+        for request in split(request, &lengths) {
+            if request.offset() >= outside {
                 fill_with_zeros(request, 0);
                 continue;
             }
             self.send_read(Reading {
                 node: node.clone(),
-                offset: begins,
+                offset: offset + (request.offset() - address),
                 request,
                 done: 0,
                 patience: self.calls.patience(),
@@ -132,11 +129,11 @@ impl Remote {
                 }
                 self.go_on_reading(reading, &came);
             }
-            Err(failure) if is_not_ready(failure.status) => self.read_later(reading),
+            Err(failure) if failure.status == Status::Jukebox => self.read_later(reading),
             Err(failure) => {
                 self.look(&reading.node, failure.body.file_attributes.as_ref(), sent);
                 reading.node.lock().doubt();
-                let error = self.failed(address, &error_of(failure.status));
+                let error = self.failed(address, &convert::error(failure.status));
                 reading.request.fail(reading.done, error);
             }
         }
@@ -175,13 +172,6 @@ impl Remote {
             let _ = node.look(&self.calls.reported(attributes, sent));
         }
     }
-}
-
-fn split(request: Request, lengths: &[usize]) -> Vec<Request> {
-    if lengths.len() <= 1 {
-        return vec![request];
-    }
-    request.split(lengths)
 }
 
 /// Ends a read with zeros behind its first `done` bytes.

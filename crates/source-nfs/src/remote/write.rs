@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use pagewell_device::Request;
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
-use pagewell_sunrpc::nfs3::{Procedure, StableHow, WriteHead, WriteOk, WriteReply};
+use pagewell_sunrpc::nfs3::{Procedure, StableHow, Status, WriteHead, WriteOk, WriteReply};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::commit::Ended;
-use super::{Remote, error_of, is_not_ready, pieces, rest_of};
+use super::{Remote, pieces, rest_of, split};
 use crate::attributes::Moment;
 use crate::calls::Patience;
 use crate::convert;
@@ -39,19 +39,11 @@ impl Remote {
             return request.fail(0, self.failed(address, &error));
         };
         let lengths = pieces(request.len(), self.write_bytes);
-        let mut at = offset;
-        let requests = if lengths.len() > 1 {
-            request.split(&lengths)
-        } else {
-            vec![request]
-        };
         let said = Arc::new(OnceLock::new());
-        for request in requests {
-            let begins = at;
-            at += request.len() as u64;
+        for request in split(request, &lengths) {
             self.send_write(Writing {
                 node: node.clone(),
-                offset: begins,
+                offset: offset + (request.offset() - address),
                 request,
                 done: 0,
                 said: said.clone(),
@@ -128,9 +120,9 @@ impl Remote {
         );
         match answer {
             Ok(done) => self.go_on_writing(writing, &done),
-            Err(failure) if is_not_ready(failure.status) => self.write_later(writing),
+            Err(failure) if failure.status == Status::Jukebox => self.write_later(writing),
             Err(failure) => {
-                self.write_failed(&writing.node, error_of(failure.status));
+                self.write_failed(&writing.node, convert::error(failure.status));
                 writing.request.succeed();
             }
         }
