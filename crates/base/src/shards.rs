@@ -8,6 +8,7 @@
 //!
 //! **Known weakness.** One in [`COUNT`] pairs of things has the same lock.
 
+use crate::mix;
 use crate::sync::{Mutex, MutexGuard};
 
 /// Parts: as many as counters have.
@@ -34,7 +35,7 @@ impl<T> Shards<T> {
     #[inline]
     pub fn lock(&self, number: u64) -> MutexGuard<'_, T> {
         // Numbers in a row, and all even ones, are spread.
-        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PART_BITS);
+        let mixed = number.wrapping_mul(mix::STEP) >> (u64::BITS - PART_BITS);
         self.0[mixed as usize].0.lock() // less than COUNT, which is a power of two
     }
 

@@ -126,8 +126,8 @@ impl Caller {
         };
         encode_call(&mut encoder, &call);
         arguments.encode(&mut encoder);
-        #[allow(clippy::cast_possible_truncation)] // a few kilobytes
-        let length = (encoder.position() - 4) as u32;
+        // Some kilobytes; of a record that is too long for a marker the other side sees no end.
+        let length = u32::try_from(encoder.position() - 4).unwrap_or(u32::MAX);
         encoder.patch_u32(0, LAST_FRAGMENT | length);
         self.stream.set_write_timeout(self.timeout)?;
         self.stream.write_all(&record)
@@ -147,7 +147,8 @@ impl Caller {
                 return Err(Error::TooLong);
             }
             record.resize(end, 0);
-            self.read_exact(&mut record[start..], deadline)?;
+            let (_, fragment) = record.split_at_mut(start);
+            self.read_exact(fragment, deadline)?;
             if mark & LAST_FRAGMENT != 0 {
                 return Ok(record);
             }

@@ -217,8 +217,7 @@ impl Encode for Credential<'_> {
             Self::None => encode_no_authentication(encoder),
             Self::System(system) => {
                 encoder.u32(FLAVOR_SYSTEM);
-                #[allow(clippy::cast_possible_truncation)] // a few hundred bytes
-                encoder.u32(system.encoded_size() as u32);
+                encoder.count(system.encoded_size());
                 system.encode(encoder);
             }
         }

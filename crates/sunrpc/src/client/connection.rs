@@ -86,10 +86,14 @@ impl Client {
         for index in 0..self.handle.slots.len() {
             let stream = first.take();
             self.spawn("rpc-receive", move |shared, slots| {
-                slots[index].run(shared, slots, stream);
+                if let Some(slot) = slots.get(index) {
+                    slot.run(shared, slots, stream);
+                }
             })?;
             self.spawn("rpc-send", move |shared, slots| {
-                slots[index].run_sender(shared);
+                if let Some(slot) = slots.get(index) {
+                    slot.run_sender(shared);
+                }
             })?;
         }
         self.spawn("rpc-watch", watcher::run)?;

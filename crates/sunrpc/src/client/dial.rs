@@ -29,8 +29,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_COUNT: u32 = 5;
 
 /// A number that differs from call to call.
-pub(super) fn scatter() -> u64 {
-    RandomState::new().build_hasher().finish()
+pub(super) fn scatter() -> u32 {
+    (RandomState::new().build_hasher().finish() >> 32) as u32
 }
 
 /// Connects to the first address that takes it, as long as `wanted` says so; from port `again` if
@@ -90,12 +90,13 @@ struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn connect_from_reserved(&self) -> io::Result<TcpStream> {
-        let count = u64::from(RESERVED_PORTS.end - RESERVED_PORTS.start);
-        let first = scatter() % count;
+        let count = RESERVED_PORTS.len();
+        let first = RESERVED_PORTS
+            .rev()
+            .cycle()
+            .skip(scatter() as usize % count);
         let mut failure = io::Error::from(io::ErrorKind::AddrInUse);
-        for step in 0..count {
-            #[allow(clippy::cast_possible_truncation)] // less than 512
-            let port = RESERVED_PORTS.end - 1 - ((first + step) % count) as u16;
+        for port in first.take(count) {
             match self.connect_from(Some(port)) {
                 Err(error) if is_taken(&error) => failure = error,
                 result => return result,

@@ -19,16 +19,13 @@
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
 use crate::rpc::{Credential, MACHINE_NAME_BYTES_MAX, RPC_VERSION, SystemCredential};
-use crate::xdr::{self, Encode, Encoder, Words};
+use crate::xdr::{self, Encode, Encoder, Words, padding};
 use std::io::{IoSlice, IoSliceMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Bytes before the procedure: marker, xid, message type, RPC version, program, version.
 const PREFIX_BYTES: usize = MARKER_BYTES + 20;
-
-/// Zeros that may follow the data.
-const PADDING: [u8; 3] = [0; 3];
 
 /// The caller, encoded once for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -56,7 +53,7 @@ impl EncodedCredential {
         let name = system.nodename().to_bytes();
         Self::new(&Credential::System(SystemCredential {
             stamp: 0,
-            machine_name: &name[..name.len().min(MACHINE_NAME_BYTES_MAX)],
+            machine_name: name.get(..MACHINE_NAME_BYTES_MAX).unwrap_or(name),
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
             gids: Words::default(),
@@ -140,10 +137,6 @@ impl Outgoing {
         self.data.as_ref().map_or(0, DataSegments::len)
     }
 
-    fn padding(&self) -> &'static [u8] {
-        &PADDING[..self.data_bytes().wrapping_neg() & 3]
-    }
-
     /// Bytes on the wire, the marker included.
     pub(super) fn wire_bytes(&self) -> usize {
         self.message
@@ -159,11 +152,10 @@ impl Outgoing {
         self.wire_bytes().saturating_add(expected)
     }
 
-    /// Fills in what the client knows. The length was found to fit a marker.
+    /// Fills in what the client knows. The client has found that the length fits a marker.
     pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
         let length = self.wire_bytes() - MARKER_BYTES;
-        #[allow(clippy::cast_possible_truncation)] // checked by the client before
-        let marker = length as u32 | LAST_FRAGMENT;
+        let marker = u32::try_from(length).unwrap_or(u32::MAX) | LAST_FRAGMENT;
         let words = [marker, xid, 0, RPC_VERSION, program, version];
         for (place, word) in self.message.chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
@@ -182,9 +174,7 @@ impl Outgoing {
         target: &mut Vec<IoSlice<'a>>,
         slices_max: usize,
     ) {
-        if skip < self.message.len() && target.len() < slices_max {
-            target.push(IoSlice::new(&self.message[skip..]));
-        }
+        push_rest(&self.message, skip, target, slices_max);
         let skip = skip.saturating_sub(self.message.len());
         if let Some(data) = &self.data
             && skip < data.len()
@@ -192,11 +182,16 @@ impl Outgoing {
             // SAFETY: our caller's promise.
             unsafe { data.gather(skip, target, slices_max) };
         }
-        let padding = self.padding();
         let skip = skip.saturating_sub(self.data_bytes());
-        if skip < padding.len() && target.len() < slices_max {
-            target.push(IoSlice::new(&padding[skip..]));
-        }
+        push_rest(padding(self.data_bytes()), skip, target, slices_max);
+    }
+}
+
+/// Appends what is behind the first `skip` bytes, if there is any and place for it.
+fn push_rest<'a>(bytes: &'a [u8], skip: usize, target: &mut Vec<IoSlice<'a>>, slices_max: usize) {
+    let rest = bytes.get(skip..).filter(|rest| !rest.is_empty());
+    if let Some(rest) = rest.filter(|_| target.len() < slices_max) {
+        target.push(IoSlice::new(rest));
     }
 }
 

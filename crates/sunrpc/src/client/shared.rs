@@ -40,8 +40,7 @@ impl Shared {
         let timer = |_| Timer::new("rpc-delay", Duration::ZERO, panicked);
         let timer = options.delay.map(timer).transpose()?;
         let delay = options.delay.zip(timer);
-        #[allow(clippy::cast_possible_truncation)] // any 32 bits will do
-        let first_xid = super::dial::scatter() as u32;
+        let first_xid = super::dial::scatter();
         Ok(Self {
             program,
             version,

@@ -198,9 +198,8 @@ const fn high(value: u64) -> u32 {
 
 /// Lower half of a hyper integer.
 #[inline]
-#[allow(clippy::cast_possible_truncation)] // the point
 const fn low(value: u64) -> u32 {
-    value as u32
+    (value & 0xffff_ffff) as u32
 }
 
 impl<'a> Decode<'a> for FileAttributes {

@@ -227,20 +227,26 @@ impl<'b> Encoder<'b> {
     /// `bytes` must be shorter than 4 GiB; no record is longer (RFC 5531 section 11).
     #[inline]
     pub fn opaque(&mut self, bytes: &[u8]) {
-        debug_assert!(u32::try_from(bytes.len()).is_ok());
         self.buffer.reserve(8 + bytes.len());
-        #[allow(clippy::cast_possible_truncation)] // the contract above
-        self.u32(bytes.len() as u32);
+        self.count(bytes.len());
         self.fixed(bytes);
+    }
+
+    /// A length or count. One that no record can have (RFC 5531 section 11) is written as the
+    /// largest, which no reader takes.
+    #[inline]
+    pub fn count(&mut self, count: usize) {
+        debug_assert!(u32::try_from(count).is_ok());
+        self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
     /// Fixed-length opaque data: the bytes, zeros up to a multiple of four.
     #[inline]
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.raw(bytes);
-        let padding = bytes.len().wrapping_neg() & 3;
-        if padding != 0 {
-            self.raw(&[0; 3][..padding]);
+        let padding = padding(bytes.len());
+        if !padding.is_empty() {
+            self.raw(padding);
         }
     }
 
@@ -278,6 +284,18 @@ impl<'b> Encoder<'b> {
     #[inline]
     pub fn reserve(&mut self, bytes: usize) {
         self.buffer.reserve(bytes);
+    }
+}
+
+/// The zeros that follow opaque data of `length` bytes.
+#[inline]
+#[must_use]
+pub const fn padding(length: usize) -> &'static [u8] {
+    match length & 3 {
+        0 => &[],
+        1 => &[0; 3],
+        2 => &[0; 2],
+        _ => &[0],
     }
 }
 

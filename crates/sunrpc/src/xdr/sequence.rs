@@ -61,8 +61,7 @@ impl<const N: usize> fmt::Debug for Words<N> {
 impl<const N: usize> Encode for Words<N> {
     fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.reserve(self.encoded_size());
-        #[allow(clippy::cast_possible_truncation)] // at most N, which is small
-        encoder.u32(self.count as u32);
+        encoder.count(self.count);
         for value in self.as_slice() {
             encoder.u32(*value);
         }
