@@ -47,7 +47,7 @@ use std::time::Duration;
 mod mirror;
 
 use self::mirror::backward_plan;
-use super::far::Learnt;
+use super::bandwidth_delay::Learnt;
 use super::recent::{Found, Recent, RecentReads};
 use super::settings::{Settings, up};
 use super::stream::{Relation, Step, Stream, Touch};

@@ -4,9 +4,8 @@ use std::ops::Range;
 use std::time::Duration;
 
 mod adaptive;
-mod far;
+mod bandwidth_delay;
 pub mod hsfs;
-mod latency;
 mod none;
 mod recent;
 pub mod settings;
@@ -14,8 +13,8 @@ mod stream;
 mod stride;
 
 pub use adaptive::Adaptive;
+pub use bandwidth_delay::LeastLatency;
 pub use hsfs::Hsfs;
-pub use latency::LeastLatency;
 pub use none::NoReadAhead;
 pub use settings::Settings;
 

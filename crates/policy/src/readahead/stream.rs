@@ -21,8 +21,8 @@
 //! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by
 //!   1/8, and only when a byte was touched before it had come. What was on its way already when the
 //!   distance grew does not count: a reader that waits for every page of it was late once, not 32
-//!   times. Where the device is far, it grows at once to what is needed (`far.rs`). Where growing
-//!   does not pay, it ends (`gain.rs`).
+//!   times. Where the device is far, it grows at once to what is needed
+//!   (`bandwidth_delay.rs`). Where growing does not pay, it ends (`gain.rs`).
 //! - Where windows go by blocks (`block_bytes`), the next block is asked for when the reader enters
 //!   one, so that exactly a distance lies between the end of that one and the window's. There the
 //!   distance of a stream that has not grown yet is four times what it has read in order.
@@ -64,7 +64,7 @@ mod order;
 use self::distance::first_far;
 use self::gain::Gain;
 use self::order::Order;
-use super::far::{Pace, supposed};
+use super::bandwidth_delay::{Pace, supposed};
 use super::settings::{HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
 use super::{AccessKind, Bounds, Counts};
 
