@@ -22,11 +22,11 @@
 //! killed program still has there is dropped with its data.
 //!
 //! The kernel may have 64 requests of 1 MiB under way, and each program one more. Most of what
-//! answers reads lies in pages of the cache, which lends only so many; the rest is copied. So a read
-//! that is to wait takes a lease of what was asked for, and keeps it until the answer is sent.
-//! Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not what
-//! a long way holds. Answers that are in memory need no lease: each of the few threads that receive
-//! holds one of them.
+//! answers reads lies in pages of the cache, which lends only so many; the rest is copied. So a
+//! read that is to wait takes a lease of what was asked for, and keeps it until the answer is sent.
+//! Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not
+//! what a long way holds. Answers that are in memory need no lease: each of the few threads that
+//! receive holds one of them.
 //!
 //! The data of writes in the queue and with workers is at most [`HELD_BYTES_MAX`] (16 MiB) as long
 //! as storage answers: for more the last reader waits until some of it is done. When none of it was

@@ -29,8 +29,8 @@
 //! as long as nothing changes.
 //!
 //! ```text
-//!   replies   c m s c m s ...           stretches  c m s c m s c m s   b b b ~~ m ~~ b ~~ s ~~ b ~~~~
-//!             first: all in turn        then       all in turn         the best, and rarely another
+//!   replies  c m s c m s ...     stretches  c m s c m s   b b b ~~ m ~~ b ~~ s ~~ b ~~~~
+//!            first: all in turn  then       all in turn   the best, and rarely another
 //! ```
 //!
 //! # Weaknesses

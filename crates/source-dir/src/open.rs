@@ -129,11 +129,7 @@ impl Tree {
             held_writes: HeldWrites::new(),
             durability: Durability::new(options.sync_calls, one_journal, options.metadata_sync),
             limits: limits_of(magic, &sizes),
-            filesystem_id: if sizes.f_fsid == 0 {
-                status.node().device
-            } else {
-                sizes.f_fsid
-            },
+            filesystem_id: filesystem_id_of(&status, sizes.f_fsid),
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
             mount_number: status.mount(),
             whole_mount,
@@ -206,6 +202,11 @@ fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
         time_grain_nanoseconds: 1,
         case_insensitive: false,
     }
+}
+
+/// A number for the file system, its own if it has one.
+fn filesystem_id_of(status: &Status, own: u64) -> u64 {
+    if own == 0 { status.node().device } else { own }
 }
 
 /// What tells this tree from others: the root's inode with its generation and birth, and the

@@ -12,7 +12,7 @@
 //! | a read | no lock; is counted in the region | the region stays where it is |
 //! | a write | the file's data, shared | its bytes are not thrown away unwritten |
 //! | throwing away, cutting off | the file's data, alone | no thread writes in between |
-//! | taking the region away | the data alone, and no reader | no thread meets another file's bytes |
+//! | taking the region away | the data alone, no reader | no thread meets bytes of another file |
 //!
 //! Reads go on while data is thrown away: what is on its way then does not come into memory any
 //! more ([`pagewell_cache::CachedDevice::discard`]), so that a later reader asks the server. A

@@ -1,4 +1,5 @@
-//! A mounted export as a [`FileSystem`]: what all its calls share, and what most of them begin with.
+//! A mounted export as a [`FileSystem`]: what all its calls share, and what most of them begin
+//! with.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};

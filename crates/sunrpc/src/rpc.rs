@@ -1,6 +1,6 @@
 //! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and of replies
-//! (`reply_body`), and the user that a call says it is for: AUTH_NONE and AUTH_SYS (sections 8.2 and
-//! 10.1, appendix A). Record marking on byte streams is not here.
+//! (`reply_body`), and the user that a call says it is for: AUTH_NONE and AUTH_SYS (sections 8.2
+//! and 10.1, appendix A). Record marking on byte streams is not here.
 
 use crate::xdr::{self, Decode, Decoder, Encode, Encoder, Error, Words, padded, xdr_enumeration};
 

@@ -79,7 +79,7 @@ register! { FILE_SYSTEMS, Counter:
     DIR_WRITES_INLINE = "pagewell_dir_writes_inline_total",
         "Unstable writes made by the thread that received them.";
     DIR_WRITES_HELD = "pagewell_dir_writes_held_total",
-        "Times that the system held back such a write, so that others were handed over for a second.";
+        "Times that the system held back such a write, so that others went elsewhere for a second.";
     DIR_SYNCS = "pagewell_dir_syncs_total",
         "Sync calls made for files, directories and file systems.";
     DIR_FILESYSTEM_SYNCS = "pagewell_dir_filesystem_syncs_total", "Syncs of a whole file system.";

@@ -29,7 +29,7 @@ register! { GAUGES, Gauge:
     SEND_MAP_COST = "pagewell_send_map_cost_picoseconds",
         "Processor time for a byte of a file that was sent from a mapping, lately.";
     SEND_MAP_TIME = "pagewell_send_map_time_picoseconds",
-        "How long a byte of large READs that are sent from a mapping takes until the client goes on.";
+        "How long a byte of large READs that are mapped takes until the client goes on.";
     SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
         "Processor time for a byte of a file that was spliced, lately.";
     SEND_SPLICE_TIME = "pagewell_send_splice_time_picoseconds",

@@ -1,7 +1,8 @@
 //! The readers of a server as other threads see them, and which of them gets a connection.
 //!
-//! A reader never waits but for its sockets, so a few of them keep all processors busy. A connection stays with its reader: what one reader has much of to
-//! do, its connections wait for. So a new connection goes to the reader that has least to do.
+//! A reader never waits but for its sockets, so a few of them keep all processors busy. A
+//! connection stays with its reader: what one reader has much of to do, its connections wait for.
+//! So a new connection goes to the reader that has least to do.
 //!
 //! What a reader has to do is the time that it has had a processor lately. A connection that has
 //! just come has used none yet; it is expected to use as much as connections do on average, and a

@@ -2,11 +2,11 @@
 //!
 //! **Sending.** The thread that submits sends, until the socket is full. Of all threads that have
 //! something for a connection, one is its *writer*. The others leave their calls in the outbox and
-//! go; the writer takes what has gathered and sends it in one system call. It never waits: when the
-//! socket is full, or when it has sent for others long enough, it hands the role to the connection's
-//! own sending thread, which may wait. So a completion may submit, although it runs on the thread
-//! that must go on receiving: a server that does not read before its replies are read cannot block
-//! us.
+//! go; the writer takes what has gathered and sends it in one system call. It never waits: when
+//! the socket is full, or when it has sent for others long enough, it hands the role to the
+//! connection's own sending thread, which may wait. So a completion may submit, although it runs on
+//! the thread that must go on receiving: a server that does not read before its replies are read
+//! cannot block us.
 
 use super::reply::{Delivery, Finished, Origin};
 use super::shared::Shared;
