@@ -62,6 +62,9 @@ bench-mount: ## Measure mounts beside fuseiso and nfs-cat
 	@scripts/packages.sh bench
 	@scripts/bench-mount.sh $(BENCH_OPTIONS)
 
+readme: ## Write the tables of README.md from docs/results
+	PAGEWELL_WRITE_README=1 $(CARGO) test -q -p pagewell --test tidy the_readme_shows
+
 install: build ## Install the program (stripped), its manual pages and completions below PREFIX
 	@scripts/install.sh '$(DESTDIR)$(PREFIX)'
 
@@ -76,4 +79,4 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo test lint test-rust docs test-clients lint-dependencies fuzz \
-	bench-serve bench-read bench-client bench-mount install uninstall man clean
+	bench-serve bench-read bench-client bench-mount readme install uninstall man clean
