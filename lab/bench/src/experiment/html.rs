@@ -3,9 +3,10 @@
 use pagewell_load::measure::Better;
 use pagewell_load::measure::Environment;
 use pagewell_load::measure::{Mode, Row};
+use pagewell_load::report::Table;
 
 use super::session::Session;
-use super::table::{COLUMNS, Line, lines, summary, used_columns};
+use super::table::{summary, table};
 
 const STYLE: &str = "\
 body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em;\
@@ -103,7 +104,7 @@ fn section(session: &Session, experiment: &str) -> String {
     if !notes.is_empty() {
         text += &format!("<pre>{}</pre>\n", notes.join("\n"));
     }
-    text += &table(&lines(session.rows(), experiment));
+    text += &cells(&table(session.rows(), experiment));
     text += &bars(session.rows(), experiment);
     text += "<ul>\n";
     let verdicts = session.verdicts().iter();
@@ -120,22 +121,15 @@ fn section(session: &Session, experiment: &str) -> String {
     text + "</ul>\n"
 }
 
-fn table(lines: &[Line]) -> String {
-    let used = used_columns(lines);
-    let mut text = "<div class=\"wide\"><table><tr>".to_owned();
-    for title in used.iter().filter_map(|column| COLUMNS.get(*column)) {
-        text += &format!("<th>{}</th>", escape(title));
-    }
-    text += "</tr>\n";
-    for line in lines {
+fn cells(table: &Table) -> String {
+    let titles = table.columns().iter();
+    let titles = titles.map(|column| format!("<th>{}</th>", escape(&column.title)));
+    let titles: String = titles.collect();
+    let mut text = format!("<div class=\"wide\"><table><tr>{titles}</tr>\n");
+    for row in &table.rows {
         text += "<tr>";
-        for column in &used {
-            let class = if (4..8).contains(column) {
-                " class=\"n\""
-            } else {
-                ""
-            };
-            let cell = line.cells.get(*column).map_or("", String::as_str);
+        for (cell, column) in row.iter().zip(table.columns()) {
+            let class = if column.is_number { " class=\"n\"" } else { "" };
             text += &format!("<td{class}>{}</td>", escape(cell));
         }
         text += "</tr>\n";
@@ -148,9 +142,9 @@ fn table(lines: &[Line]) -> String {
 fn bars(rows: &[Row], experiment: &str) -> String {
     let mut found = Vec::new();
     let of = || rows.iter().filter(|row| row.experiment == experiment);
-    for row in of().filter(|row| row.mode == Mode::Enhanced) {
+    for row in of().filter(|row| row.mode == Some(Mode::Enhanced)) {
         let baseline = of().find(|other| {
-            other.mode == Mode::Baseline && other.case == row.case && other.phase == row.phase
+            other.mode == Some(Mode::Baseline) && other.case == row.case && other.phase == row.phase
         });
         let numbers = baseline.and_then(Row::mean).zip(row.mean());
         if let Some((before, after)) = numbers.filter(|(a, b)| *a > 0.0 && *b > 0.0) {

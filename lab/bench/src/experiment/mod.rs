@@ -5,7 +5,6 @@
 //! experiment is a folder and a line in the list below.
 
 mod document;
-mod grid;
 mod html;
 mod session;
 mod table;
@@ -19,7 +18,8 @@ pub mod seekreadwrite;
 pub use document::document;
 pub use html::page;
 pub use pagewell_load::measure::{Better, DeviceUse, Figure, Mode, Phase, Reference, Row};
-pub use session::{Options, OutOfTime, Session, Verdict};
+pub use pagewell_load::report::Verdict;
+pub use session::{Options, OutOfTime, Session};
 pub use table::text;
 
 /// Why an experiment ended early. What was measured before stays.

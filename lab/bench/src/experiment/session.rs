@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use pagewell_load::measure::Row;
+use pagewell_load::report::Verdict;
 
 use super::{Error, Experiment};
 
@@ -35,17 +36,6 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the time for all experiments has passed")]
 pub struct OutOfTime;
-
-/// Something that must hold, and whether it does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The experiment that found out.
-    pub experiment: &'static str,
-    /// Whether it holds.
-    pub pass: bool,
-    /// What must hold, with the numbers.
-    pub what: String,
-}
 
 /// One run of experiments.
 #[derive(Debug)]

@@ -1,19 +1,15 @@
 //! A run for people: baseline and enhanced side by side, and what stands between them.
 
+use std::ops::Range;
+
 use pagewell_load::measure::difference;
 use pagewell_load::measure::{Better, Figure};
 use pagewell_load::measure::{Mode, Row};
-use pagewell_load::report::rate;
+use pagewell_load::report::{Table, rate};
 
 use super::session::Session;
 
-/// A line of the table, not yet laid out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) cells: [String; COLUMNS.len()],
-}
-
-pub(super) const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 9] = [
     "case",
     "phase",
     "variant",
@@ -24,6 +20,8 @@ pub(super) const COLUMNS: [&str; 9] = [
     "95 % interval",
     "reference, other hardware",
 ];
+/// Which of them hold numbers.
+const NUMBERS: Range<usize> = 4..8;
 
 /// Notes, table, verdicts and failures of a run.
 #[must_use]
@@ -36,11 +34,10 @@ pub fn text(session: &Session) -> String {
         for (_, note) in session.notes().filter(|(name, _)| *name == experiment) {
             text += &format!("{note}\n");
         }
-        text += &format!("\n{}\n", layout(&lines(session.rows(), experiment)));
+        text += &format!("\n{}\n", table(session.rows(), experiment).text());
         let verdicts = session.verdicts().iter();
         for verdict in verdicts.filter(|verdict| verdict.experiment == experiment) {
-            let word = if verdict.pass { "PASS" } else { "FAIL" };
-            text += &format!("{word} {}\n", verdict.what);
+            text += &verdict.line();
         }
         text.push('\n');
     }
@@ -79,26 +76,31 @@ pub(super) fn summary(session: &Session) -> String {
     text
 }
 
+/// The table of one experiment; columns that are empty everywhere are left out.
+pub(super) fn table(rows: &[Row], experiment: &str) -> Table {
+    Table::new(&COLUMNS, NUMBERS, lines(rows, experiment)).without_empty_columns()
+}
+
 /// The lines of one experiment: for each row that is no baseline one, with its baseline; and the
 /// baselines that nothing is compared with.
-pub(super) fn lines(rows: &[Row], experiment: &str) -> Vec<Line> {
+fn lines(rows: &[Row], experiment: &str) -> Vec<Vec<String>> {
     let of = || rows.iter().filter(|row| row.experiment == experiment);
     let same = |one: &Row, other: &Row| one.case == other.case && one.phase == other.phase;
     let mut lines = Vec::new();
     for row in of() {
-        if row.mode == Mode::Enhanced {
+        if row.mode == Some(Mode::Enhanced) {
             let baseline = of()
-                .filter(|other| other.mode == Mode::Baseline && same(row, other))
+                .filter(|other| other.mode == Some(Mode::Baseline) && same(row, other))
                 .find(|other| other.variant.is_none() || other.variant == row.variant);
             lines.push(line(baseline, Some(row)));
-        } else if !of().any(|other| other.mode == Mode::Enhanced && same(row, other)) {
+        } else if !of().any(|other| other.mode == Some(Mode::Enhanced) && same(row, other)) {
             lines.push(line(Some(row), None));
         }
     }
     lines
 }
 
-fn line(baseline: Option<&Row>, enhanced: Option<&Row>) -> Line {
+fn line(baseline: Option<&Row>, enhanced: Option<&Row>) -> Vec<String> {
     let row = enhanced.or(baseline);
     let shown = |row: Option<&Row>| row.map(Row::shown);
     let (before, after) = (shown(baseline), shown(enhanced));
@@ -108,23 +110,21 @@ fn line(baseline: Option<&Row>, enhanced: Option<&Row>) -> Line {
         found.map_or_else(String::new, |found| rate(found.mean))
     };
     let variant = row.and_then(|row| row.variant.clone());
-    Line {
-        cells: [
-            row.map_or_else(String::new, |row| row.case.clone()),
-            row.map_or("", |row| row.phase.name()).to_owned(),
-            variant.unwrap_or_default(),
-            after
-                .as_ref()
-                .or(before.as_ref())
-                .map_or("", |figure| figure.unit)
-                .to_owned(),
-            mean(&before),
-            mean(&after),
-            better,
-            interval,
-            references(baseline, enhanced),
-        ],
-    }
+    vec![
+        row.map_or_else(String::new, |row| row.case.clone()),
+        row.map_or("", |row| row.phase.name()).to_owned(),
+        variant.unwrap_or_default(),
+        after
+            .as_ref()
+            .or(before.as_ref())
+            .map_or("", |figure| figure.unit)
+            .to_owned(),
+        mean(&before),
+        mean(&after),
+        better,
+        interval,
+        references(baseline, enhanced),
+    ]
 }
 
 /// How many times better the second is, and the interval of that.
@@ -158,53 +158,6 @@ fn references(baseline: Option<&Row>, enhanced: Option<&Row>) -> String {
     }
 }
 
-/// Columns as wide as their widest cell; those that are empty everywhere are left out.
-pub(super) fn layout(lines: &[Line]) -> String {
-    let used = used_columns(lines);
-    let mut text = String::new();
-    let cell_width = |column: usize| {
-        let cells = lines.iter().filter_map(|line| line.cells.get(column));
-        let title = COLUMNS.get(column).map_or(0, |title| title.chars().count());
-        cells
-            .map(|cell| cell.chars().count())
-            .fold(title, usize::max)
-    };
-    let widths: Vec<usize> = used.iter().map(|column| cell_width(*column)).collect();
-    let mut push = |cells: Vec<&str>| {
-        let mut line = String::new();
-        for ((cell, width), column) in cells.iter().zip(&widths).zip(&used) {
-            let pad = " ".repeat(width - cell.chars().count().min(*width));
-            // Words to the left, numbers to the right.
-            if (4..8).contains(column) {
-                line += &format!("{pad}{cell}  ");
-            } else {
-                line += &format!("{cell}{pad}  ");
-            }
-        }
-        text.push_str(line.trim_end());
-        text.push('\n');
-    };
-    push(
-        used.iter()
-            .filter_map(|column| COLUMNS.get(*column).copied())
-            .collect(),
-    );
-    for line in lines {
-        let cells = used.iter().filter_map(|column| line.cells.get(*column));
-        push(cells.map(String::as_str).collect());
-    }
-    text
-}
-
-/// The columns in which anything stands.
-pub(super) fn used_columns(lines: &[Line]) -> Vec<usize> {
-    let any = |column: &usize| {
-        let mut cells = lines.iter().filter_map(|line| line.cells.get(*column));
-        cells.any(|cell| !cell.is_empty())
-    };
-    (0..COLUMNS.len()).filter(any).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,7 +181,7 @@ mod tests {
         ];
         let lines = lines(&rows, "");
         assert_eq!(lines.len(), 1);
-        let cells = lines[0].cells.each_ref().map(String::as_str);
+        let cells = &lines[0];
         assert_eq!(
             cells[..7],
             ["dd", "cold", "", "s", "100", "50.0", "2.000 x"]
@@ -244,12 +197,12 @@ mod tests {
     #[test]
     fn a_baseline_alone_has_its_line_and_one_run_no_interval() {
         let alone = lines(&[row(Mode::Baseline, &[2.0], 1.0)], "");
-        assert_eq!(alone[0].cells[4..6], ["2.00".to_owned(), String::new()]);
+        assert_eq!(alone[0][4..6], ["2.00".to_owned(), String::new()]);
         let pair = [
             row(Mode::Baseline, &[2.0], 1.0),
             row(Mode::Enhanced, &[1.0], 1.0),
         ];
-        assert_eq!(lines(&pair, "")[0].cells[7], "one run");
+        assert_eq!(lines(&pair, "")[0][7], "one run");
         assert!(lines(&pair, "other").is_empty());
     }
 
@@ -261,12 +214,12 @@ mod tests {
         ];
         rows[0].figure = Some(Figure::rate("MB/s", vec![2.0]));
         rows[1].figure = Some(Figure::rate("MB/s", vec![6.0]));
-        assert_eq!(lines(&rows, "")[0].cells[6], "3.000 x");
+        assert_eq!(lines(&rows, "")[0][6], "3.000 x");
     }
 
     #[test]
     fn empty_columns_are_left_out_and_the_rest_is_aligned() {
-        let text = layout(&lines(&[row(Mode::Baseline, &[2.0], 1.0)], ""));
+        let text = table(&[row(Mode::Baseline, &[2.0], 1.0)], "").text();
         assert!(
             !text.contains("variant") && !text.contains("enhanced"),
             "{text}"

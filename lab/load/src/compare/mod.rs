@@ -31,5 +31,5 @@ pub use document::replace_between;
 pub use median::{Spread, median};
 pub use required::{Beside, Measure, Required};
 pub use rounds::{CaseResult, Plan, Server, compare, warm};
-pub use table::{markdown, rows, text};
-pub use verdict::{Verdict, verdicts};
+pub use table::{rows, table};
+pub use verdict::verdicts;

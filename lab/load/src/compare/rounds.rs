@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::case::{Case, Rate};
 use super::median::Spread;
 use crate::load::{Load, LoadError, Measurement, Target, Workload, remove, run};
+use crate::measure::number;
 use crate::report;
 
 /// How long system calls are counted.
@@ -99,11 +100,10 @@ impl CaseResult {
 
     /// The speed of a run in the unit of the case.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)] // below 2^52
     pub fn rate(&self, run: &Measurement) -> f64 {
         let count = match self.case.rate {
-            Rate::Megabytes => run.bytes as f64 / 1e6,
-            Rate::Operations => run.operations as f64,
+            Rate::Megabytes => number(run.bytes) / 1e6,
+            Rate::Operations => number(run.operations),
         };
         count / run.elapsed.as_secs_f64().max(1e-9)
     }
@@ -195,14 +195,13 @@ pub fn compare(
 }
 
 /// System calls of one operation, from a short run that is not timed.
-#[allow(clippy::cast_precision_loss)] // below 2^52
 fn system_calls_of(plan: &Plan, server: &Server, case: &Case) -> Result<Option<f64>, LoadError> {
     let mut case = case.clone();
     case.load.count_system_calls = true;
     case.load.duration = case.load.duration.map(|time| time.min(COUNTED_TIME));
     case.load.file_bytes = case.load.file_bytes.map(|bytes| bytes.min(COUNTED_BYTES));
     let result = one(plan, server, &case)?;
-    let each = |calls| calls as f64 / result.operations.max(1) as f64;
+    let each = |calls: u64| number(calls) / number(result.operations.max(1));
     Ok(result.system_calls.map(each))
 }
 

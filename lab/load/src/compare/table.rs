@@ -1,38 +1,36 @@
-//! Results as a table for a terminal, a table for a document, and JSON rows.
+//! Results as a table and as rows.
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::median::Spread;
 use super::rounds::{CaseResult, Server};
 use crate::load::Measurement;
-use crate::report::{self, micro_per_operation, rate};
+use crate::measure::{Figure, Mode, Row};
+use crate::report::{self, Table, micro_per_operation, rate};
 
-/// How many columns there are before those of numbers.
-const TEXT_COLUMNS: usize = 2;
-
-/// The heads of the columns and the cells of every row: one for each server of each case.
-fn cells(servers: &[Server], results: &[CaseResult]) -> Vec<Vec<String>> {
+/// A row for each server of each case.
+#[must_use]
+pub fn table(servers: &[Server], results: &[CaseResult]) -> Table {
     let own = servers.first().map_or("", |server| server.name.as_str());
-    let mut head: Vec<String> = ["case", "server", "rate", "unit"].map(str::to_owned).into();
-    head.push(format!("{own} / it"));
-    head.extend(
-        [
-            "p50 us",
-            "p99 us",
-            "system calls/op",
-            "server CPU us/op",
-            "client CPU us/op",
-        ]
-        .map(str::to_owned),
-    );
-    let mut table = vec![head];
-    for result in results {
+    let titles = [
+        "case",
+        "server",
+        "rate",
+        "unit",
+        &format!("{own} / it"),
+        "p50 us",
+        "p99 us",
+        "system calls/op",
+        "server CPU us/op",
+        "client CPU us/op",
+    ];
+    let cells = results.iter().flat_map(|result| {
         let indices = (0..servers.len()).filter(|index| result.took_part(*index));
-        table.extend(indices.map(|index| row_cells(servers, result, index)));
-    }
-    table
+        indices.map(|index| row_cells(servers, result, index))
+    });
+    Table::new(&titles, 2.., cells.collect())
 }
 
 fn row_cells(servers: &[Server], result: &CaseResult, server: usize) -> Vec<String> {
@@ -62,87 +60,39 @@ fn row_cells(servers: &[Server], result: &CaseResult, server: usize) -> Vec<Stri
     ]
 }
 
-/// For a terminal: columns of equal width.
-#[must_use]
-pub fn text(servers: &[Server], results: &[CaseResult]) -> String {
-    let table = cells(servers, results);
-    let columns = table.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        table
-            .iter()
-            .filter_map(|row| Some(row.get(column)?.chars().count()))
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in &table {
-        let line: Vec<String> = row
-            .iter()
-            .zip(&widths)
-            .enumerate()
-            .map(|(column, (cell, width))| {
-                if column < TEXT_COLUMNS {
-                    format!("{cell:<width$}")
-                } else {
-                    format!("{cell:>width$}")
-                }
-            })
-            .collect();
-        text += line.join("  ").trim_end();
-        text.push('\n');
-    }
-    text
-}
-
-/// For a document.
-#[must_use]
-pub fn markdown(servers: &[Server], results: &[CaseResult]) -> String {
-    let mut text = String::new();
-    for (number, row) in cells(servers, results).iter().enumerate() {
-        text += &format!("| {} |\n", row.join(" | "));
-        if number == 0 {
-            let align = |column| {
-                if column < TEXT_COLUMNS {
-                    " --- |"
-                } else {
-                    " ---: |"
-                }
-            };
-            text += &format!("|{}\n", (0..row.len()).map(align).collect::<String>());
-        }
-    }
-    text
-}
-
-/// One JSON row for each case and server that did it: `enhanced` is the first server, `baseline`
+/// One row for each case and server that did it: `enhanced` is the first server, `baseline`
 /// the others.
 #[must_use]
-pub fn rows(servers: &[Server], results: &[CaseResult]) -> Vec<Value> {
+pub fn rows(servers: &[Server], results: &[CaseResult]) -> Vec<Row> {
     let mut rows = Vec::new();
     for result in results {
         for (index, (server, runs)) in servers.iter().zip(&result.runs).enumerate() {
             if !result.took_part(index) {
                 continue;
             }
-            let mut x = Map::new();
-            x.insert("server".to_owned(), json!(server.name));
-            x.insert("version".to_owned(), json!(server.version));
+            let mode = if index == 0 {
+                Mode::Enhanced
+            } else {
+                Mode::Baseline
+            };
+            let name = &result.case.name;
+            let mut row = report::row(name, Some(mode), &result.case.load, runs);
+            row.experiment = "serve";
+            row.variant = Some(server.name.clone());
+            let rates = runs.iter().map(|run| result.rate(run)).collect();
+            row.figure = Some(Figure::rate(result.case.rate.unit(), rates));
+            row.put("server", server.name.as_str());
+            row.put("version", server.version.as_str());
             let rate = result.spread(index, |run| result.rate(run));
-            x.insert("rate".to_owned(), spread_value(rate));
-            x.insert("rate_unit".to_owned(), json!(result.case.rate.unit()));
+            row.put("rate", spread_value(rate));
+            row.put("rate_unit", result.case.rate.unit());
             if let Some(calls) = result.system_calls.get(index).copied().flatten() {
-                x.insert("system_calls_per_operation".to_owned(), json!(calls));
+                row.put("system_calls_per_operation", calls);
             }
             if index > 0 {
-                x.insert(
-                    "first_server_factor".to_owned(),
-                    spread_value(result.ratio(index)),
-                );
+                row.put("first_server_factor", spread_value(result.ratio(index)));
             }
-            let mode = if index == 0 { "enhanced" } else { "baseline" };
-            let key = ("serve", result.case.name.as_str(), Some(mode));
-            rows.push(report::row(key, &result.case.load, runs, x));
+            rows.push(row);
         }
     }
     rows
@@ -175,7 +125,8 @@ mod tests {
             ),
             result("getattr, depth 32", &[(10, 1)], &[]),
         ];
-        let markdown = markdown(&servers(), &results);
+        let table = table(&servers(), &results);
+        let markdown = table.markdown();
         let lines: Vec<&str> = markdown.lines().collect();
         assert!(lines[0].starts_with("| case | server | rate | unit | own / it | p50 us |"));
         assert_eq!(
@@ -189,8 +140,7 @@ mod tests {
              1,000 | - | 1,000 | 0.000 |";
         assert_eq!(lines[3], peer);
         assert!(lines[4].starts_with("| getattr, depth 32 | own | 10.0 | ops/s |  |"));
-        let text = text(&servers(), &results);
-        assert_eq!((lines.len(), text.lines().count()), (5, 4));
+        assert_eq!((lines.len(), table.text().lines().count()), (5, 4));
     }
 
     #[test]
@@ -201,6 +151,7 @@ mod tests {
             &[(1000, 1000)],
         )];
         let rows = rows(&servers(), &results);
+        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
         assert_eq!(rows.len(), 2);
         assert_eq!(
             (&rows[0]["mode"], &rows[1]["mode"]),

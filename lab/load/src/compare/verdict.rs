@@ -3,19 +3,10 @@
 use super::median::Spread;
 use super::required::{Measure, Required};
 use super::rounds::{CaseResult, Server};
-use crate::report::{self, micro_per_operation, rate};
+use crate::report::{self, Verdict, micro_per_operation, rate};
 
 /// The most memory the first server may have of its own, in bytes.
 const OWN_BYTES_MAX: u64 = 64 << 20;
-
-/// One requirement and whether it is met.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// Whether it is met.
-    pub pass: bool,
-    /// What was required and what was measured.
-    pub what: String,
-}
 
 /// The requirements on the first server, beside others, and on its memory.
 ///
@@ -51,6 +42,7 @@ fn judge(servers: &[Server], result: &CaseResult, required: Required, other: usi
         Measure::Processor => median <= factor,
     };
     Verdict {
+        experiment: "serve",
         pass: measured.is_some_and(|measured| enough(measured.median)),
         what: format!(
             "{}: {what} {sign} {factor:.2} x {}: {}",
@@ -79,6 +71,7 @@ fn residence(servers: &[Server], memory: &CaseResult) -> Verdict {
     let high = runs.iter().filter_map(|run| run.own_bytes_high).max();
     let name = servers.first().map_or("", |server| server.name.as_str());
     Verdict {
+        experiment: "serve",
         pass: high.is_some_and(|high| high < OWN_BYTES_MAX),
         what: format!(
             "{}: memory of {name} at its highest, without mapped files, < {}: {}",

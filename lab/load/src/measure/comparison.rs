@@ -1,6 +1,6 @@
 //! Results of two programs compared: which cases became faster, and is that more than chance?
 //!
-//! Rows are paired by experiment, case, mode, variant and phase. What counts as proven is told by
+//! Rows are paired by experiment, case, mode, variant and phase. What counts as proven says
 //! [`crate::measure::movements`]: from whole runs, and from all cases together. Everything else is
 //! *not proven*. Counts of device requests have no noise and are shown as they are.
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::measure::{Case, Movement, RUNS_MIN, movements};
+use crate::measure::{Case, Movement, RUNS_MIN, mean, movements};
 use crate::report::rate;
 
 /// The version of the form of documents.
@@ -169,8 +169,8 @@ impl Pair {
         let unit = self.after.first().map_or("", |sample| &sample.unit);
         format!(
             "{name}: {} -> {} {unit}, {gain:.3} x, {verdict}{}\n",
-            rate(mean(&self.before)),
-            rate(mean(&self.after)),
+            rate(mean_of(&self.before)),
+            rate(mean_of(&self.after)),
             self.requests(),
         )
     }
@@ -192,10 +192,8 @@ impl Pair {
 }
 
 /// The mean of all repeats of all runs.
-#[allow(clippy::cast_precision_loss)] // for people
-fn mean(samples: &[Sample]) -> f64 {
-    let all = || samples.iter().flat_map(|sample| &sample.each);
-    all().sum::<f64>() / all().count().max(1) as f64
+fn mean_of(samples: &[Sample]) -> f64 {
+    mean(samples.iter().flat_map(|sample| &sample.each).copied())
 }
 
 fn samples(document: &Value) -> Result<Vec<(String, Sample)>, String> {

@@ -8,6 +8,8 @@
 //! Weakness: both take the runs for independent and roughly normal; a machine that is busy for
 //! half of the runs is neither.
 
+use super::number::number;
+
 /// A mean and where it is with 95 % certainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
@@ -82,11 +84,6 @@ fn moments(values: &[f64]) -> Option<(f64, Option<f64>)> {
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     Some((mean, (values.len() > 1).then(|| squares / (count - 1.0))))
-}
-
-#[allow(clippy::cast_precision_loss)] // far below 2^52
-fn number(count: usize) -> f64 {
-    count as f64
 }
 
 /// The 97.5 % point of Student's distribution.

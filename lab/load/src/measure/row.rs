@@ -56,7 +56,7 @@ pub struct DeviceUse {
     pub requests: u64,
     /// Bytes.
     pub bytes: u64,
-    /// Requests by who asked.
+    /// Requests by issuer.
     pub by_issuer: Vec<(&'static str, u64)>,
 }
 
@@ -76,8 +76,8 @@ pub struct Row {
     pub experiment: &'static str,
     /// What was done.
     pub case: String,
-    /// Off or on.
-    pub mode: Mode,
+    /// Off or on; nothing where there is no such choice.
+    pub mode: Option<Mode>,
     /// A setting between or beside the modes, such as `no elevator`.
     pub variant: Option<String>,
     /// What the caches held.
@@ -94,7 +94,7 @@ pub struct Row {
     pub device: Option<DeviceUse>,
     /// Bytes copied in one repeat.
     pub copied_bytes: Option<u64>,
-    /// What this process used in one repeat.
+    /// What the process in question used in one repeat.
     pub usage: Option<Usage>,
     /// Part of what was looked up that was there, 0 to 1.
     pub hit_ratio: Option<f64>,
@@ -111,11 +111,11 @@ pub struct Row {
 impl Row {
     /// A row without numbers.
     #[must_use]
-    pub fn new(case: impl Into<String>, mode: Mode, phase: Phase) -> Self {
+    pub fn new(case: impl Into<String>, mode: impl Into<Option<Mode>>, phase: Phase) -> Self {
         Self {
             experiment: "",
             case: case.into(),
-            mode,
+            mode: mode.into(),
             variant: None,
             phase,
             seconds: Vec::new(),
@@ -157,7 +157,6 @@ impl Row {
         let mut row = Map::new();
         row.insert("experiment".to_owned(), json!(self.experiment));
         row.insert("case".to_owned(), json!(self.case));
-        row.insert("mode".to_owned(), json!(self.mode.name()));
         row.insert("phase".to_owned(), json!(self.phase.name()));
         row.insert("repeats".to_owned(), json!(self.seconds.len()));
         let mut put = |name: &str, value: Option<Value>| {
@@ -165,6 +164,7 @@ impl Row {
                 row.insert(name.to_owned(), value);
             }
         };
+        put("mode", self.mode.map(|mode| mode.name().into()));
         put("seconds", Interval::of(&self.seconds).map(interval));
         put("operations", self.operations.map(Value::from));
         put("bytes", self.bytes.map(Value::from));

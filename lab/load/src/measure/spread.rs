@@ -29,6 +29,7 @@
 use std::collections::HashMap;
 
 use super::interval::student_point;
+use super::number::number;
 
 /// What the spread of all cases weighs, in runs. Four: tails as heavy as cases differ in noise.
 const FREEDOM: f64 = 4.0;
@@ -158,11 +159,6 @@ impl Side {
 fn quantile(mut values: Vec<f64>, quarters: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() * quarters / 4).copied()
-}
-
-#[allow(clippy::cast_precision_loss)] // far below 2^52
-fn number(count: usize) -> f64 {
-    count as f64
 }
 
 #[cfg(test)]

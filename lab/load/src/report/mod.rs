@@ -2,8 +2,12 @@
 
 mod machine;
 mod row;
+mod table;
 mod units;
+mod verdict;
 
 pub use machine::machine;
 pub use row::{line, micro_per_operation, row};
+pub use table::{Column, Table};
 pub use units::{bytes, rate};
+pub use verdict::Verdict;

@@ -6,14 +6,15 @@ use serde_json::{Map, Value, json};
 
 use super::units::{bytes, rate};
 use crate::load::{Load, Measurement};
-use crate::measure::{ProcessUse, Quantiles};
+use crate::measure::{
+    Latency, Mode, Phase, ProcessUse, Quantiles, Row, Usage, mean, nearest, number,
+};
 
 /// One line for people.
 #[must_use]
-#[allow(clippy::cast_precision_loss)] // for people
 pub fn line(load: &Load, result: &Measurement) -> String {
     let seconds = result.elapsed.as_secs_f64().max(1e-9);
-    let per_second = |count: u64| rate(count as f64 / seconds);
+    let per_second = |count: u64| rate(number(count) / seconds);
     let mut line = format!("{:<11} ", load.workload);
     if load.workload.moves_data() {
         line += &format!("{} ", bytes(load.block_bytes.into()));
@@ -21,7 +22,7 @@ pub fn line(load: &Load, result: &Measurement) -> String {
     line += &format!("depth {} connections {}: ", load.depth, load.connections);
     line += &format!("{} operations/s", per_second(result.operations));
     if load.workload.moves_data() {
-        line += &format!(", {} MB/s", rate(result.bytes as f64 / seconds / 1e6));
+        line += &format!(", {} MB/s", rate(number(result.bytes) / seconds / 1e6));
     }
     if let Some(entries) = result.entries {
         line += &format!(
@@ -58,7 +59,6 @@ pub fn line(load: &Load, result: &Measurement) -> String {
     )
 }
 
-#[allow(clippy::cast_precision_loss)] // for people
 fn server_part(load: &Load, result: &Measurement, server: &ProcessUse) -> String {
     let mut text = format!(
         "; server {} us/operation",
@@ -68,7 +68,7 @@ fn server_part(load: &Load, result: &Measurement, server: &ProcessUse) -> String
         text += &format!(", {} s/GiB", rate(seconds_per_gib(server, result)));
     }
     if let Some(calls) = result.system_calls {
-        let each = calls as f64 / result.operations.max(1) as f64;
+        let each = number(calls) / number(result.operations.max(1));
         text += &format!(", {} system calls/operation", rate(each));
     }
     text + &format!(", at most {} resident", bytes(server.resident_bytes_high))
@@ -76,96 +76,52 @@ fn server_part(load: &Load, result: &Measurement, server: &ProcessUse) -> String
 
 /// Processor time of one operation, in microseconds.
 #[must_use]
-#[allow(clippy::cast_precision_loss)] // below 2^52
 pub fn micro_per_operation(used: &ProcessUse, result: &Measurement) -> f64 {
-    used.cpu().as_secs_f64() * 1e6 / result.operations.max(1) as f64
+    used.cpu().as_secs_f64() * 1e6 / number(result.operations.max(1))
 }
 
 /// Processor time of a gibibyte of file data, in seconds.
-#[allow(clippy::cast_precision_loss)] // below 2^52
 fn seconds_per_gib(used: &ProcessUse, result: &Measurement) -> f64 {
-    const GIB: f64 = (1u64 << 30) as f64;
-    used.cpu().as_secs_f64() * GIB / result.bytes.max(1) as f64
+    used.cpu().as_secs_f64() * number(1_u64 << 30) / number(result.bytes.max(1))
 }
 
-/// A row of a result: the means of the runs of one case on one server. What was not measured is
-/// not there. `mode` is `baseline` or `enhanced`; `x` is added to what is put there anyway.
+/// A row of a result: the means of the runs of one case on one server.
 #[must_use]
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)]
-pub fn row(
-    (experiment, case, mode): (&str, &str, Option<&str>),
-    load: &Load,
-    runs: &[Measurement],
-    x: Map<String, Value>,
-) -> Value {
-    let mean = |of: &dyn Fn(&Measurement) -> f64| {
-        runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
-    };
-    let seconds = runs.iter().map(|run| run.elapsed.as_secs_f64());
-    let mut row = Map::new();
-    let mut put = |name: &str, value: Value| row.insert(name.to_owned(), value);
-    put("experiment", json!(experiment));
-    put("case", json!(case));
-    if let Some(mode) = mode {
-        put("mode", json!(mode));
-    }
-    put("phase", json!("warm"));
-    put("repeats", json!(runs.len()));
-    put(
-        "seconds",
-        json!({
-            "mean": mean(&|run| run.elapsed.as_secs_f64()),
-            "low": seconds.clone().fold(f64::INFINITY, f64::min),
-            "high": seconds.fold(0.0, f64::max),
-        }),
-    );
-    put(
-        "operations",
-        json!(mean(&|run| run.operations as f64).round() as u64),
-    );
-    if load.workload.moves_data() {
-        put("bytes", json!(mean(&|run| run.bytes as f64).round() as u64));
-    }
-    let server = |of: &dyn Fn(&ProcessUse) -> f64| {
-        runs.iter()
-            .map(|run| run.server.as_ref().map(of))
-            .sum::<Option<f64>>()
-    };
-    let count = runs.len().max(1) as f64;
-    let user = server(&|used| used.user.as_secs_f64() / count);
-    let system = server(&|used| used.system.as_secs_f64() / count);
-    if let Some((user, system)) = user.zip(system) {
-        put("cpu_seconds", json!({ "user": user, "system": system }));
-    }
-    if let Some(switches) = server(&|used| used.context_switches as f64 / count) {
-        put("context_switches", json!(switches.round() as u64));
-    }
-    put("depth", json!(load.depth));
-    put("latency_us", latency(runs));
-    put("x", details(load, runs, x));
-    Value::Object(row)
+pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) -> Row {
+    let count =
+        |of: &dyn Fn(&Measurement) -> u64| nearest(mean(runs.iter().map(|run| number(of(run)))));
+    let mut row = Row::new(case, mode, Phase::Warm);
+    row.seconds = runs.iter().map(|run| run.elapsed.as_secs_f64()).collect();
+    row.operations = Some(count(&|run| run.operations));
+    row.bytes = load.workload.moves_data().then(|| count(&|run| run.bytes));
+    row.usage = usage(runs);
+    row.depth = Some(number(load.depth));
+    let mut latency = Latency::default();
+    runs.iter().for_each(|run| latency.add(&run.latency));
+    row.latency = Some(latency.quantiles());
+    row.x = details(load, runs);
+    row
 }
 
-/// Quantiles of all runs together.
-fn latency(runs: &[Measurement]) -> Value {
-    let mut all = crate::measure::Latency::default();
-    runs.iter().for_each(|run| all.add(&run.latency));
-    let Quantiles {
-        p50,
-        p99,
-        p999,
-        max,
-    } = all.quantiles();
-    let micro = |latency: Duration| latency.as_secs_f64() * 1e6;
-    json!({ "p50": micro(p50), "p99": micro(p99), "p999": micro(p999), "max": micro(max) })
+/// The mean of what the server used, if all of it is known.
+fn usage(runs: &[Measurement]) -> Option<Usage> {
+    let used: Option<Vec<ProcessUse>> = runs.iter().map(|run| run.server).collect();
+    let used = used?;
+    let time = |of: fn(&ProcessUse) -> Duration| {
+        Duration::from_secs_f64(mean(used.iter().map(|used| of(used).as_secs_f64())))
+    };
+    let switches = used.iter().map(|used| number(used.context_switches));
+    Some(Usage {
+        user: time(|used| used.user),
+        system: time(|used| used.system),
+        context_switches: nearest(mean(switches)),
+        page_faults: 0,
+    })
 }
 
 /// What only this experiment has.
-fn details(load: &Load, runs: &[Measurement], mut x: Map<String, Value>) -> Value {
+fn details(load: &Load, runs: &[Measurement]) -> Map<String, Value> {
+    let mut x = Map::new();
     x.insert("workload".to_owned(), json!(load.workload.name()));
     x.insert("connections".to_owned(), json!(load.connections));
     if load.workload.moves_data() {
@@ -183,7 +139,7 @@ fn details(load: &Load, runs: &[Measurement], mut x: Map<String, Value>) -> Valu
     }
     let runs: Vec<Value> = runs.iter().map(one_run).collect();
     x.insert("runs".to_owned(), Value::Array(runs));
-    Value::Object(x)
+    x
 }
 
 fn one_run(run: &Measurement) -> Value {
@@ -214,7 +170,6 @@ fn one_run(run: &Measurement) -> Value {
 mod tests {
     use super::*;
     use crate::load::Workload;
-    use crate::measure::Latency;
 
     fn measurement(seconds: u64, server: Option<ProcessUse>) -> Measurement {
         let mut latency = Latency::default();
@@ -238,12 +193,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_absent() {
         let load = Load::new(Workload::Getattr, "f");
-        let row = row(
-            ("serve", "getattr", None),
-            &load,
-            &[measurement(1, None)],
-            Map::new(),
-        );
+        let row = row("getattr", None, &load, &[measurement(1, None)]).json();
         for absent in [
             "cpu_seconds",
             "context_switches",
@@ -270,16 +220,9 @@ mod tests {
             measurement(3, Some(used(300, 5))),
         ];
         let load = Load::new(Workload::Read, "f");
-        let row = row(
-            ("serve", "read", Some("enhanced")),
-            &load,
-            &runs,
-            Map::new(),
-        );
-        assert_eq!(
-            row["seconds"],
-            json!({ "mean": 2.0, "low": 1.0, "high": 3.0 })
-        );
+        let row = row("read", Some(Mode::Enhanced), &load, &runs).json();
+        assert_eq!(row["seconds"]["mean"], json!(2.0));
+        assert_eq!(row["x"]["seconds_each"], json!([1.0, 3.0]));
         assert_eq!(
             (&row["operations"], &row["bytes"]),
             (&json!(2000), &json!(2 << 20))

@@ -1,8 +1,9 @@
 //! Numbers with units, short enough for a table.
 
+use crate::measure::number;
+
 /// A count of bytes in the largest binary unit that keeps it whole or above ten.
 #[must_use]
-#[allow(clippy::cast_precision_loss)] // for people
 pub fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     for (unit, shift) in UNITS {
@@ -11,7 +12,7 @@ pub fn bytes(count: u64) -> String {
             return format!("{} {unit}", count >> shift);
         }
         if count >= 10 * size {
-            return format!("{:.1} {unit}", count as f64 / size as f64);
+            return format!("{:.1} {unit}", number(count) / number(size));
         }
     }
     format!("{count} B")

@@ -6,7 +6,7 @@ use super::case::{Case, Kind, Line};
 use super::path::Path;
 use super::reading::Reading;
 use crate::experiment::Result;
-use crate::experiment::grid::grid;
+use pagewell_load::report::Table;
 
 const COLUMNS: [&str; 18] = [
     "path",
@@ -48,10 +48,10 @@ pub(super) fn text(case: &Case) -> Result<String> {
         bytes(case.checked_bytes)
     );
     let lines: Vec<_> = case.lines.iter().map(|line| cells(case, line)).collect();
-    text += &grid(&COLUMNS, 1, &lines);
+    text += &Table::new(&COLUMNS, 1.., lines).text();
     text += "\nwhere the reader's time went\n";
     let lines: Vec<_> = case.lines.iter().map(phase_cells).collect();
-    text += &grid(&PHASES, 1, &lines);
+    text += &Table::new(&PHASES, 1.., lines).text();
     text.push('\n');
     for line in &case.lines {
         if let Some(last) = line.readings.last() {

@@ -1,6 +1,6 @@
 //! Runs as rows.
 
-use pagewell_load::measure::{Latency, Usage};
+use pagewell_load::measure::{Latency, Usage, nearest, number};
 
 use super::case::{Case, Line};
 use super::path::Path;
@@ -93,10 +93,7 @@ impl Line {
     }
 
     pub(super) fn mean_count(&self, of: impl Fn(&Reading) -> u64) -> u64 {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of counts
-        {
-            self.mean(|run| of(run) as f64).round() as u64
-        }
+        nearest(self.mean(|run| number(of(run))))
     }
 
     /// Of all runs.

@@ -6,8 +6,8 @@ use pagewell_load::report::{bytes, rate};
 
 use super::hammer::READ_BYTES;
 use super::memory_copy::{PINS, Times, Way};
-use crate::experiment::grid::grid;
 use crate::experiment::{Figure, Mode, Phase, Row};
+use pagewell_load::report::Table;
 
 /// A copying read against a bare copy.
 const COPY_FACTOR: f64 = 1.15;
@@ -37,16 +37,17 @@ pub(super) fn text(times: &Times) -> String {
         times.page_size,
         times.rounds[0].len(),
         times.reads,
-        grid(
+        Table::new(
             &[
                 "way",
                 "ns/op (each thread)",
                 "GB/s (each thread)",
                 "of memcpy"
             ],
-            1,
-            &Way::ALL.map(line)
+            1..,
+            Way::ALL.map(line).to_vec()
         )
+        .text()
     )
 }
 

@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use pagewell_load::measure::{Latency, Usage};
-use pagewell_load::report::{bytes, rate};
+use pagewell_load::measure::{Latency, Usage, nearest, number};
+use pagewell_load::report::{Table, bytes, rate};
 
 use super::hammer::Hammered;
 use super::regime::{Regime, window_slots};
 use super::runs::{Cell, Mapping, Settings};
-use crate::experiment::grid::grid;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
 
 const COLUMNS: [&str; 14] = [
@@ -46,7 +45,7 @@ pub(super) fn text(cells: &[Cell], settings: &Settings) -> String {
         .iter()
         .flat_map(|cell| Mapping::ALL.map(|mapping| (cell, mapping)));
     let lines: Vec<_> = pairs.map(|(cell, mapping)| line(cell, mapping)).collect();
-    text += &grid(&COLUMNS, 2, &lines);
+    text += &Table::new(&COLUMNS, 2.., lines).text();
     text + "\nprocessor time saved of a read (window - direct), us\n" + &gains(cells)
 }
 
@@ -117,7 +116,7 @@ fn gains(cells: &[Cell]) -> String {
         }
         line
     });
-    grid(&columns, 1, &lines)
+    Table::new(&columns, 1.., lines.to_vec()).text()
 }
 
 /// A row for each mapping: windows are the baseline.
@@ -137,9 +136,7 @@ fn row(cell: &Cell, mapping: Mapping) -> Row {
         _ => Phase::Warm,
     };
     let mut row = Row::new(case, mode, phase);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // of counts
-    let count =
-        |of: &dyn Fn(&Hammered) -> u64| cell.mean(mapping, |run| of(run) as f64).round() as u64;
+    let count = |of: &dyn Fn(&Hammered) -> u64| nearest(cell.mean(mapping, |run| number(of(run))));
     let time = |of: &dyn Fn(&Hammered) -> Duration| {
         Duration::from_secs_f64(cell.mean(mapping, |run| of(run).as_secs_f64()))
     };

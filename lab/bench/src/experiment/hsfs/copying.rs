@@ -1,6 +1,7 @@
 //! One reader of one large file: dd with 8 KiB blocks, and cp.
 
 use pagewell_device::Issuer;
+use pagewell_load::measure::number;
 use pagewell_load::report::bytes;
 
 use super::job::Job;
@@ -137,19 +138,18 @@ fn referred(row: Row, copy: Copy) -> Row {
         return row;
     };
     match (row.mode, row.variant.as_deref()) {
-        (Mode::Baseline, _) => reference(row, *before, "s"),
-        (Mode::Enhanced, None | Some("HSFS rule")) => reference(row, *after, "s"),
+        (Some(Mode::Baseline), _) => reference(row, *before, "s"),
+        (Some(Mode::Enhanced), None | Some("HSFS rule")) => reference(row, *after, "s"),
         _ => row,
     }
 }
 
 /// What must hold for dd: baseline, HSFS rule and enhanced are the first three runs.
-#[allow(clippy::cast_precision_loss)] // below 2^52
 fn judge(session: &mut Session, copy: Copy, runs: &[Run]) {
     let [baseline, report, enhanced, ..] = runs else {
         return;
     };
-    let share = copy.file_bytes as f64 / REPORT_BYTES as f64;
+    let share = number(copy.file_bytes) / number(REPORT_BYTES);
     let wanted = copy.file_bytes / 2048;
     let requests = baseline.device.requests();
     let sectors = baseline.device.sizes(None).between(2048, 4096);
@@ -186,11 +186,10 @@ fn judge(session: &mut Session, copy: Copy, runs: &[Run]) {
 }
 
 /// The HSFS rule must make the requests of the report.
-#[allow(clippy::cast_precision_loss)]
 fn judge_report(session: &mut Session, run: &Run, share: f64) {
     let of = |issuer: Issuer| run.device.of(issuer).map(|flow| flow.requests).sum::<u64>();
     let (reader, ahead) = (of(Issuer::Reader), of(Issuer::ReadAhead));
-    let total = (reader + ahead) as f64;
+    let total = number(reader + ahead);
     let expected = (REPORT_READER + REPORT_AHEAD) * share;
     let off = (total / expected - 1.0) * 100.0;
     session.verdict(
@@ -200,8 +199,8 @@ fn judge_report(session: &mut Session, run: &Run, share: f64) {
              off the report's {expected:.0}; 1 % wanted"
         ),
     );
-    let sizes = run.device.sizes(None).between(16_384, 18_432) as f64 / total;
-    let part = ahead as f64 / total;
+    let sizes = number(run.device.sizes(None).between(16_384, 18_432)) / total;
+    let part = number(ahead) / total;
     session.verdict(
         sizes >= 0.999 && part >= 0.999,
         format!(

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use pagewell_load::measure::number;
 use pagewell_load::report::{bytes, rate};
 
 use super::job::Job;
@@ -259,7 +260,6 @@ fn judge(session: &mut Session, load: &Load, baseline: &Run, enhanced: &Run) {
 }
 
 /// As filebench printed it in 2007: a line for each stream, then the sum.
-#[allow(clippy::cast_precision_loss)] // below 2^52
 fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
     let seconds = run.seconds().max(1e-9);
     let mut text = format!("{}, {mode}:\n", load.name());
@@ -272,8 +272,8 @@ fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
         text += &format!(
             "  {:<16} {:>10.1} ops/s {:>7.1} mb/s {:>10.1} ms/op\n",
             stream.name,
-            stream.operations as f64 / seconds,
-            stream.bytes as f64 / seconds / MIB as f64,
+            number(stream.operations) / seconds,
+            number(stream.bytes) / seconds / number(MIB),
             mean_milliseconds(run, stream),
         );
     }
@@ -288,13 +288,13 @@ fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
          {:.1} ms/op; active {:.2}, backward {}, hits {:.1} %, {} requests of {} on average",
         run.operations_per_second(),
         run.operations_per_second(),
-        run.rate() / MIB as f64,
+        run.rate() / number(MIB),
         run.cpu_micro(),
-        mean * 1e3 * run.speed / operations.max(1) as f64,
+        mean * 1e3 * run.speed / number(operations.max(1)),
         run.device.outstanding_mean(),
         run.device.backward,
         run.hit_ratio() * 100.0,
-        rate(run.device.requests() as f64),
+        rate(number(run.device.requests())),
         bytes(run.device.bytes() / run.device.requests().max(1)),
     );
     session.note(text);

@@ -21,7 +21,7 @@ use pagewell_counters::names::{
 use pagewell_device::model::Parameters;
 use pagewell_device::{Model, Pattern};
 use pagewell_layers::{Snapshot, Stats};
-use pagewell_load::measure::{Counting, Latency, Usage, UsageSample};
+use pagewell_load::measure::{Counting, Latency, Usage, UsageSample, number};
 
 use super::job::{Job, Stream, run_jobs};
 use super::variant::Variant;
@@ -126,7 +126,6 @@ impl Rig {
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // counts far below 2^52
 impl Run {
     /// Seconds with a drive of true speed; see the module's text.
     pub(super) fn seconds(&self) -> f64 {
@@ -144,20 +143,20 @@ impl Run {
 
     /// Bytes that the application got per second.
     pub(super) fn rate(&self) -> f64 {
-        self.bytes() as f64 / self.seconds().max(1e-9)
+        number(self.bytes()) / self.seconds().max(1e-9)
     }
 
     pub(super) fn operations_per_second(&self) -> f64 {
-        self.operations() as f64 / self.seconds().max(1e-9)
+        number(self.operations()) / self.seconds().max(1e-9)
     }
 
     /// Microseconds of processor time of an operation.
     pub(super) fn cpu_micro(&self) -> f64 {
-        self.usage.cpu().as_secs_f64() * 1e6 / self.operations().max(1) as f64
+        self.usage.cpu().as_secs_f64() * 1e6 / number(self.operations().max(1))
     }
 
     pub(super) fn hit_ratio(&self) -> f64 {
-        self.hits as f64 / (self.hits + self.misses).max(1) as f64
+        number(self.hits) / number((self.hits + self.misses).max(1))
     }
 
     /// Of all streams, on the wall's clock.
@@ -177,12 +176,12 @@ impl Run {
     /// Host time between the end of a request and the start of the next, in microseconds.
     pub(super) fn host_micro_per_request(&self) -> f64 {
         let idle = self.wall.as_secs_f64() - self.busy.as_secs_f64() / self.speed;
-        idle * 1e6 / self.device.requests().max(1) as f64
+        idle * 1e6 / number(self.device.requests().max(1))
     }
 
     /// Least bytes of a stream over the most.
     pub(super) fn fairness(&self) -> f64 {
-        let rates = || self.streams.iter().map(|stream| stream.bytes as f64);
+        let rates = || self.streams.iter().map(|stream| number(stream.bytes));
         rates().fold(f64::INFINITY, f64::min) / rates().fold(1.0, f64::max)
     }
 }

@@ -1,7 +1,7 @@
 //! From runs to rows.
 
 use pagewell_device::Issuer;
-use pagewell_load::measure::Quantiles;
+use pagewell_load::measure::{Quantiles, number};
 use serde_json::{Map, Value, json};
 
 use super::rig::Run;
@@ -89,9 +89,8 @@ fn details(row: &mut Row, run: &Run) {
 }
 
 /// Mean latency of a stream on the drive's clock.
-#[allow(clippy::cast_precision_loss)] // below 2^52
 pub(super) fn mean_milliseconds(run: &Run, stream: &super::job::Stream) -> f64 {
-    stream.busy.as_secs_f64() * 1e3 * run.speed / stream.operations.max(1) as f64
+    stream.busy.as_secs_f64() * 1e3 * run.speed / number(stream.operations.max(1))
 }
 
 fn by_issuer(run: &Run) -> Vec<(&'static str, u64)> {

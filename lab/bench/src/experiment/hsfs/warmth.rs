@@ -9,6 +9,7 @@ use std::sync::Arc;
 use pagewell_base::mix::Random;
 use pagewell_cache::{Cache, CachedDevice, ReadMode};
 use pagewell_device::Pattern;
+use pagewell_load::measure::number;
 use pagewell_load::report::bytes;
 
 use super::job::Job;
@@ -112,7 +113,6 @@ fn free_behind(session: &mut Session) -> Result<()> {
 
 /// Which part of the first `warm` bytes, read three times at random before, is in memory after
 /// the rest was read in order.
-#[allow(clippy::cast_precision_loss)] // below 2^52
 fn kept(device: &CachedDevice, warm: u64, stream: u64) -> Result<f64> {
     let mut buffer = vec![0; IO_BYTES];
     let count = warm / IO_BYTES as u64;
@@ -138,5 +138,5 @@ fn kept(device: &CachedDevice, warm: u64, stream: u64) -> Result<f64> {
         let offset = page * pagewell_cache::PAGE_BYTES as u64;
         found += u64::from(device.pin(offset, 1, ReadMode::TRY).is_ok());
     }
-    Ok(found as f64 / pages.max(1) as f64)
+    Ok(number(found) / number(pages.max(1)))
 }

@@ -4,8 +4,9 @@
 
 use std::fmt::Write;
 
-use super::recording::{Recording, number};
+use super::recording::Recording;
 use super::workload::Workload;
+use pagewell_load::measure::number;
 
 const PERCENTILES: [f64; 17] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
@@ -32,7 +33,7 @@ pub(super) fn text(name: &str, workload: Workload, run: &Recording) -> String {
     );
     let milliseconds = (run.seconds() * 1e3).round();
     let rate = run.kilobytes_per_second();
-    let iops = number(run.latencies.len() as u64) / run.seconds().max(1e-9);
+    let iops = number(run.latencies.len()) / run.seconds().max(1e-9);
     let kind = if workload.writes { "write:" } else { "read :" };
     let total = megabytes(run.bytes());
     let _ = writeln!(
@@ -84,7 +85,7 @@ fn sorted(run: &Recording) -> Vec<f64> {
 }
 
 fn moments(values: &[f64]) -> (f64, f64) {
-    let count = number(values.len() as u64).max(1.0);
+    let count = number(values.len()).max(1.0);
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (mean, (squares / (count - 1.0).max(1.0)).sqrt())
@@ -92,7 +93,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
 
 fn percentile(sorted: &[f64], percent: f64) -> f64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an index, cut below
-    let rank = (number(sorted.len() as u64) * percent / 100.0).ceil() as usize;
+    let rank = (number(sorted.len()) * percent / 100.0).ceil() as usize;
     sorted
         .get(rank.max(1) - 1)
         .or(sorted.last())
@@ -148,7 +149,7 @@ fn buckets(text: &mut String, run: &Recording) {
         let found = ends.iter().position(|(_, end)| u64::from(*latency) < *end);
         counts[found.unwrap_or(ends.len())] += 1;
     }
-    let total = number(run.latencies.len() as u64).max(1.0);
+    let total = number(run.latencies.len()).max(1.0);
     // fio: what is below a millisecond belongs to the microseconds, with 1000 as their last.
     let named = |index: usize| match index {
         9 => "1000".to_owned(),

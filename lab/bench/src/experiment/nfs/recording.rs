@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
-use pagewell_load::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample};
+use pagewell_load::measure::{Counting, ProcessSample, ProcessUse, Usage, UsageSample, number};
 use pagewell_sunrpc::client::Statistics;
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -86,24 +86,19 @@ impl Recording {
 
     /// WRITE calls for each operation.
     pub(super) fn writes_per_operation(&self) -> f64 {
-        number(self.calls.writes) / number(self.latencies.len() as u64).max(1.0)
+        number(self.calls.writes) / number(self.latencies.len()).max(1.0)
     }
 
     /// Microseconds of processor for each operation here.
     pub(super) fn client_cpu(&self) -> f64 {
-        self.usage.cpu().as_secs_f64() * 1e6 / number(self.latencies.len() as u64).max(1.0)
+        self.usage.cpu().as_secs_f64() * 1e6 / number(self.latencies.len()).max(1.0)
     }
 
     /// The same at the server.
     pub(super) fn server_cpu(&self) -> Option<f64> {
         let cpu = self.server?.cpu().as_secs_f64();
-        Some(cpu * 1e6 / number(self.latencies.len() as u64).max(1.0))
+        Some(cpu * 1e6 / number(self.latencies.len()).max(1.0))
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // far below 2^52
-pub(super) fn number(count: u64) -> f64 {
-    count as f64
 }
 
 /// The middle of what `of` says of runs of both that stood side by side; 0 when there are none.

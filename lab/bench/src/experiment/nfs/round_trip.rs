@@ -6,12 +6,13 @@ use pagewell_load::report::rate;
 use pagewell_source_nfs::ReadAhead;
 
 use super::case::median;
-use super::recording::{Recording, middle_ratio, number};
+use super::recording::{Recording, middle_ratio};
 use super::rows::row;
 use super::run::{Memory, Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::{Workload, shuffled};
-use crate::experiment::grid::grid;
 use crate::experiment::{Mode, Phase, Result, Session};
+use pagewell_load::measure::number;
+use pagewell_load::report::Table;
 
 /// The round trip of the report's comparison of read-ahead.
 const NEAR: Duration = Duration::from_millis(1);
@@ -205,7 +206,7 @@ fn text<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
         "calls at a time",
         "READ",
     ];
-    grid(&titles, 1, &cells.collect::<Vec<_>>())
+    Table::new(&titles, 1.., cells.collect()).text()
 }
 
 fn verdicts(pairs: &[Line], grid: &[Line], file_bytes: u64) -> Vec<(bool, String)> {

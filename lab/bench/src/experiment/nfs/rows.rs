@@ -6,10 +6,11 @@ use pagewell_load::measure::{Latency, Usage};
 use pagewell_load::report::rate;
 
 use super::case::{Case, median};
-use super::recording::{Recording, number};
+use super::recording::Recording;
 use super::workload::Workload;
-use crate::experiment::grid::grid;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
+use pagewell_load::measure::number;
+use pagewell_load::report::Table;
 
 const COLUMNS: [&str; 15] = [
     "workload",
@@ -151,7 +152,7 @@ pub(super) fn job(workload: Workload) -> String {
 
 fn mean_of(runs: &[Recording], of: impl Fn(&Recording) -> f64) -> f64 {
     let sum: f64 = runs.iter().map(of).sum();
-    sum / number(runs.len() as u64).max(1.0)
+    sum / number(runs.len()).max(1.0)
 }
 
 fn mean(runs: &[Recording], of: impl Fn(&Recording) -> u64) -> u64 {
@@ -173,7 +174,7 @@ pub(super) fn table(cases: &[Case], ours: bool) -> String {
     let mut text = "KB are 1024 bytes; the time of closing the file counts; each run is a mount \
                     of its own\n\n"
         .to_owned();
-    text += &grid(&COLUMNS, 3, &lines);
+    text += &Table::new(&COLUMNS, 3.., lines).text();
     text
 }
 
@@ -186,7 +187,7 @@ fn cells(row: &Row, runs: &[Recording]) -> Vec<String> {
     let reference = row.reference.as_ref().map(|found| rate(found.value));
     vec![
         row.case.clone(),
-        row.mode.name().to_owned(),
+        row.mode.map_or("", Mode::name).to_owned(),
         row.phase.name().to_owned(),
         rate(median(runs, Recording::kilobytes_per_second)),
         micro(latency.p50),

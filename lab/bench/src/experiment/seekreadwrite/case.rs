@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pagewell_cache::WriteRule as Rule;
 use pagewell_device::model::Parameters;
+use pagewell_load::measure::{nearest, number};
 
 use super::program::{BLOCK_BYTES, Order, Program};
 use super::run::{Plan, Run};
@@ -284,9 +285,8 @@ impl Case {
     }
 
     /// The mean of a count, rounded.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a count
     pub(super) fn count(&self, of: impl Fn(&Run) -> u64) -> u64 {
-        self.mean(|run| of(run) as f64).round() as u64
+        nearest(self.mean(|run| number(of(run))))
     }
 }
 

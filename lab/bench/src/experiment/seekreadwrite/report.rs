@@ -8,8 +8,8 @@ use pagewell_load::report::rate;
 
 use super::case::Case;
 use super::run::Run;
-use crate::experiment::grid::grid;
 use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row};
+use pagewell_load::report::Table;
 
 const COLUMNS: [&str; 12] = [
     "on",
@@ -32,7 +32,7 @@ pub(super) fn text(cases: &[Case]) -> String {
     let mut text = "device operations of the program, and of the flush after it; the file was \
                     compared with what it must hold after each run\n\n"
         .to_owned();
-    text += &grid(&COLUMNS, 2, &lines);
+    text += &Table::new(&COLUMNS, 2.., lines).text();
     text
 }
 

@@ -4,11 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use pagewell_load::compare::{
-    CaseResult, Plan, Verdict, compare, markdown, memory_case, prepare_directory, replace_between,
-    rows, serve_cases, text, verdicts, warm,
+    CaseResult, Plan, compare, memory_case, prepare_directory, replace_between, rows, serve_cases,
+    table, verdicts, warm,
 };
 use pagewell_load::measure::{Environment, SystemCalls};
-use pagewell_load::report;
+use pagewell_load::report::{self, Verdict};
 
 use super::arguments::CompareArguments;
 use super::{Failure, document, with_path};
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     let verdicts = verdicts(&plan.servers, &results, &memory);
     let all: Vec<CaseResult> = results.iter().chain([&memory]).cloned().collect();
     if let Some(path) = &arguments.json {
-        let value = document(&environment, rows(&plan.servers, &all));
+        let value = document(&environment, &rows(&plan.servers, &all));
         fs::write(path, format!("{value:#}\n")).map_err(|error| with_path(path, &error))?;
     }
     if let Some(path) = &arguments.markdown {
@@ -66,9 +66,9 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
         report::machine(&environment),
         sentence(&arguments.note)
     );
-    println!("{}", text(&plan.servers, &all));
-    for Verdict { pass, what } in &verdicts {
-        println!("{} {what}", if *pass { "PASS" } else { "FAIL" });
+    println!("{}", table(&plan.servers, &all).text());
+    for verdict in &verdicts {
+        print!("{}", verdict.line());
     }
     Ok(verdicts.iter().all(|verdict| verdict.pass))
 }
@@ -115,14 +115,14 @@ fn part(
             "System calls could not be counted."
         }
     );
-    text += &markdown(&plan.servers, results);
+    text += &table(&plan.servers, results).markdown();
     let (met, missed): (Vec<_>, Vec<_>) = verdicts.iter().partition(|verdict| verdict.pass);
     text += &format!(
         "\nOf what is required of {own}, {} are met and {} are not:\n\n",
         met.len(),
         missed.len()
     );
-    for Verdict { pass, what } in missed.into_iter().chain(met) {
+    for Verdict { pass, what, .. } in missed.into_iter().chain(met) {
         text += &format!("- {}: {what}\n", if *pass { "met" } else { "**not met**" });
     }
     text

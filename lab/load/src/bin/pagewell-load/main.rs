@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use clap::Parser;
 use pagewell_load::compare::prepare_directory;
 use pagewell_load::load::{run, write_pattern_file};
-use pagewell_load::measure::Environment;
+use pagewell_load::measure::{Environment, Row, SCHEMA};
 use pagewell_load::report;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use arguments::{Arguments, Command, RunArguments};
 
@@ -52,8 +52,12 @@ fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
     let result = run(&arguments.target(), &load, arguments.server_pid)?;
     if arguments.json {
         let case = load.workload.name();
-        let row = report::row(("load", case, None), &load, &[result], Map::new());
-        println!("{}", document(&Environment::here(), vec![row]));
+        let row = report::row(case, None, &load, &[result]);
+        let row = Row {
+            experiment: "load",
+            ..row
+        };
+        println!("{}", document(&Environment::here(), &[row]));
     } else {
         println!("{}", report::line(&load, &result));
     }
@@ -61,6 +65,7 @@ fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
 }
 
 /// A whole result: rows and the machine they are from.
-fn document(environment: &Environment, rows: Vec<Value>) -> Value {
-    json!({ "schema": 1, "environment": environment.json(), "rows": rows })
+fn document(environment: &Environment, rows: &[Row]) -> Value {
+    let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+    json!({ "schema": SCHEMA, "environment": environment.json(), "rows": rows })
 }

@@ -1,0 +1,36 @@
+//! Counts and means turned into one another. All counts of a measurement are far below 2^52.
+
+/// A count as a number to calculate with.
+#[must_use]
+#[allow(clippy::cast_precision_loss)] // below 2^52
+pub fn number(count: impl TryInto<u64>) -> f64 {
+    count.try_into().unwrap_or(u64::MAX) as f64
+}
+
+/// The count nearest to a mean of counts.
+#[must_use]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // means of counts
+pub fn nearest(mean: f64) -> u64 {
+    mean.round() as u64
+}
+
+/// The mean of some numbers; zero when there are none.
+#[must_use]
+pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
+    let (sum, count) = numbers
+        .into_iter()
+        .fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
+    sum / number(count.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_means_lead_to_one_another() {
+        assert_eq!((number(3_usize), number(7_u64)), (3.0, 7.0));
+        assert_eq!((nearest(2.5), nearest(-1.0)), (3, 0));
+        assert_eq!((mean([1.0, 2.0]), mean([])), (1.5, 0.0));
+    }
+}
