@@ -21,7 +21,7 @@ use crate::forgetting::Forgetting;
 use crate::handles::{Handles, Modes, OpenFile};
 use crate::listing_sizes::Sizes;
 use crate::nodes::{Nodes, OBJECTS_MAX, OBJECTS_UNCHANGED_MAX};
-use crate::passing::Passing;
+use crate::passthrough::Passthrough;
 use crate::pruning::Pruning;
 use crate::pushing::Pushing;
 use crate::reply::{Data, Device, Refuse};
@@ -40,7 +40,7 @@ pub(crate) struct Front {
     /// Directories that programs have open, where the source keeps them.
     pub(crate) directories: Handles<Hold>,
     pub(crate) sizes: Sizes,
-    pub(crate) passing: Arc<Passing>,
+    pub(crate) passthrough: Arc<Passthrough>,
     pub(crate) pruning: Pruning,
     pub(crate) pushing: Pushing,
     pub(crate) dispatch: Arc<Dispatch>,
@@ -73,7 +73,7 @@ impl Front {
             handles: Handles::default(),
             directories: Handles::default(),
             sizes: Sizes::default(),
-            passing: Arc::default(),
+            passthrough: Arc::default(),
             pruning: Pruning::default(),
             pushing: Pushing::default(),
             dispatch: Arc::new(dispatch),

@@ -8,7 +8,7 @@ use pagewell_base::shards::Shards;
 use pagewell_counters::names;
 use pagewell_fs::{Credentials, FileId, Hold};
 
-use crate::passing::Pass;
+use crate::passthrough::Pass;
 
 /// Linux' flag of an open that is for running the file (`FMODE_EXEC`), seen in no header.
 const OPEN_TO_RUN: i32 = 0x20;

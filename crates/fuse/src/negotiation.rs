@@ -104,7 +104,7 @@ impl Negotiation {
         if passes {
             // The files are on a file system that is not itself stacked on another.
             let _ = config.set_max_stack_depth(1);
-            front.passing.allow();
+            front.passthrough.allow();
         }
     }
 }

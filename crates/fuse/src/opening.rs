@@ -175,7 +175,7 @@ impl Front {
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Told {
         let file = opened.file.as_ref().map(AsFd::as_fd);
-        let pass = self.passing.open(node, file, register);
+        let pass = self.passthrough.open(node, file, register);
         let backing = pass.as_ref().and_then(|pass| pass.backing.clone());
         let flags = if opened.keep_cache && backing.is_none() {
             FopenFlags::FOPEN_KEEP_CACHE

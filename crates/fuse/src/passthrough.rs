@@ -24,7 +24,7 @@ use rustix::thread::CapabilitySet;
 
 /// What the open files of a mount are.
 #[derive(Default)]
-pub(crate) struct Passing {
+pub(crate) struct Passthrough {
     is_possible: AtomicBool,
     open: Mutex<HashMap<u64, Kind>>,
 }
@@ -37,12 +37,12 @@ struct Kind {
 
 /// One open of a node.
 pub(crate) struct Pass {
-    passing: Arc<Passing>,
+    passthrough: Arc<Passthrough>,
     node: u64,
     pub(crate) backing: Option<Arc<BackingId>>,
 }
 
-impl Passing {
+impl Passthrough {
     /// The kernel says that it can.
     pub(crate) fn allow(&self) {
         self.is_possible.store(true, Ordering::Relaxed);
@@ -81,7 +81,7 @@ impl Passing {
             names::FUSE_PASSTHROUGH_OPENS.add(1);
         }
         Some(Pass {
-            passing: Arc::clone(self),
+            passthrough: Arc::clone(self),
             node,
             backing,
         })
@@ -125,7 +125,7 @@ fn without_set_id(
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        let mut open = self.passing.open.lock();
+        let mut open = self.passthrough.open.lock();
         if let Entry::Occupied(mut kind) = open.entry(self.node) {
             kind.get_mut().opens -= 1;
             if kind.get().opens == 0 {
@@ -142,20 +142,20 @@ mod tests {
 
     #[test]
     fn what_cannot_be_passed_is_opened_as_ever_and_not_tried_again() {
-        let passing = Arc::new(Passing::default());
+        let passthrough = Arc::new(Passthrough::default());
         let file = std::fs::File::open("/dev/null").unwrap();
         let refuse = |_: BorrowedFd<'_>| Err(std::io::Error::from_raw_os_error(libc::EPERM));
-        assert!(passing.open(7, Some(file.as_fd()), refuse).is_none());
-        passing.allow();
-        let first = passing.open(7, Some(file.as_fd()), refuse).unwrap();
+        assert!(passthrough.open(7, Some(file.as_fd()), refuse).is_none());
+        passthrough.allow();
+        let first = passthrough.open(7, Some(file.as_fd()), refuse).unwrap();
         assert!(first.backing.is_none());
         let never = |_: BorrowedFd<'_>| unreachable!("not tried again");
-        let second = passing.open(7, Some(file.as_fd()), never).unwrap();
+        let second = passthrough.open(7, Some(file.as_fd()), never).unwrap();
         assert!(second.backing.is_none());
         drop(first);
-        assert_eq!(passing.open.lock().len(), 1);
+        assert_eq!(passthrough.open.lock().len(), 1);
         drop(second);
-        assert!(passing.open.lock().is_empty());
-        assert!(passing.open(8, Some(file.as_fd()), never).is_none());
+        assert!(passthrough.open.lock().is_empty());
+        assert!(passthrough.open(8, Some(file.as_fd()), never).is_none());
     }
 }
