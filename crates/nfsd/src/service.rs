@@ -57,6 +57,7 @@ use crate::error::Error;
 use crate::held::slow::{Kind, SlowCalls, Subject};
 use crate::locks::Locks;
 use crate::reply::batch::Batch;
+use crate::reply::way::Meter;
 use crate::service::call::{Answer, Job, Request, WaitingCall, kind, must_not_repeat, refuse};
 use crate::service::exports::Served;
 use crate::service::locks::wish::Origin;
@@ -290,6 +291,7 @@ impl Service {
         }
         let request = Request::new(&job.record[..job.length], connection, job.received_at);
         let mut batch = Batch::default();
+        *batch.meter() = Meter::unmeasured(connection.stays_here());
         let mark = batch.begin();
         batch.roll_back(mark);
         let was_done = self.run_watched(&request, state, &mut batch);

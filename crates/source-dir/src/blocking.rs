@@ -13,8 +13,8 @@
 //! - *the rest*: never; it changes metadata, lists a directory or syncs.
 //!
 //! Weakness: the kernel holds back a write when too much memory is dirty, and the thread with it.
-//! After a write that took long, those that follow are handed to threads that may wait, for a
-//! while ([`HeldWrites`]): so the thread is held up once a second at the most.
+//! While one is held back, and for a while after it, others are handed to threads that may wait
+//! ([`HeldWrites`]): so one thread or two are held up once a second at the most.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -53,11 +53,20 @@ pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
     }
 }
 
-/// Whether the kernel has lately held back a write to the directory.
+/// Whether the kernel has lately held back a write to the directory, or holds one back now.
 pub(super) struct HeldWrites {
     since: Instant,
     /// Nanoseconds after `since`.
     until: AtomicU64,
+    /// When one of the writes at work began, counted from one; zero without any.
+    running: AtomicU64,
+}
+
+/// A write that a receiving thread makes.
+pub(super) struct InlineWrite<'a> {
+    held: &'a HeldWrites,
+    began: Instant,
+    stands_for_all: bool,
 }
 
 impl HeldWrites {
@@ -65,25 +74,48 @@ impl HeldWrites {
         Self {
             since: Instant::now(),
             until: AtomicU64::new(0),
+            running: AtomicU64::new(0),
         }
     }
 
-    /// A receiving thread has made a write from `began` to `ended`.
-    pub(super) fn note(&self, began: Instant, ended: Instant) {
-        if ended.saturating_duration_since(began) >= HELD_AFTER {
-            names::DIR_WRITES_HELD.add(1);
-            let until = self.number(ended + HANDED_OVER_FOR);
-            self.until.store(until, Ordering::Relaxed);
+    /// A receiving thread begins a write, which ends when what is returned is dropped. While it is
+    /// held back other threads are not to follow it.
+    pub(super) fn begin(&self, began: Instant) -> InlineWrite<'_> {
+        let number = self.number(began).saturating_add(1);
+        let (relaxed, running) = (Ordering::Relaxed, &self.running);
+        let first = running.compare_exchange(0, number, relaxed, relaxed);
+        InlineWrite {
+            held: self,
+            began,
+            stands_for_all: first.is_ok(),
         }
     }
 
     pub(super) fn are_likely(&self, now: Instant) -> bool {
-        self.number(now) < self.until.load(Ordering::Relaxed)
+        let now = self.number(now);
+        let running = self.running.load(Ordering::Relaxed);
+        let longest = u64::try_from(HELD_AFTER.as_nanos()).unwrap_or(u64::MAX);
+        now < self.until.load(Ordering::Relaxed)
+            || (running > 0 && now.saturating_sub(running) >= longest)
     }
 
     fn number(&self, time: Instant) -> u64 {
         let after = time.saturating_duration_since(self.since);
         u64::try_from(after.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Drop for InlineWrite<'_> {
+    fn drop(&mut self) {
+        if self.stands_for_all {
+            self.held.running.store(0, Ordering::Relaxed);
+        }
+        let ended = Instant::now();
+        if ended.saturating_duration_since(self.began) >= HELD_AFTER {
+            names::DIR_WRITES_HELD.add(1);
+            let until = self.held.number(ended + HANDED_OVER_FOR);
+            self.held.until.store(until, Ordering::Relaxed);
+        }
     }
 }
 
@@ -113,17 +145,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_write_that_was_held_back_sends_others_elsewhere_for_a_while() {
+    fn a_write_that_is_held_back_sends_others_elsewhere_for_a_while() {
         let held = HeldWrites::new();
         let now = Instant::now();
         assert!(!held.are_likely(now));
-        let ended = now + HELD_AFTER.mul_f32(0.9);
-        held.note(now, ended);
-        assert!(!held.are_likely(ended), "that was its length");
-        let ended = now + HELD_AFTER;
-        held.note(now, ended);
-        assert!(held.are_likely(ended));
-        assert!(held.are_likely(ended + HANDED_OVER_FOR.mul_f32(0.9)));
+        let first = held.begin(now);
+        let second = held.begin(now);
+        assert!(!held.are_likely(now), "they have only begun");
+        assert!(held.are_likely(now + 2 * HELD_AFTER), "they do not end");
+        drop((first, second));
+        // The test may have taken long itself, but no second.
+        assert!(
+            !held.are_likely(now + 2 * HANDED_OVER_FOR),
+            "they were short"
+        );
+        std::thread::sleep(2 * HELD_AFTER);
+        drop(held.begin(now));
+        let ended = Instant::now();
+        assert!(held.are_likely(ended), "one was long");
         assert!(!held.are_likely(ended + HANDED_OVER_FOR));
     }
 }

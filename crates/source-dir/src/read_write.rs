@@ -141,11 +141,12 @@ impl Tree {
         self.acting.become_caller(&caller)?;
         object.set_unsynced(true);
         let writing = object.begin_write(&before);
+        let inline = (!call.may_block).then(|| self.held_writes.begin(began));
         let count = write_all(file, data, offset)?;
-        if !call.may_block {
+        if inline.is_some() {
             names::DIR_WRITES_INLINE.add(1);
-            self.held_writes.note(began, Instant::now());
         }
+        drop(inline);
         drop(writing);
         names::COPIED_BYTES.add(u64::from(count));
         // again: a commit that ran meanwhile has taken the mark away

@@ -389,7 +389,12 @@ impl Shared {
         if length > FILE_BYTES_MAX {
             return Err(Error::FileTooLarge);
         }
-        if node.lock().region.is_some() {
+        let region = node.lock().region;
+        if let Some(region) = region {
+            // Another thread may have got it a moment ago.
+            if length <= region.capacity() {
+                return Ok(());
+            }
             Self::may_wait(call)?;
             self.outgrow(node, length)
         } else if self.files.take_region(node, length).is_some() {

@@ -102,7 +102,8 @@ impl Arena {
             .map_or(least, |bytes| bytes / SIZES)
             .next_multiple_of(BLOCK_BYTES_MAX);
         loop {
-            match reserve(range_bytes * SIZES) {
+            let bytes = range_bytes.checked_mul(SIZES).ok_or(Error::Invalid);
+            match bytes.and_then(reserve) {
                 Ok(base) => {
                     return Ok(Arc::new(Self {
                         base,

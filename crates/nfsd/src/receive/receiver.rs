@@ -222,6 +222,8 @@ impl Receiver {
         let scratch = &mut scratch[..extra];
         let count = receive_into(&self.connection, target, scratch)?;
         if count == 0 {
+            // What is answered must be on its way, or nothing keeps the connection.
+            self.flush();
             self.ended = true;
             self.connection.set_ended();
             self.connection.wake_when_done();

@@ -42,13 +42,13 @@ pub struct Ways {
 /// What is measured on one connection. The default measures nothing.
 #[derive(Default)]
 pub struct Meter {
+    stays_here: bool,
     known: Option<Box<Known>>,
     trial: Option<Trial>,
 }
 
 struct Known {
     ways: Arc<Ways>,
-    stays_here: bool,
     classes: [Class; SIZE_COUNT],
 }
 
@@ -104,8 +104,8 @@ impl Ways {
         self.found.get(usize::from(stays_here))?.get(class)
     }
 
-    fn best(&self, class: usize) -> Way {
-        let found = self.found(false, class);
+    fn best(&self, stays_here: bool, class: usize) -> Way {
+        let found = self.found(stays_here, class);
         found.map_or(Way::Copy, |policy| policy.lock().best())
     }
 }
@@ -124,12 +124,20 @@ impl Meter {
         };
         let known = Known {
             ways: ways.clone(),
-            stays_here,
             classes: std::array::from_fn(class),
         };
         Self {
             known: Some(Box::new(known)),
-            trial: None,
+            ..Self::unmeasured(stays_here)
+        }
+    }
+
+    /// Takes what was found on such connections, and measures nothing itself.
+    #[must_use]
+    pub fn unmeasured(stays_here: bool) -> Self {
+        Self {
+            stays_here,
+            ..Self::default()
         }
     }
 
@@ -142,16 +150,18 @@ impl Meter {
         if is_first {
             self.end_stretch(Instant::now);
         }
-        if let Some(trial) = &mut self.trial {
-            if trial.class == class {
-                trial.block.bytes += length;
-                return trial.way;
-            }
-            trial.block.is_mixed = true;
+        if let Some(trial) = self.trial.as_mut().filter(|trial| trial.class == class) {
+            trial.block.bytes += length;
+            return trial.way;
         }
+        // In the middle of a block the trial ends with it.
+        self.trial.take_if(|trial| {
+            trial.block.is_mixed = true;
+            trial.block.bytes == 0
+        });
         let known = self.known.as_deref_mut();
         let Some(known) = known.and_then(|known| known.classes.get_mut(class)) else {
-            return ways.best(class);
+            return ways.best(self.stays_here, class);
         };
         known.since = known.since.saturating_add(length);
         if self.trial.is_some() || !is_first || !known.is_due(class) {
@@ -163,6 +173,17 @@ impl Meter {
         let way = known.policy.trial();
         self.trial = Some(Trial::new(class, way, stretch.unwrap_or(0), length));
         way
+    }
+
+    /// A READ of `length` bytes, for which a way was chosen, is not answered after all.
+    pub fn take_back(&mut self, length: usize) {
+        self.trial.take_if(|trial| {
+            trial.block.bytes = trial.block.bytes.saturating_sub(length);
+            if trial.block.bytes == 0 {
+                trial.block = Block::default();
+            }
+            trial.bytes == 0 && trial.block.bytes == 0
+        });
     }
 
     /// The first READ of a block has all that its file needs once, as the addresses of a mapping.
@@ -198,7 +219,10 @@ impl Meter {
 
     /// Another block is about to begin: the stretch that is under way may be over.
     fn end_stretch(&mut self, now: impl Fn() -> Instant) {
-        let Some(trial) = &mut self.trial else { return };
+        let is_stretch = |trial: &&mut Trial| trial.stretch_bytes > 0;
+        let Some(trial) = self.trial.as_mut().filter(is_stretch) else {
+            return;
+        };
         match trial.timed_from {
             None if trial.bytes >= trial.stretch_bytes / 4 => {
                 trial.timed_from = Some((now(), trial.bytes));
@@ -229,7 +253,7 @@ impl Meter {
             let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
             policy.delivered(trial.way, bytes, nanoseconds);
         }
-        if let Some(found) = known.ways.found(known.stays_here, trial.class) {
+        if let Some(found) = known.ways.found(self.stays_here, trial.class) {
             found.lock().clone_from(policy);
         }
         let [cost, time] = gauges(trial.way);
@@ -389,6 +413,43 @@ mod tests {
                 .into_iter()
                 .all(|way| known(&meter).time(way) < Some(1_000_000))
         );
+    }
+
+    #[test]
+    fn reads_that_are_not_answered_are_no_samples() {
+        let ways = Ways::new(None);
+        let mut meter = Meter::new(&ways, true);
+        for _ in 0..10 {
+            meter.choose(&ways, 100_000, true);
+            meter.begin();
+            meter.take_back(100_000);
+            assert!(!meter.is_measuring());
+        }
+        let is_known = |meter: &Meter, way| {
+            known(meter).cost(way).is_some() || known(meter).time(way).is_some()
+        };
+        assert!(!Way::ALL.into_iter().any(|way| is_known(&meter, way)));
+        let way = meter.choose(&ways, 100_000, true);
+        meter.choose(&ways, 200_000, false);
+        meter.take_back(200_000);
+        meter.begin();
+        meter.ready();
+        meter.sent(100_000, 100_000);
+        assert!(is_known(&meter, way), "what is left of the block counts");
+    }
+
+    #[test]
+    fn a_stretch_ends_where_reads_of_another_class_begin() {
+        let ways = Ways::new(None);
+        let mut meter = Meter::new(&ways, true);
+        while !known(&meter).is_timing() {
+            block(&mut meter, &ways, 100_000, 100_000);
+        }
+        block(&mut meter, &ways, 100_000, 100_000);
+        assert!(meter.trial.is_some(), "a stretch");
+        block(&mut meter, &ways, 1_000_000, 1_000_000);
+        let large = &meter.known.as_ref().unwrap().classes[2].policy;
+        assert!(Way::ALL.into_iter().any(|way| large.cost(way).is_some()));
     }
 
     #[test]

@@ -113,6 +113,21 @@ impl Served {
         out: &mut Out<'_>,
     ) -> fs::Result<Option<Done>> {
         let way = out.batch.way(&self.ways, length, out.mark);
+        let sent = Self::send_file_by(way, file, (offset, length), head, may_block, out);
+        if !matches!(sent, Ok(Some(_))) {
+            out.batch.meter().take_back(length);
+        }
+        sent
+    }
+
+    fn send_file_by(
+        way: Way,
+        file: &OpenFile,
+        (offset, length): (u64, usize),
+        head: &Head,
+        may_block: bool,
+        out: &mut Out<'_>,
+    ) -> fs::Result<Option<Done>> {
         if way == Way::Copy {
             out.batch.begin_trial();
         } else {
