@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pagewell_sunrpc::stream::begin_unpaced;
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::accept::acceptor::Acceptor;
@@ -71,6 +72,7 @@ impl Server {
         let stop_event = Arc::new(eventfd(0, flags).map_err(system)?);
         let totals = Arc::new(Totals::new(service.served().unsent().clone()));
         let acceptor = Acceptor {
+            usual: begin_unpaced(&listener),
             listener,
             stop_event: stop_event.clone(),
             dispatcher: dispatcher.clone(),

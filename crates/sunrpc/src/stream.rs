@@ -18,16 +18,29 @@ use rustix::net::sockopt;
 /// The congestion control that every Linux has and that does not pace.
 const UNPACED: &str = "reno";
 
-/// Prepares a connection for calls.
+/// Has a socket begin its connections without pacing, be it one that listens or one that is not
+/// connected yet: what BBR has begun to pace stays paced. Returns what they would have begun with.
+pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
+    let usual = sockopt::tcp_congestion(&socket).ok()?;
+    sockopt::set_tcp_congestion(&socket, UNPACED).ok()?;
+    Some(usual)
+}
+
+/// Prepares a connection for calls. One that leaves the machine has the `usual` congestion control.
 ///
 /// # Errors
 ///
 /// What the system says of a socket that is no connection any more.
-pub fn prepare(socket: &TcpStream) -> io::Result<()> {
+pub fn prepare(socket: &TcpStream, usual: Option<&str>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr()?.ip();
-    if stays_here(socket, peer) && sockopt::set_tcp_congestion(socket, UNPACED).is_ok() {
-        names::CONNECTIONS_UNPACED.add(1);
+    if stays_here(socket, peer) {
+        if sockopt::set_tcp_congestion(socket, UNPACED).is_ok() {
+            names::CONNECTIONS_UNPACED.add(1);
+        }
+    } else if let Some(usual) = usual {
+        // The system has let this listener have it.
+        let _ = sockopt::set_tcp_congestion(socket, usual);
     }
     Ok(())
 }
@@ -47,10 +60,11 @@ mod tests {
     #[test]
     fn a_connection_within_the_machine_is_not_paced() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let usual = begin_unpaced(&listener).unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
         for socket in [&client, &server] {
-            prepare(socket).unwrap();
+            prepare(socket, Some(&usual)).unwrap();
             assert!(socket.nodelay().unwrap());
             assert_eq!(sockopt::tcp_congestion(socket).unwrap(), UNPACED);
         }

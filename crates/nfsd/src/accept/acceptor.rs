@@ -61,6 +61,10 @@ const ASK_TIMES: u32 = 5;
 pub struct Acceptor {
     /// Where it listens; it does not block.
     pub listener: TcpListener,
+    /// The congestion control that connections have without [`begin_unpaced`].
+    ///
+    /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
+    pub usual: Option<String>,
     /// Becomes readable when the server is to stop.
     pub stop_event: Arc<OwnedFd>,
     /// Knows which addresses may connect, and whether the server stops.
@@ -151,7 +155,8 @@ impl Acceptor {
             refusals::note(peer.ip(), Reason::NoSlot);
             return;
         };
-        if socket.set_nonblocking(true).is_err() || prepare(&socket).is_err() {
+        if socket.set_nonblocking(true).is_err() || prepare(&socket, self.usual.as_deref()).is_err()
+        {
             return;
         }
         let socket = OwnedFd::from(socket);

@@ -9,7 +9,7 @@
 
 use super::error::ConnectError;
 use super::options::{Options, SourcePort};
-use crate::stream::prepare;
+use crate::stream::{begin_unpaced, prepare};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, sockopt};
@@ -111,6 +111,9 @@ impl Attempt<'_> {
             sockopt::set_socket_reuseaddr(&socket, true)?;
             bind(&socket, &any_address(&self.address, port))?;
         }
+        if self.address.ip().is_loopback() {
+            begin_unpaced(&socket);
+        }
         match connect(&socket, &self.address) {
             Ok(()) => {}
             Err(Errno::INPROGRESS | Errno::INTR) => self.wait(&socket)?,
@@ -122,7 +125,7 @@ impl Attempt<'_> {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
         stream.set_nonblocking(false)?;
-        prepare(&stream)?;
+        prepare(&stream, None)?;
         // A system without these finds a dead peer later: when a call gets no reply.
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE);

@@ -19,7 +19,7 @@ const GATHERED_BYTES_MAX: usize = 64 << 10;
 ///
 /// Replies without data are gathered for as long as there are calls that have arrived.
 pub(super) fn serve(mut socket: &TcpStream, files: &Files, way: Way) -> io::Result<()> {
-    prepare(socket)?;
+    prepare(socket, None)?;
     let mut sender = Sender::new(way, READ_BYTES_MAX);
     let mut replies = Vec::with_capacity(2 * GATHERED_BYTES_MAX);
     let mut input = vec![0; 2 * RECORD_BYTES_MAX];

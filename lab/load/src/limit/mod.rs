@@ -24,6 +24,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use pagewell_sunrpc::stream::begin_unpaced;
+
 pub use files::Files;
 pub use way::Way;
 
@@ -45,8 +47,10 @@ impl Limit {
     ///
     /// Those of listening.
     pub fn bind(address: SocketAddr, files: Files, way: Way) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        begin_unpaced(&listener);
         Ok(Self {
-            listener: TcpListener::bind(address)?,
+            listener,
             files: Arc::new(files),
             way,
         })
