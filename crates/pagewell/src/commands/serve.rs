@@ -93,8 +93,8 @@ pub(crate) struct ServeArguments {
     /// Serve the counters by HTTP: /metrics for Prometheus, /stat.json; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
-    /// How large READs of files leave: what is cheapest here, which is found out by trying, or
-    /// always in one way
+    /// How large READs of files leave: what the client gets soonest and costs the server least,
+    /// which each connection finds out by trying, or always in one way
     #[arg(long, value_name = "WAY", default_value = "auto", value_parser = values::choice(&WAYS))]
     // Named in full: not an option that may be left out.
     send_path: std::option::Option<Way>,
@@ -126,7 +126,7 @@ const SQUASH: [(&str, Squash, &str); 3] = [
 ];
 
 const WAYS: [(&str, Option<Way>, &str); 4] = [
-    ("auto", None, "The cheapest, by measurement"),
+    ("auto", None, "The best, by measurement"),
     (
         "copy",
         Some(Way::Copy),
