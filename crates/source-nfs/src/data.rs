@@ -317,7 +317,7 @@ impl Shared {
     }
 
     /// Finds out why the server's file is shorter than what was written to it, if it is: see
-    /// [`super::length`]. Whether it was.
+    /// [`super::attributes`]. Whether it was.
     pub(super) fn end_doubt(&self, call: &Call<'_>, node: &Node) -> Result<bool> {
         if !node.lock().length.is_in_doubt() {
             return Ok(false);

@@ -4,10 +4,10 @@
 //! and programs look for what is not there more often than for what is.
 //!
 //! **Rule.** A name is remembered with the *epoch* of its directory. As long as nobody else changed
-//! the directory, which its attributes tell ([`super::wcc`]), the epoch stays and all its names are
-//! right, found and missing ones; changes of our own are entered. When another client has changed
-//! it, the epoch moves on, and with it all names of the directory are forgotten at once. How long
-//! attributes are believed ([`super::age`]) is how long names are.
+//! the directory, which its attributes tell ([`super::attributes`]), the epoch stays and all its
+//! names are right, found and missing ones; changes of our own are entered. When another client
+//! has changed it, the epoch moves on, and with it all names of the directory are forgotten at
+//! once. How long attributes are believed is how long names are.
 //!
 //! Answers tell of a moment that has passed. What one says of a name is remembered when nothing has
 //! happened in the directory since the call was sent, other than the change that the call made.

@@ -1,6 +1,6 @@
 //! The distance of a stream: what lets it grow, and what makes it shrink.
 //!
-//! The rules are those of the module above and of [`super::super::far`].
+//! The rules are those of the module above and of [`super::super::bandwidth_delay`].
 
 use super::super::Counts;
 use super::super::settings::{
