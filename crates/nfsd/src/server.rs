@@ -195,7 +195,7 @@ impl Drop for Server {
 
 /// Two readers for each processor that this process may use. One would keep it busy; with two a
 /// client on this machine more often has a reader to itself, and runs on its processor as soon as
-/// it sleeps, where what was sent is still in the caches: four clients of 128 KiB READs on two
+/// it sleeps, where what was sent is still in the caches: four clients, a 128 KiB READ each, on two
 /// processors took a fifth less processor time. The affinity of the process and the quota of its
 /// control group are respected, so a server that may use two of a hundred processors has four.
 fn readers_count() -> usize {

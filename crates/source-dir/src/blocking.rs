@@ -9,7 +9,7 @@
 //! - *read_link*: when the target is short; it is then in the inode, and a long one in a block.
 //! - *write*: unstable, into a file open for writing, whole pages or past the end; it then goes to
 //!   the page cache and reads nothing. Making it takes about as long as receiving it did; handing
-//!   it to another thread takes six system calls more and twice the processor time.
+//!   it to another thread takes six system calls more and half as much processor time again.
 //! - *the rest*: never; it changes metadata, lists a directory or syncs.
 //!
 //! Weakness: the kernel holds back a write when too much memory is dirty, and the thread with it.
