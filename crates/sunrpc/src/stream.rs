@@ -18,10 +18,18 @@ use rustix::net::sockopt;
 /// The congestion control that every Linux has and that does not pace.
 const UNPACED: &str = "reno";
 
+/// How the names of those begin that pace.
+const PACED: &str = "bbr";
+
 /// Has a socket begin its connections without pacing, be it one that listens or one that is not
-/// connected yet: what BBR has begun to pace stays paced. Returns what they would have begun with.
+/// connected yet: what BBR has begun to pace stays paced. Returns what they would have begun with,
+/// if this has changed it. What does not pace is left alone, because some of it must be there from
+/// the first packet: DCTCP asks for ECN then, and is Reno without it.
 pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     let usual = sockopt::tcp_congestion(&socket).ok()?;
+    if !usual.starts_with(PACED) {
+        return None;
+    }
     sockopt::set_tcp_congestion(&socket, UNPACED).ok()?;
     Some(usual)
 }
@@ -60,13 +68,35 @@ mod tests {
     #[test]
     fn a_connection_within_the_machine_is_not_paced() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let usual = begin_unpaced(&listener).unwrap();
+        let usual = begin_unpaced(&listener);
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (server, _) = listener.accept().unwrap();
         for socket in [&client, &server] {
-            prepare(socket, Some(&usual)).unwrap();
+            prepare(socket, usual.as_deref()).unwrap();
             assert!(socket.nodelay().unwrap());
             assert_eq!(sockopt::tcp_congestion(socket).unwrap(), UNPACED);
+        }
+    }
+
+    #[test]
+    fn a_listener_that_does_not_pace_keeps_its_congestion_control() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        for name in [UNPACED, "cubic"] {
+            // A system may have no other than Reno.
+            if sockopt::set_tcp_congestion(&listener, name).is_ok() {
+                assert_eq!(begin_unpaced(&listener), None);
+                assert_eq!(sockopt::tcp_congestion(&listener).unwrap(), name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_listener_that_paces_begins_without() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let usual = sockopt::tcp_congestion(&listener).unwrap();
+        if usual.starts_with(PACED) {
+            assert_eq!(begin_unpaced(&listener), Some(usual));
+            assert_eq!(sockopt::tcp_congestion(&listener).unwrap(), UNPACED);
         }
     }
 }

@@ -61,7 +61,7 @@ const ASK_TIMES: u32 = 5;
 pub struct Acceptor {
     /// Where it listens; it does not block.
     pub listener: TcpListener,
-    /// The congestion control that connections have without [`begin_unpaced`].
+    /// The congestion control that connections have without [`begin_unpaced`], if it changed it.
     ///
     /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
     pub usual: Option<String>,
