@@ -27,6 +27,13 @@ pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgu
     for argument in arguments {
         let (name, text) = split(argument);
         let name = match name {
+            None if lacks_slash(argument) => {
+                let shown = argument.display();
+                return Err(usage(format!(
+                    "{shown}: the name of an export begins with '/', as /{shown}; \
+                     a path is written dir:{shown}"
+                )));
+            }
             Some(name) => parse_name(name)?,
             None if arguments.len() == 1 => "/".to_owned(),
             None => {
@@ -64,6 +71,22 @@ fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
         }
         _ => (None, argument),
     }
+}
+
+/// Whether an argument is `NAME=SOURCE`, its name without the slash: a word before the first `=`,
+/// and behind it what is a source by its prefix or an absolute path. `b=c` is a path.
+fn lacks_slash(argument: &OsStr) -> bool {
+    let bytes = argument.as_bytes();
+    let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {
+        return false;
+    };
+    let (name, source) = (&bytes[..at], &bytes[at + 1..]);
+    let is_word = !name.iter().any(|byte| b"/:".contains(byte));
+    let is_source = match Source::parse(OsStr::from_bytes(source)) {
+        Ok(Source::Path(path)) => path.is_absolute(),
+        _ => !source.is_empty(),
+    };
+    is_word && is_source
 }
 
 fn parse_name(name: &[u8]) -> anyhow::Result<String> {
@@ -120,6 +143,10 @@ mod tests {
         assert_eq!(exports[0].source, Source::Path("/b=c".into()));
         let exports = parse(&["dir:/b=c"]).unwrap();
         assert_eq!(exports[0].source, Source::Directory("/b=c".into()));
+        let exports = parse(&["./b=ram:1m"]).unwrap();
+        assert_eq!(exports[0].source, Source::Path("./b=ram:1m".into()));
+        let exports = parse(&["nfs://h/e?rsize=64k"]).unwrap();
+        assert!(matches!(exports[0].source, Source::Nfs(_)));
         let exports = parse(&["b=c"]).unwrap();
         assert_eq!(exports[0].source, Source::Path("b=c".into()));
     }
@@ -127,7 +154,7 @@ mod tests {
     #[test]
     fn wrong_exports_are_usage_errors_that_say_why() {
         let long = format!("/{}=ram:1m", "x".repeat(1024));
-        let cases: [(&[&str], &str); 9] = [
+        let cases: [(&[&str], &str); 12] = [
             (&["/a=ram:1m", "ram:1m"], "several sources need names"),
             (&["/a=ram:1m", "/a=ram:2m"], "two exports are named /a"),
             (&["/a=ram:1m", "/a/=ram:2m"], "two exports are named /a"),
@@ -137,6 +164,9 @@ mod tests {
             (&["/a\nb=ram:1m"], "control"),
             (&[&long], "longer than"),
             (&["/a="], "empty"),
+            (&["a=ram:1m"], "as /a=ram:1m"),
+            (&["a=/srv/data", "b=ram:1m"], "as /a=/srv/data"),
+            (&["/b=ram:1m", "a=ram:1q"], "begins with '/'"),
         ];
         for (arguments, part) in cases {
             let error = parse(arguments).unwrap_err();
