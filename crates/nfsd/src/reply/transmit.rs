@@ -1,10 +1,16 @@
 //! Pieces of replies to a socket: the system calls.
+//!
+//! sendfile(2) ends with a segment of its own, however short, and wakes the receiver for it. So a
+//! connection is corked while ranges of files leave with other pieces behind them: the end of one
+//! reply and the head of the next one share a segment. To cork and uncork costs two system calls,
+//! which a single reply would gain nothing by.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 
 use pagewell_counters::names;
 use rustix::io::Errno;
+use rustix::net::sockopt;
 
 use crate::reply::batch::Piece;
 
@@ -17,6 +23,24 @@ pub fn pieces(
     pieces: &mut VecDeque<Piece>,
     offset: &mut usize,
 ) -> Result<(), Errno> {
+    // Only TCP can be corked.
+    let is_corked = more_follows_a_file(pieces) && sockopt::set_tcp_cork(socket, true).is_ok();
+    let result = all(socket, pieces, offset);
+    if is_corked {
+        // It fails only if the connection is dead, which the next call says, too.
+        let _ = sockopt::set_tcp_cork(socket, false);
+    }
+    result
+}
+
+fn more_follows_a_file(pieces: &VecDeque<Piece>) -> bool {
+    let mut from_file = pieces
+        .iter()
+        .skip_while(|piece| !matches!(piece, Piece::File(_)));
+    from_file.nth(1).is_some()
+}
+
+fn all(socket: &impl AsFd, pieces: &mut VecDeque<Piece>, offset: &mut usize) -> Result<(), Errno> {
     loop {
         let Some(first) = pieces.front_mut() else {
             return Ok(());
@@ -155,6 +179,7 @@ mod tests {
     use crate::reply::file_range::FileRange;
     use pagewell_fs::OpenFile;
     use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -193,5 +218,53 @@ mod tests {
             vec![0; 30_000],
         ];
         assert!(received == parts.concat());
+    }
+
+    /// Segments with data that a connection has sent: `tcpi_data_segs_out` of tcp(7).
+    fn segments(socket: &impl AsFd) -> u32 {
+        const DATA_SEGMENTS_AT: usize = 156;
+        let mut information = [0u8; 256];
+        let mut length = information.len() as libc::socklen_t;
+        // SAFETY: the kernel writes `length` bytes at the most, and that is what there is.
+        let status = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                information.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        assert!(status == 0 && length as usize >= DATA_SEGMENTS_AT + 4);
+        let count = &information[DATA_SEGMENTS_AT..DATA_SEGMENTS_AT + 4];
+        u32::from_ne_bytes(count.try_into().unwrap())
+    }
+
+    #[test]
+    fn replies_from_files_share_segments_and_the_last_one_leaves_at_once() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 4096]).unwrap();
+        let file = OpenFile::new(file.into());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut there = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (here, _) = listener.accept().unwrap();
+        here.set_nodelay(true).unwrap();
+        let replies = 12;
+        let mut waiting = VecDeque::new();
+        for _ in 0..replies {
+            waiting.push_back(Piece::Bytes(vec![1; 100]));
+            waiting.push_back(Piece::File(FileRange::new(file.clone(), 0, 4096)));
+        }
+        pieces(&here, &mut waiting, &mut 0).unwrap();
+        let sent = segments(&here);
+        assert!(sent < replies / 2, "{sent} segments");
+        assert!(!sockopt::tcp_cork(&here).unwrap());
+        let mut received = vec![0; replies as usize * 4196];
+        there.read_exact(&mut received).unwrap();
+        assert!(
+            received
+                .chunks(4196)
+                .all(|reply| reply[..100] == [1; 100] && reply[100..] == [7; 4096])
+        );
     }
 }
