@@ -2,17 +2,17 @@
 //!
 //! A thread that may not wait must know that the bytes of a READ are in memory before it sends them
 //! from there. To ask the kernel costs a system call and a look at each page, for each READ; but a
-//! file is read in many pieces, by many clients, and what was in memory some milliseconds ago still
-//! is. So a file remembers which of its windows were seen whole, and when.
+//! file is read in many pieces, by many clients, and what was in memory a moment ago still is. So a
+//! file remembers which of its windows were seen whole, and when.
 //!
 //! ```text
 //!   first READ in a window     ask for its bytes alone: perhaps no other READ comes near
 //!   another one soon after     ask for the whole window
-//!   all for some milliseconds  nothing is asked
+//!   all for a quarter second   nothing is asked
 //! ```
 //!
-//! Known weaknesses: what the kernel takes away in these milliseconds is read from storage by the
-//! thread that sends it, which waits for it once. Windows that share a slot drive each other out.
+//! Known weaknesses: what the kernel takes away in this time is read from storage by the thread
+//! that sends it, which waits for it once. Windows that share a slot drive each other out.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +21,14 @@ use std::time::Duration;
 /// What is asked about at once; that is what one page of the page table of a mapping stands for.
 pub const WINDOW_BYTES: u64 = 2 << 20;
 
-/// How long it is believed.
-const BELIEVED_MILLISECONDS: u64 = 5;
+/// How long it is believed that bytes are in memory.
+///
+/// What the kernel takes away in this time costs one thread one wait, and then they are in memory
+/// again; so it may be long.
+const BELIEVED_MILLISECONDS: u64 = 250;
+
+/// How long it is believed that they are not: what is read is there soon.
+const MISSED_MILLISECONDS: u64 = 5;
 
 const SLOTS: usize = 64;
 
@@ -96,8 +102,12 @@ impl Seen {
     fn kind(&self, window: u64, now: u64) -> Option<u64> {
         let slot = self.slot(window)?.load(Ordering::Relaxed);
         let then = (slot >> KIND_BITS) & TIME_MASK;
-        let is_recent = now.wrapping_sub(then) & TIME_MASK < BELIEVED_MILLISECONDS;
         let kind = slot & KIND_MASK;
+        let believed = match kind {
+            BROKEN => MISSED_MILLISECONDS,
+            _ => BELIEVED_MILLISECONDS,
+        };
+        let is_recent = now.wrapping_sub(then) & TIME_MASK < believed;
         let is_this = slot >> (TIME_BITS + KIND_BITS) == window && kind != 0;
         (is_this && is_recent).then_some(kind)
     }
@@ -144,7 +154,7 @@ mod tests {
         for index in 2..32 {
             assert_eq!(seen.look(&read(index), now), Look::Known);
         }
-        now += MILLISECOND * 4;
+        now += MILLISECOND * 249;
         assert_eq!(seen.look(&read(2), now), Look::Known);
         now += MILLISECOND;
         assert_eq!(seen.look(&read(3), now), Look::Bytes, "too long ago");
@@ -159,6 +169,10 @@ mod tests {
         assert_eq!(seen.look(&(4096..8192), now), Look::Windows(window.clone()));
         seen.note(&window, false, now);
         assert_eq!(seen.look(&(4096..8192), now), Look::Bytes);
+        // What was read meanwhile is found soon.
+        let later = now + MILLISECOND * 5;
+        assert_eq!(seen.look(&(4096..8192), later), Look::Bytes);
+        assert_eq!(seen.look(&(0..4096), later), Look::Windows(window));
     }
 
     #[test]
