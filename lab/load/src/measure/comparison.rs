@@ -5,14 +5,27 @@
 //! *not proven*. Counts of device requests have no noise and are shown as they are.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use serde_json::Value;
 
 use crate::measure::{Case, Movement, RUNS_MIN, mean, movements};
-use crate::report::rate;
+use crate::report::{Table, rate};
 
 /// The version of the form of documents.
 pub const SCHEMA: u32 = 1;
+
+const COLUMNS: [&str; 7] = [
+    "case",
+    "unit",
+    "first",
+    "second",
+    "better by",
+    "device requests",
+    "verdict",
+];
+/// Which of them hold numbers.
+const NUMBERS: Range<usize> = 2..6;
 
 /// What a comparison found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +69,9 @@ pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison
         worse: 0,
     };
     let mut compared = 0;
+    let mut lines = Vec::new();
     for (pair, movement) in pairs.iter().zip(&found) {
-        comparison.text += &pair.line(movement.as_ref());
+        lines.push(pair.line(movement.as_ref()));
         let Some(movement) = movement else {
             continue;
         };
@@ -65,6 +79,8 @@ pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison
         comparison.proven += usize::from(movement.is_proven());
         comparison.worse += usize::from(movement.is_proven() && pair.gain(movement) < 1.0);
     }
+    let table = Table::new(&COLUMNS, NUMBERS, lines).without_empty_columns();
+    comparison.text += &table.text();
     let Comparison { proven, worse, .. } = comparison;
     comparison.text += &format!(
         "{} and {} runs, {compared} cases, {proven} proven to differ, {worse} of them worse\n",
@@ -150,29 +166,41 @@ impl Pair {
         }
     }
 
-    fn line(&self, movement: Option<&Movement>) -> String {
-        let name = &self.name;
-        let Some(movement) = movement else {
-            return match (self.before.is_empty(), self.after.is_empty()) {
-                (true, _) => format!("only in the second: {name}\n"),
-                (_, true) => format!("only in the first: {name}\n"),
-                _ => format!("nothing measured: {name}\n"),
-            };
+    fn line(&self, movement: Option<&Movement>) -> Vec<String> {
+        let mean = |samples: &[Sample]| match samples {
+            [] => String::new(),
+            samples => rate(mean_of(samples)),
         };
-        let gain = self.gain(movement);
-        let verdict = match (movement.needed, movement.is_proven()) {
+        let gain = movement.map(|movement| self.gain(movement));
+        let mut samples = self.after.iter().chain(&self.before);
+        vec![
+            self.name.clone(),
+            samples
+                .next()
+                .map_or_else(String::new, |sample| sample.unit.clone()),
+            mean(&self.before),
+            mean(&self.after),
+            gain.map_or_else(String::new, |gain| format!("{gain:.3} x")),
+            self.requests(),
+            self.verdict(movement),
+        ]
+    }
+
+    fn verdict(&self, movement: Option<&Movement>) -> String {
+        let Some(movement) = movement else {
+            let text = match (self.before.is_empty(), self.after.is_empty()) {
+                (true, _) => "only in the second",
+                (_, true) => "only in the first",
+                _ => "nothing measured",
+            };
+            return text.to_owned();
+        };
+        match (movement.needed, movement.is_proven()) {
             (None, _) => "not proven (too few runs)".to_owned(),
             (Some(needed), false) => format!("not proven (needs {needed:.3} x)"),
-            (Some(_), true) if gain > 1.0 => "better".to_owned(),
+            (Some(_), true) if self.gain(movement) > 1.0 => "better".to_owned(),
             (Some(_), true) => "WORSE".to_owned(),
-        };
-        let unit = self.after.first().map_or("", |sample| &sample.unit);
-        format!(
-            "{name}: {} -> {} {unit}, {gain:.3} x, {verdict}{}\n",
-            rate(mean_of(&self.before)),
-            rate(mean_of(&self.after)),
-            self.requests(),
-        )
+        }
     }
 
     /// Device requests, when they are counts that are the same in all runs of a program.
@@ -183,9 +211,7 @@ impl Pair {
             counts.all(|other| other == Some(first)).then_some(first)
         };
         match count(&self.before).zip(count(&self.after)) {
-            Some((before, after)) if before != after => {
-                format!("; device requests {before} -> {after}")
-            }
+            Some((before, after)) if before != after => format!("{before} -> {after}"),
             _ => String::new(),
         }
     }
