@@ -59,8 +59,8 @@ fn main() -> ExitCode {
 
 #[cfg(target_arch = "x86_64")]
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let rows = operations::count_all(arguments)?;
-    print!("{}", table::text(&rows, arguments.places));
+    let counted = operations::count_all(arguments)?;
+    print!("{}", table::text(&counted, arguments.places));
     Ok(())
 }
 

@@ -30,19 +30,29 @@ const WARM_UP: u32 = 600;
 const FILES: [&str; 2] = ["first", "second"];
 
 /// What was counted of one kind of operation, for each of them.
-pub(crate) struct Row {
+pub(crate) struct Counted {
     /// What it is.
     pub(crate) name: &'static str,
-    /// Shared writes, those that were atomic, and where, if both clients use one file.
-    pub(crate) one_file: Vec<(f64, f64, Vec<String>)>,
+    /// Where both clients write to, if they use one file.
+    pub(crate) one_file: Vec<Place>,
     /// The same if each has a file of its own.
-    pub(crate) own_files: Vec<(f64, f64, Vec<String>)>,
+    pub(crate) own_files: Vec<Place>,
     /// Atomic read-modify-writes, with a file for each.
     pub(crate) locked: f64,
     /// Instructions in user space.
     pub(crate) instructions: f64,
     /// System calls.
     pub(crate) system_calls: f64,
+}
+
+/// An instruction that writes to memory which another thread writes to as well.
+pub(crate) struct Place {
+    /// How often each operation does.
+    pub(crate) writes: f64,
+    /// The part of these that is atomic.
+    pub(crate) locked: f64,
+    /// The functions that it is in, from the innermost.
+    pub(crate) functions: Vec<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -103,10 +113,10 @@ const OVER_THE_NETWORK: [(&str, &str, Operation); 9] = [
 const MOUNTED: &str = "read 128 KiB, FUSE mount of an image";
 
 /// Counts everything that is asked for.
-pub(crate) fn count_all(arguments: &Arguments) -> anyhow::Result<Vec<Row>> {
+pub(crate) fn count_all(arguments: &Arguments) -> anyhow::Result<Vec<Counted>> {
     let work = tempfile::tempdir()?;
     prepare(work.path())?;
-    let mut rows = Vec::new();
+    let mut all = Vec::new();
     for (name, export, operation) in OVER_THE_NETWORK {
         if name.contains(&arguments.only) {
             let seen = [[0, 0], [0, 1]].map(|files| {
@@ -114,14 +124,14 @@ pub(crate) fn count_all(arguments: &Arguments) -> anyhow::Result<Vec<Row>> {
                 server.watch(export, operation, files, arguments)
             });
             let [one, own] = seen;
-            rows.push(row(name, arguments, [&one?, &own?])?);
+            all.push(counted(name, arguments, [&one?, &own?])?);
         }
     }
     if MOUNTED.contains(&arguments.only) {
         let seen = watch_mounted(arguments, &work)?;
-        rows.push(row(MOUNTED, arguments, [&seen, &seen])?);
+        all.push(counted(MOUNTED, arguments, [&seen, &seen])?);
     }
-    Ok(rows)
+    Ok(all)
 }
 
 /// What was seen, and where the instructions are.
@@ -298,7 +308,11 @@ impl Session {
     }
 }
 
-fn row(name: &'static str, arguments: &Arguments, [one, own]: [&Seen; 2]) -> anyhow::Result<Row> {
+fn counted(
+    name: &'static str,
+    arguments: &Arguments,
+    [one, own]: [&Seen; 2],
+) -> anyhow::Result<Counted> {
     let all = f64::from(2 * (arguments.operations / arguments.depth * arguments.depth));
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     let each = |count: u64| count as f64 / all;
@@ -307,11 +321,14 @@ fn row(name: &'static str, arguments: &Arguments, [one, own]: [&Seen; 2]) -> any
         let instructions: Vec<u64> = places.iter().map(|place| place.instruction).collect();
         let functions = symbols.functions(&instructions)?;
         let places = places.iter().zip(functions);
-        let places =
-            places.map(|(place, functions)| (each(place.writes), each(place.locked), functions));
+        let places = places.map(|(place, functions)| Place {
+            writes: each(place.writes),
+            locked: each(place.locked),
+            functions,
+        });
         Ok(places.collect())
     };
-    Ok(Row {
+    Ok(Counted {
         name,
         one_file: places(one)?,
         own_files: places(own)?,

@@ -2,46 +2,66 @@
 
 use std::fmt::Write as _;
 
-use crate::operations::Row;
+use pagewell_load::report::{Table, rate};
+
+use crate::operations::{Counted, Place};
 
 /// How many places are named for each operation.
 const PLACES_MAX: usize = 12;
 
+const COLUMNS: [&str; 8] = [
+    "each operation",
+    "one file: shared writes",
+    "atomic",
+    "a file for each: shared writes",
+    "atomic",
+    "atomic, of any line",
+    "instructions",
+    "system calls",
+];
+
 /// A table in Markdown, and below it the places if they are wanted.
-pub(crate) fn text(rows: &[Row], with_places: bool) -> String {
-    let mut text = String::from(
-        "| each operation | one file | | a file for each | | atomic, of any line | instructions | \
-         system calls |\n|---|---|---|---|---|---|---|---|\n\
-         | | *shared writes* | *atomic* | *shared writes* | *atomic* | | | |\n",
-    );
-    for row in rows {
-        let shared = |places: &[(f64, f64, Vec<String>)]| {
-            let writes: f64 = places.iter().map(|(writes, ..)| writes).sum();
-            let locked: f64 = places.iter().map(|(_, locked, _)| locked).sum();
-            format!("{writes:.1} | {locked:.1}")
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {:.1} | {:.0} | {:.1} |",
-            row.name,
-            shared(&row.one_file),
-            shared(&row.own_files),
-            row.locked,
-            row.instructions,
-            row.system_calls,
-        );
-    }
+pub(crate) fn text(all: &[Counted], with_places: bool) -> String {
+    let lines = all.iter().map(|counted| {
+        let [one, own] = [&counted.one_file, &counted.own_files].map(|places| sums(places));
+        let numbers = [
+            one.0,
+            one.1,
+            own.0,
+            own.1,
+            counted.locked,
+            counted.instructions,
+            counted.system_calls,
+        ];
+        let cells = std::iter::once(counted.name.to_owned()).chain(numbers.map(rate));
+        cells.collect()
+    });
+    let mut text = Table::new(&COLUMNS, 1.., lines.collect()).markdown();
     if !with_places {
         return text;
     }
-    for row in rows {
-        for (what, places) in [("one file", &row.one_file), ("own files", &row.own_files)] {
-            let _ = writeln!(text, "\n{}, {what}: shared writes by place", row.name);
-            for (writes, locked, functions) in places.iter().take(PLACES_MAX) {
-                let chain = functions.join(" < ");
-                let _ = writeln!(text, "{writes:7.2} ({locked:.2} atomic) {chain}");
+    for counted in all {
+        let places = [
+            ("one file", &counted.one_file),
+            ("own files", &counted.own_files),
+        ];
+        for (what, places) in places {
+            let _ = writeln!(text, "\n{}, {what}: shared writes by place", counted.name);
+            for place in places.iter().take(PLACES_MAX) {
+                let chain = place.functions.join(" < ");
+                let _ = writeln!(
+                    text,
+                    "{:7.2} ({:.2} atomic) {chain}",
+                    place.writes, place.locked
+                );
             }
         }
     }
     text
+}
+
+/// Shared writes of all places, and those that are atomic.
+fn sums(places: &[Place]) -> (f64, f64) {
+    let writes = places.iter().map(|place| place.writes).sum();
+    (writes, places.iter().map(|place| place.locked).sum())
 }
