@@ -20,8 +20,8 @@ use crate::step;
 use crate::symbols::Symbols;
 use crate::writes::Writes;
 
-/// Bytes of each file.
-const FILE_BYTES: usize = 4 << 20;
+/// Bytes of each file: what one WRITE may have.
+const FILE_BYTES: usize = 1 << 20;
 
 /// Operations before threads are watched: until then memory is taken, ways are tried, and names
 /// are learnt.

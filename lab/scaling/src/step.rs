@@ -21,7 +21,7 @@ const WORKING: [&str; 6] = [
     "pagewell-pool",
     "pagewell-io",
     "pagewell-ring",
-    "fuse-session",
+    "fuser-",
     "fuse-worker",
 ];
 
@@ -222,7 +222,7 @@ fn threads_of(process: u32) -> anyhow::Result<Vec<pid_t>> {
     for entry in std::fs::read_dir(format!("/proc/{process}/task"))? {
         let entry = entry?;
         let name = std::fs::read_to_string(entry.path().join("comm"))?;
-        if WORKING.contains(&name.trim_end()) {
+        if WORKING.iter().any(|known| name.starts_with(known)) {
             threads.push(entry.file_name().to_string_lossy().parse()?);
         }
     }

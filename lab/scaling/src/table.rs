@@ -62,6 +62,7 @@ pub(crate) fn text(all: &[Counted], with_places: bool) -> String {
 
 /// Shared writes of all places, and those that are atomic.
 fn sums(places: &[Place]) -> (f64, f64) {
-    let writes = places.iter().map(|place| place.writes).sum();
-    (writes, places.iter().map(|place| place.locked).sum())
+    places.iter().fold((0.0, 0.0), |(writes, locked), place| {
+        (writes + place.writes, locked + place.locked)
+    })
 }
