@@ -62,7 +62,7 @@ pub struct CacheOptions {
     /// what a stream has left behind is given back also while there is memory, until some of that
     /// is asked for again.
     pub reader_keeps: bool,
-    /// Fetch in pieces of 4 KiB at least; off: 2 KiB, and two of them at a time.
+    /// Fetch in pieces of 4 KiB at least; off: of 2 KiB.
     pub page_chunk: bool,
     /// How reads reach a page in memory.
     pub mapping: MappingMode,

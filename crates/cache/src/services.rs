@@ -9,7 +9,7 @@ use crate::dirty::set::DirtySet;
 use crate::flusher::Flusher;
 use crate::invalidate::Purger;
 use crate::io_queue::IoQueue;
-use crate::layout::{CHUNK_BYTES, Layout};
+use crate::layout::Layout;
 use crate::open_options::OpenOptions;
 use crate::read::claim::Fetcher;
 use crate::read::hit::Hits;
@@ -134,10 +134,6 @@ impl Base {
             timeout: options.read_timeout,
             notes_steps,
         };
-        let step_bytes = match settings.page_chunk {
-            true => notes_steps.then_some(SEGMENT_BYTES),
-            false => Some(CHUNK_BYTES),
-        };
         let reader = Arc::new(Reader {
             hits,
             misses,
@@ -145,7 +141,7 @@ impl Base {
             queue: queue.clone(),
             prefetcher,
             pins: shared.pins.clone(),
-            step_bytes,
+            step_bytes: notes_steps.then_some(SEGMENT_BYTES),
             notes_steps,
         });
         (reader, fetcher)

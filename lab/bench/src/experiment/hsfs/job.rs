@@ -7,6 +7,7 @@ use pagewell_cache::{Bounds, ReadMode};
 use pagewell_device::Issuer;
 use pagewell_load::measure::Latency;
 
+use super::reading::Reader;
 use super::rig::Rig;
 use crate::experiment::{Error, OutOfTime, Result};
 
@@ -110,6 +111,7 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
         latency: Latency::default(),
         busy: Duration::ZERO,
     };
+    let mut reader = Reader::new(&rig.device, rig.pieces);
     let mut buffer = Vec::new();
     let mut begin = Instant::now();
     for read in job.reads {
@@ -119,7 +121,7 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
             issuer: read.issuer,
             bounds: read.bounds,
         };
-        rig.device.read_at(read.offset, &mut buffer, mode)?;
+        reader.read(read.offset, &mut buffer, mode)?;
         let end = Instant::now();
         if limit.is_some_and(|limit| end > limit) {
             break;

@@ -10,6 +10,7 @@
 mod copying;
 mod job;
 mod loads;
+mod reading;
 mod rig;
 mod rows;
 mod variant;

@@ -24,6 +24,7 @@ use pagewell_layers::{Snapshot, Stats};
 use pagewell_load::measure::{Counting, Latency, Usage, UsageSample, number};
 
 use super::job::{Job, Stream, run_jobs};
+use super::reading::Pieces;
 use super::variant::Variant;
 use crate::experiment::{Error, Result};
 
@@ -45,6 +46,7 @@ pub(super) struct Rig {
     pub(super) device: CachedDevice,
     pub(super) pattern: Pattern,
     pub(super) speed: f64,
+    pub(super) pieces: Pieces,
     stats: Arc<Stats>,
     model: Arc<Model>,
 }
@@ -86,6 +88,7 @@ impl Rig {
             device: cache.open(stats.clone()),
             pattern,
             speed: setup.speed,
+            pieces: variant.pieces,
             stats,
             model,
         })

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pagewell_cache::{CacheOptions, ReadAheadRule};
 
+use super::reading::Pieces;
 use crate::experiment::Mode;
 
 /// Transfers of the drive in the report.
@@ -14,6 +15,7 @@ const REPORT_TRANSFER_BYTES: u64 = 16 << 10;
 pub(super) struct Variant {
     pub(super) mode: Mode,
     pub(super) name: Option<&'static str>,
+    pub(super) pieces: Pieces,
     change: fn(&mut CacheOptions),
 }
 
@@ -22,12 +24,14 @@ impl Variant {
     pub(super) const BASELINE: Self = Self {
         mode: Mode::Baseline,
         name: None,
+        pieces: Pieces::Pages,
         change: |options| *options = CacheOptions::baseline(options.size_bytes),
     };
     /// Everything on.
     pub(super) const ENHANCED: Self = Self {
         mode: Mode::Enhanced,
         name: None,
+        pieces: Pieces::Whole,
         change: |_| {},
     };
     /// As the report had it.
@@ -42,7 +46,10 @@ impl Variant {
         }),
         Self::without("no elevator", |options| options.elevator = false),
         Self::without("no merge", |options| options.merge = false),
-        Self::without("no page chunk", |options| options.page_chunk = false),
+        Self {
+            pieces: Pieces::Pages,
+            ..Self::without("no page chunk", |options| options.page_chunk = false)
+        },
         Self::without("no free-behind", |options| options.free_behind = false),
     ];
 
@@ -50,6 +57,7 @@ impl Variant {
         Self {
             mode: Mode::Enhanced,
             name: Some(name),
+            pieces: Pieces::Whole,
             change,
         }
     }
