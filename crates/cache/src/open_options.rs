@@ -144,9 +144,6 @@ impl OpenOptions {
             DeviceReadAhead::Rule(ReadAheadRule::Adaptive) => {
                 adaptive(readahead::Settings::flash(length_bytes))
             }
-            DeviceReadAhead::Rule(ReadAheadRule::Hsfs) => {
-                Box::new(readahead::Hsfs::new(length_bytes))
-            }
             DeviceReadAhead::Rule(ReadAheadRule::Off)
             | DeviceReadAhead::Blocks { count: 0, .. } => Box::new(readahead::NoReadAhead::new()),
             DeviceReadAhead::Windows(windows) => adaptive(readahead::Settings {

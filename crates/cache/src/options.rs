@@ -19,8 +19,6 @@ pub enum ReadAheadRule {
     /// Streams found from offsets, windows that adapt.
     #[default]
     Adaptive,
-    /// The rule of OpenSolaris' HSFS: up to four pages of 4 KiB, at hits.
-    Hsfs,
     /// None.
     Off,
 }

@@ -5,13 +5,11 @@
 mod support;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use pagewell_cache::{
     BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, MappingMode, ReadAheadRule, ReadMode,
 };
 use pagewell_device::{Device, Geometry};
-use pagewell_layers::{Delay, DelayAmount};
 use support::{Random, Scripted};
 
 const MIB: u64 = 1 << 20;
@@ -35,10 +33,6 @@ fn every_mode() -> Vec<CacheOptions> {
     vec![
         base,
         CacheOptions::baseline(BYTES_MIN),
-        CacheOptions {
-            read_ahead: ReadAheadRule::Hsfs,
-            ..base
-        },
         CacheOptions {
             read_ahead: ReadAheadRule::Off,
             ..base
@@ -247,37 +241,6 @@ fn windows_show_what_the_pages_hold() {
         device.pin_all(0, 8192, ReadMode::WAIT).unwrap().is_none(),
         "it copies"
     );
-}
-
-/// Read-ahead that is late is not gone: what follows it is asked for in pieces of four pages, not
-/// again and in part.
-#[test]
-fn hsfs_read_ahead_stays_whole_when_it_is_late() {
-    const LENGTH: u64 = 2 * MIB;
-    let options = CacheOptions {
-        read_ahead: ReadAheadRule::Hsfs,
-        request_bytes_max: 16 << 10,
-        ..CacheOptions::new(BYTES_MIN)
-    };
-    let geometry = Geometry {
-        rotational: true,
-        queue_depth: 1,
-        ..Geometry::MEMORY
-    };
-    let source = Scripted::with_geometry(LENGTH, geometry);
-    let delay = Delay::new(
-        source.clone(),
-        DelayAmount::Fixed(Duration::from_micros(500)),
-    );
-    let cache = Cache::new(options).unwrap();
-    let device = cache.open(Arc::new(delay.unwrap()));
-    for offset in (0..LENGTH).step_by(8192) {
-        check(&device, &source, offset, 8192);
-    }
-    let requests = source.requests();
-    let whole = requests.iter().filter(|(_, length)| *length == 16 << 10);
-    assert!(whole.count() >= 124, "{requests:?}");
-    assert!(requests.len() <= 136, "{}", requests.len());
 }
 
 /// What is fetched at a time ends inside the range; what is behind that in its page is not there.

@@ -7,9 +7,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use pagewell_base::mix::{STEP, mix};
-use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Hsfs, NoReadAhead, ReadAhead, Settings,
-};
+use pagewell_policy::readahead::{Access, AccessKind, Adaptive, NoReadAhead, ReadAhead, Settings};
 
 const LENGTH: u64 = 1 << 40;
 const REQUEST: u64 = 8192;
@@ -103,12 +101,6 @@ fn main() {
     for (name, pattern) in patterns {
         let adaptive = &mut Adaptive::new(Settings::flash(LENGTH));
         measure(&format!("adaptive {name}"), adaptive, pattern, accesses);
-        measure(
-            &format!("hsfs     {name}"),
-            &mut Hsfs::new(LENGTH),
-            pattern,
-            accesses,
-        );
         measure(
             &format!("none     {name}"),
             &mut NoReadAhead::new(),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Bounds, Feedback, Hsfs, NoReadAhead, ReadAhead, Settings,
+    Access, AccessKind, Adaptive, Bounds, Feedback, NoReadAhead, ReadAhead, Settings,
 };
 
 /// Bytes of input for one event.
@@ -139,7 +139,6 @@ fn arbitrary_events() {
             for settings in [flash, Settings::rotating(length), tiny, huge] {
                 feed(&mut Adaptive::new(settings), length, events);
             }
-            feed(&mut Hsfs::new(length), length, events);
             feed(&mut NoReadAhead::new(), length, events);
         });
 }

@@ -7,7 +7,7 @@ mod readahead_support;
 use std::time::Duration;
 
 use pagewell_policy::readahead::{
-    Access, AccessKind, Adaptive, Bounds, Feedback, Hsfs, NoReadAhead, Plan, ReadAhead, Settings,
+    Access, AccessKind, Adaptive, Bounds, Feedback, NoReadAhead, Plan, ReadAhead, Settings,
 };
 use proptest::prelude::*;
 use readahead_support::{Device, KIB, MIB, Model, PAGE, access, bytes_of};
@@ -143,7 +143,6 @@ proptest! {
             false => Settings::flash(length),
         };
         check(&mut Adaptive::new(settings), length, &events)?;
-        check(&mut Hsfs::new(length), length, &events)?;
         check(&mut NoReadAhead::new(), length, &events)?;
     }
 

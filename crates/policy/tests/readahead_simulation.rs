@@ -8,7 +8,7 @@ mod readahead_support;
 
 use std::time::Duration;
 
-use pagewell_policy::readahead::{Adaptive, Hsfs, NoReadAhead, ReadAhead, Settings};
+use pagewell_policy::readahead::{Adaptive, NoReadAhead, ReadAhead, Settings};
 use readahead_support::{Device, KIB, MIB, Model, Random};
 
 /// Enough for the windows of eight streams.
@@ -284,8 +284,6 @@ fn one_stream_runs_at_the_media_rate_and_three_at_four_fifths_of_it() {
     assert!(three >= 0.8 * media, "{three} of {media}");
     let none = megabytes_per_second(Box::new(NoReadAhead::new()), &mut streams(3));
     assert!(none < 0.05 * media, "{none} of {media}");
-    let hsfs = megabytes_per_second(Box::new(Hsfs::new(4 << 30)), &mut streams(3));
-    assert!(hsfs < 0.1 * media, "{hsfs} of {media}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 mod adaptive;
 mod bandwidth_delay;
-pub mod hsfs;
 mod none;
 mod recent;
 pub mod settings;
@@ -14,7 +13,6 @@ mod stride;
 
 pub use adaptive::Adaptive;
 pub use bandwidth_delay::LeastLatency;
-pub use hsfs::Hsfs;
 pub use none::NoReadAhead;
 pub use settings::Settings;
 

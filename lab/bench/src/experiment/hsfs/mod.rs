@@ -10,6 +10,7 @@
 mod copying;
 mod job;
 mod loads;
+mod read_ahead;
 mod reading;
 mod rig;
 mod rows;

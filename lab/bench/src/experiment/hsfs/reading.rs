@@ -4,11 +4,15 @@
 //! reads that anybody can make.
 
 use pagewell_cache::{CachedDevice, ReadMode};
+use pagewell_counters::names::COPIED_BYTES;
 
+use super::read_ahead::ReadAhead;
 use crate::experiment::Result;
 
 /// A page of the processor in the report: two sectors of a disc.
 pub(super) const PAGE_BYTES: u64 = 4096;
+/// What a read of HSFS saw of a file at a time.
+const SEGMENT_BYTES: u64 = 8192;
 
 /// The pieces of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +21,27 @@ pub(super) enum Pieces {
     Whole,
     /// Page by page, each whole.
     Pages,
+    /// Segment by segment, with the read-ahead of HSFS.
+    Segments,
 }
 
 /// The reads of one job.
 pub(super) struct Reader<'a> {
     device: &'a CachedDevice,
     pieces: Pieces,
+    read_ahead: ReadAhead,
+    /// Where the last piece ended.
+    end: u64,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(device: &'a CachedDevice, pieces: Pieces) -> Self {
-        Self { device, pieces }
+        Self {
+            device,
+            pieces,
+            read_ahead: ReadAhead::new(device.length_bytes()),
+            end: 0,
+        }
     }
 
     /// Fills `target` with the bytes from `offset`.
@@ -35,24 +49,68 @@ impl<'a> Reader<'a> {
         match self.pieces {
             Pieces::Whole => Ok(self.device.read_at(offset, target, mode)?),
             Pieces::Pages => self.pages(offset, target, mode),
+            Pieces::Segments => self.segments(offset, target, mode),
         }
     }
 
     fn pages(&self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
-        let mut page = [0; PAGE_BYTES as usize];
         for (at, piece) in pieces(offset, target, PAGE_BYTES) {
             let start = at - at % PAGE_BYTES;
             let length = PAGE_BYTES.min(self.device.length_bytes() - start) as usize;
-            if piece.len() == length {
-                self.device.read_at(at, piece, mode)?;
-                continue;
-            }
-            // Of a page of which a part is wanted all comes.
+            // All of a page comes, also when a part is wanted.
+            let page = self.device.pin(start, length, mode)?;
             let inside = (at - start) as usize;
-            self.device.read_at(start, &mut page[..length], mode)?;
             piece.copy_from_slice(&page[inside..inside + piece.len()]);
+            COPIED_BYTES.add(piece.len() as u64);
         }
         Ok(())
+    }
+
+    fn segments(&mut self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
+        for (start, segment) in pieces(offset, target, SEGMENT_BYTES) {
+            let (mut at, mut rest) = (start, segment);
+            while !rest.is_empty() {
+                let in_page = (PAGE_BYTES - at % PAGE_BYTES) as usize;
+                // The first page that is missing brings the others along.
+                let is_expected = self.is_expected(at);
+                let count = match is_expected {
+                    true => rest.len().min(in_page),
+                    false => rest.len(),
+                };
+                let (piece, behind) = rest.split_at_mut(count);
+                let mut waited = false;
+                self.device.read_noting(at, piece, mode, &mut waited)?;
+                let end = at + count as u64;
+                self.tell(at, end, is_expected || !waited);
+                (at, rest) = (end, behind);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a page must be in memory or on its way: the read-ahead has asked for it, or a part
+    /// of it was read last.
+    fn is_expected(&self, at: u64) -> bool {
+        let page = at - at % PAGE_BYTES;
+        self.read_ahead.has_asked(page) || (page < self.end && self.end < page + PAGE_BYTES)
+    }
+
+    /// Tells the read-ahead of the pages that were read to their ends, as sequential readers read
+    /// all of them, and has fetched what it asks for. `found` is of the first page.
+    fn tell(&mut self, at: u64, end: u64, found: bool) {
+        self.end = end;
+        let length_bytes = self.device.length_bytes();
+        let first = at - at % PAGE_BYTES;
+        for page in (first..end).step_by(PAGE_BYTES as usize) {
+            let page_end = (page + PAGE_BYTES).min(length_bytes);
+            if page_end > end {
+                break;
+            }
+            let found = found || page != first;
+            if let Some(asked) = self.read_ahead.page(page..page_end, found) {
+                self.device.prefetch(asked.start, asked.end - asked.start);
+            }
+        }
     }
 }
 

@@ -13,10 +13,14 @@ use crate::experiment::{Mode, Options, Phase, Session};
 const FILE_BYTES: u64 = 4 << 20;
 
 fn rig(variant: &Variant) -> Rig {
+    rig_at(variant, 100_000.0)
+}
+
+fn rig_at(variant: &Variant, speed: f64) -> Rig {
     let setup = Setup {
         length_bytes: FILE_BYTES,
         cache_bytes: 4 << 20,
-        speed: 100_000.0,
+        speed,
         queue_depth: 1,
     };
     Rig::new(variant, setup).unwrap()
@@ -60,15 +64,19 @@ fn the_enhanced_engine_asks_little_and_for_each_byte_once() {
     assert!(requests(&run, Issuer::ReadAhead) > requests(&run, Issuer::Reader));
 }
 
+/// The second drive is slow: read-ahead that is late is not gone, and what follows it is asked for
+/// in pieces of four pages, not again and in part.
 #[test]
 fn the_hsfs_rule_reads_four_pages_ahead() {
-    let run = dd(&rig(&Variant::REPORT));
-    assert_eq!(run.device.bytes(), FILE_BYTES);
-    let total = run.device.requests();
-    let pieces = FILE_BYTES / 16_384;
-    assert!((pieces..=pieces + 8).contains(&total), "{total}");
-    assert!(run.device.sizes(None).between(16_384, 18_432) >= pieces - 4);
-    assert!(requests(&run, Issuer::Reader) <= 8);
+    for speed in [100_000.0, 20.0] {
+        let run = dd(&rig_at(&Variant::REPORT, speed));
+        assert_eq!(run.device.bytes(), FILE_BYTES);
+        let total = run.device.requests();
+        let pieces = FILE_BYTES / 16_384;
+        assert!((pieces..=pieces + 8).contains(&total), "{total}");
+        assert!(run.device.sizes(None).between(16_384, 18_432) >= pieces - 4);
+        assert!(requests(&run, Issuer::Reader) <= 8);
+    }
 }
 
 #[test]

@@ -35,10 +35,14 @@ impl Variant {
         change: |_| {},
     };
     /// As the report had it.
-    pub(super) const REPORT: Self = Self::without("HSFS rule", |options| {
-        options.read_ahead = ReadAheadRule::Hsfs;
-        options.request_bytes_max = REPORT_TRANSFER_BYTES;
-    });
+    pub(super) const REPORT: Self = Self {
+        pieces: Pieces::Segments,
+        ..Self::without("HSFS rule", |options| {
+            // The reader reads ahead by itself.
+            options.read_ahead = ReadAheadRule::Off;
+            options.request_bytes_max = REPORT_TRANSFER_BYTES;
+        })
+    };
     /// Each mechanism off alone.
     pub(super) const ABLATIONS: [Self; 5] = [
         Self::without("no read-ahead", |options| {
