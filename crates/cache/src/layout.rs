@@ -6,7 +6,7 @@ use crate::options::CacheOptions;
 use crate::page::{LENGTH_BYTES_MAX, PAGE, Part, Units, key_of};
 
 /// Smallest piece that is fetched.
-pub(crate) const CHUNK_BYTES: u64 = 4096;
+const CHUNK_BYTES: u64 = 4096;
 /// The same without page chunks: a sector of a disc.
 const SECTOR_BYTES: u64 = 2048;
 const UNITS_MAX: u64 = 32;

@@ -25,9 +25,6 @@ use crate::writeback::flush::Flushes;
 use crate::writeback::staging::Staging;
 use crate::writeback::submit::SubmitLoop;
 
-/// What a read of HSFS saw of a file at a time.
-const SEGMENT_BYTES: u64 = 8192;
-
 /// What works on one device, besides its reader.
 pub(crate) struct Services {
     pub(crate) dirty: Arc<DirtySet>,
@@ -57,7 +54,6 @@ pub(crate) fn assemble(
     let geometry = device.geometry();
     let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
     let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
-    let notes_steps = policy.wants_hits();
     let streams = Arc::new(Streams::new(policy));
     layout.number = shared
         .pages
@@ -78,7 +74,7 @@ pub(crate) fn assemble(
         dirty: Arc::new(dirty),
         flusher: shared.flusher.clone(),
     };
-    let (reader, fetcher) = base.reader(shared, options, streams, notes_steps);
+    let (reader, fetcher) = base.reader(shared, options, streams);
     let services = base.services(&shared.staging, options.write_timeout, &reader, fetcher);
     let services = Arc::new(services);
     (reader, services)
@@ -99,7 +95,6 @@ impl Base {
         shared: &Shared,
         options: &OpenOptions,
         streams: Arc<Streams>,
-        notes_steps: bool,
     ) -> (Arc<Reader>, Arc<Fetcher>) {
         let settings = &shared.options;
         let (own, queue, dirty) = (&self.own, &self.queue, &self.dirty);
@@ -123,7 +118,6 @@ impl Base {
             pages: own.pages.clone(),
             layout: own.layout,
             prefetcher: prefetcher.clone(),
-            notes_markers: !notes_steps,
         };
         let misses = Misses {
             own: own.clone(),
@@ -132,7 +126,6 @@ impl Base {
             queue: queue.clone(),
             dirty: dirty.clone(),
             timeout: options.read_timeout,
-            notes_steps,
         };
         let reader = Arc::new(Reader {
             hits,
@@ -141,8 +134,6 @@ impl Base {
             queue: queue.clone(),
             prefetcher,
             pins: shared.pins.clone(),
-            step_bytes: notes_steps.then_some(SEGMENT_BYTES),
-            notes_steps,
         });
         (reader, fetcher)
     }

@@ -22,10 +22,6 @@ fn sequential_misses(number: u64, _: Option<u64>) -> (u64, AccessKind) {
     (number * REQUEST, AccessKind::Miss)
 }
 
-fn sequential_hits(number: u64, _: Option<u64>) -> (u64, AccessKind) {
-    (number * REQUEST, AccessKind::Hit)
-}
-
 fn markers(number: u64, marker: Option<u64>) -> (u64, AccessKind) {
     match marker {
         Some(marker) if number > 0 => (marker, AccessKind::Marker),
@@ -90,9 +86,8 @@ fn main() {
     let accesses = std::env::args()
         .find_map(|word| word.parse().ok())
         .unwrap_or(ACCESSES);
-    let patterns: [(&str, Pattern); 6] = [
+    let patterns: [(&str, Pattern); 5] = [
         ("sequential, all miss", sequential_misses),
-        ("sequential, all hit", sequential_hits),
         ("markers only", markers),
         ("eight streams, all late", eight_streams_late),
         ("random, all miss", random_misses),

@@ -58,19 +58,18 @@ fn feed(policy: &mut dyn ReadAhead, length: u64, input: &[u8]) {
             0 => u64::from(event[11]) << 10,
             _ => u64::MAX,
         };
-        let (offset, kind) = match what % 8 {
+        let (offset, kind) = match what % 7 {
             0 => (marker, AccessKind::Marker),
             1 | 2 => (offset, AccessKind::Miss),
             3 => (offset, AccessKind::Late),
-            4 => (offset, AccessKind::Hit),
-            5 => {
+            4 => {
                 policy.feedback(Feedback::Useful {
                     offset,
                     length: size,
                 });
                 continue;
             }
-            6 => {
+            5 => {
                 policy.feedback(Feedback::Wasted {
                     offset,
                     length: size,

@@ -17,7 +17,6 @@ fn kind() -> impl Strategy<Value = AccessKind> {
         Just(AccessKind::Miss),
         Just(AccessKind::Late),
         Just(AccessKind::Marker),
-        Just(AccessKind::Hit),
     ]
 }
 

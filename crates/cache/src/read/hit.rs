@@ -26,8 +26,6 @@ pub(crate) struct Hits {
     pub(crate) pages: Arc<Pages>,
     pub(crate) layout: Layout,
     pub(crate) prefetcher: Arc<Prefetcher>,
-    /// The read-ahead policy hears of every read, in steps, and not of marks.
-    pub(crate) notes_markers: bool,
 }
 
 impl Hits {
@@ -97,7 +95,7 @@ impl Hits {
                 return None;
             }
             let is_marked = state.0 & (AHEAD | MARKER) != 0;
-            if is_marked && self.prefetcher.touch(slot, page) && self.notes_markers {
+            if is_marked && self.prefetcher.touch(slot, page) {
                 let (offset, length) = (page * PAGE + start, length as u64);
                 let kind = AccessKind::Marker;
                 self.prefetcher.note(offset, length, kind, mode.bounds);

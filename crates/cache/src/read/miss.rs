@@ -44,8 +44,6 @@ pub(crate) struct Misses {
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) dirty: Arc<DirtySet>,
     pub(crate) timeout: Duration,
-    /// The read-ahead policy hears of every read, in steps.
-    pub(crate) notes_steps: bool,
 }
 
 /// How much is fetched along with what is wanted.
@@ -87,31 +85,28 @@ enum Settled {
 }
 
 impl Misses {
-    /// Pins the pages of a range with all its bytes in them, and says how the bytes were found. The
+    /// Pins the pages of a range with all its bytes in them, and says whether any was missing. The
     /// range may come shorter than it was when memory is short, but not empty.
     pub(crate) fn obtain(
         &self,
         offset: u64,
         length: u64,
         mode: ReadMode,
-    ) -> Result<(Vec<OwnedPin>, AccessKind)> {
+    ) -> Result<(Vec<OwnedPin>, bool)> {
         let deadline = Instant::now().checked_add(self.timeout);
         let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
         let mut wanted = self.pin_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
         let (mut reach, mut is_first) = (Reach::Wide, true);
-        let mut found = AccessKind::Hit;
+        let mut has_missed = false;
         loop {
             if self.dirty.is_abandoned() {
                 return Err(abandoned(offset));
             }
             let fetches = self.launch(&wanted, reach, mode);
-            if is_first {
-                let kind = self.kind_of(&wanted, &fetches);
-                found = kind.unwrap_or(found);
-                if let Some(kind) = kind.filter(|_| !self.notes_steps) {
-                    self.prefetcher.note(offset, covered, kind, mode.bounds);
-                }
+            if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
+                has_missed = kind.is_missing();
+                self.prefetcher.note(offset, covered, kind, mode.bounds);
             }
             if fetches.stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
@@ -119,12 +114,12 @@ impl Misses {
                 continue;
             }
             if fetches.is_empty() {
-                return Ok((pins(wanted), found));
+                return Ok((pins(wanted), has_missed));
             }
             CACHE_MISSES.add(u64::from(is_first));
             is_first = false;
             match self.settle(&wanted, &fetches, (offset, mode), deadline)? {
-                Settled::Complete => return Ok((pins(wanted), found)),
+                Settled::Complete => return Ok((pins(wanted), has_missed)),
                 Settled::Failed(error) if reach == Reach::Alone => {
                     return Err(Error::Device(error));
                 }

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
-use pagewell_policy::readahead::AccessKind;
 use rustix::io::Errno;
 
 use crate::io_queue::IoQueue;
-use crate::layout::CHUNK_BYTES;
 use crate::page::{PAGE, first_part};
 use crate::read::hit::Hits;
 use crate::read::miss::Misses;
@@ -29,10 +27,6 @@ pub(crate) struct Reader {
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) prefetcher: Arc<Prefetcher>,
     pub(crate) pins: Arc<PinBudget>,
-    /// Reads go in steps of so many bytes, as those of HSFS did.
-    pub(crate) step_bytes: Option<u64>,
-    /// The read-ahead policy hears of every step.
-    pub(crate) notes_steps: bool,
 }
 
 impl Reader {
@@ -63,13 +57,7 @@ impl Reader {
             let at = offset + done as u64;
             let (page, start) = (at / PAGE, at % PAGE);
             #[allow(clippy::cast_possible_truncation)] // at most a page
-            let mut count = (target.len() - done).min((PAGE - start) as usize);
-            if let Some(step_bytes) = self.step_bytes {
-                count = count.min((step_bytes - at % step_bytes) as usize);
-                self.step(at, &mut target[done..done + count], mode, waited)?;
-                done += count;
-                continue;
-            }
+            let count = (target.len() - done).min((PAGE - start) as usize);
             if let Some(pinned) = self.hits.pin_to_copy(page, start, count, &mode) {
                 let copied = self.hits.copy(&pinned, &mut target[done..done + count]);
                 copied.map_err(|errno| self.window_failed(errno))?;
@@ -78,8 +66,8 @@ impl Reader {
                 continue;
             }
             let rest = (target.len() - done) as u64;
-            let (pins, found) = self.misses.obtain(at, self.portion(at, rest), mode)?;
-            *waited |= found.is_missing();
+            let (pins, has_missed) = self.misses.obtain(at, self.portion(at, rest), mode)?;
+            *waited |= has_missed;
             let mut pins = pins.into_iter();
             // The first piece ends at a page's end; the others are whole but for the last.
             while done < target.len()
@@ -94,50 +82,6 @@ impl Reader {
         }
         CACHE_HITS.add(hits);
         COPIED_BYTES.add(target.len() as u64);
-        Ok(())
-    }
-
-    /// One read within a window of 8 KiB, page of the processor by page, as HSFS made them: the
-    /// policy may want to hear of each. The first page that is missing brings the others along.
-    fn step(
-        &self,
-        offset: u64,
-        target: &mut [u8],
-        mode: ReadMode,
-        waited: &mut bool,
-    ) -> Result<()> {
-        let length_bytes = self.own.layout.length_bytes;
-        let end = offset + target.len() as u64;
-        let (mut at, mut rest) = (offset, target);
-        while at < end {
-            let chunk = at - at % CHUNK_BYTES;
-            let until = (chunk + CHUNK_BYTES).min(end);
-            #[allow(clippy::cast_possible_truncation)] // at most a chunk
-            let (piece, behind) = rest.split_at_mut((until - at) as usize);
-            let pinned = self.hits.pin(at / PAGE, at % PAGE, piece.len(), &mode);
-            let kind = if let Some(pinned) = pinned {
-                let copied = self.hits.copy(&pinned, piece);
-                copied.map_err(|errno| self.window_failed(errno))?;
-                CACHE_HITS.add(1);
-                AccessKind::Hit
-            } else {
-                let wanted = end.next_multiple_of(CHUNK_BYTES).min(length_bytes);
-                let (pins, kind) = self.misses.obtain(chunk, wanted - chunk, mode)?;
-                *waited |= kind.is_missing();
-                if let Some(pin) = pins.first() {
-                    self.copy_owned(pin, at % PAGE, piece)?;
-                }
-                // A page that is in flight is late, not gone.
-                kind
-            };
-            // A page is noted once: when its end was reached, as sequential readers do.
-            let ends_page = until == chunk + CHUNK_BYTES || until == length_bytes;
-            if self.notes_steps && ends_page {
-                self.prefetcher
-                    .note(chunk, until - chunk, kind, mode.bounds);
-            }
-            (at, rest) = (until, behind);
-        }
         Ok(())
     }
 
@@ -240,8 +184,8 @@ impl Reader {
                 continue;
             }
             let portion = self.portion(rest.start, rest.end - rest.start);
-            let (pins, found) = self.misses.obtain(rest.start, portion, mode)?;
-            *waited |= found.is_missing();
+            let (pins, has_missed) = self.misses.obtain(rest.start, portion, mode)?;
+            *waited |= has_missed;
             for pin in pins {
                 let part = first_part(&rest);
                 rest.start += part.length;

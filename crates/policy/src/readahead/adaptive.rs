@@ -183,7 +183,6 @@ impl Adaptive {
     /// Begins something at a touch that belongs to no stream, if there is a reason to.
     fn begin(&mut self, touch: &Touch) -> Plan {
         match touch.kind {
-            AccessKind::Hit => return Plan::default(),
             AccessKind::Marker => {
                 let place = self.forward(touch.offset, touch.offset, touch, None);
                 return self.settle(place, None, touch);
@@ -370,10 +369,6 @@ fn forward_plan(step: Step) -> Plan {
 }
 
 impl ReadAhead for Adaptive {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-
     fn access(&mut self, access: &Access) -> Plan {
         let end = access
             .offset

@@ -16,7 +16,7 @@ pub use bandwidth_delay::LeastLatency;
 pub use none::NoReadAhead;
 pub use settings::Settings;
 
-/// How an access found its bytes.
+/// How an access found its bytes. One that found all of them, and no marker, is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
     /// At least one byte was not in memory and not on its way.
@@ -25,8 +25,6 @@ pub enum AccessKind {
     Late,
     /// Everything was there, and the first byte of a page with a [`Plan::marker`] was touched.
     Marker,
-    /// Everything was there. Told only to a policy that wants every access.
-    Hit,
 }
 
 impl AccessKind {
@@ -141,9 +139,6 @@ impl Plan {
 
 /// A read-ahead policy for one run of bytes (a file or a device).
 pub trait ReadAhead: Send {
-    /// Whether [`AccessKind::Hit`] has to be told too. Costs a lock for each read.
-    fn wants_hits(&self) -> bool;
-
     /// Tells of an access and asks what to do.
     fn access(&mut self, access: &Access) -> Plan;
 

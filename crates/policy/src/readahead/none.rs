@@ -17,10 +17,6 @@ impl NoReadAhead {
 }
 
 impl ReadAhead for NoReadAhead {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-
     fn access(&mut self, access: &Access) -> Plan {
         self.counts.random += 1;
         self.counts.late += u64::from(access.kind == AccessKind::Late);

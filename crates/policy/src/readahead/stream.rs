@@ -288,7 +288,7 @@ impl Stream {
         if first_late {
             self.grow(touch, settings, counts);
         }
-        let judges = first_late || (touch.end < self.late_until && touch.kind != AccessKind::Hit);
+        let judges = first_late || touch.end < self.late_until;
         let needed = judges
             .then(|| self.grow_far(touch, settings, counts))
             .flatten();
@@ -311,7 +311,7 @@ impl Stream {
         let marked = touch.kind == AccessKind::Marker;
         let passed = self.marker.is_none_or(|marker| touch.end > marker);
         let mut step = Step::default();
-        if (missed || marked || first_late || passed) && touch.kind != AccessKind::Hit {
+        if missed || marked || first_late || passed {
             step = self.step(touch, settings, counts);
             if first_late {
                 self.late_until = self.window_end;

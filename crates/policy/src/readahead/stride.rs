@@ -204,7 +204,7 @@ impl Stride {
             self.pieces = (self.pieces * 2).min(PIECES_MAX);
             counts.grown += 1;
         }
-        if touch.kind == AccessKind::Hit || self.planned > self.pieces / 2 {
+        if self.planned > self.pieces / 2 {
             return StrideStep::default();
         }
         self.plan(touch, settings, counts)

@@ -162,10 +162,10 @@ impl Model {
             .iter()
             .position(|marker| marker / PAGE == offset / PAGE);
         let kind = match () {
-            () if missing || demanded => AccessKind::Miss,
-            () if ready > now => AccessKind::Late,
-            () if marked.is_some() => AccessKind::Marker,
-            () => AccessKind::Hit,
+            () if missing || demanded => Some(AccessKind::Miss),
+            () if ready > now => Some(AccessKind::Late),
+            () if marked.is_some() => Some(AccessKind::Marker),
+            () => None,
         };
         if let Some(place) = marked {
             self.markers.swap_remove(place);
@@ -178,8 +178,8 @@ impl Model {
             self.seen.demand_requests += 1;
             ready = ready.max(self.fetch(&lacking, now, false));
         }
-        self.seen.late += u64::from(kind == AccessKind::Late);
-        if kind != AccessKind::Hit || self.policy.wants_hits() {
+        self.seen.late += u64::from(kind == Some(AccessKind::Late));
+        if let Some(kind) = kind {
             let length = end - offset;
             let budget_bytes = self.budget_bytes();
             let told = Access {
