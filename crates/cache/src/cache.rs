@@ -1,5 +1,6 @@
 //! A cache: memory that devices share.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use pagewell_device::Device;
@@ -50,6 +51,14 @@ impl Cache {
     #[must_use]
     pub fn page_size(&self) -> PageSize {
         self.shared.pages.arena.page_size()
+    }
+
+    /// The file that the memory is too, when [that was asked for](CacheOptions::memory_is_file);
+    /// [`crate::PinnedPage::memory_offset`] says where in it bytes are. It can only be read and
+    /// mapped to be read. What of it is not pinned may change at any time.
+    #[must_use]
+    pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.pages.arena.file()
     }
 
     /// The settings.

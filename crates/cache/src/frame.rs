@@ -1,5 +1,4 @@
-//! Frames: the memory for pages, which of it is free, and how it is mapped.
+//! Frames: the memory for pages, and which of it is free.
 
 pub(crate) mod arena;
 pub(crate) mod free_list;
-pub(crate) mod window;

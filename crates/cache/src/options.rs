@@ -23,20 +23,6 @@ pub enum ReadAheadRule {
     Off,
 }
 
-/// How reads reach a page in memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MappingMode {
-    /// All memory is mapped once.
-    #[default]
-    Direct,
-    /// Through this many windows of 8 KiB, mapped and unmapped as they are needed: what operating
-    /// systems did before. For comparison only.
-    Window {
-        /// Windows, at least 16.
-        slots: u32,
-    },
-}
-
 /// Settings of a cache. Each mechanism can be switched off alone, to see what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
@@ -62,8 +48,9 @@ pub struct CacheOptions {
     pub reader_keeps: bool,
     /// Fetch in pieces of 4 KiB at least; off: of 2 KiB.
     pub page_chunk: bool,
-    /// How reads reach a page in memory.
-    pub mapping: MappingMode,
+    /// The memory is a file too, which can be mapped once more: [`crate::Cache::memory_file`]. It
+    /// is in ordinary pages then, and taken at first use.
+    pub memory_is_file: bool,
     /// Longest request to a device; the device's own limit holds too.
     pub request_bytes_max: u64,
     /// With the elevator: a read that has waited this long goes next, whatever its address.
@@ -112,7 +99,7 @@ impl CacheOptions {
             free_behind: true,
             reader_keeps: false,
             page_chunk: true,
-            mapping: MappingMode::Direct,
+            memory_is_file: false,
             request_bytes_max: REQUEST_BYTES_MAX,
             read_deadline: Some(READ_DEADLINE),
             read_timeout: READ_TIMEOUT,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::dirty::quota::Quota;
 use crate::flusher::Flusher;
 use crate::frame::arena::Arena;
-use crate::options::{CacheOptions, MappingMode};
+use crate::options::CacheOptions;
 use crate::read::pinned::PinBudget;
 use crate::residency::pages::Pages;
 use crate::writeback::staging::Staging;
@@ -24,9 +24,9 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(options: CacheOptions) -> Result<Self, CreateError> {
         let frames = options.frames()?;
-        let arena = match options.mapping {
-            MappingMode::Direct => Arena::new(frames, &options)?,
-            MappingMode::Window { slots } => Arena::new_in_file(frames, slots)?,
+        let arena = match options.memory_is_file {
+            true => Arena::new_in_file(frames)?,
+            false => Arena::new(frames, &options)?,
         };
         let reader_keeps = options.free_behind && options.reader_keeps;
         Ok(Self {

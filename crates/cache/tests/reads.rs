@@ -4,10 +4,12 @@
 
 mod support;
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use pagewell_cache::{
-    BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, MappingMode, ReadAheadRule, ReadMode,
+    BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, ReadAheadRule, ReadMode,
 };
 use pagewell_device::{Device, Geometry};
 use support::{Random, Scripted};
@@ -50,7 +52,7 @@ fn every_mode() -> Vec<CacheOptions> {
             ..base
         },
         CacheOptions {
-            mapping: MappingMode::Window { slots: 16 },
+            memory_is_file: true,
             ..base
         },
     ]
@@ -220,27 +222,26 @@ fn a_stream_leaves_the_warm_set_where_it_is() {
 }
 
 #[test]
-fn windows_show_what_the_pages_hold() {
-    use pagewell_counters::names::{CACHE_WINDOW_MAPS, CACHE_WINDOW_UNMAPS};
+fn memory_that_is_a_file_shows_what_is_pinned_and_cannot_be_written_to() {
     let source = Scripted::new(3 * MIB);
-    let mapping = MappingMode::Window { slots: 32 };
-    let device = open(
-        CacheOptions {
-            mapping,
-            ..CacheOptions::new(8 * MIB)
-        },
-        &source,
-    );
-    for _ in 0..2 {
-        for offset in (0..3 * MIB - 8192).step_by(8192) {
-            check(&device, &source, offset + 100, 8192);
-        }
+    let cache = Cache::new(CacheOptions {
+        memory_is_file: true,
+        ..CacheOptions::new(8 * MIB)
+    });
+    let cache = cache.unwrap();
+    let device = cache.open(source.clone());
+    let file = File::from(cache.memory_file().unwrap().try_clone_to_owned().unwrap());
+    for offset in (0..3 * MIB).step_by(50_000) {
+        let pinned = device.pin(offset, 8192, ReadMode::WAIT).unwrap();
+        let mut shown = vec![0; pinned.len()];
+        file.read_exact_at(&mut shown, pinned.memory_offset())
+            .unwrap();
+        assert_eq!(source.pattern().check(offset, &shown), Ok(()));
     }
-    assert!(CACHE_WINDOW_MAPS.get() >= 700 && CACHE_WINDOW_UNMAPS.get() >= 600);
-    assert!(
-        device.pin_all(0, 8192, ReadMode::WAIT).unwrap().is_none(),
-        "it copies"
-    );
+    assert!(file.write_at(&[1], 0).is_err());
+    assert!(file.set_len(0).is_err());
+    let usual = Cache::new(CacheOptions::new(8 * MIB)).unwrap();
+    assert!(usual.memory_file().is_none());
 }
 
 /// What is fetched at a time ends inside the range; what is behind that in its page is not there.

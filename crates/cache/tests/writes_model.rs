@@ -7,8 +7,7 @@ mod support;
 use std::sync::Arc;
 
 use pagewell_cache::{
-    BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, MappingMode, ReadMode, WriteMode,
-    WriteRule,
+    BYTES_MIN, Cache, CacheOptions, CachedDevice, Error, ReadMode, WriteMode, WriteRule,
 };
 use pagewell_device::Geometry;
 use support::Random;
@@ -173,7 +172,7 @@ fn every_mode() -> Vec<CacheOptions> {
         },
         CacheOptions {
             page_chunk: false,
-            mapping: MappingMode::Window { slots: 32 },
+            memory_is_file: true,
             ..base
         },
         CacheOptions {

@@ -7,10 +7,10 @@
 //! cache instead of hundreds of thousands.
 //!
 //! Reserved huge pages (hugetlbfs) are tried first where the size was asked for, then transparent
-//! ones; which came is counted and can be asked for. The `window` mapping is the other way on
-//! purpose: memory in a file that reads must map piece by piece ([`crate::frame::window`]), the
-//! baseline that shows the difference.
+//! ones; which came is counted and can be asked for. Memory that is a file too, to be mapped once
+//! more by others, is in ordinary pages.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -18,11 +18,10 @@ use pagewell_counters::names::{
     CACHE_ARENA_BYTES, CACHE_ARENA_PAGES, CACHE_HUGE_PAGES_MISSING, CACHE_POPULATE_FAILED,
 };
 use pagewell_policy::eviction::FrameIndex;
-use rustix::fs::MemfdFlags;
+use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-use crate::frame::window::Windows;
 use crate::{CacheOptions, PAGE_BYTES};
 
 /// Where the processor sees a stream, it goes on by itself.
@@ -56,8 +55,8 @@ pub(crate) struct Arena {
     mapping: Arc<Mapping>,
     frames: u32,
     page_size: PageSize,
-    /// When reads map it piece by piece.
-    windows: Option<Windows>,
+    /// When it is a file too.
+    file: Option<OwnedFd>,
     /// What threads do with each block of memory, so that loom sees it.
     #[cfg(feature = "loom")]
     watched: Watched,
@@ -111,33 +110,38 @@ impl Arena {
             mapping: Arc::new(mapping),
             frames,
             page_size,
-            windows: None,
+            file: None,
             #[cfg(feature = "loom")]
             watched: Watched::new(bytes),
         })
     }
 
-    /// Maps `frames` pages of memory that is a file too, in ordinary pages, to be read through so
-    /// many windows.
-    pub(crate) fn new_in_file(frames: u32, windows: u32) -> Result<Self, Errno> {
+    /// Maps `frames` pages of memory that is a file too, in ordinary pages. Through the file it can
+    /// only be read.
+    pub(crate) fn new_in_file(frames: u32) -> Result<Self, Errno> {
         let bytes = frames as usize * PAGE_BYTES;
-        let file = rustix::fs::memfd_create("pagewell-cache", MemfdFlags::CLOEXEC)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("pagewell-cache", flags)?;
         rustix::fs::ftruncate(&file, bytes as u64)?;
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         let null = std::ptr::null_mut();
         // SAFETY: a new mapping of our own file at an address the system chooses.
         let base = unsafe { rustix::mm::mmap(null, bytes, protection, flags, &file, 0)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
+        let mapping = Mapping {
+            base,
+            base_bytes: bytes,
+            start: base,
+        };
+        // Our own mapping can be written to, as it was there before.
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals)?;
         count(i64::from(frames));
         Ok(Self {
-            mapping: Arc::new(Mapping {
-                base,
-                base_bytes: bytes,
-                start: base,
-            }),
+            mapping: Arc::new(mapping),
             frames,
             page_size: PageSize::Ordinary,
-            windows: Some(Windows::new(windows, file)?),
+            file: Some(file),
             #[cfg(feature = "loom")]
             watched: Watched::new(bytes),
         })
@@ -153,9 +157,9 @@ impl Arena {
         self.page_size
     }
 
-    /// The windows to read through.
-    pub(crate) fn windows(&self) -> Option<&Windows> {
-        self.windows.as_ref()
+    /// The file that it is too.
+    pub(crate) fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Bytes of a page.
@@ -382,12 +386,12 @@ mod tests {
         for arena in [
             Arena::new(64, &options(u64::MAX, None)).unwrap(),
             Arena::new(64, &options(0, Some(1 << 20))).unwrap(),
-            Arena::new_in_file(64, 16).unwrap(),
+            Arena::new_in_file(64).unwrap(),
         ] {
             let first = arena.address(FrameIndex(0)).as_ptr();
             let last = arena.address(FrameIndex(63)).as_ptr();
             assert_eq!(last as usize - first as usize, 63 * PAGE_BYTES);
-            if arena.windows().is_none() {
+            if arena.file().is_none() {
                 assert_eq!(first as usize % HUGE_PAGE_BYTES, 0);
             }
             // SAFETY: the last byte of the arena, which is ours alone.

@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
 use pagewell_policy::readahead::AccessKind;
-use rustix::io::Errno;
 
 use crate::ReadMode;
 use crate::layout::Layout;
 use crate::page::{PAGE, Part};
 use crate::read::pinned::PinnedPage;
 use crate::read::prefetch::Prefetcher;
-use crate::residency::own_pages::OwnedPin;
 use crate::residency::pages::Pages;
 use crate::table::page_table::{Pinned, SlotIndex};
 use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
@@ -116,43 +114,5 @@ impl Hits {
         // With our own pin.
         let pinned = State(state.0 + PIN);
         self.pages.table.heat(slot, pinned, heat + 1);
-    }
-
-    /// Copies all of what is pinned.
-    pub(crate) fn copy(&self, pinned: &PinnedPage<'_>, target: &mut [u8]) -> Result<(), Errno> {
-        self.copy_by(pinned.frame, pinned.start as usize, target, || pinned)
-    }
-
-    /// Copies bytes that have been fetched out of a page that is pinned.
-    #[allow(clippy::cast_possible_truncation)] // inside a page
-    pub(crate) fn copy_owned(
-        &self,
-        pin: &OwnedPin,
-        start: u64,
-        target: &mut [u8],
-    ) -> Result<(), Errno> {
-        let (start, length) = (start as usize, target.len());
-        // SAFETY: a miss gives pages with the bytes that it was asked for.
-        self.copy_by(pin.frame, start, target, || unsafe {
-            pin.bytes(start, length)
-        })
-    }
-
-    /// Copies from where the bytes are, or through a window when that is the mode.
-    #[inline]
-    fn copy_by<'a>(
-        &self,
-        frame: FrameIndex,
-        start: usize,
-        target: &mut [u8],
-        source: impl FnOnce() -> &'a [u8],
-    ) -> Result<(), Errno> {
-        match self.pages.arena.windows() {
-            Some(windows) => windows.copy(frame, start, target),
-            None => {
-                target.copy_from_slice(source());
-                Ok(())
-            }
-        }
     }
 }

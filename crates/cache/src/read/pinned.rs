@@ -17,7 +17,7 @@ pub struct PinnedPage<'a> {
     pages: &'a Pages,
     pub(crate) slot: SlotIndex,
     pub(crate) frame: FrameIndex,
-    pub(crate) start: u32,
+    start: u32,
     length: u32,
 }
 
@@ -39,6 +39,13 @@ impl<'a> PinnedPage<'a> {
             start: start as u32,
             length: length as u32,
         }
+    }
+
+    /// Where the bytes begin in the memory of the cache, and so in
+    /// [its file](crate::Cache::memory_file).
+    #[must_use]
+    pub fn memory_offset(&self) -> u64 {
+        u64::from(self.frame.0) * PAGE_BYTES as u64 + u64::from(self.start)
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
-use rustix::io::Errno;
 
 use crate::io_queue::IoQueue;
 use crate::page::{PAGE, first_part};
@@ -13,8 +12,8 @@ use crate::read::hit::Hits;
 use crate::read::miss::Misses;
 use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
 use crate::read::prefetch::Prefetcher;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
-use crate::{Error, ReadMode, Result};
+use crate::residency::own_pages::OwnPages;
+use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
 /// Bytes obtained for one reader at a time.
 const OBTAINED_BYTES_MAX: u64 = 1 << 20;
@@ -59,8 +58,7 @@ impl Reader {
             #[allow(clippy::cast_possible_truncation)] // at most a page
             let count = (target.len() - done).min((PAGE - start) as usize);
             if let Some(pinned) = self.hits.pin_to_copy(page, start, count, &mode) {
-                let copied = self.hits.copy(&pinned, &mut target[done..done + count]);
-                copied.map_err(|errno| self.window_failed(errno))?;
+                target[done..done + count].copy_from_slice(&pinned);
                 hits += 1;
                 done += count;
                 continue;
@@ -73,10 +71,12 @@ impl Reader {
             while done < target.len()
                 && let Some(pin) = pins.next()
             {
-                let start = (offset + done as u64) % PAGE;
                 #[allow(clippy::cast_possible_truncation)] // at most a page
-                let count = (target.len() - done).min((PAGE - start) as usize);
-                self.copy_owned(&pin, start, &mut target[done..done + count])?;
+                let start = ((offset + done as u64) % PAGE) as usize;
+                let count = (target.len() - done).min(PAGE_BYTES - start);
+                // SAFETY: a miss gives pages with the bytes that it was asked for.
+                let bytes = unsafe { pin.bytes(start, count) };
+                target[done..done + count].copy_from_slice(bytes);
                 done += count;
             }
         }
@@ -94,19 +94,6 @@ impl Reader {
             return rest;
         }
         most - (at + most) % PAGE
-    }
-
-    fn copy_owned(&self, pin: &OwnedPin, start: u64, target: &mut [u8]) -> Result<()> {
-        let copied = self.hits.copy_owned(pin, start, target);
-        copied.map_err(|errno| self.window_failed(errno))
-    }
-
-    fn window_failed(&self, errno: Errno) -> Error {
-        Error::Device(DeviceError::Failed {
-            device: format!("window of {}", self.queue.name()),
-            offset: 0,
-            errno,
-        })
     }
 
     /// Has all bytes of a range brought into memory.
@@ -150,9 +137,7 @@ impl Reader {
         let range = offset..offset + length as u64;
         #[allow(clippy::cast_possible_truncation)] // fewer than bytes
         let count = (range.end.div_ceil(PAGE) - offset / PAGE) as usize;
-        let is_whole = self.own.pages.arena.windows().is_none();
-        let lease = is_whole.then(|| PinLease::take(&self.own, &self.pins, count));
-        let Some(lease) = lease.flatten() else {
+        let Some(lease) = PinLease::take(&self.own, &self.pins, count) else {
             CACHE_PINS_REFUSED.add(1);
             return Ok(None);
         };

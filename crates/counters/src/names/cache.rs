@@ -57,9 +57,6 @@ register! { CACHE, Counter:
         "Halvings of the usual size of a cache because there was no memory for it.";
     CACHE_POPULATE_FAILED = "pagewell_cache_populate_failed_total",
         "Caches whose first part of memory could not be taken at the start.";
-    CACHE_WINDOW_HITS = "pagewell_cache_window_hits_total", "Reads that found their window mapped.";
-    CACHE_WINDOW_MAPS = "pagewell_cache_window_maps_total", "Windows mapped.";
-    CACHE_WINDOW_UNMAPS = "pagewell_cache_window_unmaps_total", "Windows unmapped.";
     CACHE_WRITES = "pagewell_cache_writes_total", "Writes into the page cache.";
     CACHE_WRITTEN_BYTES = "pagewell_cache_written_bytes_total",
         "Bytes written into the page cache.";

@@ -35,15 +35,15 @@ impl Counting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_counters::names::CACHE_WINDOW_UNMAPS;
+    use pagewell_counters::names::CACHE_HALVED;
 
     #[test]
     fn only_what_has_grown_is_told() {
-        CACHE_WINDOW_UNMAPS.add(5);
+        CACHE_HALVED.add(5);
         let counting = Counting::begin();
-        assert_eq!(counting.of(&CACHE_WINDOW_UNMAPS), 0);
-        CACHE_WINDOW_UNMAPS.add(3);
-        assert_eq!(counting.of(&CACHE_WINDOW_UNMAPS), 3);
-        assert!(counting.grown().contains(&(CACHE_WINDOW_UNMAPS.name(), 3)));
+        assert_eq!(counting.of(&CACHE_HALVED), 0);
+        CACHE_HALVED.add(3);
+        assert_eq!(counting.of(&CACHE_HALVED), 3);
+        assert!(counting.grown().contains(&(CACHE_HALVED.name(), 3)));
     }
 }

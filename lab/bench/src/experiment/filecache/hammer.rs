@@ -7,16 +7,14 @@ use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use pagewell_cache::{CachedDevice, ReadMode};
-use pagewell_counters::names::{
-    CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MISSES, CACHE_WINDOW_HITS, CACHE_WINDOW_MAPS,
-    CACHE_WINDOW_UNMAPS, COPIED_BYTES,
-};
+use pagewell_counters::names::{CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MISSES};
 use pagewell_device::Pattern;
 use pagewell_load::measure::{Latency, Usage, UsageSample};
 
+use super::file::File;
 use super::kernel::Shootdowns;
 use super::random::Offsets;
+use super::window::WindowCounts;
 use crate::experiment::{Error, Result};
 
 /// Bytes of a read.
@@ -73,7 +71,7 @@ impl Hammered {
 }
 
 /// Reads 8 KiB at random places.
-pub(super) fn hammer(device: &CachedDevice, plan: &Plan) -> Result<Hammered> {
+pub(super) fn hammer(file: &File, plan: &Plan) -> Result<Hammered> {
     let barrier = Barrier::new(plan.threads + 1);
     let work = |thread: u64| {
         let seed = plan.seed.wrapping_mul(1021).wrapping_add(thread);
@@ -81,46 +79,42 @@ pub(super) fn hammer(device: &CachedDevice, plan: &Plan) -> Result<Hammered> {
         let threads = plan.threads.max(1) as u64;
         // The first ones read what does not divide.
         let reads = plan.reads / threads + u64::from(thread < plan.reads % threads);
-        move || one_thread(device, reads, seed, barrier)
+        move || one_thread(file, reads, seed, barrier)
     };
     std::thread::scope(|scope| {
         let threads = (0..plan.threads as u64).map(|thread| scope.spawn(work(thread)));
         let threads: Vec<_> = threads.collect();
         barrier.wait();
-        let counts = Counts::now();
+        let counts = Counts::now(file);
         // The readers begin after the counters were read, and end before they are read again.
         barrier.wait();
         let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
-        let mut hammered = counts.until_now();
+        let mut hammered = counts.until_now(file);
         for result in results {
             let panicked = |_| Error::Wrong("a reader ended in a defect".to_owned());
             let (reads, latency) = result.map_err(panicked)??;
             hammered.reads += reads;
+            hammered.copied_bytes += reads * READ_BYTES as u64;
             hammered.latency.add(&latency);
         }
         Ok(hammered)
     })
 }
 
-fn one_thread(
-    device: &CachedDevice,
-    reads: u64,
-    seed: u64,
-    barrier: &Barrier,
-) -> Result<(u64, Latency)> {
+fn one_thread(file: &File, reads: u64, seed: u64, barrier: &Barrier) -> Result<(u64, Latency)> {
     let mut target = vec![0; READ_BYTES];
-    let mut offsets = Offsets::new(seed, device.length_bytes(), READ_BYTES as u64);
+    let mut offsets = Offsets::new(seed, file.device.length_bytes(), READ_BYTES as u64);
     let mut latency = Latency::default();
     barrier.wait();
     barrier.wait();
     let mut done = 0;
     while done < reads {
         let start = Instant::now();
-        device.read_at(offsets.next(), &mut target, ReadMode::WAIT)?;
+        file.read(offsets.next(), &mut target)?;
         latency.record(start.elapsed());
         let batch = BATCH.min(reads - done);
         for _ in 1..batch {
-            device.read_at(offsets.next(), &mut target, ReadMode::WAIT)?;
+            file.read(offsets.next(), &mut target)?;
             black_box(&target);
         }
         done += batch;
@@ -129,19 +123,11 @@ fn one_thread(
 }
 
 /// Reads some places and compares every byte.
-pub(super) fn check(device: &CachedDevice, pattern: &Pattern, reads: u64) -> Result<()> {
+pub(super) fn check(file: &File, pattern: &Pattern, reads: u64) -> Result<()> {
     let mut target = vec![0; READ_BYTES];
-    let mut offsets = Offsets::new(11, device.length_bytes(), READ_BYTES as u64);
+    let mut offsets = Offsets::new(11, file.device.length_bytes(), READ_BYTES as u64);
     for _ in 0..reads {
-        let offset = offsets.next();
-        device.read_at(offset, &mut target, ReadMode::WAIT)?;
-        let checked = pattern.check(offset, &target);
-        checked.map_err(|offset| {
-            Error::Wrong(format!(
-                "{}: the byte at {offset} was read wrong",
-                device.name()
-            ))
-        })?;
+        file.check(pattern, offsets.next(), &mut target)?;
     }
     Ok(())
 }
@@ -151,45 +137,38 @@ struct Counts {
     misses: u64,
     requests: u64,
     fetched_bytes: u64,
-    copied_bytes: u64,
-    window_hits: u64,
-    maps: u64,
-    unmaps: u64,
+    windows: WindowCounts,
     shootdowns: Shootdowns,
     usage: UsageSample,
     start: Instant,
 }
 
 impl Counts {
-    fn now() -> Self {
+    fn now(file: &File) -> Self {
         Self {
             misses: CACHE_MISSES.get(),
             requests: CACHE_FETCH_REQUESTS.get(),
             fetched_bytes: CACHE_FETCHED_BYTES.get(),
-            copied_bytes: COPIED_BYTES.get(),
-            window_hits: CACHE_WINDOW_HITS.get(),
-            maps: CACHE_WINDOW_MAPS.get(),
-            unmaps: CACHE_WINDOW_UNMAPS.get(),
+            windows: file.window_counts(),
             shootdowns: Shootdowns::now(),
             usage: UsageSample::now(),
             start: Instant::now(),
         }
     }
 
-    fn until_now(&self) -> Hammered {
+    fn until_now(&self, file: &File) -> Hammered {
         let elapsed = self.start.elapsed();
         let usage = self.usage.used();
-        let now = Self::now();
+        let now = Self::now(file);
         Hammered {
             elapsed,
             usage,
             misses: now.misses - self.misses,
             device_requests: now.requests - self.requests,
             device_bytes: now.fetched_bytes - self.fetched_bytes,
-            copied_bytes: now.copied_bytes - self.copied_bytes,
-            window_hits: now.window_hits - self.window_hits,
-            maps: now.maps - self.maps,
-            unmaps: now.unmaps - self.unmaps,
+            window_hits: now.windows.hits - self.windows.hits,
+            maps: now.windows.maps - self.windows.maps,
+            unmaps: now.windows.unmaps - self.windows.unmaps,
             shootdowns: now.shootdowns.since(&self.shootdowns),
             ..Hammered::default()
         }

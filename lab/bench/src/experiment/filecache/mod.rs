@@ -6,11 +6,13 @@
 //! every other processor for each change. **Rule.** Mapping all memory once makes a read's cost
 //! independent of which page it reads.
 //!
-//! The cache has both: [`pagewell_cache::MappingMode`]. Random reads of 8 KiB over files of three
-//! sizes ([`Regime`]), the mappings by turns, by 1 to 16 threads: processor time of a read,
+//! The cache does the second. The windows are made here, into the memory of a cache that is a file
+//! too, and both read through the same pins. Random reads of 8 KiB over files of three sizes
+//! ([`Regime`]), the mappings by turns, by 1 to 16 threads: processor time of a read,
 //! windows mapped and unmapped, page faults, shoot-downs. The device is a computed pattern and
 //! costs both the same. At the end reads of what is in memory stand beside a bare copy.
 
+mod file;
 mod hammer;
 mod kernel;
 mod memory_copy;
@@ -20,6 +22,7 @@ mod regime;
 mod report;
 mod runs;
 mod verdicts;
+mod window;
 
 use std::path::PathBuf;
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use pagewell_load::measure::{Latency, Usage, nearest, number};
 use pagewell_load::report::{Table, bytes, rate};
 
+use super::file::Mapping;
 use super::hammer::Hammered;
 use super::regime::{Regime, window_slots};
-use super::runs::{Cell, Mapping, Settings};
+use super::runs::{Cell, Settings};
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
 
 const COLUMNS: [&str; 14] = [

@@ -1,12 +1,10 @@
 //! The runs: both mappings of memory by turns, in every regime, by more and more threads.
 
-use std::sync::Arc;
-
-use pagewell_cache::{Cache, CacheOptions, CachedDevice, MappingMode, ReadMode};
 use pagewell_device::Pattern;
 
+use super::file::{File, Mapping};
 use super::hammer::{Hammered, Plan, check, hammer};
-use super::regime::{Regime, window_slots};
+use super::regime::Regime;
 use crate::experiment::Result;
 
 /// Bytes of a read that brings a file into memory.
@@ -15,15 +13,6 @@ const PREFILL_BYTES: u64 = 1 << 20;
 const CHECKED_READS: u64 = 2000;
 /// Random reads of each page of the cache before a file larger than it is measured.
 const SETTLING_READS: u64 = 8;
-
-/// How reads reach memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mapping {
-    /// Through a bounded number of windows.
-    Window,
-    /// Mapped once.
-    Direct,
-}
 
 impl Cell {
     /// The runs of one mapping.
@@ -35,26 +24,6 @@ impl Cell {
     pub(super) fn mean(&self, mapping: Mapping, of: impl Fn(&Hammered) -> f64) -> f64 {
         let runs = self.of(mapping);
         runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
-    }
-}
-
-impl Mapping {
-    pub(super) const ALL: [Self; 2] = [Self::Window, Self::Direct];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Window => "window",
-            Self::Direct => "direct",
-        }
-    }
-
-    fn mode(self, cache_bytes: u64) -> MappingMode {
-        match self {
-            Self::Window => MappingMode::Window {
-                slots: window_slots(cache_bytes),
-            },
-            Self::Direct => MappingMode::Direct,
-        }
     }
 }
 
@@ -83,17 +52,17 @@ pub struct Settings {
 /// The file of a regime, in two caches.
 pub(super) struct Pair {
     regime: Regime,
-    devices: [CachedDevice; Mapping::ALL.len()],
+    files: [File; Mapping::ALL.len()],
 }
 
 /// Fills both.
 pub(super) fn prepare_both(regime: Regime, cache_bytes: u64) -> Result<Pair> {
     let [window, direct] = Mapping::ALL;
-    let devices = [
+    let files = [
         prepare(regime, window, cache_bytes)?,
         prepare(regime, direct, cache_bytes)?,
     ];
-    Ok(Pair { regime, devices })
+    Ok(Pair { regime, files })
 }
 
 impl Pair {
@@ -105,13 +74,13 @@ impl Pair {
             runs: Default::default(),
         };
         for repeat in 0..settings.repeats {
-            for (device, runs) in self.devices.iter().zip(&mut cell.runs) {
+            for (file, runs) in self.files.iter().zip(&mut cell.runs) {
                 let plan = Plan {
                     threads,
                     reads: settings.reads[self.regime as usize],
                     seed: u64::from(repeat) + 1,
                 };
-                runs.push(hammer(device, &plan)?);
+                runs.push(hammer(file, &plan)?);
             }
         }
         Ok(cell)
@@ -120,23 +89,16 @@ impl Pair {
 
 /// A file in a cache of its own: all of it that there is room for in memory, and some of what was
 /// read compared.
-pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Result<CachedDevice> {
-    let options = CacheOptions {
-        mapping: mapping.mode(cache_bytes),
-        populate_bytes: u64::MAX,
-        // Filling is one long stream, and what it has passed is wanted.
-        free_behind: false,
-        ..CacheOptions::new(cache_bytes)
-    };
+pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Result<File> {
     let pattern = Pattern::new(regime.file_bytes(cache_bytes), 41);
-    let device = Cache::new(options)?.open(Arc::new(pattern.clone()));
+    let file = File::new(&pattern, mapping, cache_bytes)?;
     let mut target = vec![0; usize::try_from(PREFILL_BYTES).unwrap_or(1)];
-    let length = device.length_bytes();
+    let length = file.device.length_bytes();
     let mut at = 0;
     while at < length {
         let count = (length - at).min(PREFILL_BYTES);
         let count = usize::try_from(count).unwrap_or(target.len());
-        device.read_at(at, &mut target[..count], ReadMode::WAIT)?;
+        file.read(at, &mut target[..count])?;
         at += count as u64;
     }
     if regime == Regime::NotCached {
@@ -146,8 +108,8 @@ pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Res
             reads: SETTLING_READS * pages,
             seed: 5,
         };
-        hammer(&device, &plan)?;
+        hammer(&file, &plan)?;
     }
-    check(&device, &pattern, CHECKED_READS)?;
-    Ok(device)
+    check(&file, &pattern, CHECKED_READS)?;
+    Ok(file)
 }

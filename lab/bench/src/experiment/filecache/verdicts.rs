@@ -3,9 +3,10 @@
 use pagewell_load::measure::difference;
 use pagewell_load::report::rate;
 
+use super::file::Mapping;
 use super::hammer::Hammered;
 use super::regime::Regime;
-use super::runs::{Cell, Mapping};
+use super::runs::Cell;
 
 /// Processor time saved where the file lies between windows and cache.
 const SAVED_MIN: f64 = 0.3;

@@ -1,5 +1,5 @@
-//! Reading pages through a bounded number of windows: what the cache does *not* do, for
-//! comparison.
+//! Reading pages through a bounded number of windows: what the cache does *not* do, to be
+//! compared with.
 //!
 //! Solaris before segkpm reached its page cache through segmap: a region of windows of 8 KiB into
 //! which a piece of a file was mapped, and from which it was unmapped when another piece needed
@@ -12,21 +12,17 @@
 //! kept by a count while bytes are copied out of it. Known weakness: none that matters, as it is
 //! here to be beaten; but nothing in it is slower than it has to be.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
 use pagewell_base::mix::mix;
-use pagewell_counters::names::{CACHE_WINDOW_HITS, CACHE_WINDOW_MAPS, CACHE_WINDOW_UNMAPS};
-use pagewell_policy::eviction::FrameIndex;
+use pagewell_base::sync::Mutex;
+use pagewell_cache::PinnedPage;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::PAGE_BYTES;
-use crate::sync::{Mutex, Rank};
-
 /// Bytes of a window, as segmap had them.
-pub(crate) const WINDOW_BYTES: usize = 8192;
-const WINDOWS_PER_PAGE: u64 = (PAGE_BYTES / WINDOW_BYTES) as u64;
+const WINDOW_BYTES: usize = 8192;
 const WAYS: usize = 16;
 /// 8 GiB of them.
 const WINDOWS_MAX: u32 = 1 << 20;
@@ -40,13 +36,24 @@ struct Window {
     used: u64,
 }
 
+#[derive(Default)]
 struct Set {
     windows: [Window; WAYS],
     clock: u64,
+    counts: WindowCounts,
+}
+
+/// What was done with windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WindowCounts {
+    /// Reads that found their window mapped.
+    pub(super) hits: u64,
+    pub(super) maps: u64,
+    pub(super) unmaps: u64,
 }
 
 /// A region of windows.
-pub(crate) struct Windows {
+pub(super) struct Windows {
     /// The memory that they show.
     file: OwnedFd,
     base: NonNull<u8>,
@@ -59,8 +66,8 @@ unsafe impl Send for Windows {}
 unsafe impl Sync for Windows {}
 
 impl Windows {
-    /// Reserves addresses for at least `windows` windows.
-    pub(crate) fn new(windows: u32, file: OwnedFd) -> Result<Self, Errno> {
+    /// Reserves addresses for at least `windows` windows into the memory of a cache.
+    pub(super) fn new(windows: u32, memory: BorrowedFd<'_>) -> Result<Self, Errno> {
         let windows = windows.min(WINDOWS_MAX) as usize;
         let sets = windows.div_ceil(WAYS).max(1);
         let bytes = sets * WAYS * WINDOW_BYTES;
@@ -69,39 +76,33 @@ impl Windows {
         // SAFETY: a new mapping at an address the system chooses; nothing can be read in it.
         let base = unsafe { rustix::mm::mmap_anonymous(null, bytes, ProtFlags::empty(), flags)? };
         let base = NonNull::new(base.cast()).ok_or(Errno::NOMEM)?;
-        let set = || {
-            Mutex::new(
-                Rank::Leaf,
-                Set {
-                    windows: [Window::default(); WAYS],
-                    clock: 0,
-                },
-            )
-        };
         Ok(Self {
-            file,
+            file: rustix::io::fcntl_dupfd_cloexec(memory, 0)?,
             base,
-            sets: (0..sets).map(|_| set()).collect(),
+            sets: (0..sets).map(|_| Mutex::default()).collect(),
         })
     }
 
-    /// Copies bytes of a page, which the caller has pinned and which are there, to `target`.
-    pub(crate) fn copy(
+    /// Copies all of what is pinned to `target`.
+    ///
+    /// # Safety
+    /// It is pinned in the cache whose memory these windows show.
+    pub(super) unsafe fn copy(
         &self,
-        frame: FrameIndex,
-        start: usize,
+        pinned: &PinnedPage<'_>,
         target: &mut [u8],
     ) -> Result<(), Errno> {
-        assert!(start + target.len() <= PAGE_BYTES);
+        assert_eq!(pinned.len(), target.len());
         let mut done = 0;
         while done < target.len() {
-            let at = start + done;
-            let inside = at % WINDOW_BYTES;
+            let at = pinned.memory_offset() + done as u64;
+            let inside = (at % WINDOW_BYTES as u64) as usize;
             let count = (WINDOW_BYTES - inside).min(target.len() - done);
-            let piece = u64::from(frame.0) * WINDOWS_PER_PAGE + (at / WINDOW_BYTES) as u64;
-            self.with(piece, |window| {
-                // SAFETY: the window shows this piece while it is used, and nobody writes to
-                // bytes of a page that are there; `target` is elsewhere.
+            self.with(at / WINDOW_BYTES as u64, |window| {
+                // SAFETY: the window shows this piece while it is used, so `count` bytes from
+                // `inside` are mapped. By the caller they are bytes of the pinned page, and while
+                // that is pinned nobody changes them. `target` is ours alone, has as many bytes
+                // from `done`, and is not in the window.
                 unsafe {
                     let source = window.as_ptr().add(inside);
                     std::ptr::copy_nonoverlapping(source, target[done..].as_mut_ptr(), count);
@@ -112,8 +113,19 @@ impl Windows {
         Ok(())
     }
 
+    /// What was done so far.
+    pub(super) fn counts(&self) -> WindowCounts {
+        let mut all = WindowCounts::default();
+        for set in &self.sets {
+            let WindowCounts { hits, maps, unmaps } = set.lock().counts;
+            all.hits += hits;
+            all.maps += maps;
+            all.unmaps += unmaps;
+        }
+        all
+    }
+
     fn with(&self, piece: u64, use_it: impl FnOnce(NonNull<u8>)) -> Result<(), Errno> {
-        #[allow(clippy::cast_possible_truncation)] // any bits will do
         let index = mix(piece) as usize % self.sets.len();
         let (way, address) = loop {
             let mut set = self.sets[index].lock();
@@ -125,7 +137,7 @@ impl Windows {
                 .position(|window| window.shows == piece + 1);
             let way = match shown {
                 Some(way) => {
-                    CACHE_WINDOW_HITS.add(1);
+                    set.counts.hits += 1;
                     way
                 }
                 None => match self.turn(&mut set, index, piece)? {
@@ -156,12 +168,12 @@ impl Windows {
         let address = self.address(index, way).as_ptr().cast();
         let shows = window.shows;
         set.windows[way].shows = 0;
-        CACHE_WINDOW_UNMAPS.add(u64::from(shows != 0));
-        CACHE_WINDOW_MAPS.add(1);
+        set.counts.unmaps += u64::from(shows != 0);
+        set.counts.maps += 1;
         let flags = MapFlags::SHARED | MapFlags::FIXED | MapFlags::POPULATE;
         let offset = piece * WINDOW_BYTES as u64;
         // SAFETY: the window is ours, inside the region, and nobody uses it; what it showed is
-        // unmapped by the same call. The file is as long as the arena.
+        // unmapped by the same call. The file cannot shrink, and a pinned page is inside.
         let mapped = unsafe {
             let protection = ProtFlags::READ;
             rustix::mm::mmap(address, WINDOW_BYTES, protection, flags, &self.file, offset)
