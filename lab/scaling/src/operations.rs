@@ -142,7 +142,8 @@ fn prepare(work: &Path) -> anyhow::Result<()> {
     for file in FILES {
         std::fs::write(work.join("shared").join(file), vec![7; FILE_BYTES])?;
     }
-    std::fs::write(work.join("image"), vec![7; FILE_BYTES])?;
+    // Two readers of a mount read different pages of it.
+    std::fs::write(work.join("image"), vec![7; 2 * FILE_BYTES])?;
     Ok(())
 }
 
