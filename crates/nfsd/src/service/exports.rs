@@ -35,7 +35,7 @@ use crate::reply::way::Ways;
 use crate::report;
 use crate::service::convert::{self, Identity};
 use crate::service::cookies::NarrowCookies;
-use crate::service::handle::{HandleKey, Refused, WireHandle};
+use crate::service::handle::{HandleKey, WireHandle};
 use crate::service::pseudo_tree::PseudoTree;
 
 /// Directories below an export that a mount may name, one after the other.
@@ -328,16 +328,10 @@ impl Served {
 
     /// Finds the object of a handle and checks that this client may use its export.
     pub(super) fn target(&self, caller: &Caller, handle: Handle<'_>) -> Result<Target<'_>, Stop> {
-        let (number, id) = self
-            .handle_key
-            .decode(handle.as_bytes())
-            .map_err(|refused| {
-                counters::BAD_HANDLES.add(1);
-                Stop::Status(match refused {
-                    Refused::Malformed => Status::BadHandle,
-                    Refused::Stale => Status::Stale,
-                })
-            })?;
+        let Some((number, id)) = self.handle_key.decode(handle.as_bytes()) else {
+            counters::BAD_HANDLES.add(1);
+            return Err(Stop::Status(Status::BadHandle));
+        };
         let export = self
             .all()
             .find(|export| export.number() == number)
@@ -393,7 +387,7 @@ impl Served {
             return None;
         }
         let handle = arguments.opaque(nfs3::HANDLE_BYTES_MAX).ok()?;
-        let (number, _) = self.handle_key.decode(handle).ok()?;
+        let (number, _) = self.handle_key.decode(handle)?;
         let mut exports = self.exports.iter();
         let export = exports.find(|export| export.number() == number)?;
         export.config.allows(peer).then_some(number)

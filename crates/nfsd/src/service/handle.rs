@@ -26,15 +26,6 @@ const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 14;
 const MAC_AT: usize = 6;
 
-/// Why a handle was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// Not one of ours: wrong length, version or MAC.
-    Malformed,
-    /// Ours, but its export is not served any more.
-    Stale,
-}
-
 /// Makes and reads handles.
 pub struct HandleKey([u8; 16]);
 
@@ -90,20 +81,20 @@ impl HandleKey {
         WireHandle { length, bytes }
     }
 
-    /// The export number and object of a handle that this key made.
-    pub fn decode(&self, handle: &[u8]) -> Result<(u32, FileId), Refused> {
-        let (header, id) = handle
-            .split_first_chunk::<HEADER_BYTES>()
-            .ok_or(Refused::Malformed)?;
+    /// The export number and object of a handle that this key made; nothing of another, whose
+    /// length, version or MAC is wrong.
+    #[must_use]
+    pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
+        let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
         let mac = u64::from_be_bytes([
             header[6], header[7], header[8], header[9], header[10], header[11], header[12],
             header[13],
         ]);
         if header[0] != VERSION || usize::from(header[1]) != id.len() || mac != self.mac(handle) {
-            return Err(Refused::Malformed);
+            return None;
         }
         let export = u32::from_be_bytes([header[2], header[3], header[4], header[5]]);
-        Ok((export, FileId::new(id).ok_or(Refused::Malformed)?))
+        Some((export, FileId::new(id)?))
     }
 
     /// The MAC of a handle of at least [`HEADER_BYTES`]; the place of the MAC itself is left out.
@@ -125,22 +116,19 @@ mod tests {
         for length in 0..=64usize {
             let id = FileId::new(&vec![length as u8; length]).unwrap();
             let handle = key.encode(7, &id);
-            assert_eq!(key.decode(handle.as_bytes()), Ok((7, id)));
+            assert_eq!(key.decode(handle.as_bytes()), Some((7, id)));
             for bit in 0..handle.as_bytes().len() * 8 {
                 let mut forged = handle.as_bytes().to_vec();
                 forged[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(key.decode(&forged), Err(Refused::Malformed), "bit {bit}");
+                assert_eq!(key.decode(&forged), None, "bit {bit}");
             }
             for cut in 0..handle.as_bytes().len() {
-                assert_eq!(
-                    key.decode(&handle.as_bytes()[..cut]),
-                    Err(Refused::Malformed)
-                );
+                assert_eq!(key.decode(&handle.as_bytes()[..cut]), None);
             }
         }
         let other = HandleKey::new(*b"fedcba9876543210");
         let id = FileId::new(b"x").unwrap();
-        assert!(other.decode(key.encode(7, &id).as_bytes()).is_err());
+        assert_eq!(other.decode(key.encode(7, &id).as_bytes()), None);
         let number = key.export_number("/a", b"tree");
         assert_ne!(number, key.export_number("/b", b"tree"));
         assert_ne!(number, key.export_number("/a", b"other"));
