@@ -12,6 +12,8 @@ grep -qF 'pagewell' "$SCRATCH/counters" || fail "$(cat "$SCRATCH/counters")"
 ln -s "$MOUNT" "$SCRATCH/link"
 "$PAGEWELL" umount "$SCRATCH/link" || fail 'a symbolic link to the mount'
 ! grep -qF " $MOUNT " /proc/mounts || fail 'it is still mounted'
+# One that nobody has waited for has no program any more.
+! readlink "/proc/$process/exe" || fail 'its process still runs'
 ! "$PAGEWELL" counters --process "$process" >/dev/null 2>"$SCRATCH/err" || fail 'counters of nobody'
 grep -qF 'is no server or mount' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
 
@@ -39,4 +41,5 @@ status=0
 [ "$status" = 1 ] || fail "umount answered $status when data was lost: $(cat "$SCRATCH/err")"
 grep -qiE 'no space|lost' "$SCRATCH/err" || fail "it does not say what is lost: $(cat "$SCRATCH/err")"
 grep -qF 'is unmounted' "$SCRATCH/err" || fail "it does not say that it is unmounted: $(cat "$SCRATCH/err")"
+# What the image lies on is in use by nobody now.
 full_ended

@@ -2,11 +2,15 @@
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::PREFIX;
 use crate::metrics::Snapshot;
@@ -100,6 +104,15 @@ pub enum Ended {
 /// What tells how a mount ends.
 pub struct Ending {
     lines: BufReader<std::io::Take<UnixStream>>,
+    /// Nothing where the system has no such descriptors, or the process is in another namespace.
+    process: Option<(Pid, OwnedFd)>,
+}
+
+/// The process of a mount that goes on after its last word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StillRuns {
+    /// Its number.
+    pub process: u32,
 }
 
 /// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
@@ -110,13 +123,18 @@ pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let mut of_mount = peers.iter().filter(|peer| peer.kind == kind);
     of_mount.find_map(|peer| {
         let mut stream = peer.connect().ok()?;
-        let uid = rustix::net::sockopt::socket_peercred(&stream).ok()?.uid;
-        if !uid.is_root() && Some(uid.as_raw()) != user {
+        let listener = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+        if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
             return None;
         }
+        // Before the question: it is alive when it answers, so this number is not another's yet.
+        let process = pidfd_open(listener.pid, PidfdFlags::empty()).ok();
         stream.write_all(b"end\n").ok()?;
         let lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
-        Some(Ending { lines })
+        Some(Ending {
+            lines,
+            process: process.map(|descriptor| (listener.pid, descriptor)),
+        })
     })
 }
 
@@ -127,7 +145,7 @@ impl Ending {
     /// # Errors
     ///
     /// What is lost, or that the program ended without saying so.
-    pub fn wait(mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<Ended> {
+    pub fn wait(&mut self, mut progress: impl FnMut(u64)) -> anyhow::Result<Ended> {
         let began = Instant::now();
         loop {
             let mut line = String::new();
@@ -143,6 +161,36 @@ impl Ending {
                     "the program that served it ended without saying that all is written; \
                      the system log may say more"
                 ),
+            }
+        }
+    }
+
+    /// Waits, once it has said how it ended, until its process is gone: only then has it let go of
+    /// the files and devices that it served, and what they lie on can be unmounted.
+    ///
+    /// # Errors
+    ///
+    /// It still runs after `patience`.
+    pub fn wait_for_process(&self, patience: Duration) -> Result<(), StillRuns> {
+        let Some((process, descriptor)) = &self.process else {
+            return Ok(());
+        };
+        let deadline = Instant::now() + patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = left.try_into().ok();
+            match poll(
+                &mut [PollFd::new(descriptor, PollFlags::IN)],
+                timeout.as_ref(),
+            ) {
+                Err(Errno::INTR) => {}
+                Ok(0) => {
+                    return Err(StillRuns {
+                        process: process.as_raw_nonzero().get().unsigned_abs(),
+                    });
+                }
+                // It cannot be watched: then there is nothing to wait for.
+                Ok(_) | Err(_) => return Ok(()),
             }
         }
     }
@@ -173,7 +221,7 @@ mod tests {
         for (number, lost) in [(0, None), (1, Some("7 bytes\nare lost"))] {
             let kind = format!("mount/test:{number}");
             let control = Control::start(&kind, || false).unwrap();
-            let ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
+            let mut ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
             let peer = peers().into_iter().find(|peer| peer.kind == kind).unwrap();
             assert!(peer.counters().unwrap().resident_bytes > 0);
             let (told, heard) = std::sync::mpsc::channel();
@@ -195,8 +243,40 @@ mod tests {
     fn one_that_is_used_elsewhere_is_not_waited_for() {
         let control = Control::start("mount/test:3", || true).unwrap();
         let own = rustix::process::geteuid().as_raw();
-        let ending = ending_of("test:3", Some(own)).unwrap();
+        let mut ending = ending_of("test:3", Some(own)).unwrap();
         assert_eq!(ending.wait(|_| {}).unwrap(), Ended::UsedElsewhere);
+        drop(control);
+    }
+
+    #[test]
+    fn a_process_is_waited_for_until_it_is_gone_and_not_for_ever() {
+        let own = rustix::process::geteuid().as_raw();
+        let control = Control::start("mount/test:4", || false).unwrap();
+        let mut ending = ending_of("test:4", Some(own)).unwrap();
+        let (number, _) = ending.process.as_ref().unwrap();
+        assert_eq!(*number, rustix::process::getpid());
+        let process = std::process::id();
+        let short = ending.wait_for_process(Duration::from_millis(20));
+        assert_eq!(short, Err(StillRuns { process }));
+        // In place of the process of a mount: one that ends by itself.
+        let mut child = std::process::Command::new("sleep")
+            .arg("0.3")
+            .spawn()
+            .unwrap();
+        let number = Pid::from_child(&child);
+        let descriptor = pidfd_open(number, PidfdFlags::empty()).unwrap();
+        ending.process = Some((number, descriptor));
+        let short = ending.wait_for_process(Duration::ZERO);
+        assert_eq!(
+            short,
+            Err(StillRuns {
+                process: child.id()
+            })
+        );
+        assert_eq!(ending.wait_for_process(Duration::from_secs(60)), Ok(()));
+        assert!(child.try_wait().unwrap().is_some(), "it has ended");
+        ending.process = None;
+        assert_eq!(ending.wait_for_process(Duration::ZERO), Ok(()));
         drop(control);
     }
 
@@ -204,7 +284,7 @@ mod tests {
     fn one_that_ends_without_a_word_is_an_error() {
         let control = Control::start("mount/test:2", || false).unwrap();
         let own = rustix::process::geteuid().as_raw();
-        let ending = ending_of("test:2", Some(own)).unwrap();
+        let mut ending = ending_of("test:2", Some(own)).unwrap();
         let Ok(()) = ending
             .lines
             .get_ref()

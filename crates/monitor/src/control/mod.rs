@@ -6,6 +6,9 @@
 //! one's user: a server answers its own user and root, and `umount` believes the mount's user and
 //! root only, so that a name that another user has taken is of no use.
 //!
+//! After that last line the process of the mount closes what it served and ends; `umount` waits for
+//! that, too, with a descriptor of the process that it opened before it asked (pidfd_open(2)).
+//!
 //! ```text
 //!   "stat\n" -> the document of /stat.json
 //!   "end\n"  -> twice a second "used\n" while the kernel has users of the mount, then
@@ -15,7 +18,7 @@
 mod client;
 mod server;
 
-pub use client::{Ended, Peer, ending_of, peers};
+pub use client::{Ended, Ending, Peer, StillRuns, ending_of, peers};
 pub use server::Control;
 
 /// How names begin.

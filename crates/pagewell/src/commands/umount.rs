@@ -1,20 +1,25 @@
 //! `pagewell umount`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_fuse::{UnmountError, mounted_on, unmount};
-use pagewell_monitor::control::{Ended, ending_of};
+use pagewell_monitor::control::{Ended, Ending, StillRuns, ending_of};
 
 use super::mount::named_users;
 use crate::failure::{Outcome, report};
 use crate::progress::Progress;
 
+/// How long the process of a mount may take to end once it has said that all is written.
+const PROCESS_WAIT: Duration = Duration::from_secs(10);
+
 /// Unmount what `pagewell mount` mounted.
 ///
 /// Waits until what was written is on the source's device, and fails with what was lost if it could
-/// not be brought there. What is not a mount of pagewell is left alone.
+/// not be brought there. Then it waits until the process of the mount has ended, so that what the
+/// source lies on can be unmounted next. What is not a mount of pagewell is left alone.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,28 +55,49 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
         Err(error) => return Err(error.into()),
     }
     if let Some(ending) = ending {
-        let mut progress = Progress::new(true);
-        progress.begin("to be written");
-        let mut left_before: Option<u64> = None;
-        let ended = ending.wait(|left| {
-            let before = *left_before.get_or_insert_with(|| {
-                progress.expect(Some(left));
-                left
-            });
-            progress.add(before.saturating_sub(left));
-            left_before = Some(left.min(before));
-        });
-        drop(progress);
-        let ended = ended.with_context(|| format!("{} is unmounted", place.display()))?;
-        if ended == Ended::UsedElsewhere {
-            report(&format!(
-                "{} is unmounted here and still used elsewhere, in another mount namespace: the \
-                 rest is written when that ends, and the system log says whether it could be",
-                place.display()
-            ));
-        }
+        wait_for_end(ending, &place)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Waits until all is written and the process that served it is gone.
+fn wait_for_end(mut ending: Ending, place: &Path) -> anyhow::Result<()> {
+    let told = wait_until_written(&mut ending);
+    let place = place.display();
+    match told {
+        Ok(Ended::UsedElsewhere) => {
+            report(&format!(
+                "{place} is unmounted here and still used elsewhere, in another mount namespace: \
+                 the rest is written when that ends, and the system log says whether it could be"
+            ));
+            return Ok(());
+        }
+        Ok(Ended::Written) | Err(_) => {}
+    }
+    if let Err(StillRuns { process }) = ending.wait_for_process(PROCESS_WAIT) {
+        report(&format!(
+            "{place} is unmounted, but process {process}, which served it, has not ended after \
+             {} s: until it does, what it served is in use",
+            PROCESS_WAIT.as_secs()
+        ));
+    }
+    told.with_context(|| format!("{place} is unmounted"))?;
+    Ok(())
+}
+
+/// Shows what is left.
+fn wait_until_written(ending: &mut Ending) -> anyhow::Result<Ended> {
+    let mut progress = Progress::new(true);
+    progress.begin("to be written");
+    let mut left_before: Option<u64> = None;
+    ending.wait(|left| {
+        let before = *left_before.get_or_insert_with(|| {
+            progress.expect(Some(left));
+            left
+        });
+        progress.add(before.saturating_sub(left));
+        left_before = Some(left.min(before));
+    })
 }
 
 /// The place without symbolic links. Looking at the mount itself would ask the program that serves
