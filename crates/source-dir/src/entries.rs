@@ -4,6 +4,7 @@
 //! are known by type, or recognised when the export is opened or when they first do so. Their
 //! directories are given in an order of our own (`ordered`).
 
+use super::kept_names::{Gathered, Names, Ticket};
 use super::object::{Descriptor, open_directory};
 use super::ordered::{SMALL_BYTES_MAX, Window};
 use super::status::{Node, Status};
@@ -21,7 +22,7 @@ const BUFFER_BYTES: usize = 16 * 1024;
 /// Timer ticks of the slowest kernels are 10 ms apart.
 const SETTLED_NANOSECONDS: i128 = 20_000_000;
 /// Listings left open for callers that continue them: about 1 MiB with what was read ahead, 16 MiB
-/// more if all are of file systems without positions.
+/// more if all are of file systems without positions, or of directories with thousands of names.
 const LISTINGS_MAX: usize = 64;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
 const HEADER_BYTES: usize = 19;
@@ -120,6 +121,8 @@ enum Source {
     File(Descriptor),
     /// At the entry of this number.
     Ordered(Arc<Window>, usize),
+    /// At this byte.
+    Kept(Arc<Names>, usize),
 }
 
 /// What more there is of a listing.
@@ -143,6 +146,8 @@ pub(super) struct Listing {
     pub(super) at: usize,
     /// Times of the directory when `bytes` was read; `None`: not to be used later.
     read_when: Option<(Timestamp, Timestamp)>,
+    /// All that was read from the first name on, if it may be kept.
+    gathered: Option<Gathered>,
 }
 
 impl Listing {
@@ -161,6 +166,7 @@ impl Listing {
             bytes: Vec::with_capacity(BUFFER_BYTES),
             at: 0,
             read_when: None,
+            gathered: None,
         })
     }
 
@@ -173,7 +179,21 @@ impl Listing {
             bytes: Vec::new(),
             at: 0,
             read_when: None,
+            gathered: None,
         }
+    }
+
+    /// What is behind the entry of `cookie`, of names that were kept.
+    pub(super) fn of_names(names: Arc<Names>, cookie: u64) -> Option<Self> {
+        let at = names.behind(cookie)?;
+        Some(Self {
+            source: Source::Kept(names, at),
+            cookie,
+            bytes: Vec::new(),
+            at: 0,
+            read_when: None,
+            gathered: None,
+        })
     }
 
     /// Reads more when everything was taken.
@@ -189,11 +209,18 @@ impl Listing {
                 if !system::read_entries(file, &mut self.bytes).map_err(error_of)? {
                     return Ok(Filled::End);
                 }
+                let read = &self.bytes;
+                self.gathered = self.gathered.take_if(|all| all.add(read));
                 Ok(if cookies_are_sound(&self.bytes) {
                     Filled::Entries
                 } else {
                     Filled::Unsound
                 })
+            }
+            Source::Kept(names, next) => {
+                let then = names.copy(*next, BUFFER_BYTES, &mut self.bytes);
+                *next = then.unwrap_or(*next);
+                Ok(then.map_or(Filled::End, |_| Filled::Entries))
             }
             Source::Ordered(window, next) => {
                 if let Some(then) = window.copy(*next, BUFFER_BYTES, &mut self.bytes) {
@@ -206,12 +233,28 @@ impl Listing {
         }
     }
 
+    /// Whether it is of names that were kept.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self.source, Source::Kept(..))
+    }
+
+    /// Gathers what it reads from now on: it has read nothing yet.
+    pub(super) fn gather(&mut self, ticket: Ticket) {
+        self.gathered = Some(Gathered::new(ticket));
+    }
+
+    /// What it has gathered, at its end.
+    pub(super) fn gathered(&mut self) -> Option<Gathered> {
+        self.gathered.take()
+    }
+
     /// Whether what was read ahead is still what the directory holds.
     pub(super) fn is_current(&self, status: &Status) -> bool {
         let times = times_of(status);
         match &self.source {
             Source::File(_) => self.at >= self.bytes.len() || self.read_when == Some(times),
             Source::Ordered(window, _) => window.is_current(times),
+            Source::Kept(..) => false,
         }
     }
 
@@ -220,11 +263,12 @@ impl Listing {
         self.read_when = settled_times(before, after);
     }
 
-    /// Whether it is small enough to be left for a caller that continues it.
+    /// Whether it is small enough to be left for a caller that continues it, and not kept anyway.
     fn may_be_left(&self) -> bool {
         match &self.source {
             Source::File(_) => true,
             Source::Ordered(window, _) => window.bytes() <= SMALL_BYTES_MAX,
+            Source::Kept(..) => false,
         }
     }
 }

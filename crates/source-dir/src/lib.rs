@@ -33,6 +33,7 @@ mod entries;
 mod extended;
 mod handle;
 pub mod identity;
+mod kept_names;
 mod links;
 mod listing;
 mod lookup;

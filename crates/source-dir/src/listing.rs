@@ -16,7 +16,8 @@
 //! name_to_handle_at more otherwise. Between the two calls the name may change its meaning: the
 //! inode number inside the handle is compared, and where the handle's layout is not known the
 //! object is opened and both are asked of the descriptor. What was read is remembered for a moment
-//! (`remembered`): then an entry costs no system call at all. Nothing is put into the open-object
+//! (`remembered`): then an entry costs no system call at all, and where the names are kept, too
+//! (`kept_names`), nor does the listing. Nothing is put into the open-object
 //! cache: a listing of a million names would sweep it clean.
 
 use super::Tree;
@@ -57,17 +58,30 @@ impl Tree {
         blocking::may_wait(call)?;
         let directory = self.directory(call, directory)?;
         let status = self.look(&directory)?;
-        let mut listing = self.listing_at(call, &directory, &status, cookie)?;
-        let detail = if with_attributes {
-            Detail::Attributes(self.memory_for(call, &directory, &status)?)
-        } else {
-            Detail::Names
+        if !self.permits(&directory, &status, &self.acting.caller(call), 4)? {
+            return Err(Error::AccessDenied);
+        }
+        let memory = match with_attributes {
+            true => self.memory_for(call, &directory, &status)?,
+            false => None,
+        };
+        let mut listing = self.listing_at(&directory, &status, cookie, memory)?;
+        let detail = match with_attributes {
+            true => Detail::Attributes(memory),
+            false => Detail::Names,
         };
         let end = self.list(call, &directory, &mut listing, detail, visit)?;
-        let after = self.look(&directory)?;
+        // Of names that were kept the times are those from before: a client that knew later times
+        // would take the names for those of a later state, and not ask again.
+        let after = match listing.is_kept() {
+            true => status,
+            false => self.look(&directory)?,
+        };
         if !end {
             listing.note_times(&status, &after);
             self.listings.leave(directory.node, listing);
+        } else if let Some(gathered) = listing.gathered() {
+            self.remembered.end_names(&directory.id, gathered);
         }
         Ok(DirectoryPage {
             attributes: self.attributes_of(&after)?,
@@ -78,14 +92,16 @@ impl Tree {
 
     fn listing_at(
         &self,
-        call: &Call<'_>,
         directory: &Object,
         status: &Status,
         cookie: u64,
+        memory: Option<Moment>,
     ) -> Result<Listing> {
-        let caller = self.acting.caller(call);
-        if !self.permits(directory, status, &caller, 4)? {
-            return Err(Error::AccessDenied);
+        let memory = memory.filter(|_| !status.is_encrypted());
+        let names = memory.and_then(|moment| self.remembered.names(moment, &directory.id));
+        if let Some(listing) = names.and_then(|names| Listing::of_names(names, cookie)) {
+            names::DIR_LISTINGS_REMEMBERED.add(1);
+            return Ok(listing);
         }
         if let Some(listing) = self.listings.take(directory.node, cookie)
             && listing.is_current(status)
@@ -96,10 +112,16 @@ impl Tree {
         names::DIR_LISTINGS_OPENED.add(1);
         self.acting.become_server()?;
         if self.orders_listings.load(Ordering::Relaxed) {
-            self.ordered_at(directory, cookie, cookie)
-        } else {
-            Listing::open(directory.as_fd(), cookie)
+            return self.ordered_at(directory, cookie, cookie);
         }
+        let mut listing = Listing::open(directory.as_fd(), cookie)?;
+        let begin = |moment| self.remembered.begin_names(moment, &directory.id);
+        if cookie == 0
+            && let Some(ticket) = memory.and_then(begin)
+        {
+            listing.gather(ticket);
+        }
+        Ok(listing)
     }
 
     /// A listing in an order of our own that stands behind the entry of `cookie`, when all entries

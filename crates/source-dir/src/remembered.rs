@@ -3,10 +3,10 @@
 //! Problem: a listing with attributes costs a statx and a name_to_handle_at for each name, which
 //! is nine tenths of its time; clients list the same directories again and again.
 //!
-//! Rule: what such a listing has read is remembered by inode number. Names are never remembered:
-//! they come from the directory each time. Before a listing uses what is remembered, it reads the
-//! kernel's queue of changes ([`super::watch`]) empty and forgets every object named there, so it
-//! shows the state of the moment at which it began or a later one, whatever made the change.
+//! Rule: what such a listing has read is remembered by inode number, apart from the names
+//! ([`super::kept_names`]). Before a listing uses what is remembered, it reads the kernel's queue
+//! of changes ([`super::watch`]) empty and forgets every object named there, so it shows the state
+//! of the moment at which it began or a later one, whatever made the change.
 //!
 //! ```text
 //!   listing ──> drain changes ──> forget them ──┐
@@ -28,6 +28,7 @@
 //! whose handles are known (ext4, XFS, tmpfs). A directory that changes all the time remembers
 //! little.
 
+use super::kept_names::{Gathered, KeptNames, Names, Ticket};
 use super::watch::{News, Watch};
 use pagewell_base::sync::{RwLock, RwLockWriteGuard};
 use pagewell_counters::names;
@@ -35,6 +36,7 @@ use pagewell_fs::{Entry, FileId};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long something is remembered at most.
@@ -57,6 +59,7 @@ struct State {
     used_at: Option<Instant>,
     entries: HashMap<u64, (Entry, Instant), BuildHasherDefault<InodeHasher>>,
     inodes: HashMap<FileId, u64>,
+    names: KeptNames,
     /// Counts what was forgotten.
     forgotten: u64,
 }
@@ -86,6 +89,12 @@ impl Hasher for InodeHasher {
 pub(super) struct Moment {
     forgotten: u64,
     now: Instant,
+}
+
+impl Moment {
+    fn is_young(&self, since: Instant) -> bool {
+        self.now.saturating_duration_since(since) < KEPT_FOR
+    }
 }
 
 impl Remembered {
@@ -125,8 +134,25 @@ impl Remembered {
     pub(super) fn get(&self, moment: Moment, inode: u64) -> Option<Entry> {
         let state = self.state.read();
         let (entry, since) = state.entries.get(&inode)?;
-        let young = moment.now.saturating_duration_since(*since) < KEPT_FOR;
-        young.then_some(*entry)
+        moment.is_young(*since).then_some(*entry)
+    }
+
+    /// The names of a directory.
+    pub(super) fn names(&self, moment: Moment, directory: &FileId) -> Option<Arc<Names>> {
+        let state = self.state.read();
+        state.names.get(directory, (moment.now, KEPT_FOR))
+    }
+
+    /// A listing of a directory begins that may keep the names.
+    pub(super) fn begin_names(&self, moment: Moment, directory: &FileId) -> Option<Ticket> {
+        let mut state = self.write();
+        let is_heard = state.forgotten == moment.forgotten && state.watch.is_some();
+        is_heard.then(|| state.names.begin(directory, (moment.now, KEPT_FOR)))
+    }
+
+    /// It has come to its end, and has read these.
+    pub(super) fn end_names(&self, directory: &FileId, gathered: Gathered) {
+        self.write().names.end(directory, gathered);
     }
 
     /// Remembers what was read after `moment`.
@@ -169,6 +195,7 @@ impl State {
         if let Some(inode) = self.inodes.remove(id) {
             self.entries.remove(&inode);
         }
+        self.names.forget(id);
     }
 
     fn forget_all(&mut self) {
@@ -176,5 +203,6 @@ impl State {
         self.forgotten += 1;
         self.entries = HashMap::default();
         self.inodes = HashMap::new();
+        self.names.forget_all();
     }
 }

@@ -121,6 +121,11 @@ impl Status {
             .intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
     }
 
+    /// Whether names and data are encrypted by the file system (fscrypt).
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.0.stx_attributes.contains(StatxAttributes::ENCRYPTED)
+    }
+
     pub(super) fn attributes(&self, filesystem_id: u64) -> Result<Attributes> {
         Ok(Attributes {
             file_type: self.file_type()?,

@@ -89,6 +89,8 @@ register! { FILE_SYSTEMS, Counter:
         "Directory pages for which the directory was opened.";
     DIR_LISTINGS_CONTINUED = "pagewell_dir_listings_continued_total",
         "Directory pages that continued an open listing.";
+    DIR_LISTINGS_REMEMBERED = "pagewell_dir_listings_remembered_total",
+        "Directory pages whose names were remembered and known to be unchanged.";
     DIR_LISTINGS_ORDERED = "pagewell_dir_listings_ordered_total",
         "Times that a directory was put in order because the file system gives no cookies.";
     DIR_LISTINGS_REFUSED = "pagewell_dir_listings_refused_total",

@@ -43,7 +43,9 @@ fn compare(fixture: &Fixture, what: &str) {
             true
         },
     );
-    assert!(page.unwrap().end && seen > 0);
+    assert!(page.unwrap().end);
+    let names = std::fs::read_dir(fixture.path("many")).unwrap();
+    assert_eq!(seen, names.count(), "{what}");
 }
 
 #[test]
@@ -130,4 +132,94 @@ fn attributes_are_not_remembered_for_who_may_not_search() {
         });
     assert!(page.is_ok());
     assert!(entries.contains(&(b"file".to_vec(), false)), "{entries:?}");
+}
+
+/// Names of a directory as they are listed page after page, and what is done between two pages.
+fn pages(fixture: &Fixture, mut between: impl FnMut(usize)) -> Vec<String> {
+    let root = root_credentials();
+    let id = fixture.id("many");
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    for number in 0.. {
+        let mut left = 7;
+        let page = fixture
+            .files
+            .read_directory(&waiting(&root), &id, cookie, true, &mut |entry| {
+                if left == 0 {
+                    return false;
+                }
+                left -= 1;
+                cookie = entry.cookie;
+                names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+                true
+            });
+        if page.unwrap().end {
+            break;
+        }
+        between(number);
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn names_are_kept_for_all_pages_and_forgotten_when_one_changes() {
+    if !is_root() {
+        return;
+    }
+    let fixture = &Fixture::new(Options::default());
+    let many = fixture.path("many");
+    std::fs::create_dir(&many).unwrap();
+    for number in 0..200 {
+        std::fs::write(many.join(format!("f{number:03}")), b"x").unwrap();
+    }
+    let truth = || {
+        let names = std::fs::read_dir(&many).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.chain([".".into(), "..".into()]).collect();
+        names.sort();
+        names
+    };
+    // A listing is continued once the times of its directory have settled.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(pages(fixture, |_| ()), truth(), "from the kernel");
+    let before = names::DIR_LISTINGS_REMEMBERED.get();
+    assert_eq!(pages(fixture, |_| ()), truth(), "as they were kept");
+    let used = names::DIR_LISTINGS_REMEMBERED.get() - before;
+    assert!(
+        used > 20 || names::DIR_WATCHES_REFUSED.get() > 0,
+        "{used} pages of names that were kept"
+    );
+    let then = std::fs::metadata(&many).unwrap();
+    let root = root_credentials();
+    let page =
+        fixture
+            .files
+            .read_directory(&waiting(&root), &fixture.id("many"), 0, true, &mut |_| {
+                std::fs::write(many.join("during"), b"x").unwrap();
+                true
+            });
+    let shown = page.unwrap().attributes.modified;
+    // Else a client would take the names from before for those of after.
+    assert!(
+        (shown.seconds, i64::from(shown.nanoseconds)) == (then.mtime(), then.mtime_nsec())
+            || names::DIR_WATCHES_REFUSED.get() > 0,
+        "names of before have the times of before"
+    );
+    std::fs::rename(many.join("f001"), many.join("g001")).unwrap();
+    assert_eq!(pages(fixture, |_| ()), truth(), "after a name changed");
+    // Names that nothing happens to come once each, whatever happens to others meanwhile.
+    let listed = pages(fixture, |page| {
+        std::fs::write(many.join(format!("h{page:03}")), b"x").unwrap();
+        let _ = std::fs::remove_file(many.join(format!("f{:03}", 199 - page)));
+    });
+    let untouched = (2..150).map(|number| format!("f{number:03}"));
+    for name in untouched {
+        let times = listed.iter().filter(|listed| **listed == name).count();
+        assert_eq!(times, 1, "{name}");
+    }
+    assert_eq!(pages(fixture, |_| ()), truth(), "at last");
+    std::fs::remove_file(many.join("f003")).unwrap();
+    std::fs::rename(&many, fixture.path("moved")).unwrap();
+    std::fs::rename(fixture.path("moved"), &many).unwrap();
+    assert_eq!(pages(fixture, |_| ()), truth(), "after it was moved");
 }

@@ -1,0 +1,263 @@
+//! Names of directories, kept as long as the kernel says that they are true.
+//!
+//! Problem: of a listing whose attributes are all remembered, reading the names from the kernel is
+//! nearly half of the work: ext4 hashes and sorts them anew for each listing.
+//!
+//! Rule: a listing from the first name to the last keeps what it has read. Making, removing and
+//! renaming a name is reported by the handle of its directory ([`super::watch`]), which forgets
+//! the names. A listing that began before that keeps nothing: what it began under ([`Ticket`]) is
+//! gone. Times of a directory are no proof: where they are whole seconds, two changes may have the
+//! same.
+//!
+//! Not kept: names of encrypted directories, which change with the key, and the kernel reports
+//! nothing; those of large ones, see [`NAMES_BYTES_MAX`].
+
+use super::entries::parse;
+use pagewell_fs::FileId;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Of one directory: some 7,000 names.
+pub(super) const NAMES_BYTES_MAX: usize = 256 << 10;
+/// Of all directories.
+const ALL_BYTES_MAX: usize = 8 << 20;
+/// Directories, also those whose listings have not come to their end.
+const DIRECTORIES_MAX: usize = 8 << 10;
+
+/// All names of a directory.
+pub(super) struct Names(Vec<u8>);
+
+impl Names {
+    /// Appends the entries from `at` on that fit into `most` bytes, at least one, and says where
+    /// the next one is; `None` at the end.
+    pub(super) fn copy(&self, at: usize, most: usize, bytes: &mut Vec<u8>) -> Option<usize> {
+        let mut end = at;
+        while let Some((_, next)) = parse(&self.0, end)
+            && (end == at || next - at <= most)
+        {
+            end = next;
+        }
+        let entries = self.0.get(at..end).filter(|entries| !entries.is_empty())?;
+        bytes.extend_from_slice(entries);
+        Some(end)
+    }
+
+    /// Where the entry behind that of `cookie` is, if there is one of `cookie`.
+    pub(super) fn behind(&self, cookie: u64) -> Option<usize> {
+        let mut at = 0;
+        if cookie == 0 {
+            return Some(at);
+        }
+        while let Some((entry, next)) = parse(&self.0, at) {
+            if entry.cookie == cookie {
+                return Some(next);
+            }
+            at = next;
+        }
+        None
+    }
+}
+
+/// What a listing that may keep its names has begun under.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+/// What a listing from the first name on has read so far.
+pub(super) struct Gathered {
+    ticket: Ticket,
+    bytes: Vec<u8>,
+}
+
+impl Gathered {
+    pub(super) fn new(ticket: Ticket) -> Self {
+        Self {
+            ticket,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Adds what was read; false when it is too much to be kept.
+    pub(super) fn add(&mut self, bytes: &[u8]) -> bool {
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.len() <= NAMES_BYTES_MAX
+    }
+}
+
+struct Kept {
+    ticket: Ticket,
+    since: Instant,
+    names: Option<Arc<Names>>,
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        self.names.as_ref().map_or(0, |names| names.0.len())
+    }
+}
+
+/// Names of the directories of one file system.
+#[derive(Default)]
+pub(super) struct KeptNames {
+    directories: HashMap<FileId, Kept>,
+    bytes: usize,
+    tickets: u64,
+}
+
+impl KeptNames {
+    /// The names of a directory, if they are younger than `kept_for`.
+    pub(super) fn get(
+        &self,
+        directory: &FileId,
+        (now, kept_for): (Instant, Duration),
+    ) -> Option<Arc<Names>> {
+        let kept = self.directories.get(directory)?;
+        let is_young = now.saturating_duration_since(kept.since) < kept_for;
+        kept.names.clone().filter(|_| is_young)
+    }
+
+    /// A listing begins, with all changes heard of. Listings that begin while another is under way
+    /// share its ticket: nothing has changed since then.
+    pub(super) fn begin(
+        &mut self,
+        directory: &FileId,
+        (now, kept_for): (Instant, Duration),
+    ) -> Ticket {
+        if let Some(kept) = self.directories.get(directory)
+            && now.saturating_duration_since(kept.since) < kept_for
+        {
+            return kept.ticket;
+        }
+        self.forget(directory);
+        if self.directories.len() >= DIRECTORIES_MAX {
+            self.forget_all();
+        }
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let kept = Kept {
+            ticket,
+            since: now,
+            names: None,
+        };
+        self.directories.insert(*directory, kept);
+        ticket
+    }
+
+    /// A listing has come to its end. Its names are kept if nothing has changed since it began.
+    pub(super) fn end(&mut self, directory: &FileId, gathered: Gathered) {
+        let length = gathered.bytes.len();
+        if self.bytes + length > ALL_BYTES_MAX {
+            self.forget_all();
+        }
+        if let Some(kept) = self.directories.get_mut(directory)
+            && kept.ticket == gathered.ticket
+            && kept.names.is_none()
+        {
+            kept.names = Some(Arc::new(Names(gathered.bytes)));
+            self.bytes += length;
+        }
+    }
+
+    pub(super) fn forget(&mut self, directory: &FileId) {
+        if let Some(kept) = self.directories.remove(directory) {
+            self.bytes -= kept.bytes();
+        }
+    }
+
+    /// Forgets all; tickets stay unique.
+    pub(super) fn forget_all(&mut self) {
+        self.directories = HashMap::new();
+        self.bytes = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entries::{RawEntry, append};
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn gathered(ticket: Ticket, cookies: &[u64]) -> Gathered {
+        let mut gathered = Gathered::new(ticket);
+        for cookie in cookies {
+            let entry = RawEntry {
+                name: b"name",
+                inode: 7,
+                cookie: *cookie,
+                may_be_directory: false,
+            };
+            append(&mut gathered.bytes, &entry);
+        }
+        gathered
+    }
+
+    #[test]
+    fn names_are_found_behind_each_cookie() {
+        let names = Names(gathered(Ticket(1), &[5, 9, 7]).bytes);
+        let length = names.0.len() / 3;
+        assert_eq!(names.behind(0), Some(0));
+        assert_eq!(names.behind(5), Some(length));
+        assert_eq!(names.behind(7), Some(3 * length));
+        assert_eq!(names.behind(8), None);
+    }
+
+    #[test]
+    fn names_come_in_pieces_of_whole_entries() {
+        let names = Names(gathered(Ticket(1), &[5, 9, 7]).bytes);
+        let length = names.0.len() / 3;
+        let mut bytes = Vec::new();
+        assert_eq!(names.copy(0, 1, &mut bytes), Some(length), "at least one");
+        let then = names.copy(length, 2 * length, &mut bytes);
+        assert_eq!(then, Some(3 * length));
+        assert!(bytes == names.0);
+        assert_eq!(names.copy(3 * length, 100, &mut bytes), None);
+    }
+
+    #[test]
+    fn a_listing_keeps_nothing_when_the_directory_has_changed_since_it_began() {
+        let directory = FileId::of(b"directory");
+        let (now, mut all) = (Instant::now(), KeptNames::default());
+        let first = all.begin(&directory, (now, SECOND));
+        assert!(first == all.begin(&directory, (now, SECOND)), "shared");
+        all.forget(&directory);
+        all.end(&directory, gathered(first, &[1]));
+        assert!(all.get(&directory, (now, SECOND)).is_none());
+        let second = all.begin(&directory, (now, SECOND));
+        all.end(&directory, gathered(first, &[1]));
+        assert!(all.get(&directory, (now, SECOND)).is_none());
+        all.end(&directory, gathered(second, &[1, 2]));
+        let names = all.get(&directory, (now, SECOND)).unwrap();
+        assert_eq!(names.behind(2), Some(all.bytes));
+        all.forget(&directory);
+        assert_eq!(all.bytes, 0);
+    }
+
+    #[test]
+    fn what_is_old_is_neither_given_nor_shared() {
+        let directory = FileId::of(b"directory");
+        let (now, mut all) = (Instant::now(), KeptNames::default());
+        let first = all.begin(&directory, (now, SECOND));
+        all.end(&directory, gathered(first, &[1]));
+        let later = now + SECOND;
+        assert!(all.get(&directory, (now, SECOND)).is_some());
+        assert!(all.get(&directory, (later, SECOND)).is_none());
+        assert!(first != all.begin(&directory, (later, SECOND)));
+        assert!(all.get(&directory, (later, SECOND)).is_none(), "not yet");
+        assert_eq!(all.bytes, 0);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let (now, mut all) = (Instant::now(), KeptNames::default());
+        for number in 0..100u8 {
+            let directory = FileId::of(&[number]);
+            let mut gathered = Gathered::new(all.begin(&directory, (now, SECOND)));
+            assert!(gathered.add(&vec![0; NAMES_BYTES_MAX]));
+            assert!(!Gathered::new(gathered.ticket).add(&vec![0; NAMES_BYTES_MAX + 1]));
+            all.end(&directory, gathered);
+            assert!(all.bytes <= ALL_BYTES_MAX);
+        }
+        assert!(all.bytes > 0);
+    }
+}
