@@ -130,7 +130,11 @@ pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
         // Before the question: it is alive when it answers, so this number is not another's yet.
         let process = pidfd_open(listener.pid, PidfdFlags::empty()).ok();
         stream.write_all(b"end\n").ok()?;
-        let lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+        let mut lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+        // The first line says that the question was taken. Until then the program may end, when
+        // it is unmounted, without knowing that anybody waits for its last line. One that takes
+        // too long for this is waited for all the same.
+        let _ = lines.fill_buf();
         Some(Ending {
             lines,
             process: process.map(|descriptor| (listener.pid, descriptor)),
@@ -246,6 +250,19 @@ mod tests {
         let mut ending = ending_of("test:3", Some(own)).unwrap();
         assert_eq!(ending.wait(|_| {}).unwrap(), Ended::UsedElsewhere);
         drop(control);
+    }
+
+    #[test]
+    fn one_that_ends_at_once_says_how() {
+        let own = rustix::process::geteuid().as_raw();
+        for number in 0..100 {
+            let device = format!("test:at-once-{number}");
+            let control = Control::start(&format!("mount/{device}"), || false).unwrap();
+            let mut ending = ending_of(&device, Some(own)).unwrap();
+            control.finish(None);
+            drop(control);
+            assert_eq!(ending.wait(|_| {}).unwrap(), Ended::Written, "{number}");
+        }
     }
 
     #[test]
