@@ -21,6 +21,9 @@ use std::sync::Arc;
 const BUFFER_BYTES: usize = 16 * 1024;
 /// Timer ticks of the slowest kernels are 10 ms apart.
 const SETTLED_NANOSECONDS: i128 = 20_000_000;
+/// The same of file systems with times of whole seconds (ext3, ext4 with small inodes), or of even
+/// ones (FAT).
+const COARSE_SETTLED_NANOSECONDS: i128 = 2_000_000_000 + SETTLED_NANOSECONDS;
 /// Listings left open for callers that continue them: about 1 MiB with what was read ahead, 16 MiB
 /// more if all are of file systems without positions, or of directories with thousands of names.
 const LISTINGS_MAX: usize = 64;
@@ -281,8 +284,19 @@ pub(super) fn times_of(status: &Status) -> (Timestamp, Timestamp) {
 /// longer than the grain of its times.
 pub(super) fn settled_times(before: &Status, after: &Status) -> Option<(Timestamp, Timestamp)> {
     let times = times_of(before);
-    let age = nanoseconds(Timestamp::now()) - nanoseconds(times.1);
-    (age > SETTLED_NANOSECONDS && times == times_of(after)).then_some(times)
+    (is_settled(times, Timestamp::now()) && times == times_of(after)).then_some(times)
+}
+
+/// Whether a change now would move these times of a directory. A time of a whole second may be one
+/// of a file system that has no others.
+fn is_settled((modified, changed): (Timestamp, Timestamp), now: Timestamp) -> bool {
+    let is_coarse = modified.nanoseconds == 0 || changed.nanoseconds == 0;
+    let grain = if is_coarse {
+        COARSE_SETTLED_NANOSECONDS
+    } else {
+        SETTLED_NANOSECONDS
+    };
+    nanoseconds(now) - nanoseconds(changed) > grain
 }
 
 fn nanoseconds(time: Timestamp) -> i128 {
@@ -358,6 +372,25 @@ mod tests {
         let mut bad = chunk(&[5]);
         bad[16..18].copy_from_slice(&3u16.to_ne_bytes());
         assert!(parse(&bad, 0).is_none());
+    }
+
+    #[test]
+    fn times_of_whole_seconds_prove_nothing_within_their_second() {
+        let at = |seconds, nanoseconds| Timestamp {
+            seconds,
+            nanoseconds,
+        };
+        let fine = (at(100, 5), at(100, 900_000_000));
+        assert!(!is_settled(fine, at(100, 915_000_000)));
+        assert!(is_settled(fine, at(100, 925_000_000)));
+        let coarse = (at(100, 0), at(100, 0));
+        assert!(!is_settled(coarse, at(100, 999_999_999)));
+        assert!(!is_settled(coarse, at(101, 999_999_999)));
+        assert!(is_settled(coarse, at(102, 30_000_000)));
+        // one of the two has only whole seconds
+        assert!(!is_settled((at(100, 0), at(101, 500_000_000)), at(102, 0)));
+        // the clock was set back
+        assert!(!is_settled(fine, at(99, 0)));
     }
 
     #[test]
