@@ -9,7 +9,15 @@ use std::path::Path;
 pub struct OpenError {
     source_name: String,
     reason: String,
-    is_in_use: bool,
+    kind: Kind,
+}
+
+/// What a caller can do something about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    InUse,
+    NoExport,
+    Other,
 }
 
 impl OpenError {
@@ -19,21 +27,39 @@ impl OpenError {
         Self {
             source_name: one_line(name),
             reason: one_line(reason),
-            is_in_use: false,
+            kind: Kind::Other,
         }
+    }
+
+    /// An error about `name`, which is no export of its server.
+    #[must_use]
+    pub fn no_export(name: &str, reason: &str) -> Self {
+        Self {
+            kind: Kind::NoExport,
+            ..Self::new(name, reason)
+        }
+    }
+
+    /// Whether the server that was asked has something else there, or nothing, or keeps it.
+    #[must_use]
+    pub fn is_no_export(&self) -> bool {
+        self.kind == Kind::NoExport
     }
 
     /// Whether it was to be written, and another program writes to it already.
     #[must_use]
     pub fn is_in_use(&self) -> bool {
-        self.is_in_use
+        self.kind == Kind::InUse
     }
 
     /// An error of opening or reading the device at `path`.
     #[must_use]
     pub fn of_device(path: &Path, error: pagewell_device::Error) -> Self {
         use rustix::io::Errno;
-        let is_in_use = matches!(error, pagewell_device::Error::InUse { .. });
+        let kind = match error {
+            pagewell_device::Error::InUse { .. } => Kind::InUse,
+            _ => Kind::Other,
+        };
         let reason = match error {
             pagewell_device::Error::Open { errno, .. } if errno == Errno::INVAL => {
                 "neither a directory, a file nor a block device".to_owned()
@@ -45,7 +71,7 @@ impl OpenError {
             other => other.to_string(),
         };
         Self {
-            is_in_use,
+            kind,
             ..Self::new(&path.display().to_string(), &reason)
         }
     }

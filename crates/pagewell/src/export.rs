@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use crate::failure::usage;
 use crate::source::Source;
@@ -37,13 +38,15 @@ pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgu
             Some(name) => parse_name(name)?,
             None if arguments.len() == 1 => "/".to_owned(),
             None => {
-                return Err(usage(format!(
-                    "{}: several sources need names, such as /name={}",
-                    text.display(),
-                    text.display()
-                )));
+                return Err(usage(several(argument, arguments)));
             }
         };
+        if text.is_empty() {
+            let shown = argument.display();
+            return Err(usage(format!(
+                "{shown}: the source behind the '=' is empty"
+            )));
+        }
         if let Some(other) = exports.iter().find(|export| export.name == name) {
             return Err(usage(format!(
                 "two exports are named {name}: {} and {}",
@@ -60,6 +63,23 @@ pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgu
     Ok(exports)
 }
 
+/// What is wrong with a source that has no name and is not alone. Of two, the second may be meant
+/// as its name.
+fn several(source: &OsStr, arguments: &[OsString]) -> String {
+    let shown = source.display();
+    let text = format!("{shown}: several sources need names, such as /name={shown}");
+    let is_name = |other: &OsStr| {
+        other.as_bytes().starts_with(b"/") && split(other).0.is_none() && !Path::new(other).exists()
+    };
+    match arguments {
+        [_, second] if is_name(second) => {
+            let name = second.display();
+            format!("{text}; if {name} is to be its name, write {name}={shown}")
+        }
+        _ => text,
+    }
+}
+
 /// Splits `/NAME=SOURCE` at the first `=`; an argument that does not begin with `/` has no name,
 /// so a path with `=` in it is written `dir:/a=b` or `/name=/a=b`.
 fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
@@ -74,7 +94,8 @@ fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
 }
 
 /// Whether an argument is `NAME=SOURCE`, its name without the slash: a word before the first `=`,
-/// and behind it what is a source by its prefix or an absolute path. `b=c` is a path.
+/// and behind it what is a source by its prefix, an absolute path, or a path to something while the
+/// whole leads to nothing. Else `b=c` is a path.
 fn lacks_slash(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {
@@ -83,7 +104,9 @@ fn lacks_slash(argument: &OsStr) -> bool {
     let (name, source) = (&bytes[..at], &bytes[at + 1..]);
     let is_word = !name.iter().any(|byte| b"/:".contains(byte));
     let is_source = match Source::parse(OsStr::from_bytes(source)) {
-        Ok(Source::Path(path)) => path.is_absolute(),
+        Ok(Source::Path(path)) => {
+            path.is_absolute() || (path.exists() && !Path::new(argument).exists())
+        }
         _ => !source.is_empty(),
     };
     is_word && is_source
@@ -154,7 +177,7 @@ mod tests {
     #[test]
     fn wrong_exports_are_usage_errors_that_say_why() {
         let long = format!("/{}=ram:1m", "x".repeat(1024));
-        let cases: [(&[&str], &str); 12] = [
+        let cases: [(&[&str], &str); 16] = [
             (&["/a=ram:1m", "ram:1m"], "several sources need names"),
             (&["/a=ram:1m", "/a=ram:2m"], "two exports are named /a"),
             (&["/a=ram:1m", "/a/=ram:2m"], "two exports are named /a"),
@@ -163,7 +186,11 @@ mod tests {
             (&["/../b=ram:1m"], "'..'"),
             (&["/a\nb=ram:1m"], "control"),
             (&[&long], "longer than"),
-            (&["/a="], "empty"),
+            (&["/a="], "/a=: the source behind the '=' is empty"),
+            (&["a=Cargo.toml"], "as /a=Cargo.toml"),
+            (&["=Cargo.toml"], "as /=Cargo.toml"),
+            (&["src", "/name"], "write /name=src"),
+            (&["src", "tests"], "such as /name=src"),
             (&["a=ram:1m"], "as /a=ram:1m"),
             (&["a=/srv/data", "b=ram:1m"], "as /a=/srv/data"),
             (&["/b=ram:1m", "a=ram:1q"], "begins with '/'"),

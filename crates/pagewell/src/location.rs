@@ -16,11 +16,12 @@ use pagewell_tree::{Spot, Tree};
 
 use crate::engine::Engine;
 use crate::escape;
+use crate::failure::usage;
 use crate::identity::FileIdentity;
 pub(crate) use crate::open::Home;
 use crate::open::{self, Opened, Purpose};
 use crate::recognise::{SourceKind, recognise};
-use crate::source::Source;
+use crate::source::{Source, meant_inside};
 use crate::storage::Storage;
 
 /// A location, parsed and not yet looked at.
@@ -124,8 +125,23 @@ impl Location {
         let place = self.open(follow, Purpose::Read, engine)?;
         match place.entry {
             Some(entry) => Ok((place, entry)),
-            None => Err(pagewell_fs::Error::NotFound).context(self.shown()),
+            None => Err(self.right_spelling().unwrap_or_else(|| {
+                anyhow::Error::new(pagewell_fs::Error::NotFound).context(self.shown())
+            })),
         }
+    }
+
+    /// How to write what was meant by a path that is not there, if that can be told.
+    fn right_spelling(&self) -> Option<anyhow::Error> {
+        let (whole, inside) = meant_inside(self.plain_path()?)?;
+        let (whole, inside) = (
+            escape::text(whole.as_os_str().as_bytes()),
+            escape::text(inside),
+        );
+        let shown = self.shown();
+        Some(usage(format!(
+            "{shown}: no such file; what is inside {whole} is written {whole}::/{inside}"
+        )))
     }
 
     /// Opens the source and finds the place. The last name need not exist.
@@ -182,7 +198,9 @@ impl Location {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
             _ => PathBuf::from("."),
         };
-        self.place(open::directory(&parent, purpose)?, name.as_bytes(), follow)
+        let parent = open::directory(&parent, purpose);
+        let parent = parent.map_err(|error| self.right_spelling().unwrap_or(error))?;
+        self.place(parent, name.as_bytes(), follow)
     }
 
     fn place(&self, opened: Opened, path: &[u8], follow: Follow) -> anyhow::Result<Place> {

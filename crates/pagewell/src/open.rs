@@ -1,5 +1,7 @@
 //! Opens sources: the one place that knows the kinds of file system.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,10 +16,11 @@ use pagewell_source_ram::RamFileSystem;
 
 use crate::content;
 use crate::engine::Engine;
+use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
 use crate::recognise::{SourceKind, recognise, recognise_device};
-use crate::source::{SUPPORTED, Source};
+use crate::source::{SUPPORTED, Source, meant_inside};
 use crate::storage::{Storage, Want};
 
 /// What a source is opened for.
@@ -137,9 +140,10 @@ pub(crate) fn source(
             let mut url = url.clone();
             url.options.read_only |= !purpose.writes();
             let server = format!("{}:{:?}", url.host, url.options.port);
+            let mounted = NfsFileSystem::mount(&url, engine.cache()?);
             Ok(Opened {
                 home: Home::Server(server),
-                ..Opened::new(NfsFileSystem::mount(&url, engine.cache()?)?)
+                ..Opened::new(mounted.map_err(|error| right_export(error, shown, purpose))?)
             })
         }
     }
@@ -148,12 +152,37 @@ pub(crate) fn source(
 /// What is served and mounted are whole sources; `::` in the name of one is most likely meant as in
 /// a LOCATION.
 fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::Result<()> {
-    if purpose.is_whole() && shown.contains("::") && path.symlink_metadata().is_err() {
-        return Err(usage(format!(
-            "{shown}: only a whole source can be served or mounted, not a place inside one"
-        )));
+    if !purpose.is_whole() {
+        return Ok(());
     }
-    Ok(())
+    let written = |path: &Path| escape::text(path.as_os_str().as_bytes());
+    let meant = match meant_inside(path) {
+        Some((whole, inside)) if whole.is_dir() => {
+            let inside = whole.join(OsStr::from_bytes(inside));
+            format!("; this directory is {}", written(&inside))
+        }
+        Some((whole, _)) => format!("; here that is {}", written(whole)),
+        None if shown.contains("::") && path.symlink_metadata().is_err() => String::new(),
+        None => return Ok(()),
+    };
+    Err(usage(format!(
+        "{shown}: only a whole source can be served or mounted, not a place inside one{meant}"
+    )))
+}
+
+/// How to write what was meant by a path that the server does not take for an export.
+fn right_export(error: OpenError, shown: &str, purpose: Purpose) -> anyhow::Error {
+    if !error.is_no_export() {
+        return error.into();
+    }
+    if !purpose.is_whole() {
+        return anyhow!("{error} (what is inside an export is written nfs://HOST/EXPORT::/PATH)");
+    }
+    if shown.contains("::/") {
+        let right = shown.replacen("::/", "/", 1);
+        return anyhow!("{error} (a directory inside an export is written {right})");
+    }
+    error.into()
 }
 
 fn unsupported(shown: &str, what: &str) -> anyhow::Error {
@@ -343,5 +372,49 @@ mod tests {
             assert!(try_for(&odd, purpose).is_ok(), "there is such a file");
         }
         assert!(try_for(inside, Purpose::Read).is_ok());
+        let place = directory.path().join("tree::/sub");
+        std::fs::create_dir(directory.path().join("tree")).unwrap();
+        let error = try_for(&place, Purpose::Mount(Writes::None))
+            .unwrap_err()
+            .to_string();
+        let right = format!("this directory is {}/tree/sub", directory.path().display());
+        assert!(error.ends_with(&right), "{error}");
+    }
+
+    #[test]
+    fn a_path_that_is_no_export_is_told_how_to_be_written() {
+        let refused = || OpenError::no_export("h:/x/f", "it is not there");
+        for (error, shown, purpose, part) in [
+            (
+                refused(),
+                "nfs://h/x/f",
+                Purpose::Read,
+                "nfs://HOST/EXPORT::/PATH",
+            ),
+            (
+                refused(),
+                "nfs://h:7/x::/f",
+                Purpose::Mount(Writes::None),
+                "nfs://h:7/x/f)",
+            ),
+            (
+                refused(),
+                "nfs://h/x/f",
+                Purpose::Mount(Writes::None),
+                "not there",
+            ),
+            (
+                OpenError::new("h:/x", "silent"),
+                "nfs://h/x",
+                Purpose::Read,
+                "silent",
+            ),
+        ] {
+            let error = right_export(error, shown, purpose).to_string();
+            assert!(
+                error.ends_with(part) || error.ends_with(&format!("{part})")),
+                "{error}"
+            );
+        }
     }
 }

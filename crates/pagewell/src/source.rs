@@ -8,6 +8,7 @@ use pagewell_source_nfs::Url;
 
 use crate::escape;
 use crate::failure::usage;
+use crate::recognise::{SourceKind, recognise};
 use crate::storage::Storage;
 use crate::storage::grammar::kind_of;
 use pagewell_base::size;
@@ -67,6 +68,8 @@ impl Source {
             "stripe" | "mirror" | "model" => storage(bytes).map(Self::Storage),
             "ram" => parse_ram(rest).map_err(wrong).map(Self::Ram),
             "nfs" => parse_url(text).map_err(wrong).map(Self::Nfs),
+            // `DIRECTORY::/PATH`: what opens it knows what may be meant.
+            _ if rest.starts_with(b":/") => Ok(Self::Path(text.into())),
             _ if !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok() => {
                 Ok(Self::Path(text.into()))
             }
@@ -85,17 +88,22 @@ impl Source {
 /// where no such file is there nor could be made.
 fn spelling(text: &OsStr) -> Option<String> {
     let bytes = text.as_bytes();
+    let shown = escape::text(bytes);
+    if let Some(right) = right_scheme(bytes) {
+        return Some(format!("{shown}: is written {}", escape::text(&right)));
+    }
     let at = bytes.windows(2).position(|pair| pair == b":/")?;
     let (before, path) = (&bytes[..at], &bytes[at + 1..]);
     let above = Path::new(text).parent()?;
-    if before.is_empty() || path.starts_with(b"//") || above.exists() {
+    let is_pair = before.is_empty() || before.ends_with(b":") || path.starts_with(b"//");
+    if is_pair || above.exists() {
         return None;
     }
-    let shown = escape::text(bytes);
     let (name, path) = (escape::text(before), escape::text(path));
     if Path::new(OsStr::from_bytes(before)).exists() {
         return Some(format!(
-            "{shown}: no such file; what is inside {name} is written {name}::{path}"
+            "{shown}: no such file; what is inside {name} is written {name}::{path} (to serve or \
+             mount it, give all of {name})"
         ));
     }
     // An address of IPv6 has colons of its own, and stands in brackets in both.
@@ -103,6 +111,42 @@ fn spelling(text: &OsStr) -> Option<String> {
     before.iter().all(is_host).then(|| {
         format!("{shown}: no such file; an export of a server is written nfs://{name}{path}")
     })
+}
+
+/// What a URL is written as that other programs take, if it can be meant: of NFS there is version 3
+/// only, and what is on this machine is a path.
+fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
+    for scheme in [&b"nfs3://"[..], b"nfs4://", b"nfsv3://", b"nfsv4://"] {
+        if let Some(rest) = bytes.strip_prefix(scheme) {
+            return Some([b"nfs://", rest].concat());
+        }
+    }
+    let path = bytes.strip_prefix(b"file://")?;
+    path.starts_with(b"/").then(|| path.to_vec())
+}
+
+/// What is not there but has the name of something at its beginning: that, and the place inside it
+/// that may be meant. `IMAGE/PATH`, `IMAGE:PATH` and `IMAGE::PATH` are all taken so.
+pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
+    if path.symlink_metadata().is_ok() {
+        return None;
+    }
+    let bytes = path.as_os_str().as_bytes();
+    let is_end = |(at, byte): (usize, &u8)| b":/".contains(byte).then_some(at);
+    let ends = bytes.iter().enumerate().filter_map(is_end);
+    ends.filter_map(|at| bytes.split_at_checked(at))
+        .find_map(|(before, behind)| {
+            let whole = Path::new(OsStr::from_bytes(before));
+            let first = behind.iter().position(|byte| !b":/".contains(byte))?;
+            let inside = behind.get(first..)?;
+            let is_source = match recognise(whole).ok()? {
+                // What is in a directory is written with a slash, and is not there.
+                SourceKind::Directory => behind.starts_with(b":"),
+                SourceKind::Iso => true,
+                SourceKind::Unsupported(_) | SourceKind::Other => false,
+            };
+            is_source.then_some((whole, inside))
+        })
 }
 
 fn parse_ram(size: &[u8]) -> Result<u64, String> {
@@ -135,6 +179,8 @@ mod tests {
             ("C:x", Source::Path("C:x".into())),
             ("C://x", Source::Path("C://x".into())),
             ("odd name:/x", Source::Path("odd name:/x".into())),
+            ("a.iso::/x", Source::Path("a.iso::/x".into())),
+            ("tree::/x", Source::Path("tree::/x".into())),
             ("dir:/srv", Source::Directory("/srv".into())),
             ("dir:a:b", Source::Directory("a:b".into())),
             ("iso:x.iso", Source::Iso(Storage::Path("x.iso".into()))),
@@ -154,6 +200,34 @@ mod tests {
             ),
         ] {
             assert_eq!(parse(text).unwrap(), source, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_inside_a_source_may_be_meant() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        let mut image = vec![0u8; 20 * 2048];
+        image[32768..32774].copy_from_slice(b"\x01CD001");
+        std::fs::write(at("a.iso"), image).unwrap();
+        std::fs::write(at("text"), "x").unwrap();
+        std::fs::create_dir(at("tree")).unwrap();
+        for (name, whole) in [
+            ("a.iso/x/y", Some("a.iso")),
+            ("a.iso:x/y", Some("a.iso")),
+            ("a.iso::x/y", Some("a.iso")),
+            ("a.iso::/x/y", Some("a.iso")),
+            ("tree::/x/y", Some("tree")),
+            ("tree/x/y", None),
+            ("text/x/y", None),
+            ("nothing:x/y", None),
+            ("a.iso", None),
+            ("a.iso/", None),
+        ] {
+            let path = at(name);
+            let whole = whole.map(at);
+            let expected = whole.as_deref().map(|whole| (whole, &b"x/y"[..]));
+            assert_eq!(meant_inside(&path), expected, "{name}");
         }
     }
 
@@ -188,6 +262,8 @@ mod tests {
             ("192.0.2.1:/x", "nfs://192.0.2.1/x"),
             ("[2001:db8::1]:/x", "nfs://[2001:db8::1]/x"),
             ("Cargo.toml:/x/y", "written Cargo.toml::/x/y"),
+            ("nfs4://server/x", "written nfs://server/x"),
+            ("file:///srv/x", "written /srv/x"),
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(exit_code_of(&error), USAGE, "{text}");

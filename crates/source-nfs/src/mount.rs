@@ -10,7 +10,8 @@ use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
 use pagewell_sunrpc::client::{
-    self, CallError, Client, EncodedCredential, MountOptions, Mounted, Patience, SourcePort,
+    self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience,
+    SourcePort,
 };
 use pagewell_sunrpc::nfs3::{
     self, FsinfoArguments, FsinfoOk, FsinfoReply, GetattrArguments, GetattrReply, Handle,
@@ -74,7 +75,12 @@ impl NfsFileSystem {
         asked.mount_port = options.mount_port;
         asked.source_port = source_port;
         asked.timeout = options.timeout.min(MOUNT_TIMEOUT);
-        let mounted = client::mount(&asked).map_err(|error| refused(&error))?;
+        let mounted = client::mount(&asked).map_err(|error| match error {
+            MountError::NoSuchExport { .. }
+            | MountError::NotDirectory { .. }
+            | MountError::AccessDenied { .. } => OpenError::no_export(&name, &error.to_string()),
+            error => refused(&error),
+        })?;
         let mut settings = client::Options::new(url.host.clone(), mounted.addresses.clone());
         settings.connections = options.connections;
         settings.source_port = source_port;

@@ -105,7 +105,9 @@ fn parse_host<'a>(authority: &'a str, options: &mut NfsOptions) -> Result<&'a st
     } else {
         match authority.split_once(':') {
             Some((_, port)) if port.contains(':') => {
-                return Err(ParseError::new("an address of IPv6 stands in brackets"));
+                return Err(ParseError::new(
+                    "an address of IPv6 stands in brackets, and a port has one colon before it",
+                ));
             }
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),

@@ -33,6 +33,36 @@ refuses 1 "$SCRATCH/absent" "${on[@]}" "/good=$SCRATCH/one" "/bad=$SCRATCH/absen
 refuses 1 "$SCRATCH/no-image" "${on[@]}" "iso:$SCRATCH/no-image"
 refuses 1 "$SCRATCH/nothing" "${on[@]}" "iso:$SCRATCH/nothing"
 refuses 1 "$SCRATCH/no-image" "${on[@]}" "dir:$SCRATCH/no-image"
+# What people write that know other programs, or LOCATIONs: it is told what to write instead.
+: >"$SCRATCH/one/file"
+make_iso "$SCRATCH/a.iso" "$SCRATCH/one"
+refuses 2 "here that is $SCRATCH/a.iso" "${on[@]}" "$SCRATCH/a.iso::/sub"
+refuses 2 "here that is $SCRATCH/a.iso" "${on[@]}" "/iso=$SCRATCH/a.iso/sub"
+refuses 2 "give all of $SCRATCH/a.iso" "${on[@]}" "$SCRATCH/a.iso:/sub"
+refuses 2 "this directory is $SCRATCH/one/sub" "${on[@]}" "$SCRATCH/one::/sub"
+refuses 2 "write /data=$SCRATCH/one" "${on[@]}" "$SCRATCH/one" /data
+refuses 2 'as /data=' "${on[@]}" "data=$SCRATCH/one"
+refuses 2 '/data=: the source' "${on[@]}" /data=
+refuses 2 'written nfs://host/x' "${on[@]}" nfs4://host/x
+refuses 2 "written $SCRATCH/one" "${on[@]}" "file://$SCRATCH/one"
+# The same of what is read, here from the server that runs.
+told() { # TEXT ARGUMENT...
+    local text=$1
+    shift
+    ! timeout 20 "$PAGEWELL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+        fail "no failure: $*"
+    grep -qF -- "$text" "$SCRATCH/err" || fail "'$text' is not said: $*: $(cat "$SCRATCH/err")"
+}
+mkdir "$SCRATCH/nowhere"
+told "written $SCRATCH/a.iso::/sub" ls "$SCRATCH/a.iso/sub"
+told "written $SCRATCH/a.iso::/sub" cat "$SCRATCH/a.iso:sub"
+told "written $SCRATCH/a.iso::/sub" cp "$SCRATCH/no-image" "$SCRATCH/a.iso/sub"
+told 'written nfs://HOST/EXPORT::/PATH' cat "nfs://127.0.0.1:$taken/dir/file"
+told 'it has /dir' ls "nfs://127.0.0.1:$taken/dir/absent"
+server=nfs://127.0.0.1:$taken
+told 'not a directory; the export is /dir' mount "$server/dir/file" "$SCRATCH/nowhere"
+told "written $server/dir/x)" mount "$server/dir::/x" "$SCRATCH/nowhere"
+told "here that is $SCRATCH/a.iso" mount "$SCRATCH/a.iso::/sub" "$SCRATCH/nowhere"
 refuses 2 'nonsense:' "${on[@]}" 'nonsense:x'
 refuses 2 'ram:0' "${on[@]}" ram:0
 refuses 2 'ram:lots' "${on[@]}" ram:lots

@@ -110,12 +110,22 @@ pub enum MountError {
         error: CallError,
     },
     /// The server lets us not.
-    #[error("{host} denies access to {export}")]
+    #[error("{host} denies access to {export}{}", whole(.inside.as_deref()))]
     AccessDenied {
         /// Name of the server.
         host: String,
         /// Path of the export.
         export: String,
+        /// The export that the path lies in, if it is not one itself.
+        inside: Option<String>,
+    },
+    /// There is something else.
+    #[error("{export} is not a directory{}", whole(.inside.as_deref()))]
+    NotDirectory {
+        /// Path of the export.
+        export: String,
+        /// The export that the path lies in, if it is not one itself.
+        inside: Option<String>,
     },
     /// The server has no such export.
     #[error("{host} has no export {export}{}", listed(.exports))]
@@ -128,7 +138,7 @@ pub enum MountError {
         exports: Vec<String>,
     },
     /// The server has another reason.
-    #[error("{host} does not mount {export}: {status:?}")]
+    #[error("{host} does not mount {export}: {}", said(*.status))]
     Status {
         /// Name of the server.
         host: String,
@@ -158,6 +168,25 @@ pub enum MountError {
         /// What its port mapper says.
         reason: String,
     },
+}
+
+fn whole(inside: Option<&str>) -> String {
+    inside.map_or_else(String::new, |export| format!("; the export is {export}"))
+}
+
+/// What a status means, but for those that have an error of their own.
+fn said(status: Status) -> &'static str {
+    match status {
+        Status::Ok => "no reason is given",
+        Status::NotPermitted | Status::AccessDenied => "access is denied",
+        Status::NotFound => "there is no such export",
+        Status::Io => "its storage failed",
+        Status::NotDirectory => "it is not a directory",
+        Status::Invalid => "it does not take the path",
+        Status::NameTooLong => "the path is too long",
+        Status::NotSupported => "it does not support that",
+        Status::ServerFault => "an error of the server",
+    }
 }
 
 fn listed(exports: &[String]) -> String {
@@ -330,6 +359,10 @@ fn ask(
             host,
             export,
         }),
+        Err(Status::NotDirectory) => Err(MountError::NotDirectory {
+            inside: export_around(&export, &exports(&client, options)),
+            export,
+        }),
         Err(status) => Err(MountError::Status {
             host,
             export,
@@ -346,18 +379,32 @@ fn explain_denial(
     export: String,
 ) -> Result<Option<Mounted>, MountError> {
     let exports = exports(client, options);
-    let inside = |name: &String| {
-        let rest = export.strip_prefix(name.trim_end_matches('/'));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if exports.is_empty() || exports.iter().any(inside) {
-        return Err(MountError::AccessDenied { host, export });
+    let inside = export_around(&export, &exports);
+    let same = |name: &String| name.trim_end_matches('/') == export.trim_end_matches('/');
+    if exports.is_empty() || exports.iter().any(same) || inside.is_some() {
+        return Err(MountError::AccessDenied {
+            host,
+            export,
+            inside,
+        });
     }
     Err(MountError::NoSuchExport {
         host,
         export,
         exports,
     })
+}
+
+/// The export that a path lies in, the one with the longest path, if it is not one itself.
+fn export_around(path: &str, exports: &[String]) -> Option<String> {
+    let path = path.trim_end_matches('/');
+    let is_around = |name: &&String| {
+        let rest = path.strip_prefix(name.trim_end_matches('/'));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let around = exports.iter().filter(is_around);
+    let around = around.max_by_key(|name| name.trim_end_matches('/').len())?;
+    (around.trim_end_matches('/') != path).then(|| around.clone())
 }
 
 /// What the server exports, as far as it tells and a message can hold.
@@ -384,5 +431,28 @@ impl Mounted {
             let procedure = Procedure::Umnt.number();
             let _ = client.call(procedure, &self.options.credential, &path, |_| Ok(()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_export_around_a_path_is_the_nearest_one() {
+        let exports = ["/".to_owned(), "/srv".to_owned(), "/srv/a/".to_owned()];
+        for (path, around) in [
+            ("/srv/a/b", Some("/srv/a/")),
+            ("/srv/ab", Some("/srv")),
+            ("/srvx", Some("/")),
+            ("/srv", None),
+            ("/srv/a", None),
+            ("/srv/a/", None),
+            ("/", None),
+        ] {
+            let found = export_around(path, &exports);
+            assert_eq!(found.as_deref(), around, "{path}");
+        }
+        assert_eq!(export_around("/x", &exports[1..]), None);
     }
 }

@@ -92,7 +92,7 @@ fn errors_are_told_in_words() {
         (
             Err(Status::AccessDenied),
             &["/data"][..],
-            "localhost denies access to /data/x",
+            "localhost denies access to /data/x; the export is /data",
         ),
         (
             Err(Status::AccessDenied),
@@ -105,9 +105,19 @@ fn errors_are_told_in_words() {
             "localhost has no export /data/x",
         ),
         (
+            Err(Status::AccessDenied),
+            &["/data/x", "/data"],
+            "localhost denies access to /data/x",
+        ),
+        (
+            Err(Status::NotDirectory),
+            &["/other", "/data"],
+            "/data/x is not a directory; the export is /data",
+        ),
+        (
             Err(Status::ServerFault),
             &[],
-            "localhost does not mount /data/x: ServerFault",
+            "localhost does not mount /data/x: an error of the server",
         ),
         (
             granted(&[6, 390_003]),
