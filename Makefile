@@ -27,6 +27,7 @@ test: ## Everything that must pass: style, lints, unit tests, documentation, rea
 lint: ## Formatting and clippy, warnings denied
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p pagewell-cache --all-targets --features loom -- -D warnings
 
 test-rust: ## Unit, property and wire tests
 	$(CARGO) test --workspace

@@ -116,6 +116,7 @@ impl<T: Default> Shards<T> {
     const COUNT: usize = if cfg!(feature = "loom") { 1 } else { 64 };
 
     pub(crate) fn new(rank: Rank) -> Self {
+        const { assert!(Self::COUNT.is_power_of_two()) };
         let shard = |_| Mutex::new(rank, T::default());
         Self((0..Self::COUNT).map(shard).collect())
     }
@@ -123,7 +124,8 @@ impl<T: Default> Shards<T> {
     /// The lock of a thing with this number or hash.
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     pub(crate) fn lock(&self, number: u64) -> Guard<'_, T> {
-        self.0[number as usize % Self::COUNT].lock()
+        // Of a power of two, so that it is not a division.
+        self.0[number as usize & (self.0.len() - 1)].lock()
     }
 }
 

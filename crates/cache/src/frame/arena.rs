@@ -324,6 +324,8 @@ fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
     })
 }
 
+// Under loom the page table is no mapping.
+#[cfg(not(feature = "loom"))]
 impl Mapping {
     /// First byte, at a multiple of a huge page.
     pub(crate) fn start(&self) -> NonNull<u8> {
