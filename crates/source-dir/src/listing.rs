@@ -16,9 +16,9 @@
 //! name_to_handle_at more otherwise. Between the two calls the name may change its meaning: the
 //! inode number inside the handle is compared, and where the handle's layout is not known the
 //! object is opened and both are asked of the descriptor. What was read is remembered for a moment
-//! (`remembered`): then an entry costs no system call at all, and where the names are kept, too
-//! (`kept_names`), nor does the listing. Nothing is put into the open-object
-//! cache: a listing of a million names would sweep it clean.
+//! (`remembered`): then an entry costs no system call at all. Where the names are kept, too
+//! (`kept_names`), the names cost none either. Nothing is put into the open-object cache: a listing
+//! of a million names would sweep it clean.
 
 use super::Tree;
 use super::blocking;
