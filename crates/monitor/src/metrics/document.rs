@@ -16,7 +16,7 @@ const HEAD: &str = "\
 This file is generated from the code. To write it anew:
 
 ```
-PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell --lib metrics::document
+PAGEWELL_WRITE_DOCS=1 cargo test -p pagewell-monitor --lib metrics::document
 ```
 
 `pagewell serve --http 127.0.0.1:20491` serves all of these at `/metrics` (text format of
