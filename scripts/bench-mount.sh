@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 [ "$(id -u)" = 0 ] || die 'run this as root'
-for program in cargo fuseiso xorriso nfs-cat ganesha.nfsd rpcbind ip; do
+for program in cargo fuseiso xorriso fio nfs-cat ganesha.nfsd rpcbind ip; do
     command -v $program >/dev/null || die "$program is missing (scripts/packages.sh bench)"
 done
 [ -c /dev/fuse ] || die '/dev/fuse is missing'
@@ -118,6 +118,15 @@ read_small() {
         die "$program: $(tail -n 1 "$work/errors")"
 }
 
+# The file is known to the program that mounts it and not to the kernel: fio drops what that has,
+# so that each read of 4 KiB is a request. Its ninth field is the time of the reads in milliseconds.
+read_random() {
+    fio --name=random --filename="$place/big" --readonly --rw=randread --bs=4k --ioengine=psync \
+        --io_size="$((mebibytes / 4))m" --output-format=terse --output="$work/fio" >"$work/errors" 2>&1 ||
+        die "$program: $(tail -n 1 "$work/errors")"
+    awk -F ';' '{ printf "%.4f\n", $9 / 1000 }' "$work/fio" >>"$work/runs.iso-random.$program"
+}
+
 for round in $(seq "$repeat"); do
     say "round $round of $repeat"
     for program in pagewell fuseiso; do
@@ -131,6 +140,7 @@ for round in $(seq "$repeat"); do
                     timed "iso-small-$phase.$program" read_small
                 fi
             done
+            [ $what = small ] || read_random
             unmount_with "$program"
         done
     done
@@ -192,6 +202,7 @@ compare() { # CASE PEER WANTED
 }
 compare iso-big-cold fuseiso 3
 compare iso-big-warm fuseiso 3
+compare iso-random fuseiso 3
 compare iso-small-cold fuseiso 5
 compare iso-small-warm fuseiso 5
 for name in nfs-big nfs-big-rtt; do
