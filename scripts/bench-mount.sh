@@ -118,11 +118,13 @@ read_small() {
         die "$program: $(tail -n 1 "$work/errors")"
 }
 
-# The file is known to the program that mounts it and not to the kernel: fio drops what that has,
-# so that each read of 4 KiB is a request. Its ninth field is the time of the reads in milliseconds.
+# Half of the file, which is in memory, of the program that mounts it or of the kernel beneath; what
+# the kernel has of the mounted file fio drops. Its ninth field is the time of the reads in milliseconds.
 read_random() {
+    local size=$((mebibytes / 2))
+    head -c "${size}m" "$place/big" >/dev/null
     fio --name=random --filename="$place/big" --readonly --rw=randread --bs=4k --ioengine=psync \
-        --io_size="$((mebibytes / 4))m" --output-format=terse --output="$work/fio" >"$work/errors" 2>&1 ||
+        --size="${size}m" --io_size="$((size / 4))m" --output-format=terse --output="$work/fio" >"$work/errors" 2>&1 ||
         die "$program: $(tail -n 1 "$work/errors")"
     awk -F ';' '{ printf "%.4f\n", $9 / 1000 }' "$work/fio" >>"$work/runs.iso-random.$program"
 }
@@ -130,17 +132,18 @@ read_random() {
 for round in $(seq "$repeat"); do
     say "round $round of $repeat"
     for program in pagewell fuseiso; do
-        for what in big small; do
+        for what in big small random; do
             empty_caches
             mount_with "$program" "$work/image.iso"
             for phase in cold warm; do
-                if [ $what = big ]; then
+                if [ $what = random ]; then
+                    [ $phase = cold ] || read_random
+                elif [ $what = big ]; then
                     timed "iso-big-$phase.$program" cat "$place/big"
                 else
                     timed "iso-small-$phase.$program" read_small
                 fi
             done
-            [ $what = small ] || read_random
             unmount_with "$program"
         done
     done

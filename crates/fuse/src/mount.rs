@@ -159,7 +159,7 @@ fn start(
     front.notify_through(session.notifier())?;
     front.start_pruning()?;
     if front.is_immutable() {
-        front.pushing.start(session.notifier());
+        front.pushing.start();
     }
     let thread = std::thread::Builder::new().name("fuse-session".to_owned());
     thread.spawn(move || session.run())

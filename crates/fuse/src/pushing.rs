@@ -24,14 +24,14 @@
 //! sorting, is not helped.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use fuser::{INodeNo, Notifier};
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
-use pagewell_fs::{Call, Credentials, Entry, FileType};
+use pagewell_fs::{Call, Credentials, Entry, FileId, FileType};
 
 use crate::front::Front;
+use crate::reading_around::{PIECE_BYTES, ReadingAround};
 use crate::reply::Data;
 
 /// Files that are pushed at a time, and bytes of them.
@@ -49,8 +49,9 @@ const STREAMS_MAX: usize = 8;
 /// What was listed, and what reads along.
 #[derive(Default)]
 pub(crate) struct Pushing {
-    notifier: OnceLock<Notifier>,
+    is_on: AtomicBool,
     order: Mutex<Order>,
+    around: ReadingAround,
 }
 
 #[derive(Default)]
@@ -130,15 +131,20 @@ impl Order {
 
 impl Pushing {
     /// From here on files are pushed.
-    pub(crate) fn start(&self, notifier: Notifier) {
-        let _ = self.notifier.set(notifier);
+    pub(crate) fn start(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel may be given what it has not asked for.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     /// A directory lists this object, which the kernel knows as `node` from now on.
     pub(crate) fn listed(&self, node: u64, entry: &Entry) {
         let attributes = &entry.attributes;
         let is_small = (1..=FILE_BYTES_MAX).contains(&attributes.size);
-        if self.notifier.get().is_some() && is_small && attributes.file_type == FileType::Regular {
+        if self.is_on() && is_small && attributes.file_type == FileType::Regular {
             self.order.lock().add(node, attributes.size);
         }
     }
@@ -147,9 +153,9 @@ impl Pushing {
 impl Front {
     /// After the answer to a read of `node` from its start.
     pub(crate) fn push_after(&self, node: u64) {
-        let Some(notifier) = self.pushing.notifier.get() else {
+        if !self.pushing.is_on() {
             return;
-        };
+        }
         let batch = self.pushing.order.lock().asked(node);
         if batch.is_empty() {
             return;
@@ -159,34 +165,61 @@ impl Front {
             return;
         };
         for node in batch {
-            if !self.push(notifier, node) {
+            if !self.push(node) {
                 break;
             }
         }
     }
 
     /// Puts a whole small file into the kernel's pages; false when it is not in memory here.
-    fn push(&self, notifier: &Notifier, node: u64) -> bool {
+    fn push(&self, node: u64) -> bool {
         let Some(id) = self.nodes.id(node) else {
             return true; // the kernel does not know it any more
         };
+        let Some(data) = self.in_memory(&id, 0, FILE_BYTES_MAX) else {
+            return false;
+        };
+        names::FUSE_FILES_PUSHED.add(1);
+        self.device.store(node, 0, &data)
+    }
+
+    /// After the answer to a read: puts what is around it into the kernel's pages.
+    pub(crate) fn push_around(&self, node: u64, offset: u64, size: u32) {
+        if !self.pushing.is_on() {
+            return;
+        }
+        let mut pieces = self.pushing.around.asked(node, offset, size).peekable();
+        let (Some(_), Some(id)) = (pieces.peek(), self.nodes.id(node)) else {
+            return;
+        };
+        let Some(_here) = self.dispatch.here() else {
+            return;
+        };
+        for piece in pieces {
+            // What is not in memory was asked of the storage by this, and can follow later.
+            let Some(data) = self.in_memory(&id, piece, PIECE_BYTES) else {
+                return;
+            };
+            if data.len() > 0 && !self.device.store(node, piece, &data) {
+                return;
+            }
+            names::FUSE_AROUND_BYTES.add(data.len() as u64);
+            self.pushing.around.put(node, piece);
+        }
+    }
+
+    /// What a file has in a range, if all of that is in memory. Else the source begins to fetch it.
+    pub(crate) fn in_memory(&self, id: &FileId, offset: u64, length: u64) -> Option<Data> {
         let credentials = Credentials::root();
         let call = Call {
             credentials: &credentials,
             may_block: false,
         };
-        #[allow(clippy::cast_possible_truncation)] // 64 KiB
-        let most = FILE_BYTES_MAX as u32;
-        let Ok(reply) = self.filesystem.read(&call, &id, 0, most) else {
-            return false;
-        };
+        let wanted = u32::try_from(length).ok()?;
+        let reply = self.filesystem.read(&call, id, offset, wanted).ok()?;
+        let is_all = reply.end_of_file || reply.payload.len() as u64 == length;
         let mut data = Data::default();
-        if !reply.end_of_file || data.add(reply.payload, false).is_err() {
-            return false;
-        }
-        names::FUSE_FILES_PUSHED.add(1);
-        let put = data.in_one_piece(|bytes| notifier.store(INodeNo(node), 0, bytes));
-        put.is_ok()
+        (is_all && data.add(reply.payload, false).is_ok()).then_some(data)
     }
 }
 

@@ -50,8 +50,11 @@ refuse!(
     fuser::ReplyWrite
 );
 
-/// Most pieces of one vectored write (`IOV_MAX`), less the header.
-const PIECES_MAX: usize = 1023;
+/// Most pieces of one vectored write (`IOV_MAX`), less the header, a body and the bytes.
+const PIECES_MAX: usize = 1021;
+
+/// Linux' number of the notification that brings data.
+const NOTIFY_STORE: i32 = 4;
 
 /// The device of a mount, which requests come from and answers go to.
 #[derive(Default)]
@@ -77,6 +80,22 @@ impl Device {
             self.answered_past_library.store(true, Ordering::Relaxed);
         }
         self.descriptor()
+    }
+
+    /// Puts data into the kernel's pages of a file, unasked (`FUSE_NOTIFY_STORE`); whether the
+    /// kernel took it. `struct fuse_notify_store_out`: node, offset, length, 4 bytes of nothing.
+    pub(crate) fn store(&self, node: u64, offset: u64, data: &Data) -> bool {
+        let Some(device) = self.descriptor() else {
+            return false;
+        };
+        let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let mut body = [0; 24];
+        body[..8].copy_from_slice(&node.to_ne_bytes());
+        body[8..16].copy_from_slice(&offset.to_ne_bytes());
+        body[16..20].copy_from_slice(&length.to_ne_bytes());
+        let pages = data.pages.iter().map(|page| &**page);
+        let pieces = pages.chain([&data.bytes[..]]);
+        write_message(device, NOTIFY_STORE, 0, &body, pieces, data.len()).is_ok()
     }
 
     /// Whether an answer of the library may have been forgotten.
@@ -154,15 +173,6 @@ impl Data {
         }
     }
 
-    /// Gives the bytes in one piece.
-    pub(crate) fn in_one_piece<T>(&self, take: impl FnOnce(&[u8]) -> T) -> T {
-        match self.pages.as_slice() {
-            [] => take(&self.bytes),
-            [page] => take(page),
-            pages => take(&pages.concat_bytes()),
-        }
-    }
-
     /// Sends the answer to the request `unique`.
     pub(crate) fn send(self, reply: ReplyData, unique: u64, device: &Device) {
         let length = self.len();
@@ -203,14 +213,37 @@ impl ConcatBytes for [PageSlice] {
 /// Writes `struct fuse_out_header` (length, error, number of the request) and the pages. An error
 /// means that the kernel does not wait for the answer any more.
 fn send_pages(device: BorrowedFd<'_>, unique: u64, pages: &[PageSlice], length: usize) {
+    let _ = write_message(
+        device,
+        0,
+        unique,
+        &[],
+        pages.iter().map(|page| &**page),
+        length,
+    );
+}
+
+/// Writes `struct fuse_out_header`, what belongs to the message and `length` bytes of data, as it
+/// is in `pieces`.
+fn write_message<'a>(
+    device: BorrowedFd<'_>,
+    kind: i32,
+    unique: u64,
+    body: &[u8],
+    pieces: impl Iterator<Item = &'a [u8]>,
+    length: usize,
+) -> rustix::io::Result<()> {
     let mut header = [0; 16];
-    let all = u32::try_from(header.len() + length).unwrap_or(u32::MAX);
+    let all = header.len() + body.len() + length;
+    let all = u32::try_from(all).unwrap_or(u32::MAX);
     header[..4].copy_from_slice(&all.to_ne_bytes());
+    header[4..8].copy_from_slice(&kind.to_ne_bytes());
     header[8..].copy_from_slice(&unique.to_ne_bytes());
-    let mut pieces = Vec::with_capacity(pages.len() + 1);
-    pieces.push(IoSlice::new(&header));
-    pieces.extend(pages.iter().map(|page| IoSlice::new(page)));
-    let _ = rustix::io::writev(device.as_fd(), &pieces);
+    let mut parts = vec![IoSlice::new(&header), IoSlice::new(body)];
+    for piece in pieces {
+        parts.push(IoSlice::new(piece));
+    }
+    rustix::io::writev(device, &parts).map(drop)
 }
 
 #[cfg(test)]

@@ -265,6 +265,7 @@ impl Filesystem for Service {
                     if offset == 0 {
                         front.push_after(node.0);
                     }
+                    front.push_around(node.0, offset, size);
                 }
                 Err(error) => reply.error(errno(&error)),
             },

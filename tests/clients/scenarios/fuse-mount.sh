@@ -38,6 +38,31 @@ kill "$sleeper"
 mount_ended
 grep -qF "in use by sleep ($sleeper)" "$SCRATCH/mount.log" || fail 'the signal says nothing'
 
+# Small reads here and there of an image that is in memory: after two in a region the kernel has the
+# rest of it, and each byte is that of the file, also at its end.
+mkdir "$SCRATCH/around"
+head -c 3000777 /dev/urandom >"$SCRATCH/around/file"
+make_iso "$SCRATCH/around.iso" "$SCRATCH/around"
+mounted "$SCRATCH/around.iso"
+cmp "$MOUNT/file" "$SCRATCH/around/file"
+python3 - "$MOUNT/file" "$SCRATCH/around/file" <<'END'
+import os, random, sys
+files = [os.open(name, os.O_RDONLY) for name in sys.argv[1:]]
+size = os.fstat(files[1]).st_size
+os.posix_fadvise(files[0], 0, 0, os.POSIX_FADV_DONTNEED)
+os.posix_fadvise(files[0], 0, 0, os.POSIX_FADV_RANDOM)
+places = [page * 4096 for page in range(size // 4096 + 1)]
+random.Random(1).shuffle(places)
+for place in places:
+    mounted, expected = (os.pread(file, 4096, place) for file in files)
+    assert mounted == expected, place
+END
+"$PAGEWELL" counters --process "$MOUNTER" --json | tr ',{' '\n\n' >"$SCRATCH/counters"
+[ "$(counter pagewell_fuse_around_bytes_total)" -gt 2000000 ] || fail 'nothing is put around reads'
+# 733 pages were read, after the whole file.
+[ "$(counter pagewell_fuse_reads_total)" -lt 250 ] || fail "$(counter pagewell_fuse_reads_total) reads"
+unmounted
+
 # Memory: unlinked files live on while they are open; SIGTERM ends it.
 mounted ram:64m
 cp -r "$SCRATCH/tree/." "$MOUNT/"

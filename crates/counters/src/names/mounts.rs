@@ -10,6 +10,8 @@ register! { MOUNTS, Counter:
         "Directory entries told with their attributes by mounts.";
     FUSE_FILES_PUSHED = "pagewell_fuse_files_pushed_total",
         "Small files put into the kernel's pages before they were asked for.";
+    FUSE_AROUND_BYTES = "pagewell_fuse_around_bytes_total",
+        "Bytes put into the kernel's pages beside small reads, before they were asked for.";
     FUSE_EXTENDED_ASKED = "pagewell_fuse_extended_attributes_asked_total",
         "Extended attributes that mounts were asked for, also by the kernel before a write.";
     FUSE_OPENS = "pagewell_fuse_opens_total", "Files opened in mounts, as far as the kernel asked.";

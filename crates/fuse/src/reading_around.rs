@@ -1,0 +1,180 @@
+//! Reading around small reads.
+//!
+//! Problem: a program that reads here and there in a file (a database, the resources of a game)
+//! asks for one page at a time, because the kernel reads ahead only of those that go on in order.
+//! Each request takes some 25 us, most of it to wake threads; to copy 64 KiB takes 10 us.
+//!
+//! Rule: a file is divided into regions of [`REGION_BYTES`], and those into pieces. Where small
+//! reads were is remembered for some thousand regions. The second small read of a region puts all
+//! of the region into the kernel's pages that is in memory here, piece by piece, beginning with the
+//! one that was read. A read of a piece that was put there says that the kernel has thrown it away:
+//! the region begins anew. Only in sources that never change, as in [`crate::pushing`], and after
+//! the answer is sent, for the same reason.
+//!
+//! ```text
+//!   region   |........|........|........|
+//!   reads       1        x   2                 1, x: nothing is known of these regions
+//!   put                  ########              2: the region of x, as it was read again
+//! ```
+//!
+//! So reads that are strewn over much more than the table remembers put nothing, and those that
+//! keep coming to the same places find them with the kernel.
+//!
+//! Weaknesses: two reads that happen to meet in one region cost a region's copy, some 100 us. The
+//! kernel holds pages that may not be read; it gives them up like all that was read.
+
+use pagewell_base::sync::Mutex;
+
+/// Bytes of a region.
+const REGION_BYTES: u64 = PIECE_BYTES * PIECES;
+/// What is asked of the source at once: a page of the cache.
+pub(crate) const PIECE_BYTES: u64 = 64 << 10;
+/// Pieces of a region.
+const PIECES: u64 = 8;
+/// Longer reads are those that the kernel makes ahead of a program.
+const SMALL_BYTES_MAX: u32 = 16 << 10;
+/// Regions that are remembered, at their place in a table where a later one overwrites them.
+const REGIONS: usize = 4096;
+
+/// Which regions small reads were in.
+pub(crate) struct ReadingAround {
+    regions: Mutex<Vec<Region>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Region {
+    /// That of the file; 0 is none.
+    node: u64,
+    /// Counted from the start of the file.
+    number: u64,
+    /// A bit for each piece that was put into the kernel's pages.
+    put: u8,
+}
+
+impl Default for ReadingAround {
+    fn default() -> Self {
+        Self {
+            regions: Mutex::new(vec![Region::default(); REGIONS]),
+        }
+    }
+}
+
+impl Region {
+    fn of(node: u64, offset: u64) -> Self {
+        let number = offset / REGION_BYTES;
+        Self {
+            node,
+            number,
+            put: 0,
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // less than REGIONS
+    fn place(&self) -> usize {
+        let mixed = (self.node << 32 ^ self.number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> 32) as usize % REGIONS
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        (self.node, self.number) == (other.node, other.number)
+    }
+}
+
+/// That of the piece that this byte is in.
+fn bit_of(offset: u64) -> u8 {
+    1 << (offset % REGION_BYTES / PIECE_BYTES)
+}
+
+impl ReadingAround {
+    /// A read of `size` bytes at `offset` was answered. Where the pieces begin that are to follow.
+    pub(crate) fn asked(&self, node: u64, offset: u64, size: u32) -> impl Iterator<Item = u64> {
+        let there = if size <= SMALL_BYTES_MAX {
+            self.there(node, offset)
+        } else {
+            None
+        };
+        let start = offset - offset % REGION_BYTES;
+        let first = offset % REGION_BYTES / PIECE_BYTES;
+        let pieces = (first..first + PIECES).map(move |index| start + index % PIECES * PIECE_BYTES);
+        pieces.filter(move |piece| there.is_some_and(|there| there & bit_of(*piece) == 0))
+    }
+
+    /// The pieces that are there, if the rest of the region is to follow.
+    fn there(&self, node: u64, offset: u64) -> Option<u8> {
+        let region = Region::of(node, offset);
+        let mut regions = self.regions.lock();
+        let known = regions.get_mut(region.place())?;
+        if known.is_same(&region) && known.put & bit_of(offset) == 0 {
+            return Some(known.put);
+        }
+        *known = region;
+        None
+    }
+
+    /// The piece at `offset` is put into the kernel's pages.
+    pub(crate) fn put(&self, node: u64, offset: u64) {
+        let region = Region::of(node, offset);
+        let mut regions = self.regions.lock();
+        if let Some(known) = regions.get_mut(region.place())
+            && known.is_same(&region)
+        {
+            known.put |= bit_of(offset);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_read_of_a_region_brings_all_of_it_and_a_lost_piece_begins_anew() {
+        let around = ReadingAround::default();
+        let asked = |node, offset| around.asked(node, offset, 4096).collect::<Vec<u64>>();
+        let far = 7 * REGION_BYTES;
+        let pieces: Vec<u64> = (0..PIECES).map(|index| far + index * PIECE_BYTES).collect();
+        assert_eq!(asked(3, far + 4096), [0; 0], "the first read");
+        assert_eq!(asked(4, far), [0; 0], "another file");
+        assert_eq!(asked(3, far - 4096), [0; 0], "another region");
+        let long = around.asked(3, far, SMALL_BYTES_MAX + 1);
+        assert_eq!(long.count(), 0, "the kernel reads ahead");
+        assert_eq!(asked(3, far + 9000), pieces);
+        around.put(3, pieces[0]);
+        around.put(3, pieces[1]);
+        let last = far + REGION_BYTES - 1;
+        let rest = [
+            &pieces[PIECES as usize - 1..],
+            &pieces[2..PIECES as usize - 1],
+        ]
+        .concat();
+        assert_eq!(
+            asked(3, last),
+            rest,
+            "that of the read first, and none twice"
+        );
+        assert_eq!(asked(3, pieces[1]), [0; 0], "the kernel has lost it");
+        assert_eq!(asked(3, far), pieces);
+    }
+
+    #[test]
+    fn reads_strewn_over_much_more_than_is_remembered_bring_little() {
+        let around = ReadingAround::default();
+        let mut random = 1u64;
+        let regions = 64 * REGIONS as u64;
+        let brought = (0..50_000).filter(|_| {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let offset = (random >> 20) % regions * REGION_BYTES;
+            around.asked(9, offset, 4096).next().is_some()
+        });
+        let brought = brought.count();
+        assert!(brought < 1000, "{brought}");
+    }
+
+    #[test]
+    fn regions_next_to_each_other_have_places_of_their_own() {
+        let places: std::collections::HashSet<_> = (0..1000)
+            .map(|number| Region::of(5, number * REGION_BYTES).place())
+            .collect();
+        assert!(places.len() > 850, "{}", places.len());
+    }
+}
