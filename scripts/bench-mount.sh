@@ -118,13 +118,13 @@ read_small() {
         die "$program: $(tail -n 1 "$work/errors")"
 }
 
-# Half of the file, which is in memory, of the program that mounts it or of the kernel beneath; what
+# Half of the file, each page once. It is in memory of the program or of the kernel beneath; what
 # the kernel has of the mounted file fio drops. Its ninth field is the time of the reads in milliseconds.
 read_random() {
     local size=$((mebibytes / 2))
     head -c "${size}m" "$place/big" >/dev/null
     fio --name=random --filename="$place/big" --readonly --rw=randread --bs=4k --ioengine=psync \
-        --size="${size}m" --io_size="$((size / 4))m" --output-format=terse --output="$work/fio" >"$work/errors" 2>&1 ||
+        --size="${size}m" --output-format=terse --output="$work/fio" >"$work/errors" 2>&1 ||
         die "$program: $(tail -n 1 "$work/errors")"
     awk -F ';' '{ printf "%.4f\n", $9 / 1000 }' "$work/fio" >>"$work/runs.iso-random.$program"
 }
