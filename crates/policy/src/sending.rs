@@ -18,15 +18,16 @@
 //! deliver in a stretch of replies that all went this way. Of each the mean of the middle half
 //! counts: a sample in which the thread was interrupted, or the client paused, does not.
 //!
-//! Of the ways that deliver as fast as the fastest the one that costs the sender least is the best.
-//! A network, or a client that asks for little, makes all ways equally fast; then the sender alone
-//! decides.
+//! A way is *slower* than the fastest when three quarters of its samples took longer than three
+//! quarters of the other's. What other connections and programs do makes the samples of all ways
+//! spread, and a difference that may come from that is none. Of the ways that are not slower the
+//! one that costs the sender least is the best. A network, or a client that asks for little, makes
+//! all ways equally fast; then the sender alone decides.
 //!
 //! At first each way has [`FIRST`] replies in turn, so that there is a best one soon; then
 //! [`TIMED`] stretches. From then on the best way is used, and now and then another one is tried
 //! for a stretch. Another way becomes the best when it is cheaper by more than [`GAIN`], or when
-//! the best is slower than the fastest by more than [`SLOWER_MOST`]; the trials become rarer for
-//! as long as nothing changes.
+//! the best is slower; the trials become rarer for as long as nothing changes.
 //!
 //! ```text
 //!   replies  c m s c m s ...     stretches  c m s c m s   b b b ~~ m ~~ b ~~ s ~~ b ~~~~
@@ -71,14 +72,13 @@ const KEPT: usize = 24;
 /// Of the cost of the best way: by how much another one must be cheaper, in percent.
 const GAIN: u64 = 12;
 
-/// Of the time of the fastest way: by how much another one may be slower to become the best, and
-/// the best one to stay it, in percent. Between them lies the noise.
-const SLOWER_LEAST: u64 = 5;
-const SLOWER_MOST: u64 = 12;
-
 /// The least and the most uses of the best way between two samples.
 const INTERVAL_MIN: u32 = 4;
 const INTERVAL_MAX: u32 = 128;
+
+/// And at first where another connection has found what is best: a stretch in a dear way may take
+/// twice as long.
+const INTERVAL_KNOWN: u32 = 16;
 
 /// After so many trials without a change the interval is doubled.
 const CALM: u32 = 16;
@@ -100,28 +100,42 @@ impl Samples {
         self.count = self.count.checked_add(1).unwrap_or(KEPT as u32);
     }
 
-    /// Of more samples than `count` so many typical ones are left.
+    /// Of more samples than `count` so many are left, with the same middle half.
     fn no_more_than(self, count: u32) -> Self {
-        match self.typical() {
-            Some(typical) if self.count > count => Self {
-                kept: [typical; KEPT],
+        match self.quartiles() {
+            Some((low, high)) if self.count > count => Self {
+                kept: std::array::from_fn(|index| if index % 2 == 0 { low } else { high }),
                 count,
             },
             _ => self,
         }
     }
 
-    /// The mean of the middle half.
-    fn typical(&self) -> Option<u64> {
+    /// The middle half, in order.
+    fn middle(&self) -> ([u64; KEPT], std::ops::Range<usize>) {
         let length = KEPT.min(self.count as usize);
         let mut kept = self.kept;
-        let kept = kept.get_mut(..length)?;
-        kept.sort_unstable();
-        let middle = kept.get(length / 4..length - length / 4)?;
+        if let Some(kept) = kept.get_mut(..length) {
+            kept.sort_unstable();
+        }
+        (kept, length / 4..length - length / 4)
+    }
+
+    /// The mean of the middle half.
+    fn typical(&self) -> Option<u64> {
+        let (kept, middle) = self.middle();
+        let middle = kept.get(middle)?;
         let sum = middle
             .iter()
             .fold(0u64, |sum, cost| sum.saturating_add(*cost));
         sum.checked_div(middle.len() as u64)
+    }
+
+    /// Between which the middle half lies.
+    fn quartiles(&self) -> Option<(u64, u64)> {
+        let (kept, middle) = self.middle();
+        let middle = kept.get(middle)?;
+        Some((*middle.first()?, *middle.last()?))
     }
 }
 
@@ -164,7 +178,7 @@ impl Sending {
     pub fn for_another(mut self) -> Self {
         self.processor = self.processor.map(|samples| samples.no_more_than(FIRST));
         self.elapsed = self.elapsed.map(|samples| samples.no_more_than(TIMED));
-        self.interval = INTERVAL_MIN;
+        self.interval = INTERVAL_KNOWN;
         self.calm = 0;
         self
     }
@@ -246,6 +260,17 @@ impl Sending {
         self.switches
     }
 
+    /// Whether a way is slower than the fastest, as far as samples can tell.
+    fn is_slower(&self, way: Way) -> bool {
+        if scarce(&self.elapsed, TIMED).is_some() {
+            return false;
+        }
+        let fastest = self.elapsed.iter().min_by_key(|samples| samples.typical());
+        let least = fastest.and_then(Samples::quartiles);
+        let own = self.elapsed.get(way as usize).and_then(Samples::quartiles);
+        matches!((own, least), (Some((low, _)), Some((_, high))) if low > high)
+    }
+
     /// The way of which too little is known, while there is one.
     fn unknown(&self) -> Option<Way> {
         let timed =
@@ -258,21 +283,10 @@ impl Sending {
         if scarce(&self.processor, FIRST).is_some() {
             return;
         }
-        let fastest = match scarce(&self.elapsed, TIMED) {
-            None => Way::ALL.into_iter().filter_map(|way| self.time(way)).min(),
-            Some(_) => None,
-        };
-        let keeps_up = |way: Way, slower: u64| match (fastest, self.time(way)) {
-            (Some(fastest), Some(time)) => {
-                time.saturating_mul(100) <= fastest.saturating_mul(100 + slower)
-            }
-            _ => true,
-        };
-        let best_keeps_up = keeps_up(self.best, SLOWER_MOST);
-        let is_eligible =
-            |way: &Way| keeps_up(*way, SLOWER_LEAST) || (*way == self.best && best_keeps_up);
+        let keeps_up = |way: &Way| !self.is_slower(*way);
+        let best_keeps_up = keeps_up(&self.best);
         let cost = |way: &Way| self.cost(*way).unwrap_or(u64::MAX);
-        let ways = Way::ALL.into_iter().filter(is_eligible);
+        let ways = Way::ALL.into_iter().filter(keeps_up);
         let Some(way) = ways.min_by_key(cost).filter(|way| *way != self.best) else {
             return;
         };

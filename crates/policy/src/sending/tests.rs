@@ -215,8 +215,45 @@ fn another_connection_soon_finds_what_is_right_for_it() {
     assert_eq!(sending.best(), Way::Splice);
     let mut sending = sending.for_another();
     assert_eq!(sending.best(), Way::Splice);
-    run_timed(&mut sending, (costs, times), noise, 200);
+    run_timed(&mut sending, (costs, times), noise, 800);
     assert_eq!(sending.best(), right);
+}
+
+#[test]
+fn connections_that_come_and_go_seldom_try_what_others_have_found_dear() {
+    let (costs, times, right) = RECEIVERS[3];
+    let noise = &mut Noise(5);
+    let mut sending = Sending::new(Way::Copy);
+    run_timed(&mut sending, (costs, times), noise, 1000);
+    let stretches = 60;
+    let (mut time, connections) = (0, 100);
+    for _ in 0..connections {
+        sending = sending.for_another();
+        time += run_timed(&mut sending, (costs, times), noise, stretches);
+    }
+    let least = times[right as usize] * u64::from(stretches) * connections;
+    assert!(time * 100 <= least * 103, "{time}, at the least {least}");
+}
+
+#[test]
+fn what_other_connections_do_to_the_times_decides_nothing() {
+    // Four clients of a machine with two processors.
+    let (costs, time) = ([46_000, 34_000, 25_000], 60_000);
+    let mut right = 0;
+    for seed in 0..50 {
+        let mut sending = Sending::new(Way::ALL[seed as usize % 3]);
+        let noise = &mut Noise(seed);
+        for _ in 0..2000 {
+            let is_timed = sending.is_timing();
+            let way = sending.trial();
+            sending.sampled(way, BYTES, noise.of(costs[way as usize]));
+            if is_timed {
+                sending.delivered(way, BYTES, noise.within(60, time));
+            }
+            right += u32::from(sending.best() == Way::Splice);
+        }
+    }
+    assert!(right >= 50 * 2000 / 100 * 97, "{right} of {}", 50 * 2000);
 }
 
 #[test]
