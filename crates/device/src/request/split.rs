@@ -13,11 +13,8 @@
 //! a gap from its start: group 1 ending in the middle of piece 3 ends the whole there, even though
 //! piece 4 has come.
 
-use std::sync::Arc;
-
-use pagewell_base::sync::Mutex;
-
-use super::{Completion, Operation, Outcome, Request, Segment};
+use super::gather::gather;
+use super::{Operation, Outcome, Request, Segment};
 
 /// A part of a request, for [`Request::deal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,28 +70,23 @@ impl Request {
                 *length += piece.length;
             }
         }
-        let join = Arc::new(Mutex::new(Join {
-            pieces,
-            outcomes: vec![None; offsets.len()],
-            missing: offsets.len(),
-            completion: Some(completion),
-        }));
         if offsets.is_empty() {
-            Join::finish(&join);
+            completion(whole(&pieces, Vec::new()));
+            return Vec::new();
         }
-        let dealt = groups.into_iter().zip(offsets).enumerate();
+        let completions = gather(offsets.len(), move |outcomes| {
+            completion(whole(&pieces, outcomes));
+        });
+        let dealt = groups.into_iter().zip(offsets).zip(completions);
         dealt
-            .map(|(group, ((segments, length), offset))| {
-                let join = join.clone();
-                Self {
-                    operation: self.operation,
-                    offset: *offset,
-                    issuer: self.issuer,
-                    segments,
-                    length,
-                    durable: self.durable,
-                    completion: Some(Box::new(move |outcome| Join::arrive(&join, group, outcome))),
-                }
+            .map(|(((segments, length), offset), completion)| Self {
+                operation: self.operation,
+                offset: *offset,
+                issuer: self.issuer,
+                segments,
+                length,
+                durable: self.durable,
+                completion: Some(completion),
             })
             .collect()
     }
@@ -119,59 +111,27 @@ fn take_segments(
     }
 }
 
-/// Where the outcomes of the groups meet.
-struct Join {
-    pieces: Vec<Piece>,
-    outcomes: Vec<Option<Outcome>>,
-    missing: usize,
-    completion: Option<Completion>,
-}
-
-impl Join {
-    fn arrive(this: &Mutex<Self>, group: usize, outcome: Outcome) {
-        let mut join = this.lock();
-        if let Some(slot) = join.outcomes.get_mut(group) {
-            *slot = Some(outcome);
-        }
-        join.missing -= 1;
-        let finished = join.missing == 0;
-        drop(join);
-        if finished {
-            Self::finish(this);
-        }
-    }
-
-    fn finish(this: &Mutex<Self>) {
-        let mut join = this.lock();
-        let whole = join.whole();
-        let completion = join.completion.take();
-        drop(join);
-        if let Some(completion) = completion {
-            completion(whole);
-        }
-    }
-
-    fn whole(&mut self) -> Outcome {
-        let mut transferred_bytes = 0;
-        for piece in &self.pieces {
-            let Some(outcome) = self.outcomes.get_mut(piece.group).and_then(Option::as_mut) else {
-                continue;
+/// How a request went whose pieces were dealt to groups that went like this.
+fn whole(pieces: &[Piece], mut outcomes: Vec<Outcome>) -> Outcome {
+    let mut transferred_bytes = 0;
+    for piece in pieces {
+        let Some(outcome) = outcomes.get_mut(piece.group) else {
+            continue;
+        };
+        let came = outcome.transferred_bytes.min(piece.length);
+        transferred_bytes += came;
+        outcome.transferred_bytes -= came;
+        if came < piece.length {
+            let result = outcome.result.clone();
+            return Outcome {
+                transferred_bytes,
+                result,
             };
-            let came = outcome.transferred_bytes.min(piece.length);
-            transferred_bytes += came;
-            outcome.transferred_bytes -= came;
-            if came < piece.length {
-                let result = outcome.result.clone();
-                return Outcome {
-                    transferred_bytes,
-                    result,
-                };
-            }
         }
-        Outcome {
-            transferred_bytes,
-            result: Ok(()),
-        }
+    }
+    Outcome {
+        transferred_bytes,
+        result: Ok(()),
     }
 }
 
