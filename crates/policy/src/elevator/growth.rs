@@ -73,14 +73,6 @@ impl Limits<'_> {
         })
     }
 
-    fn gap_bytes_max(&self, class: Class) -> u64 {
-        if class.is_write() {
-            0
-        } else {
-            self.settings.read_gap_bytes_max
-        }
-    }
-
     /// Whether so many bytes may be one dispatch.
     fn fits(&self, start: u64, end: u64) -> bool {
         let borders = self.settings.border_bytes.filter(|bytes| *bytes > 0);
@@ -113,7 +105,8 @@ fn next_above(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
     let next = candidates.min_by_key(|request| (request.extent.offset, request.class))?;
     let gap_bytes = next.extent.offset - growth.end;
     let fits = limits.fits(growth.start, next.extent.end());
-    (fits && gap_bytes <= limits.gap_bytes_max(growth.class)).then_some((next, gap_bytes))
+    let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
+    (fits && is_narrow).then_some((next, gap_bytes))
 }
 
 fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Request, u64)> {
@@ -124,5 +117,6 @@ fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
     let next = candidates.max_by_key(|request| (request.extent.offset, request.extent.length))?;
     let gap_bytes = growth.start - next.extent.end();
     let fits = limits.fits(next.extent.offset, growth.end) && next.extent.offset >= limits.floor;
-    (fits && gap_bytes <= limits.gap_bytes_max(growth.class)).then_some((next, gap_bytes))
+    let is_narrow = gap_bytes <= limits.settings.gap_bytes_max(growth.class.is_write());
+    (fits && is_narrow).then_some((next, gap_bytes))
 }

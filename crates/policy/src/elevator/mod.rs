@@ -3,11 +3,9 @@
 //! The life of a request: [`Elevator::insert`] queues it, or lets it stand in line when it
 //! overlaps an earlier one that must be done before it (`overlap.rs`). [`Elevator::dispatch`]
 //! chooses where to go next (`scheduler.rs`, which holds the theory), and takes along what lies
-//! beside it (`growth.rs`). The caller sends the [`Dispatch`] to the device, tells its members
-//! apart with [`split_completion`] when the transfer was short, and gives it back to
+//! beside it (`growth.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
 //! [`Elevator::complete`].
 
-mod completion;
 mod counts;
 mod growth;
 mod overlap;
@@ -19,7 +17,6 @@ mod tests;
 
 use std::time::Duration;
 
-pub use completion::split_completion;
 pub use counts::Counts;
 pub use scheduler::{BATCH_BYTES, Elevator, RUN_BYTES_MAX, SEEK_CHARGE_BYTES};
 pub use settings::{

@@ -319,11 +319,7 @@ impl Elevator {
     }
 
     fn is_adjacent(&self, start: u64, is_write: bool) -> bool {
-        let gap_bytes_max = if is_write {
-            0
-        } else {
-            self.settings.read_gap_bytes_max
-        };
+        let gap_bytes_max = self.settings.gap_bytes_max(is_write);
         let follows = self.run.is_some_and(|run| run.is_write == is_write);
         let distance = start.checked_sub(self.head);
         follows && distance.is_some_and(|distance| distance <= gap_bytes_max)

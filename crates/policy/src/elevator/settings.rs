@@ -73,16 +73,12 @@ impl Settings {
     pub fn flash(transfer_bytes_max: u64) -> Self {
         Self {
             order: Order::Arrival,
-            merge: true,
-            transfer_bytes_max,
             read_gap_bytes_max: 0,
-            border_bytes: None,
-            read_deadline: Some(READ_DEADLINE),
-            write_deadline: Some(WRITE_DEADLINE),
             synchronous_read_depth: deeper(SYNCHRONOUS_READ_DEPTH),
             asynchronous_read_depth: deeper(ASYNCHRONOUS_READ_DEPTH),
             asynchronous_write_depth: deeper(ASYNCHRONOUS_WRITE_DEPTH),
             depth_max: FLASH_DEPTH_MAX,
+            ..Self::rotating(transfer_bytes_max)
         }
     }
 
@@ -91,18 +87,20 @@ impl Settings {
     #[must_use]
     pub fn plain() -> Self {
         Self {
-            order: Order::Arrival,
             merge: false,
-            transfer_bytes_max: u64::MAX,
-            read_gap_bytes_max: 0,
-            border_bytes: None,
             read_deadline: None,
             write_deadline: None,
             synchronous_read_depth: depth(0, 1),
             asynchronous_read_depth: depth(0, 1),
             asynchronous_write_depth: depth(0, 1),
             depth_max: 1,
+            ..Self::flash(u64::MAX)
         }
+    }
+
+    /// The widest hole that a dispatch reads over; none is written over.
+    pub(super) fn gap_bytes_max(&self, is_write: bool) -> u64 {
+        if is_write { 0 } else { self.read_gap_bytes_max }
     }
 }
 

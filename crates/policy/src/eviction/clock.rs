@@ -26,15 +26,9 @@ impl Clock {
 }
 
 impl Eviction for Clock {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-
     fn inserted(&mut self, frame: FrameIndex, _key: u64, _arrival: Arrival) {
         self.links.push(ALL, frame);
     }
-
-    fn hit(&mut self, _frame: FrameIndex) {}
 
     fn removed(&mut self, frame: FrameIndex) {
         self.links.remove(frame);

@@ -25,10 +25,6 @@ impl Lru {
 }
 
 impl Eviction for Lru {
-    fn wants_hits(&self) -> bool {
-        true
-    }
-
     fn inserted(&mut self, frame: FrameIndex, _key: u64, _arrival: Arrival) {
         self.links.push(ALL, frame);
     }

@@ -58,14 +58,11 @@ pub const SPARED_MAX: u32 = 128;
 
 /// An eviction policy over the places of an arena.
 pub trait Eviction: Send {
-    /// Whether [`Eviction::hit`] has to be called at every hit.
-    fn wants_hits(&self) -> bool;
-
     /// A page named by `key` (any hash of file and page number) came into a free place.
     fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival);
 
-    /// The page was hit.
-    fn hit(&mut self, frame: FrameIndex);
+    /// The page was hit. Only for policies that go by more than the heat.
+    fn hit(&mut self, _frame: FrameIndex) {}
 
     /// The page left without having been chosen: its place is free.
     fn removed(&mut self, frame: FrameIndex);

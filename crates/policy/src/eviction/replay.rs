@@ -52,9 +52,7 @@ impl Replay {
         if let Some(frame) = self.table.get(&page) {
             let heat = self.heats.heat(*frame);
             self.heats.cool(*frame, (heat + 1).min(HEAT_MAX));
-            if self.policy.wants_hits() {
-                self.policy.hit(*frame);
-            }
+            self.policy.hit(*frame);
             return true;
         }
         let place = self.free.pop().or_else(|| {

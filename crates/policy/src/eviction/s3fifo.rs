@@ -115,10 +115,6 @@ impl S3Fifo {
 }
 
 impl Eviction for S3Fifo {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-
     fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival) {
         if let Some(slot) = self.keys.get_mut(frame.0 as usize) {
             *slot = key;
@@ -130,8 +126,6 @@ impl Eviction for S3Fifo {
         };
         self.links.push(list, frame);
     }
-
-    fn hit(&mut self, _frame: FrameIndex) {}
 
     fn removed(&mut self, frame: FrameIndex) {
         self.links.remove(frame);

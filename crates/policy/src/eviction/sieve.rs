@@ -30,16 +30,10 @@ impl Sieve {
 }
 
 impl Eviction for Sieve {
-    fn wants_hits(&self) -> bool {
-        false
-    }
-
     fn inserted(&mut self, frame: FrameIndex, _key: u64, _arrival: Arrival) {
         self.removed(frame);
         self.links.push(ALL, frame);
     }
-
-    fn hit(&mut self, _frame: FrameIndex) {}
 
     fn removed(&mut self, frame: FrameIndex) {
         if self.hand == Some(frame) {

@@ -217,16 +217,6 @@ impl WriteBack {
             .saturating_mul(self.settings.page_bytes)
     }
 
-    /// Spans of dirty bytes in the page that holds a byte. Many small ones cost time: a cache
-    /// fills the gaps between them, and calls [`WriteBack::wrote`] for the whole.
-    #[must_use]
-    pub fn dirty_spans_in_page(&self, file: FileNumber, offset: u64) -> usize {
-        let (start, end) = self.index.span(offset / self.settings.page_bytes);
-        self.files
-            .get(&file)
-            .map_or(0, |file| file.dirty.within(start, end).count())
-    }
-
     /// The limits of dirty memory now.
     #[must_use]
     pub fn limits(&self) -> Limits {
