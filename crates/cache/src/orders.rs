@@ -50,8 +50,8 @@ impl Model {
         let pages = &this.device.reader.own.pages;
         let page = pages.find_or_make(this.key(), Arrival::Demand, 0).unwrap();
         // SAFETY: no other thread knows the page.
-        unsafe { pages.arena.fill(page.frame, 0, &[OLD; PAGE_BYTES]) };
-        pages.validate(page.frame, (1 << units) - 1);
+        unsafe { pages.arena.fill(page.frame(), 0, &[OLD; PAGE_BYTES]) };
+        pages.validate(page.frame(), (1 << units) - 1);
         pages.table.unpin(page.slot);
         Arc::new(this)
     }
@@ -77,12 +77,8 @@ impl Model {
             // It is between two names, or purged.
             return;
         };
-        let wanted = Wanted {
-            page: 0,
-            units: fetched.map_or(0, |unit| 1 << unit),
-            state: found.state,
-            pin: own.own(found),
-        };
+        let units = fetched.map_or(0, |unit| 1 << unit);
+        let wanted = Wanted::new(own, found, 0, units);
         let look = || {
             let is_valid = own.pages.valid(wanted.pin.frame) >> looked_at & 1 == 1;
             // SAFETY: the test is that no thread writes to it meanwhile.
@@ -114,10 +110,10 @@ impl Model {
         let Some(found) = pages.find(self.key()) else {
             return ([None; 2], false);
         };
-        let valid = pages.valid(found.frame);
+        let valid = pages.valid(found.frame());
         let byte = |unit: usize| {
             // SAFETY: no other thread is there any more.
-            let bytes = unsafe { pages.arena.bytes(found.frame, unit * UNIT, UNIT) };
+            let bytes = unsafe { pages.arena.bytes(found.frame(), unit * UNIT, UNIT) };
             (valid >> unit & 1 == 1).then_some(bytes[0])
         };
         let bytes = [byte(0), byte(1)];

@@ -105,15 +105,19 @@ impl Arena {
         let populated_bytes = pages.min(frames.into()) as usize * PAGE_BYTES;
         let populated = populate(&mapping, populated_bytes);
         check_populated(populated, populate_bytes == u64::MAX)?;
+        Ok(Self::of(mapping, frames, page_size, None))
+    }
+
+    fn of(mapping: Mapping, frames: u32, page_size: PageSize, file: Option<OwnedFd>) -> Self {
         count(i64::from(frames));
-        Ok(Self {
+        Self {
             mapping: Arc::new(mapping),
             frames,
             page_size,
-            file: None,
+            file,
             #[cfg(feature = "loom")]
-            watched: Watched::new(bytes),
-        })
+            watched: Watched::new(frames as usize * PAGE_BYTES),
+        }
     }
 
     /// Maps `frames` pages of memory that is a file too, in ordinary pages. Through the file it can
@@ -136,15 +140,7 @@ impl Arena {
         // Our own mapping can be written to, as it was there before.
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        count(i64::from(frames));
-        Ok(Self {
-            mapping: Arc::new(mapping),
-            frames,
-            page_size: PageSize::Ordinary,
-            file: Some(file),
-            #[cfg(feature = "loom")]
-            watched: Watched::new(bytes),
-        })
+        Ok(Self::of(mapping, frames, PageSize::Ordinary, Some(file)))
     }
 
     /// Pages in all.

@@ -19,6 +19,7 @@ use crate::page::{PAGE, Part, Units};
 use crate::read::fill::Fill;
 use crate::residency::in_flight::Fetch;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::residency::pages::Found;
 use crate::table::state::{DIRTY, FULL, State};
 
 /// A page that is wanted, and which units of it.
@@ -28,6 +29,18 @@ pub(crate) struct Wanted {
     pub(crate) pin: OwnedPin,
     /// Before it was pinned.
     pub(crate) state: State,
+}
+
+impl Wanted {
+    /// Units of a page that was found, and whose pin this takes over.
+    pub(crate) fn new(own: &Arc<OwnPages>, found: Found, page: u64, units: Units) -> Self {
+        Self {
+            page,
+            units,
+            pin: own.own(found),
+            state: found.state,
+        }
+    }
 }
 
 /// A run of units of one page that is ours to fetch.

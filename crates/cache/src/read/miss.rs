@@ -32,7 +32,7 @@ use crate::table::state::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
 
 /// Longer than anybody waits.
-pub(crate) const LONG: Duration = Duration::from_secs(365 * 86_400);
+const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is pinned.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 
@@ -93,8 +93,7 @@ impl Misses {
         length: u64,
         mode: ReadMode,
     ) -> Result<(Vec<OwnedPin>, bool)> {
-        let deadline = Instant::now().checked_add(self.timeout);
-        let deadline = deadline.unwrap_or_else(|| Instant::now() + LONG);
+        let deadline = deadline_after(self.timeout);
         let mut wanted = self.pin_pages(offset, length, mode, deadline)?;
         let covered = covered(&wanted, offset, length);
         let (mut reach, mut is_first) = (Reach::Wide, true);
@@ -211,12 +210,8 @@ impl Misses {
             let key = self.own.layout.key(part.page);
             match self.own.pages.find_or_make(key, Arrival::Demand, 0) {
                 Some(found) => {
-                    wanted.push(Wanted {
-                        page: part.page,
-                        units: self.own.layout.units_of(&part),
-                        pin: self.own.own(found),
-                        state: found.state,
-                    });
+                    let units = self.own.layout.units_of(&part);
+                    wanted.push(Wanted::new(&self.own, found, part.page, units));
                     rest.start += part.length;
                 }
                 // With less memory than pages wanted: these first.
@@ -258,6 +253,12 @@ impl Misses {
         }
         marked.then_some(AccessKind::Marker)
     }
+}
+
+/// When a thread gives up that may wait so long.
+pub(crate) fn deadline_after(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(timeout).unwrap_or(now + LONG)
 }
 
 fn would_block() -> Error {

@@ -140,12 +140,7 @@ impl Prefetcher {
             let found = pages
                 .find_or_make_in(key, Arrival::Stream, AHEAD | STREAM, frame)
                 .ok_or(part.extent().offset)?;
-            let wanted = Wanted {
-                page: part.page,
-                units: layout.units_of(&part),
-                pin: self.own.own(found),
-                state: found.state,
-            };
+            let wanted = Wanted::new(&self.own, found, part.page, layout.units_of(&part));
             if !found.state.has(FULL) {
                 let widens = self.fetcher.widens;
                 self.fetcher.claim(&wanted, true, widens, claims);

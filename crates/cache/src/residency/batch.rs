@@ -61,7 +61,7 @@ impl<'a> Batch<'a> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         for frame in self.taken.drain(..) {
-            self.pages.give_back(frame);
+            self.pages.free.push(frame);
         }
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         let all = u64::from(pages.arena.frames());
         // As drop-behind leaves them: the stack gives the last one first.
         let taken: Vec<_> = (0..all).filter_map(|_| pages.allocate()).collect();
-        taken.iter().for_each(|frame| pages.give_back(*frame));
+        taken.iter().for_each(|frame| pages.free.push(*frame));
         let mut frames = Batch::new(&pages);
         let first: Vec<u32> = (0..8)
             .map(|done| frames.take(16 - done).unwrap().0)

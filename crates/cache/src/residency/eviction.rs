@@ -58,11 +58,6 @@ impl Pages {
         is_free
     }
 
-    /// Gives back a frame that got no page.
-    pub(crate) fn give_back(&self, frame: FrameIndex) {
-        self.free.push(frame);
-    }
-
     /// Evicts some pages.
     fn evict(&self) {
         let mut evicted = Vec::with_capacity(EVICTED_AT_ONCE);
@@ -144,7 +139,7 @@ impl Pages {
         };
         self.table.unpin(page.slot);
         // Unread pages of another stream keep their frame.
-        let released = !page.state.has(AHEAD) && self.release(page.slot, page.frame, STREAM);
+        let released = !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM);
         CACHE_RELEASED_PAGES.add(u64::from(released));
         released
     }

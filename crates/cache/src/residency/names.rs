@@ -48,7 +48,7 @@ impl Pages {
         drop(insertion);
         let frame = copy.frame;
         let Some(slot) = slot else {
-            self.give_back(frame);
+            self.free.push(frame);
             return None;
         };
         CACHE_PAGES.add(1);
@@ -59,7 +59,7 @@ impl Pages {
         eviction.inserted(frame, mix(key), Arrival::Demand);
         drop(eviction);
         let state = State::new(frame, 0);
-        Some(Found { slot, frame, state })
+        Some(Found { slot, state })
     }
 
     /// Takes the name from a page and gives it to another, or changes nothing.

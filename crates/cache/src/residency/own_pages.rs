@@ -19,7 +19,7 @@ impl OwnPages {
         OwnedPin {
             own: self.clone(),
             slot: page.slot,
-            frame: page.frame,
+            frame: page.frame(),
         }
     }
 
@@ -28,10 +28,7 @@ impl OwnPages {
     pub(crate) fn pin_locked(self: &Arc<Self>, page: u64) -> Option<OwnedPin> {
         loop {
             match self.pages.table.pin(self.layout.key(page)) {
-                Pinned::Yes(slot, state) => {
-                    let frame = state.frame();
-                    return Some(self.own(Found { slot, frame, state }));
-                }
+                Pinned::Yes(slot, state) => return Some(self.own(Found { slot, state })),
                 Pinned::Absent => return None,
                 // So many readers at this moment.
                 Pinned::Refused => std::thread::yield_now(),

@@ -55,9 +55,14 @@ pub(crate) struct Pages {
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) slot: SlotIndex,
-    pub(crate) frame: FrameIndex,
     /// Before it was pinned; of a page just made, without a unit.
     pub(crate) state: State,
+}
+
+impl Found {
+    pub(crate) fn frame(&self) -> FrameIndex {
+        self.state.frame()
+    }
 }
 
 impl Pages {
@@ -117,11 +122,7 @@ impl Pages {
     /// Pins a page that is in the table.
     pub(crate) fn find(&self, key: u64) -> Option<Found> {
         match self.table.pin(key) {
-            Pinned::Yes(slot, state) => Some(Found {
-                slot,
-                frame: state.frame(),
-                state,
-            }),
+            Pinned::Yes(slot, state) => Some(Found { slot, state }),
             Pinned::Absent | Pinned::Refused => None,
         }
     }
@@ -156,7 +157,7 @@ impl Pages {
             }
         };
         match made {
-            Some(page) if page.frame == frame => CACHE_PAGES.add(1),
+            Some(page) if page.frame() == frame => CACHE_PAGES.add(1),
             _ => {
                 self.unread.remove(u64::from(is_ahead));
                 self.free.push(frame);
@@ -177,10 +178,7 @@ impl Pages {
         // Only one thread at a time may add a key.
         let _insertion = self.lock_insertion(key);
         match self.table.try_pin(key)? {
-            Pinned::Yes(slot, state) => {
-                let frame = state.frame();
-                return Some(Some(Found { slot, frame, state }));
-            }
+            Pinned::Yes(slot, state) => return Some(Some(Found { slot, state })),
             Pinned::Refused => return Some(None),
             Pinned::Absent => {}
         }
@@ -193,7 +191,7 @@ impl Pages {
             self.eviction.lock().inserted(frame, mix(key), arrival);
             self.drop_behind.fetched(key);
             let state = State::new(frame, flags);
-            Found { slot, frame, state }
+            Found { slot, state }
         }))
     }
 

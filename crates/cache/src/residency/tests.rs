@@ -68,7 +68,7 @@ fn pages_that_lie_apart_fill_the_cache() {
     let mut found = 0;
     for page in 0..frames {
         if let Some(page) = pages.find(key(page)) {
-            assert_eq!(pages.owner(page.frame), page.slot);
+            assert_eq!(pages.owner(page.frame()), page.slot);
             pages.table.unpin(page.slot);
             found += 1;
         }
@@ -93,7 +93,7 @@ fn where_a_stream_longer_than_the_cache_lies_is_guessed() {
         for key in range.map(|page| key_of(1, page)) {
             if let Some(page) = pages.find(key) {
                 resident += 1;
-                right += u64::from(pages.locality.guess(key) == Some(page.frame));
+                right += u64::from(pages.locality.guess(key) == Some(page.frame()));
                 pages.table.unpin(page.slot);
             }
         }

@@ -37,7 +37,7 @@ use crate::dirty::set::{DirtySet, abandoned};
 use crate::flusher::{Flusher, Work};
 use crate::io_queue::IoQueue;
 use crate::page::{PAGE, Part, Units, parts};
-use crate::read::miss::LONG;
+use crate::read::miss::deadline_after;
 use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
@@ -131,7 +131,7 @@ impl Writer {
     }
 
     fn write_piece(&self, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
-        let deadline = Deadline::after(self.timeout);
+        let deadline = deadline_after(self.timeout);
         self.admit(piece.part.extent(), mode, deadline)?;
         loop {
             if self.dirty.is_abandoned() {
@@ -144,7 +144,7 @@ impl Writer {
                 Attempt::Fetching(fetch) => {
                     CACHE_WRITE_FETCH_WAITS.add(1);
                     // How it ended does not matter: it is not in the way any more.
-                    if self.dirty.wait_for(&fetch, deadline.0).is_none() {
+                    if self.dirty.wait_for(&fetch, deadline).is_none() {
                         return Err(self.timed_out_writing(piece.part.extent().offset));
                     }
                 }
@@ -153,7 +153,7 @@ impl Writer {
                     let extent = piece.part.extent();
                     self.reader.bring(extent.offset, extent.length)?;
                 }
-                Attempt::NoMemory if deadline.has_expired() => {
+                Attempt::NoMemory if Instant::now() >= deadline => {
                     return Err(Error::Memory {
                         device: self.queue.name(),
                         offset: piece.part.extent().offset,
@@ -169,7 +169,7 @@ impl Writer {
     }
 
     /// Waits until the policy lets a writer in.
-    fn admit(&self, extent: Extent, mode: WriteMode, deadline: Deadline) -> Result<()> {
+    fn admit(&self, extent: Extent, mode: WriteMode, deadline: Instant) -> Result<()> {
         let mut is_first = true;
         loop {
             match self.dirty.admit(extent, mode.may_block) {
@@ -202,14 +202,15 @@ impl Writer {
     }
 
     /// Waits until a write has ended, or a little; false when the time is up.
-    fn wait_for_quota(&self, deadline: Deadline) -> bool {
+    fn wait_for_quota(&self, deadline: Instant) -> bool {
         let ended = self.dirty.lock().ended;
         // What is waited for may not have been sent yet.
         self.submit.submit();
         let dirty = self.dirty.lock();
-        let Some(left) = deadline.left() else {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
             return false;
-        };
+        }
         if dirty.ended == ended && !dirty.has_answer() {
             drop(self.dirty.wait(dirty, left.min(QUOTA_TICK)));
         }
@@ -378,26 +379,6 @@ impl Writer {
         }
         CACHE_WRITE_TIMEOUTS.add(1);
         self.queue.timed_out(offset, self.timeout).into()
-    }
-}
-
-/// When a writer gives up.
-#[derive(Clone, Copy)]
-struct Deadline(Instant);
-
-impl Deadline {
-    fn after(time: Duration) -> Self {
-        let now = Instant::now();
-        Self(now.checked_add(time).unwrap_or(now + LONG))
-    }
-
-    fn left(self) -> Option<Duration> {
-        let left = self.0.checked_duration_since(Instant::now());
-        left.filter(|left| !left.is_zero())
-    }
-
-    fn has_expired(self) -> bool {
-        self.left().is_none()
     }
 }
 

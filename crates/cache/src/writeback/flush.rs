@@ -263,7 +263,7 @@ impl Flushes {
             let length = end - offset;
             let extent = Extent { offset, length };
             let units = layout.units(offset % PAGE, length);
-            if pages.valid(found.frame) & units == units {
+            if pages.valid(found.frame()) & units == units {
                 self.dirty.note_written(found.slot, extent, [None, None]);
             }
         }

@@ -365,12 +365,7 @@ impl SubmitLoop {
         for (page, units) in missing {
             // It may be busy with a writer, or have been given another frame: then again later.
             if let Some(found) = self.own.pages.find(self.own.layout.key(*page)) {
-                let wanted = Wanted {
-                    page: *page,
-                    units: *units,
-                    state: found.state,
-                    pin: self.own.own(found),
-                };
+                let wanted = Wanted::new(&self.own, found, *page, *units);
                 self.fetcher.claim(&wanted, false, false, &mut claims);
             }
         }
