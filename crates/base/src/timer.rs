@@ -4,12 +4,11 @@
 //! rest: a sleep ends some tens of microseconds late even with a timer slack of 1 ns, because the
 //! core has to wake up first. Dropping a timer does at once all that is left.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering as Memory};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,36 +16,10 @@ use crate::sync::{Condvar, Mutex};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A job and when to do it; equal times in the order in which they came.
-struct Entry {
-    due: Instant,
-    sequence: u64,
-    job: Job,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.due, self.sequence).cmp(&(other.due, other.sequence))
-    }
-}
-
 #[derive(Default)]
 struct State {
-    entries: BinaryHeap<Reverse<Entry>>,
+    /// By when they are due; those of equal times in the order in which they came.
+    jobs: BTreeMap<(Instant, u64), Job>,
     sequence: u64,
     stopped: bool,
 }
@@ -123,15 +96,10 @@ impl TimerHandle {
             job();
             return;
         }
-        let sequence = state.sequence;
+        let key = (due.unwrap_or_else(never), state.sequence);
         state.sequence += 1;
-        let due = due.unwrap_or_else(never);
-        let job = Box::new(job);
-        state.entries.push(Reverse(Entry { due, sequence, job }));
-        let is_first = state
-            .entries
-            .peek()
-            .is_some_and(|Reverse(entry)| entry.sequence == sequence);
+        state.jobs.insert(key, Box::new(job));
+        let is_first = state.jobs.keys().next() == Some(&key);
         drop(state);
         if is_first {
             self.0.wake();
@@ -147,27 +115,18 @@ impl TimerHandle {
     /// Jobs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.0.state.lock().entries.len()
+        self.0.state.lock().jobs.len()
     }
 
     /// Does all that waits now, on the timer's thread.
     pub fn release(&self) {
         let now = Instant::now();
         let mut state = self.0.state.lock();
-        let entries = std::mem::take(&mut state.entries).into_sorted_vec();
-        // The order stays: all are due now, and the sequence decides.
-        let first = state.sequence;
-        let entries = entries.into_iter().rev().zip(first..);
-        let entries = entries.map(|(Reverse(entry), sequence)| {
-            Reverse(Entry {
-                due: now,
-                sequence,
-                job: entry.job,
-            })
-        });
-        let entries: BinaryHeap<_> = entries.collect();
-        state.sequence += entries.len() as u64;
-        state.entries = entries;
+        let jobs = std::mem::take(&mut state.jobs);
+        // All are due now; new numbers keep their order.
+        let jobs = jobs.into_values().zip(state.sequence..);
+        state.jobs = jobs.map(|(job, number)| ((now, number), job)).collect();
+        state.sequence += state.jobs.len() as u64;
         drop(state);
         self.0.wake();
     }
@@ -182,7 +141,7 @@ fn never() -> Instant {
 
 impl Shared {
     fn wake(&self) {
-        self.news.store(true, Memory::Release);
+        self.news.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
@@ -202,9 +161,8 @@ impl Shared {
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {
-            self.news.store(false, Memory::Relaxed);
-            let due = state.entries.peek().map(|Reverse(entry)| entry.due);
-            let Some(due) = due else {
+            self.news.store(false, Ordering::Relaxed);
+            let Some((due, _)) = state.jobs.keys().next().copied() else {
                 if state.stopped {
                     return None;
                 }
@@ -213,14 +171,14 @@ impl Shared {
             };
             let rest = due.saturating_duration_since(Instant::now());
             if rest.is_zero() || state.stopped {
-                return state.entries.pop().map(|Reverse(entry)| entry.job);
+                return state.jobs.pop_first().map(|(_, job)| job);
             }
             if rest > self.spin {
                 let sleep = rest - self.spin;
                 state = self.changed.wait_timeout(state, sleep);
             } else {
                 drop(state);
-                while Instant::now() < due && !self.news.load(Memory::Acquire) {
+                while Instant::now() < due && !self.news.load(Ordering::Acquire) {
                     std::hint::spin_loop();
                 }
                 state = self.state.lock();
