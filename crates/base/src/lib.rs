@@ -1,9 +1,11 @@
 //! What every crate needs one of: sizes and times as people write them, locks, tables divided
-//! among locks, a timer, sets of bytes, numbers that look random, a map that forgets.
+//! among locks, a timer, sets of bytes, numbers that look random, a map that forgets, files that
+//! are replaced as a whole.
 
 pub mod clock;
 mod decimal;
 pub mod duration;
+pub mod files;
 pub mod mix;
 pub mod shards;
 pub mod size;

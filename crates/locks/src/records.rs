@@ -13,13 +13,13 @@
 //! that it is seldom written.
 
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use pagewell_base::files;
 
 use crate::owner::Client;
 use crate::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
@@ -150,19 +150,7 @@ impl Records {
                 .collect();
             text.push_str(&format!("client {} {local} {name}\n", client.address));
         }
-        let new = path.with_extension("new");
-        // Left behind by a server that was killed, or put there by another program.
-        let _ = std::fs::remove_file(&new);
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)?;
-        path.parent()
-            .map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+        files::replace(path, 0o600, |file| file.write_all(text.as_bytes()))
     }
 }
 
@@ -173,11 +161,7 @@ impl Entry {
 }
 
 fn read(path: &Path) -> io::Result<Option<String>> {
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let file = match opened {
+    let file = match files::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
+use pagewell_base::files;
 
 /// Bytes of the key.
 const KEY_BYTES: usize = 16;
@@ -90,11 +91,7 @@ pub(crate) fn distrust(metadata: &Metadata) -> Option<String> {
 /// an error, for overwriting it could make some other server's handles stale.
 fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     let shown = path.display();
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let file = match opened {
+    let file = match files::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).with_context(|| format!("{shown}: handle key")),

@@ -19,7 +19,6 @@ use std::time::UNIX_EPOCH;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use sha2::{Digest, Sha256};
 
 use super::place::{self, Place};
 use super::sidecar;
@@ -95,13 +94,7 @@ fn number_of_mirror(legs: &[Storage]) -> [u8; 16] {
 }
 
 fn hash(kind: &[u8], bytes: &[u8]) -> u64 {
-    let mut hasher = Sha256::new();
-    hasher.update(kind);
-    hasher.update([0]);
-    hasher.update(bytes);
-    let mut first = [0; 8];
-    first.copy_from_slice(&hasher.finalize()[..8]);
-    u64::from_le_bytes(first)
+    u64::from_le_bytes(sidecar::hash(&[kind, b"\0", bytes].concat()))
 }
 
 #[cfg(test)]

@@ -96,16 +96,9 @@ impl Place {
 }
 
 /// There is nowhere to keep a record of a block device.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("no home directory to keep the record of a mirror in")]
 struct Homeless;
-
-impl std::fmt::Display for Homeless {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("no home directory to keep the record of a mirror in")
-    }
-}
-
-impl std::error::Error for Homeless {}
 
 /// Whether a place is not known because this user has none, or may not look there: then this
 /// user has made no record there, either.

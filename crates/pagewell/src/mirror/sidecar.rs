@@ -20,11 +20,12 @@
 //! of a cut is overwritten the next time; it is never read. A record that another user than this
 //! one and root may have written is not relied on: it decides which leg is copied over which.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use pagewell_base::files;
 use pagewell_device::{LegState, MirrorRecord, RecordError, Standing};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -115,10 +116,7 @@ fn failed(path: &Path, error: &io::Error) -> RecordError {
 
 /// What is in the file, and one byte more than a record has when it is longer.
 fn read(path: &Path) -> io::Result<(Metadata, Vec<u8>)> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path)?;
+    let file = files::open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
         return Err(ErrorKind::InvalidInput.into());
@@ -137,23 +135,12 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if is_shared {
         let_others_read(directory, Path::new(SYSTEM))?;
     }
-    let temporary = temporary_of(path);
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o644)
-        .open(&temporary)?;
-    if is_shared {
-        file.set_permissions(fs::Permissions::from_mode(0o644))?;
-    }
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(&temporary, path)?;
-    File::open(directory)?.sync_all()
+    files::replace(path, 0o644, |file| {
+        if is_shared {
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        }
+        file.write_all(bytes)
+    })
 }
 
 /// Makes a folder and those above it, so that they are there after a power failure.
@@ -184,12 +171,6 @@ fn let_others_read(folder: &Path, top: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn temporary_of(path: &Path) -> PathBuf {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    temporary.into()
 }
 
 fn encode(standing: &Standing) -> [u8; BYTES] {
@@ -250,7 +231,12 @@ fn decode(bytes: &[u8]) -> Result<Standing, &'static str> {
 }
 
 fn checksum(bytes: &[u8; BYTES]) -> [u8; 8] {
-    let hash = Sha256::digest(&bytes[..CHECKSUM_AT]);
+    hash(&bytes[..CHECKSUM_AT])
+}
+
+/// The first bytes of the SHA-256 of these.
+pub(super) fn hash(bytes: &[u8]) -> [u8; 8] {
+    let hash = Sha256::digest(bytes);
     let mut first = [0; 8];
     first.copy_from_slice(&hash[..8]);
     first
@@ -259,6 +245,7 @@ fn checksum(bytes: &[u8; BYTES]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pagewell_base::files::temporary_of;
 
     fn standing(generation: u64, state: LegState) -> Standing {
         Standing {
