@@ -1,35 +1,47 @@
 //! One object as `ls` and `stat` describe it: for machines (JSON) and for people.
 
+use std::borrow::Cow;
+
 use pagewell_fs::{Attributes, FileType};
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::escape;
 use crate::time_text;
 
-/// Bytes that are usually text: as text where they are UTF-8, else nearly, with all of them in
-/// hexadecimal beside it.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct TextOrHex {
-    /// The text; what is not UTF-8 is replaced with U+FFFD.
-    pub(crate) text: String,
-    /// All bytes, when the text lost some.
-    pub(crate) hex: Option<String>,
+/// Bytes that are usually text, as members of a JSON object: `KEY` has them as text, nearly, where
+/// what is not UTF-8 is replaced with U+FFFD; then `KEY_hex` has all of them in hexadecimal.
+#[derive(Clone, Debug)]
+pub(crate) struct TextJson {
+    key: &'static str,
+    bytes: Vec<u8>,
 }
 
-impl TextOrHex {
+impl TextJson {
     /// Of these bytes.
     #[must_use]
-    pub(crate) fn new(bytes: &[u8]) -> Self {
-        let is_text = std::str::from_utf8(bytes).is_ok();
+    pub(crate) fn new(key: &'static str, bytes: &[u8]) -> Self {
         Self {
-            text: String::from_utf8_lossy(bytes).into_owned(),
-            hex: (!is_text).then(|| escape::hexadecimal(bytes)),
+            key,
+            bytes: bytes.to_vec(),
         }
     }
 }
 
+impl Serialize for TextJson {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = String::from_utf8_lossy(&self.bytes);
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry(self.key, &text)?;
+        if matches!(text, Cow::Owned(_)) {
+            let hex = escape::hexadecimal(&self.bytes);
+            members.serialize_entry(&format!("{}_hex", self.key), &hex)?;
+        }
+        members.end()
+    }
+}
+
 /// Attributes for machines. Times are ISO 8601 in UTC, the mode is octal text.
-#[derive(Debug, Serialize)]
+#[derive(Debug, serde::Serialize)]
 pub(crate) struct AttributesJson {
     #[serde(rename = "type")]
     file_type: &'static str,

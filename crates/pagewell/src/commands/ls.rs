@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{Outcome, report};
-use crate::listing::{AttributesJson, TextOrHex};
+use crate::listing::{AttributesJson, TextJson};
 use crate::location::{Follow, Home, Location, Place};
 
 mod columns;
@@ -105,33 +105,28 @@ const LISTERS: usize = 3;
 /// A directory, or a location that is not one, in the JSON document.
 #[derive(Serialize)]
 struct DirectoryJson {
-    location: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    location_hex: Option<String>,
+    #[serde(flatten)]
+    location: TextJson,
     entries: Vec<EntryJson>,
 }
 
 /// A line.
 #[derive(Serialize)]
-struct LineJson {
-    location: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    location_hex: Option<String>,
+struct LineJson<'a> {
+    #[serde(flatten)]
+    location: &'a TextJson,
     #[serde(flatten)]
     entry: EntryJson,
 }
 
 #[derive(Serialize)]
 struct EntryJson {
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name_hex: Option<String>,
+    #[serde(flatten)]
+    name: TextJson,
     #[serde(flatten)]
     attributes: Option<AttributesJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_hex: Option<String>,
+    #[serde(flatten)]
+    target: Option<TextJson>,
 }
 
 struct Lister<'a> {
@@ -324,35 +319,30 @@ impl Lister<'_> {
     }
 
     fn add_json(&mut self, tree: &Tree, label: &[u8], names: &[&Listed]) -> anyhow::Result<()> {
-        let location = TextOrHex::new(label);
+        let location = TextJson::new("location", label);
         let mut entries = Vec::with_capacity(names.len());
         for listed in names {
-            let name = TextOrHex::new(&listed.name);
             let mut target = None;
             match &listed.entry {
                 Ok(entry) if entry.attributes.file_type == FileType::Symlink => {
                     match tree.link_target(&entry.id) {
-                        Ok(bytes) => target = Some(TextOrHex::new(&bytes)),
+                        Ok(bytes) => target = Some(TextJson::new("target", &bytes)),
                         Err(error) => self.fail_at(&listed.name, &error),
                     }
                 }
                 Ok(_) => {}
                 Err(error) => self.fail_at(&listed.name, error),
             }
-            let (target, target_hex) = target.map_or((None, None), |t| (Some(t.text), t.hex));
             entries.push(EntryJson {
-                name: name.text,
-                name_hex: name.hex,
+                name: TextJson::new("name", &listed.name),
                 attributes: listed.entry.as_ref().ok().map(|e| (&e.attributes).into()),
                 target,
-                target_hex,
             });
         }
         if self.arguments.json == Some(JsonForm::Lines) {
             for entry in entries {
                 let line = LineJson {
-                    location: location.text.clone(),
-                    location_hex: location.hex.clone(),
+                    location: &location,
                     entry,
                 };
                 serde_json::to_writer(&mut self.out, &line)?;
@@ -360,11 +350,7 @@ impl Lister<'_> {
             }
             return Ok(());
         }
-        self.json.push(DirectoryJson {
-            location: location.text,
-            location_hex: location.hex,
-            entries,
-        });
+        self.json.push(DirectoryJson { location, entries });
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
-use crate::listing::{self, AttributesJson, TextOrHex};
+use crate::listing::{self, AttributesJson, TextJson};
 use crate::location::{Follow, Location, Place};
 use crate::time_text::nanoseconds;
 use pagewell_base::size;
@@ -38,15 +38,12 @@ pub(crate) struct StatArguments {
 
 #[derive(Serialize)]
 struct StatJson {
-    location: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    location_hex: Option<String>,
+    #[serde(flatten)]
+    location: TextJson,
     #[serde(flatten)]
     attributes: AttributesJson,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_hex: Option<String>,
+    #[serde(flatten)]
+    target: Option<TextJson>,
     source: SourceJson,
 }
 
@@ -111,16 +108,12 @@ fn examine(location: &Location, engine: &Engine) -> anyhow::Result<Found> {
 
 impl Found {
     fn json(&self) -> StatJson {
-        let location = TextOrHex::new(&self.place.label);
-        let target = self.target.as_deref().map(TextOrHex::new);
-        let (target, target_hex) = target.map_or((None, None), |t| (Some(t.text), t.hex));
+        let target = self.target.as_deref();
         let filesystem = &self.place.tree.filesystem;
         StatJson {
-            location: location.text,
-            location_hex: location.hex,
+            location: TextJson::new("location", &self.place.label),
             attributes: (&self.entry.attributes).into(),
-            target,
-            target_hex,
+            target: target.map(|target| TextJson::new("target", target)),
             source: SourceJson {
                 description: filesystem.describe(),
                 read_only: filesystem.limits().read_only,

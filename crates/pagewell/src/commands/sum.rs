@@ -16,7 +16,7 @@ use super::below::each_file;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
-use crate::listing::TextOrHex;
+use crate::listing::TextJson;
 use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
@@ -72,9 +72,8 @@ pub(crate) struct SumArguments {
 
 #[derive(Serialize)]
 struct SumJson {
-    location: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    location_hex: Option<String>,
+    #[serde(flatten)]
+    location: TextJson,
     sha256: String,
     bytes: u64,
 }
@@ -222,10 +221,8 @@ impl Summer {
 
     fn tell(&mut self, (name, label): (&[u8], &[u8]), sum: &str, bytes: u64) -> anyhow::Result<()> {
         if let Some(json) = &mut self.json {
-            let location = TextOrHex::new(label);
             json.push(SumJson {
-                location: location.text,
-                location_hex: location.hex,
+                location: TextJson::new("location", label),
                 sha256: sum.to_owned(),
                 bytes,
             });
