@@ -173,10 +173,7 @@ impl Writer {
         loop {
             let read = || reader.read(offset, READ_BYTES);
             let piece = first.take().unwrap_or_else(read).with_context(shown)?;
-            let sent = self.payload(&piece.payload).map_err(|error| match error {
-                Sent::Read(error) => anyhow::Error::new(error).context(shown()),
-                Sent::Write(error) => error.into(),
-            })?;
+            let sent = self.payload(&piece.payload, &shown)?;
             offset += sent;
             self.progress.add(sent);
             if piece.is_last(sent) {
@@ -186,8 +183,8 @@ impl Writer {
     }
 
     /// Writes a payload, or keeps it to be written with the next ones, and says how many bytes it
-    /// had, fewer than promised when the file was cut meanwhile.
-    fn payload(&mut self, payload: &Payload) -> Result<u64, Sent> {
+    /// had, fewer than promised when the file was cut meanwhile. `shown` is the name of its file.
+    fn payload(&mut self, payload: &Payload, shown: &dyn Fn() -> String) -> anyhow::Result<u64> {
         if let Payload::Pages(pages) = payload {
             let bytes: usize = pages.iter().map(|page| page.len()).sum();
             self.gathered.extend(pages.iter().cloned());
@@ -214,7 +211,11 @@ impl Writer {
                     Err(Errno::INTR) => {}
                     // A terminal, a file opened for appending: not for sendfile(2).
                     Err(Errno::INVAL | Errno::NOSYS) if sent == 0 => self.sends_files = false,
-                    Err(errno) => return Err(Sent::of(errno)),
+                    // Of the two sides, this comes from reading.
+                    Err(errno @ Errno::IO) => {
+                        return Err(pagewell_fs::Error::from(errno)).with_context(shown);
+                    }
+                    Err(errno) => return Err(OutputFailed(errno.into()).into()),
                 }
             }
             if self.sends_files {
@@ -226,9 +227,8 @@ impl Writer {
             return Ok(bytes.len() as u64);
         }
         self.buffer.resize(READ_BYTES as usize, 0);
-        let got = payload
-            .copy_to(&mut self.buffer, true)
-            .map_err(Sent::Read)?;
+        let got = payload.copy_to(&mut self.buffer, true);
+        let got = got.with_context(shown)?;
         write_all(self.out.as_fd(), &self.buffer[..got])?;
         Ok(got as u64)
     }
@@ -252,29 +252,6 @@ fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
         piece.payload = Payload::Bytes(bytes);
     }
     Ok(piece)
-}
-
-/// Which side failed.
-enum Sent {
-    Read(pagewell_fs::Error),
-    Write(OutputFailed),
-}
-
-impl From<OutputFailed> for Sent {
-    fn from(failed: OutputFailed) -> Self {
-        Self::Write(failed)
-    }
-}
-
-impl Sent {
-    /// Of an errno of sendfile(2), which may come from either side: EIO comes from reading.
-    fn of(errno: Errno) -> Self {
-        if errno == Errno::IO {
-            Self::Read(errno.into())
-        } else {
-            Self::Write(OutputFailed(errno.into()))
-        }
-    }
 }
 
 /// The most slices of one writev: those of a read of 1 MiB, wherever it begins, and more.
