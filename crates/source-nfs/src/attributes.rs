@@ -381,13 +381,6 @@ fn same_data(one: &WccAttributes, other: &WccAttributes) -> bool {
     (one.size, one.modified) == (other.size, other.modified)
 }
 
-/// A directory as it is now: its number, and how often others have changed it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Epoch {
-    pub(super) directory: u64,
-    pub(super) changes: u64,
-}
-
 /// Stays the same as long as nobody has changed a directory, and we have not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {

@@ -252,9 +252,9 @@ impl Shared {
 
     /// What a caller may do of what it wants.
     pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
-        if let Some(granted) = node.lock().granted(call.credentials, wanted) {
+        if let Some(granted) = node.lock().granted(call.credentials) {
             names::CLIENT_ACCESS_HITS.add(1);
-            return Ok(granted);
+            return Ok(granted & wanted);
         }
         Self::may_wait(call)?;
         names::CLIENT_ACCESS_MISSES.add(1);
@@ -274,7 +274,7 @@ impl Shared {
         })?;
         self.look(node, allowed.object_attributes.as_ref(), answer.sent)?;
         let granted = Access(allowed.access) & Access::ALL;
-        node.lock().grant(call.credentials, Access::ALL, granted);
+        node.lock().grant(call.credentials, granted);
         Ok(granted & wanted)
     }
 

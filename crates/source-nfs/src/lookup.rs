@@ -53,7 +53,7 @@ impl Shared {
         directory: &Node,
         name: &[u8],
     ) -> Result<Option<Option<Entry>>> {
-        let meaning = self.names.lock().find(directory.epoch(), name);
+        let meaning = self.names.lock().find(directory, name);
         let known = match meaning {
             None => return Ok(None),
             Some(Meaning::Nothing) => None,
@@ -71,7 +71,7 @@ impl Shared {
 
     /// What a name means, as far as that is remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
-        let meaning = self.names.lock().find(directory.epoch(), name);
+        let meaning = self.names.lock().find(directory, name);
         match meaning? {
             Meaning::Object(id) => Some(self.files.node(&id)),
             Meaning::Nothing => None,

@@ -3,11 +3,11 @@
 //! **Problem.** A path of five names costs five round trips, each time, when nothing is remembered;
 //! and programs look for what is not there more often than for what is.
 //!
-//! **Rule.** A name is remembered with the *epoch* of its directory. As long as nobody else changed
-//! the directory, which its attributes tell ([`super::attributes`]), the epoch stays and all its
-//! names are right, found and missing ones; changes of our own are entered. When another client
-//! has changed it, the epoch moves on, and with it all names of the directory are forgotten at
-//! once. How long attributes are believed is how long names are.
+//! **Rule.** A name is remembered with how often others have changed its directory. As long as
+//! nobody else changes it, which its attributes tell ([`super::attributes`]), that number stays and
+//! all its names are right, found and missing ones; changes of our own are entered. When another
+//! client has changed it, the number moves on, and with it all names of the directory are forgotten
+//! at once. How long attributes are believed is how long names are.
 //!
 //! Answers tell of a moment that has passed. What one says of a name is remembered when nothing has
 //! happened in the directory since the call was sent, other than the change that the call made.
@@ -20,7 +20,7 @@
 
 use pagewell_fs::{CompactId, FileId};
 
-use super::attributes::{Epoch, Stamp};
+use super::attributes::Stamp;
 use super::generations::Generations;
 use super::node::Node;
 
@@ -38,6 +38,7 @@ pub(super) enum Meaning {
 
 #[derive(Debug)]
 pub(super) struct Remembered {
+    /// How often others had changed the directory.
     changes: u64,
     /// The object, or nothing.
     object: Option<CompactId>,
@@ -58,17 +59,24 @@ impl Names {
     }
 
     /// What is remembered of a name; nothing is, once its directory has moved on.
-    pub(super) fn find(&mut self, epoch: Epoch, name: &[u8]) -> Option<Meaning> {
-        let found = self.names.get(&key(epoch, name)[..])?;
+    pub(super) fn find(&mut self, directory: &Node, name: &[u8]) -> Option<Meaning> {
+        let found = self.names.get(&key(directory, name)[..])?;
         let object = |id: &CompactId| Meaning::Object(id.whole());
         let meaning = || found.object.as_ref().map_or(Meaning::Nothing, object);
-        (found.changes == epoch.changes).then(meaning)
+        (found.changes == directory.stamp().changes).then(meaning)
     }
 
     /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
     pub(super) fn learn(&mut self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
         if directory.stamp() == then {
-            self.put(directory.epoch_at(then), name, meaning);
+            let remembered = Remembered {
+                changes: then.changes,
+                object: match meaning {
+                    Meaning::Object(id) => Some(CompactId::new(&id)),
+                    Meaning::Nothing => None,
+                },
+            };
+            self.names.put(key(directory, name), remembered, |_| true);
         }
     }
 
@@ -81,34 +89,20 @@ impl Names {
         meaning: Option<Meaning>,
         since: Option<Stamp>,
     ) {
-        self.forget(directory.epoch(), name);
+        self.forget(directory, name);
         if let (Some(meaning), Some(since)) = (meaning, since) {
             self.learn(directory, name, meaning, since);
         }
     }
 
-    fn put(&mut self, epoch: Epoch, name: &[u8], meaning: Meaning) {
-        let remembered = Remembered {
-            changes: epoch.changes,
-            object: match meaning {
-                Meaning::Object(id) => Some(CompactId::new(&id)),
-                Meaning::Nothing => None,
-            },
-        };
-        self.names.put(key(epoch, name), remembered, |_| true);
-    }
-
     /// Forgets a name.
-    pub(super) fn forget(&mut self, epoch: Epoch, name: &[u8]) {
-        self.names.remove(&key(epoch, name)[..]);
+    pub(super) fn forget(&mut self, directory: &Node, name: &[u8]) {
+        self.names.remove(&key(directory, name)[..]);
     }
 }
 
-fn key(epoch: Epoch, name: &[u8]) -> Box<[u8]> {
-    let mut key = Vec::with_capacity(8 + name.len());
-    key.extend_from_slice(&epoch.directory.to_ne_bytes());
-    key.extend_from_slice(name);
-    key.into_boxed_slice()
+fn key(directory: &Node, name: &[u8]) -> Box<[u8]> {
+    [&directory.number.to_ne_bytes()[..], name].concat().into()
 }
 
 #[cfg(test)]
@@ -120,54 +114,54 @@ mod tests {
         Meaning::Object(FileId::new(&[number]).unwrap())
     }
 
+    fn directory(number: u64) -> Node {
+        Node::new(FileId::new(b"directory").unwrap(), number)
+    }
+
     #[test]
-    fn names_live_as_long_as_the_epoch_of_their_directory() {
+    fn names_live_as_long_as_nobody_else_changes_their_directory() {
         let mut names = Names::new(100);
-        let now = Epoch {
-            directory: 1,
-            changes: 7,
-        };
-        let other = Epoch {
-            directory: 2,
-            ..now
-        };
-        names.put(now, b"a", object(1));
-        names.put(now, b"b", Meaning::Nothing);
-        names.put(other, b"a", object(2));
-        assert_eq!(names.find(now, b"a"), Some(object(1)));
-        assert_eq!(names.find(now, b"b"), Some(Meaning::Nothing));
-        assert_eq!(names.find(other, b"a"), Some(object(2)));
-        assert_eq!(names.find(other, b"b"), None);
-        names.forget(now, b"b");
-        assert_eq!(names.find(now, b"b"), None);
-        let later = Epoch { changes: 8, ..now };
-        assert_eq!(names.find(later, b"a"), None);
-        names.put(later, b"a", Meaning::Nothing);
-        assert_eq!(names.find(later, b"a"), Some(Meaning::Nothing));
-        assert_eq!(names.find(now, b"a"), None);
+        let (here, other) = (directory(1), directory(2));
+        let then = here.stamp();
+        names.learn(&here, b"a", object(1), then);
+        names.learn(&here, b"b", Meaning::Nothing, then);
+        names.learn(&other, b"a", object(2), other.stamp());
+        assert_eq!(names.find(&here, b"a"), Some(object(1)));
+        assert_eq!(names.find(&here, b"b"), Some(Meaning::Nothing));
+        assert_eq!(names.find(&other, b"a"), Some(object(2)));
+        assert_eq!(names.find(&other, b"b"), None);
+        names.forget(&here, b"b");
+        assert_eq!(names.find(&here, b"b"), None);
+        here.lock().changed_by_others();
+        assert_eq!(names.find(&here, b"a"), None);
+        names.learn(&here, b"a", object(1), then);
+        assert_eq!(names.find(&here, b"a"), None, "it was so before");
+        names.learn(&here, b"a", Meaning::Nothing, here.stamp());
+        assert_eq!(names.find(&here, b"a"), Some(Meaning::Nothing));
+        assert_eq!(names.find(&other, b"a"), Some(object(2)));
     }
 
     #[test]
     fn what_was_overtaken_is_not_remembered() {
-        let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
+        let directory = directory(1);
         let (mut names, now) = (Names::new(100), Moments::default().now());
         let then = directory.stamp();
         names.learn(&directory, b"a", object(1), then);
-        assert_eq!(names.find(directory.epoch(), b"a"), Some(object(1)));
+        assert_eq!(names.find(&directory, b"a"), Some(object(1)));
         let begun = directory.begin_change();
         names.learn(&directory, b"b", Meaning::Nothing, then);
-        assert_eq!(names.find(directory.epoch(), b"b"), None, "it may be there");
+        assert_eq!(names.find(&directory, b"b"), None, "it may be there");
         names.learn(&directory, b"b", Meaning::Nothing, begun);
         let (_, _, ended) = directory.end_change(None, None, now);
         assert!(ended.ends_alone(begun));
         names.learn(&directory, b"b", Meaning::Nothing, begun);
         names.enter(&directory, b"b", Some(object(2)), Some(ended));
-        assert_eq!(names.find(directory.epoch(), b"b"), Some(object(2)));
+        assert_eq!(names.find(&directory, b"b"), Some(object(2)));
     }
 
     #[test]
     fn of_changes_that_were_on_their_way_together_none_is_remembered_as_the_last() {
-        let directory = Node::new(FileId::new(b"directory").unwrap(), 1);
+        let directory = directory(1);
         let (mut names, now) = (Names::new(100), Moments::default().now());
         let remove = directory.begin_change();
         let create = directory.begin_change();
@@ -178,27 +172,25 @@ mod tests {
         let (_, _, removed) = directory.end_change(None, None, now);
         let since = removed.ends_alone(remove).then_some(removed);
         names.enter(&directory, b"a", Some(Meaning::Nothing), since);
-        assert_eq!(names.find(directory.epoch(), b"a"), None);
+        assert_eq!(names.find(&directory, b"a"), None);
         // Another one begins before it was entered.
         let begun = directory.begin_change();
         let (_, _, ended) = directory.end_change(None, None, now);
         let other = directory.begin_change();
         names.enter(&directory, b"a", Some(object(1)), Some(ended));
         assert!(ended.ends_alone(begun) && !ended.ends_alone(other));
-        assert_eq!(names.find(directory.epoch(), b"a"), None);
+        assert_eq!(names.find(&directory, b"a"), None);
     }
 
     #[test]
     fn they_are_bounded() {
         let mut names = Names::new(100);
-        let epoch = Epoch {
-            directory: 1,
-            changes: 0,
-        };
+        let directory = directory(1);
+        let now = directory.stamp();
         for number in 0..10_000u32 {
-            names.put(epoch, &number.to_ne_bytes(), Meaning::Nothing);
+            names.learn(&directory, &number.to_ne_bytes(), Meaning::Nothing, now);
         }
         assert!(names.names.len() <= 100);
-        assert!(names.find(epoch, &9_999u32.to_ne_bytes()).is_some());
+        assert!(names.find(&directory, &9_999u32.to_ne_bytes()).is_some());
     }
 }

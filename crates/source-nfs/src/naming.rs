@@ -72,7 +72,7 @@ impl Shared {
         status: Status,
         was_resent: bool,
     ) -> Result<Option<Entry>> {
-        self.names.lock().forget(directory.epoch(), name);
+        self.names.lock().forget(directory, name);
         let refusal = convert::error(status);
         if !change.is_doubtful(status, was_resent) {
             return Err(refusal);

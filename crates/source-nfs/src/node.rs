@@ -16,7 +16,7 @@ use pagewell_counters::names::CLIENT_FILES_IN_QUESTION;
 use pagewell_fs::{Access, Attributes, Credentials, FileId, Timestamp, WccAttributes};
 use pagewell_sunrpc::client::EncodedCredential;
 
-use super::attributes::{Consistency, Epoch, Length, Moment, Reported, Stamp, Verdict, newness};
+use super::attributes::{Consistency, Length, Moment, Reported, Stamp, Verdict, newness};
 use super::failures::Failures;
 use super::pages::Listing;
 use super::regions::Region;
@@ -40,7 +40,6 @@ pub(super) enum Taken {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     credentials: Credentials,
-    asked: Access,
     granted: Access,
     /// Mode, owner and group of the object when it was asked. What else decides (lists of the
     /// server's) is asked for again when attributes are.
@@ -236,19 +235,6 @@ impl Node {
         state.doubt();
     }
 
-    /// As a directory: what names in it are remembered with.
-    pub(super) fn epoch(&self) -> Epoch {
-        self.epoch_at(self.stamp())
-    }
-
-    /// What they were remembered with then.
-    pub(super) fn epoch_at(&self, stamp: Stamp) -> Epoch {
-        Epoch {
-            directory: self.number,
-            changes: stamp.changes,
-        }
-    }
-
     /// As a directory.
     pub(super) fn stamp(&self) -> Stamp {
         self.lock().stamp()
@@ -430,19 +416,16 @@ impl State {
         }
     }
 
-    /// What a user may do, as far as it was asked and is believed.
-    pub(super) fn granted(&self, credentials: &Credentials, wanted: Access) -> Option<Access> {
+    /// What a user may do, if that was asked and is believed.
+    pub(super) fn granted(&self, credentials: &Credentials) -> Option<Access> {
         let of = rights(&self.believed()?);
-        let found = self
-            .access
-            .iter()
-            .find(|one| one.credentials == *credentials)?;
-        let is_known = found.of == of && found.asked.0 & wanted.0 == wanted.0;
-        is_known.then_some(found.granted & wanted)
+        let mut known = self.access.iter();
+        let found = known.find(|one| one.credentials == *credentials && one.of == of)?;
+        Some(found.granted)
     }
 
-    /// Remembers what a user may do.
-    pub(super) fn grant(&mut self, credentials: &Credentials, asked: Access, granted: Access) {
+    /// Remembers all that a user may do.
+    pub(super) fn grant(&mut self, credentials: &Credentials, granted: Access) {
         let Some((attributes, _)) = self.believed else {
             return;
         };
@@ -454,7 +437,6 @@ impl State {
         self.access.reserve_exact(1);
         self.access.push(Granted {
             credentials: *credentials,
-            asked,
             granted,
             of: rights(&attributes),
         });

@@ -316,7 +316,7 @@ impl Shared {
             self.end_change(to, &to_wcc, answer.sent)
         };
         if let Err(failure) = answer.value {
-            self.names.lock().forget(from.epoch(), from_name);
+            self.names.lock().forget(from, from_name);
             let change = NameChange::Rename(moved.as_ref().map(|node| node.id));
             let (status, was_resent) = (failure.status, answer.was_resent);
             self.prove(call, (to, to_name), change, status, was_resent)?;
@@ -327,7 +327,7 @@ impl Shared {
         let meaning = moved.as_ref().filter(|_| is_known);
         let meaning = meaning.map(|moved| Meaning::Object(moved.id));
         // Not as missing: of two names of one object, a rename leaves both.
-        self.names.lock().forget(from.epoch(), from_name);
+        self.names.lock().forget(from, from_name);
         self.names.lock().enter(to, to_name, meaning, since);
         if let Some(moved) = moved {
             moved.excuse();
