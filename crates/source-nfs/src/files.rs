@@ -18,7 +18,7 @@ use super::node::Node;
 use super::regions::{Region, Regions};
 
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
-/// [`super::kept_listings::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may
+/// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may
 /// have beside its cache.
 pub(super) const NODES_MAX: usize = 30_000;
 
@@ -181,7 +181,7 @@ mod tests {
         let node = node + place_bytes::<CompactId, Arc<Node>>();
         // A name of usual length.
         let name = place_bytes::<Box<[u8]>, Remembered>() + 64;
-        let total = NODES_MAX * node + NAMES_MAX * name + crate::kept_listings::BYTES_MAX;
+        let total = NODES_MAX * node + NAMES_MAX * name + crate::pages::BYTES_MAX;
         assert!(total < 43 << 20, "{node} {name} {total}");
     }
 

@@ -22,10 +22,10 @@ use super::attributes::{Moment, Stamp};
 use super::calls::{Calls, whole};
 use super::convert;
 use super::files::Files;
-use super::kept_listings::Listings;
 use super::names::Names;
 use super::node::{Node, Taken, User};
 use super::options::NfsOptions;
+use super::pages::Listings;
 use super::remote::Remote;
 
 /// How long a front may believe a name.

@@ -35,7 +35,6 @@ mod failures;
 mod files;
 mod filesystem;
 mod generations;
-mod kept_listings;
 mod listing;
 mod lookup;
 mod make;

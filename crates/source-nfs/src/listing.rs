@@ -3,7 +3,7 @@
 //! **Problem.** A front takes as many entries as fit into its own answer, and asks again after the
 //! last; the server's page had more, with attributes and handles that will be asked for next.
 //!
-//! **Rule.** Pages are kept with their directory, in order, as long as nobody has changed it. A
+//! **Rule.** The pages of a directory are kept, in order, as long as nobody has changed it. A
 //! listing goes on in a page that has the entry it goes on after. Entries come with attributes only
 //! while these are as good as asked for: a listing that begins anew after a while asks anew. What a
 //! page tells of objects and names is remembered like all else.
@@ -106,7 +106,7 @@ impl Shared {
     /// A page that was kept and may be shown.
     fn kept(&self, node: &Node, cookie: u64, with_attributes: bool) -> Option<Spot> {
         let stamp = node.stamp();
-        let spot = node.lock().listing.as_ref()?.find(cookie)?;
+        let spot = self.listed.find(node, cookie)?;
         let is_new = cookie == 0;
         // One that has begun may show names that we have removed since.
         if is_new && spot.page.stamp != stamp {
@@ -189,18 +189,20 @@ impl Shared {
                 unusable += 1;
             }
         }
-        let page = self.listed.page(Page {
+        let page = Arc::new(Page {
             after: cookie,
             next,
+            bytes: Page::bytes_with(&entries),
             entries,
             unusable,
             is_last: answer.is_last,
             has_attributes,
             came: Instant::now(),
             stamp: before,
-            counted: None,
+            changes: node.stamp().changes,
         });
-        self.listed.keep(node, &page, answer.verifier);
+        node.lock().cookie_verifier = answer.verifier;
+        self.listed.keep(node, &page);
         Ok(page)
     }
 

@@ -18,7 +18,6 @@ use pagewell_sunrpc::client::EncodedCredential;
 
 use super::attributes::{Consistency, Length, Moment, Reported, Stamp, Verdict, newness};
 use super::failures::Failures;
-use super::pages::Listing;
 use super::regions::Region;
 use super::silly::Silly;
 
@@ -118,7 +117,6 @@ pub(super) struct State {
     /// Its last name is gone: what cannot be written any more is nobody's loss.
     pub(super) is_removed: bool,
     pub(super) silly: Option<Box<Silly>>,
-    pub(super) listing: Option<Box<Listing>>,
     pub(super) cookie_verifier: [u8; 8],
 }
 
@@ -168,7 +166,6 @@ impl Node {
                 opens: 0,
                 is_removed: false,
                 silly: None,
-                listing: None,
                 cookie_verifier: [0; 8],
             }),
             is_unread: Condvar::new(),
@@ -297,7 +294,6 @@ impl State {
     /// Another client has changed it.
     pub(super) fn changed_by_others(&mut self) {
         self.changes += 1;
-        self.listing = None;
     }
 
     fn is_directory(&self) -> bool {

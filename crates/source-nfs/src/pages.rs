@@ -1,13 +1,23 @@
-//! Pages of a listing, as READDIR brought them.
+//! Pages of listings, as READDIR brought them, and which of them are kept.
+//!
+//! Few directories have listings kept. All pages of a mount together have a bound in bytes: beyond
+//! it the directories that were asked for longest ago lose theirs, and when one is left, its first
+//! pages go.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::FileId;
 
 use super::attributes::Stamp;
+use super::node::Node;
 
+/// Bytes of all pages that are kept: some 40,000 names of usual length.
+pub(super) const BYTES_MAX: usize = 6 << 20;
+/// Directories with listings.
+const LISTINGS_MAX: usize = 16;
 /// What an allocation costs besides its bytes.
 const ALLOCATION_BYTES: usize = 24;
 
@@ -35,7 +45,7 @@ impl Listed {
         FileId::new(self.id.as_ref()?)
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let id = self.id.as_ref().map_or(0, |id| id.len() + ALLOCATION_BYTES);
         size_of::<Self>() + self.name.len() + ALLOCATION_BYTES + id
     }
@@ -49,6 +59,8 @@ pub(super) struct Page {
     /// The cookie of its last entry, also when that cannot be shown.
     pub(super) next: u64,
     pub(super) entries: Vec<Listed>,
+    /// What it takes.
+    pub(super) bytes: usize,
     /// Entries that cannot be shown.
     pub(super) unusable: u64,
     pub(super) is_last: bool,
@@ -56,22 +68,27 @@ pub(super) struct Page {
     pub(super) came: Instant,
     /// Of the directory, when it was asked for.
     pub(super) stamp: Stamp,
-    /// Where its bytes are counted as long as it is there, and how many they are.
-    pub(super) counted: Option<(Arc<AtomicUsize>, usize)>,
+    /// How often others had changed the directory, as far as was known when it had come.
+    pub(super) changes: u64,
 }
 
-impl Drop for Page {
-    fn drop(&mut self) {
-        if let Some((total, bytes)) = &self.counted {
-            total.fetch_sub(*bytes, Ordering::Relaxed);
-        }
+impl Page {
+    /// What a page with these entries takes.
+    pub(super) fn bytes_with(entries: &[Listed]) -> usize {
+        size_of::<Self>() + entries.iter().map(Listed::bytes).sum::<usize>()
     }
-}
 
-/// Pages of one directory.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    pages: Vec<Arc<Page>>,
+    /// Where in it the entry after `cookie` is.
+    fn find(&self, cookie: u64) -> Option<usize> {
+        let index = if self.after == cookie {
+            0
+        } else {
+            let mut entries = self.entries.iter();
+            1 + entries.position(|entry| entry.cookie == cookie)?
+        };
+        // After the last entry of a page the next page goes on.
+        (index < self.entries.len() || self.is_last).then_some(index)
+    }
 }
 
 /// Where a listing goes on.
@@ -80,38 +97,62 @@ pub(super) struct Spot {
     pub(super) index: usize,
 }
 
+/// Pages of one directory.
+struct Listing {
+    /// The number of the directory.
+    directory: u64,
+    pages: VecDeque<Arc<Page>>,
+}
+
 impl Listing {
-    /// Where the entry after `cookie` is.
-    pub(super) fn find(&self, cookie: u64) -> Option<Spot> {
-        self.pages.iter().rev().find_map(|page| {
-            let index = if page.after == cookie {
-                0
-            } else {
-                1 + page
-                    .entries
-                    .iter()
-                    .position(|entry| entry.cookie == cookie)?
-            };
-            // After the last entry of a page the next page goes on.
-            (index < page.entries.len() || page.is_last).then(|| Spot {
-                page: page.clone(),
-                index,
-            })
+    fn bytes(&self) -> usize {
+        self.pages.iter().map(|page| page.bytes).sum()
+    }
+}
+
+/// See the module's text. The directory that was asked for last is the last.
+#[derive(Default)]
+pub(super) struct Listings(Mutex<VecDeque<Listing>>);
+
+impl Listings {
+    /// Where the entry after `cookie` is, unless others have changed the directory since.
+    pub(super) fn find(&self, directory: &Node, cookie: u64) -> Option<Spot> {
+        let changes = directory.stamp().changes;
+        let listings = self.0.lock();
+        let mut listings = listings.iter();
+        let listing = listings.find(|listing| listing.directory == directory.number)?;
+        listing.pages.iter().rev().find_map(|page| {
+            let index = page.find(cookie).filter(|_| page.changes == changes)?;
+            let page = page.clone();
+            Some(Spot { page, index })
         })
     }
 
-    pub(super) fn push(&mut self, page: Arc<Page>) {
-        self.pages.retain(|other| other.after != page.after);
-        self.pages.push(page);
-    }
-
-    /// Drops the page that has been there longest, if another is left.
-    pub(super) fn drop_first(&mut self) -> bool {
-        let has_others = self.pages.len() > 1;
-        if has_others {
-            self.pages.remove(0);
+    /// Keeps a page of a directory, and drops others when there are too many. A first page begins
+    /// a new listing.
+    pub(super) fn keep(&self, directory: &Node, page: &Arc<Page>) {
+        let mut listings = self.0.lock();
+        let mut others = listings.iter();
+        let place = others.position(|listing| listing.directory == directory.number);
+        let known = place.and_then(|index| listings.remove(index));
+        let mut pages = known.map_or_else(VecDeque::new, |listing| listing.pages);
+        pages.retain(|other| {
+            page.after != 0 && other.after != page.after && other.changes == page.changes
+        });
+        pages.push_back(page.clone());
+        listings.push_back(Listing {
+            directory: directory.number,
+            pages,
+        });
+        let mut bytes: usize = listings.iter().map(Listing::bytes).sum();
+        while listings.len() > LISTINGS_MAX || listings.len() > 1 && bytes > BYTES_MAX {
+            bytes -= listings.pop_front().map_or(0, |oldest| oldest.bytes());
         }
-        has_others
+        if let Some(Listing { pages, .. }) = listings.back_mut() {
+            while pages.len() > 1 && bytes > BYTES_MAX {
+                bytes -= pages.pop_front().map_or(0, |first| first.bytes);
+            }
+        }
     }
 }
 
@@ -119,41 +160,99 @@ impl Listing {
 mod tests {
     use super::*;
 
-    fn page(after: u64, cookies: std::ops::Range<u64>, is_last: bool) -> Arc<Page> {
-        let listed = |cookie| Listed::new(b"x", cookie, cookie, None);
-        Arc::new(Page {
+    fn node(number: u64) -> Node {
+        Node::new(FileId::new(&number.to_ne_bytes()).unwrap(), number)
+    }
+
+    /// Keeps a page with these cookies, all of one name.
+    fn list(
+        listings: &Listings,
+        node: &Node,
+        name: &[u8],
+        cookies: std::ops::Range<u64>,
+        is_last: bool,
+    ) {
+        let (after, next) = (cookies.start - 1, cookies.end - 1);
+        let id = FileId::new(&[7; 32]);
+        let listed = |cookie| Listed::new(name, cookie, cookie, id);
+        let entries: Vec<Listed> = cookies.map(listed).collect();
+        let page = Page {
             after,
-            next: cookies.end - 1,
-            entries: cookies.map(listed).collect(),
+            next,
+            bytes: Page::bytes_with(&entries),
+            entries,
             unusable: 0,
             is_last,
-            has_attributes: false,
+            has_attributes: true,
             came: Instant::now(),
-            stamp: Stamp {
-                changes: 0,
-                own_changes: 0,
-            },
-            counted: None,
-        })
+            stamp: node.stamp(),
+            changes: node.stamp().changes,
+        };
+        listings.keep(node, &Arc::new(page));
+    }
+
+    /// Keeps a page of a thousand long names after `after`.
+    fn list_many(listings: &Listings, node: &Node, after: u64) {
+        list(listings, node, &[b'x'; 200], after + 1..after + 1001, false);
+    }
+
+    fn bytes(listings: &Listings) -> usize {
+        listings.0.lock().iter().map(Listing::bytes).sum()
     }
 
     #[test]
     fn a_listing_goes_on_where_a_page_has_its_entry() {
-        let mut listing = Listing::default();
-        listing.push(page(0, 1..5, false));
-        listing.push(page(4, 5..9, true));
+        let (listings, directory) = (Listings::default(), node(1));
+        list(&listings, &directory, b"x", 1..5, false);
+        assert!(listings.find(&directory, 4).is_none());
+        list(&listings, &directory, b"x", 5..9, true);
         let found = |cookie| {
-            listing
-                .find(cookie)
-                .map(|spot| (spot.page.after, spot.index))
+            let spot = listings.find(&directory, cookie);
+            spot.map(|spot| (spot.page.after, spot.index))
         };
         assert_eq!(found(0), Some((0, 0)));
         assert_eq!(found(2), Some((0, 2)));
         assert_eq!(found(4), Some((4, 0)));
         assert_eq!(found(8), Some((4, 4)));
         assert_eq!(found(99), None);
-        let mut unfinished = Listing::default();
-        unfinished.push(page(0, 1..5, false));
-        assert!(unfinished.find(4).is_none());
+        assert!(listings.find(&node(2), 0).is_none());
+        directory.lock().changed_by_others();
+        assert_eq!(found(2), None);
+        list(&listings, &directory, b"x", 3..5, false);
+        assert_eq!((found(2), found(0)), (Some((2, 0)), None));
+    }
+
+    #[test]
+    fn of_a_large_directory_the_last_pages_are_kept() {
+        let (listings, node) = (Listings::default(), node(1));
+        for number in 0..100 {
+            list_many(&listings, &node, number * 1000);
+            assert!(bytes(&listings) <= BYTES_MAX);
+        }
+        assert!(bytes(&listings) > BYTES_MAX / 2, "{}", bytes(&listings));
+        let has = |cookie| listings.find(&node, cookie).is_some();
+        assert!(has(98_500) && !has(5));
+        list(&listings, &node, b"x", 1..5, true);
+        assert!(bytes(&listings) < 1000, "what was listed before is dropped");
+    }
+
+    #[test]
+    fn of_many_directories_the_last_listings_are_kept() {
+        let listings = Listings::default();
+        let nodes: Vec<_> = (0..30).map(node).collect();
+        for node in &nodes {
+            for number in 0..10 {
+                list_many(&listings, node, number * 1000);
+                assert!(bytes(&listings) <= BYTES_MAX);
+            }
+        }
+        let has = |index: usize| listings.find(&nodes[index], 0).is_some();
+        assert!(has(29) && !has(0), "the oldest go first");
+        let listings = Listings::default();
+        for node in &nodes {
+            list_many(&listings, node, 0);
+        }
+        let kept = nodes.iter().filter(|node| listings.find(node, 0).is_some());
+        assert_eq!(kept.count(), LISTINGS_MAX);
     }
 }
