@@ -5,12 +5,11 @@
 //! flush.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pagewell_base::sync::Mutex;
 use pagewell_device::{Error as DeviceError, Request};
 use pagewell_sunrpc::client::{CallError, Outcome, Outgoing};
-use pagewell_sunrpc::nfs3::{CommitArguments, CommitReply, Procedure, Status};
+use pagewell_sunrpc::nfs3::{CommitArguments, CommitReply, Procedure, Status, WccData};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::Remote;
@@ -24,14 +23,16 @@ const AT_A_TIME: usize = 32;
 
 /// A flush on its way.
 struct Flushing {
-    waiting: Mutex<Vec<Arc<Node>>>,
+    request: Request,
+    waiting: Vec<Arc<Node>>,
     /// Files that are not done.
-    left: AtomicUsize,
-    /// A server has forgotten something.
-    must_replay: AtomicBool,
-    failure: Mutex<Option<DeviceError>>,
-    request: Mutex<Option<Request>>,
+    left: usize,
+    /// Why what was written before is not safe.
+    failure: Option<DeviceError>,
 }
+
+/// What the COMMITs of a flush share; the last one takes it.
+type SharedFlush = Arc<Mutex<Option<Flushing>>>;
 
 /// How a COMMIT ended.
 pub(super) enum Ended {
@@ -61,50 +62,42 @@ impl Remote {
         if nodes.is_empty() {
             return request.succeed();
         }
-        let flushing = Arc::new(Flushing {
-            left: AtomicUsize::new(nodes.len()),
-            waiting: Mutex::new(nodes),
-            must_replay: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            request: Mutex::new(Some(request)),
-        });
+        let flushing = Arc::new(Mutex::new(Some(Flushing {
+            request,
+            left: nodes.len(),
+            waiting: nodes,
+            failure: None,
+        })));
         for _ in 0..AT_A_TIME {
             self.commit_next(&flushing);
         }
     }
 
     /// Sends the COMMIT of the next file that needs one.
-    fn commit_next(self: &Arc<Self>, flushing: &Arc<Flushing>) {
+    fn commit_next(self: &Arc<Self>, flushing: &SharedFlush) {
         loop {
-            let next = flushing.waiting.lock().pop();
+            let next = flushing.lock().as_mut().and_then(|one| one.waiting.pop());
             let Some(node) = next else {
                 return;
             };
             let taken = node.lock().uncommitted.take();
-            match taken {
+            let ended = match taken {
+                None => Ended::Done,
                 // Completions would run here, one inside the other.
                 Some(_) if self.calls.have_ended() => {
-                    *flushing.failure.lock() = Some(DeviceError::Abandoned { offset: 0 });
+                    Ended::Stopped(DeviceError::Abandoned { offset: 0 })
                 }
-                Some(taken) if !taken.differs => {
+                // It has said already that it has forgotten.
+                Some(taken) if taken.differs => Ended::Forgotten,
+                Some(taken) => {
                     let flushing = flushing.clone();
                     return self.commit(node, taken.verifier, move |this, ended| {
-                        match ended {
-                            Ended::Done => {}
-                            Ended::Forgotten => {
-                                flushing.must_replay.store(true, Ordering::Release);
-                            }
-                            Ended::Stopped(error) => *flushing.failure.lock() = Some(error),
-                        }
-                        this.one_done(&flushing);
+                        this.one_done(&flushing, ended);
                         this.commit_next(&flushing);
                     });
                 }
-                // It has said already that it has forgotten.
-                Some(_) => flushing.must_replay.store(true, Ordering::Release),
-                None => {}
-            }
-            self.one_done(flushing);
+            };
+            self.one_done(flushing, ended);
         }
     }
 
@@ -150,15 +143,9 @@ impl Remote {
         let wcc = match &answer {
             Ok(Ok(done)) => done.file_wcc,
             Ok(Err(failure)) => failure.body.file_wcc,
-            Err(_) => pagewell_sunrpc::nfs3::WccData::default(),
+            Err(_) => WccData::default(),
         };
-        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
-        // Another object under the same handle shows at the next look.
-        let _ = committing.node.end_change(
-            wcc.before.map(convert::wcc),
-            reported.as_ref(),
-            self.calls.now(),
-        );
+        self.end_change(&committing.node, &wcc, sent);
         let ended = match answer {
             Ok(Ok(done)) if done.verifier == committing.verifier => Ended::Done,
             Ok(Ok(_)) => Ended::Forgotten,
@@ -189,21 +176,33 @@ impl Remote {
             .after(pause, move || this.send_commit(committing));
     }
 
-    /// The last one ends the flush.
-    fn one_done(&self, flushing: &Flushing) {
-        if flushing.left.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        let Some(request) = flushing.request.lock().take() else {
+    /// A file is done; the last one ends the flush.
+    fn one_done(&self, flushing: &SharedFlush, ended: Ended) {
+        let mut shared = flushing.lock();
+        let Some(flush) = &mut *shared else {
             return;
         };
-        let failure = flushing.failure.lock().take();
+        match ended {
+            Ended::Done => {}
+            Ended::Forgotten => {
+                let device = self.calls.name().to_owned();
+                flush.failure.get_or_insert(DeviceError::Replay { device });
+            }
+            Ended::Stopped(error) => flush.failure = Some(error),
+        }
+        flush.left -= 1;
+        if flush.left > 0 {
+            return;
+        }
+        let Some(Flushing {
+            request, failure, ..
+        }) = shared.take()
+        else {
+            return;
+        };
+        drop(shared);
         match failure {
             Some(failure) => request.fail(0, failure),
-            None if flushing.must_replay.load(Ordering::Acquire) => {
-                let device = self.calls.name().to_owned();
-                request.fail(0, DeviceError::Replay { device });
-            }
             None => request.succeed(),
         }
     }

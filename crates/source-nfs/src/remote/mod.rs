@@ -35,8 +35,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, Request, Segment};
 use pagewell_fs::{Credentials, Error};
 use pagewell_sunrpc::client::{BorrowedSlice, CallError, EncodedCredential};
+use pagewell_sunrpc::nfs3::WccData;
 
+use super::attributes::Moment;
 use super::calls::Calls;
+use super::convert;
 use super::deferred::Deferred;
 use super::files::Files;
 use super::node::Node;
@@ -103,6 +106,14 @@ impl Device for RemoteDevice {
 }
 
 impl Remote {
+    /// Takes what the answer to a call that has changed a file says of it.
+    fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) {
+        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
+        let before = wcc.before.map(convert::wcc);
+        // Another object under the same handle shows at the next look.
+        let _ = node.end_change(before, reported.as_ref(), self.calls.now());
+    }
+
     /// An error of a write that will not go away: kept with the file.
     fn write_failed(&self, node: &Arc<Node>, error: Error) {
         let mut state = node.lock();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pagewell_device::{Operation, Request};
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, Outcome, Outgoing, Sink};
-use pagewell_sunrpc::nfs3::{self, Procedure, ReadArguments, ReadHeadReply, Status};
+use pagewell_sunrpc::nfs3::{self, Procedure, ReadArguments, ReadHead, ReadHeadReply, Status};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::{Remote, pieces, rest_of, split};
@@ -23,12 +23,6 @@ struct Reading {
     /// Bytes that have come.
     done: usize,
     patience: Patience,
-}
-
-/// What an answer said.
-struct Came {
-    bytes: usize,
-    is_end: bool,
 }
 
 impl Remote {
@@ -93,66 +87,56 @@ impl Remote {
 
     fn end_read(self: Arc<Self>, mut reading: Reading, sent: Moment, outcome: Outcome<'_>) {
         let address = reading.request.offset();
-        let reply = match outcome {
-            Ok(reply) => reply,
-            Err(CallError::QueueFull) => return self.read_later(reading),
-            Err(error) => {
-                let error = self.unanswered(address, &error);
-                return reading.request.fail(reading.done, error);
-            }
-        };
-        let head = match ReadHeadReply::decode(&mut reply.decoder()) {
-            Ok(head) => head,
-            Err(error) => {
-                let error = self.unanswered(address, &reply.garbage(error));
-                return reading.request.fail(reading.done, error);
-            }
-        };
-        match head {
-            Ok(head) => {
-                if head.count as usize != reply.data_bytes() {
-                    let error = reply.garbage("READ counts other bytes than it brings");
-                    let error = self.unanswered(address, &error);
-                    return reading.request.fail(reading.done, error);
+        let answer = outcome.and_then(|reply| {
+            let answer = ReadHeadReply::decode(&mut reply.decoder());
+            let answer = answer.map_err(|error| reply.garbage(error))?;
+            match &answer {
+                Ok(head) if head.count as usize != reply.data_bytes() => {
+                    Err(reply.garbage("READ counts other bytes than it brings"))
                 }
+                _ => Ok(answer),
+            }
+        });
+        match answer {
+            Ok(Ok(head)) => {
                 self.look(&reading.node, head.file_attributes.as_ref(), sent);
-                let came = Came {
-                    bytes: reply.data_bytes(),
-                    is_end: head.end_of_file,
-                };
-                reading.done += came.bytes.min(reading.request.len() - reading.done);
-                let is_short = came.is_end && reading.done < reading.request.len();
+                let rest = reading.request.len() - reading.done;
+                reading.done += rest.min(head.count as usize);
+                let is_short = head.end_of_file && reading.done < reading.request.len();
                 if is_short && head.file_attributes.is_none() {
                     let mut state = reading.node.lock();
                     state.unexpected_ends += 1;
                     state.doubt();
                 }
-                self.go_on_reading(reading, &came);
+                self.go_on_reading(reading, &head);
             }
-            Err(failure) if failure.status == Status::Jukebox => self.read_later(reading),
-            Err(failure) => {
+            Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
+            Ok(Err(failure)) => {
                 self.look(&reading.node, failure.body.file_attributes.as_ref(), sent);
                 reading.node.lock().doubt();
                 let error = self.failed(address, &convert::error(failure.status));
                 reading.request.fail(reading.done, error);
             }
+            Err(CallError::QueueFull) => self.read_later(reading),
+            Err(error) => {
+                let error = self.unanswered(address, &error);
+                reading.request.fail(reading.done, error);
+            }
         }
     }
 
-    fn go_on_reading(self: &Arc<Self>, reading: Reading, came: &Came) {
+    fn go_on_reading(self: &Arc<Self>, reading: Reading, head: &ReadHead) {
         if reading.done == reading.request.len() {
             reading.request.succeed();
-        } else if came.is_end {
+        } else if head.end_of_file {
             // Another client made it shorter: what is behind the end is nothing.
             fill_with_zeros(reading.request, reading.done);
-        } else if came.bytes > 0 {
+        } else if head.count > 0 {
             self.send_read(reading);
         } else {
             let error = Error::Io("READ brings nothing".to_owned());
-            let address = reading.request.offset();
-            reading
-                .request
-                .fail(reading.done, self.failed(address, &error));
+            let error = self.failed(reading.request.offset(), &error);
+            reading.request.fail(reading.done, error);
         }
     }
 

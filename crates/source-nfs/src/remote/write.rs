@@ -5,7 +5,9 @@ use std::sync::{Arc, OnceLock};
 use pagewell_device::Request;
 use pagewell_fs::Error;
 use pagewell_sunrpc::client::{CallError, DataSegments, Outcome, Outgoing};
-use pagewell_sunrpc::nfs3::{Procedure, StableHow, Status, WriteHead, WriteOk, WriteReply};
+use pagewell_sunrpc::nfs3::{
+    Procedure, StableHow, Status, WccData, WriteHead, WriteOk, WriteReply,
+};
 use pagewell_sunrpc::xdr::Decode;
 
 use super::commit::Ended;
@@ -85,71 +87,44 @@ impl Remote {
     }
 
     fn end_write(self: Arc<Self>, writing: Writing, sent: Moment, outcome: Outcome<'_>) {
-        let reply = match outcome {
-            Ok(reply) => reply,
-            Err(error) => {
-                writing.node.end_change(None, None, self.calls.now());
-                return self.end_unanswered(writing, &error);
-            }
-        };
         let rest = writing.request.len() - writing.done;
-        let answer = match WriteReply::decode(&mut reply.decoder()) {
+        let answer = outcome.and_then(|reply| match WriteReply::decode(&mut reply.decoder()) {
             Ok(Ok(done)) if done.count as usize > rest => {
                 Err(reply.garbage("WRITE counts more bytes than it was given"))
             }
             Ok(answer) => Ok(answer),
             Err(error) => Err(reply.garbage(error)),
-        };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                writing.node.end_change(None, None, self.calls.now());
-                return self.end_unanswered(writing, &error);
-            }
-        };
+        });
         let wcc = match &answer {
-            Ok(done) => done.file_wcc,
-            Err(failure) => failure.body.file_wcc,
+            Ok(Ok(done)) => done.file_wcc,
+            Ok(Err(failure)) => failure.body.file_wcc,
+            Err(_) => WccData::default(),
         };
-        let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
-        // Another object under the same handle shows at the next look.
-        let _ = writing.node.end_change(
-            wcc.before.map(convert::wcc),
-            reported.as_ref(),
-            self.calls.now(),
-        );
+        self.end_change(&writing.node, &wcc, sent);
         match answer {
-            Ok(done) => self.go_on_writing(writing, &done),
-            Err(failure) if failure.status == Status::Jukebox => self.write_later(writing),
-            Err(failure) => {
-                self.write_failed(&writing.node, convert::error(failure.status));
-                writing.request.succeed();
+            Ok(Ok(done)) => self.go_on_writing(writing, &done),
+            Ok(Err(failure)) if failure.status == Status::Jukebox => self.write_later(writing),
+            Ok(Err(failure)) => self.refuse(writing, convert::error(failure.status)),
+            Err(CallError::QueueFull) => self.write_later(writing),
+            // The mount ends: the cache counts what is lost.
+            Err(error @ CallError::Stopped) => {
+                let error = self.unanswered(writing.request.offset(), &error);
+                writing.request.fail(writing.done, error);
             }
+            Err(error) => self.refuse(writing, self.calls.failure(&error)),
         }
     }
 
-    fn end_unanswered(self: &Arc<Self>, writing: Writing, error: &CallError) {
-        match error {
-            CallError::QueueFull => self.write_later(writing),
-            // The mount ends: the cache counts what is lost.
-            CallError::Stopped => {
-                let address = writing.request.offset();
-                let error = self.unanswered(address, error);
-                writing.request.fail(writing.done, error);
-            }
-            error => {
-                self.write_failed(&writing.node, self.calls.failure(error));
-                writing.request.succeed();
-            }
-        }
+    /// Ends a write that will not be taken next time either.
+    fn refuse(&self, writing: Writing, error: Error) {
+        self.write_failed(&writing.node, error);
+        writing.request.succeed();
     }
 
     fn go_on_writing(self: &Arc<Self>, mut writing: Writing, answer: &WriteOk) {
         let count = answer.count as usize;
         if count == 0 {
-            let error = Error::Io("WRITE takes nothing".to_owned());
-            self.write_failed(&writing.node, error);
-            return writing.request.succeed();
+            return self.refuse(writing, Error::Io("WRITE takes nothing".to_owned()));
         }
         writing.done += count;
         let end = writing.offset + writing.done as u64;
@@ -205,8 +180,7 @@ impl Remote {
 
     fn write_later(self: &Arc<Self>, mut writing: Writing) {
         let Some(pause) = writing.patience.next() else {
-            self.write_failed(&writing.node, Error::TryLater);
-            return writing.request.succeed();
+            return self.refuse(writing, Error::TryLater);
         };
         let this = self.clone();
         self.deferred.after(pause, move || this.send_write(writing));
