@@ -55,23 +55,17 @@ impl Shared {
             guard: guard.map(convert::guard).transpose()?,
         };
         node.begin_change();
-        let answer = self.calls.ask(
-            Procedure::Setattr,
-            call.credentials,
-            &arguments,
-            whole::<SetattrReply>,
-        );
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                node.end_change(None, None, self.calls.now());
+        let (procedure, user) = (Procedure::Setattr, call.credentials);
+        let answer = self
+            .calls
+            .ask(procedure, user, &arguments, whole::<SetattrReply>)
+            .inspect_err(|_| {
+                node.end_unanswered(self.calls.now());
                 if attributes.size.is_some() {
                     // It may have been cut off: what is kept of it is not believed.
                     node.lock().changes += 1;
                 }
-                return Err(error);
-            }
-        };
+            })?;
         let wcc = match &answer.value {
             Ok(done) => done.object_wcc,
             Err(failure) => failure.body.object_wcc,

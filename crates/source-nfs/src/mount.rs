@@ -10,15 +10,16 @@ use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
 use pagewell_sunrpc::client::{
-    self, CallError, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience,
-    SourcePort,
+    self, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience, SourcePort,
 };
 use pagewell_sunrpc::nfs3::{
-    self, FsinfoArguments, FsinfoOk, FsinfoReply, GetattrArguments, GetattrReply, Handle,
-    PathconfArguments, PathconfReply, Procedure, volume::properties,
+    self, FsinfoArguments, FsinfoOk, FsinfoReply, GetattrArguments, GetattrReply,
+    PathconfArguments, PathconfReply, Procedure, Status, volume::properties,
 };
+use pagewell_sunrpc::xdr::{Decode, Encode};
 
 use super::calls::{Calls, Settings, whole};
+use super::convert;
 use super::deferred::Deferred;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
@@ -40,6 +41,7 @@ const LINKS_MAX: u32 = 32_000;
 
 /// What the server said of the export.
 struct Volume {
+    root: FileId,
     filesystem_id: u64,
     information: FsinfoOk,
     limits: Limits,
@@ -97,30 +99,21 @@ impl NfsFileSystem {
         let root = FileId::new(&mounted.handle)
             .ok_or_else(|| refused(&"the handle of the export is too long"))?;
         let volume = ask_volume(&client, &root, options).map_err(|error| refused(&error))?;
-        Ok(Self::new(
-            client,
-            mounted,
-            root,
-            &volume,
-            options,
-            (cache, device),
-            name,
-        ))
+        Ok(Self::new(client, mounted, &volume, url, (cache, device)))
     }
 
     fn new(
         client: Client,
         mounted: Mounted,
-        root: FileId,
         volume: &Volume,
-        options: &NfsOptions,
+        url: &Url,
         (cache, device): (&Cache, OpenOptions),
-        name: String,
     ) -> Self {
+        let options = &url.options;
         let calls = Calls::new(
             client,
             Settings {
-                name,
+                name: url.name(),
                 ages: options.ages,
                 filesystem_id: volume.filesystem_id,
                 attempts_max: options.soft.then_some(options.attempts),
@@ -158,7 +151,7 @@ impl NfsFileSystem {
                 names: Mutex::new(Names::new(NAMES_MAX)),
                 bytes: Bytes::new(device.clone()),
                 device,
-                root,
+                root: volume.root,
                 limits: volume.limits,
                 options: options.clone(),
                 verifier: pagewell_fs::verifier::fresh(),
@@ -252,78 +245,59 @@ fn transfer(asked: Option<u32>, (most, preferred): (u32, u32)) -> u32 {
     agreed - agreed % TRANSFER_BYTES_MIN
 }
 
-/// The least time that something took.
-struct Watch {
-    least: Duration,
+/// Asks what an export is, and how long its server takes to answer.
+struct Asking<'a> {
+    client: &'a Client,
+    credential: EncodedCredential,
+    /// The least time of an answer.
+    latency: Duration,
 }
 
-impl Default for Watch {
-    fn default() -> Self {
-        Self {
-            least: Duration::MAX,
-        }
+impl Asking<'_> {
+    fn ask<T: for<'a> Decode<'a>>(
+        &mut self,
+        procedure: Procedure,
+        arguments: &impl Encode,
+    ) -> Result<T, String> {
+        let (number, began) = (procedure.number(), Instant::now());
+        let answer = self
+            .client
+            .call(number, &self.credential, arguments, whole::<T>);
+        self.latency = self.latency.min(began.elapsed());
+        answer
+            .map(|answer| answer.value)
+            .map_err(|error| error.to_string())
     }
 }
 
-impl Watch {
-    fn time<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        let began = Instant::now();
-        let result = call();
-        self.least = self.least.min(began.elapsed());
-        result
-    }
-}
-
-/// Why the server's description of the export cannot be had.
-#[derive(Debug, thiserror::Error)]
-enum VolumeError {
-    #[error(transparent)]
-    Call(#[from] CallError),
-    #[error("{procedure}: the server answered {status}", status = .status.name())]
-    Status {
-        procedure: &'static str,
-        status: nfs3::Status,
-    },
-}
-
-fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Volume, VolumeError> {
-    let credential = EncodedCredential::of_process();
-    let Some(handle) = Handle::new(root.as_bytes()) else {
-        return Err(CallError::Garbage {
-            reason: "a handle too long".to_owned(),
-        }
-        .into());
+/// Asks for the server's description of the export, or says why it cannot be had.
+fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Volume, String> {
+    let handle = convert::handle(root).map_err(|error| error.to_string())?;
+    let mut asking = Asking {
+        client,
+        credential: EncodedCredential::of_process(),
+        latency: Duration::MAX,
     };
-    let refused = |procedure: Procedure, status| VolumeError::Status {
-        procedure: procedure.name(),
-        status,
+    let refused = |procedure: Procedure, status: Status| {
+        let (procedure, status) = (procedure.name(), status.name());
+        format!("{procedure}: the server answered {status}")
     };
-    let mut watch = Watch::default();
-    let number = Procedure::Fsinfo.number();
     let arguments = FsinfoArguments { root: handle };
-    let information =
-        watch.time(|| client.call(number, &credential, &arguments, whole::<FsinfoReply>))?;
-    let information = information
-        .value
-        .map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
-    let number = Procedure::Getattr.number();
+    let information: FsinfoReply = asking.ask(Procedure::Fsinfo, &arguments)?;
+    let information = information.map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
     let arguments = GetattrArguments { object: handle };
-    let attributes =
-        watch.time(|| client.call(number, &credential, &arguments, whole::<GetattrReply>))?;
-    let attributes = attributes
-        .value
-        .map_err(|failure| refused(Procedure::Getattr, failure.status))?;
-    let number = Procedure::Pathconf.number();
+    let attributes: GetattrReply = asking.ask(Procedure::Getattr, &arguments)?;
+    let attributes = attributes.map_err(|failure| refused(Procedure::Getattr, failure.status))?;
     let arguments = PathconfArguments { object: handle };
-    let pathconf =
-        watch.time(|| client.call(number, &credential, &arguments, whole::<PathconfReply>))?;
-    let pathconf = pathconf.value.ok();
+    let pathconf: PathconfReply = asking.ask(Procedure::Pathconf, &arguments)?;
+    let pathconf = pathconf.ok();
     let has = |bit| information.properties & bit != 0;
     let grain = information.time_grain;
     Ok(Volume {
+        root: *root,
         filesystem_id: attributes.attributes.filesystem_id,
         information,
-        latency: watch.least,
+        latency: asking.latency,
         limits: Limits {
             read_only: options.read_only,
             file_bytes_max: match information.file_bytes_max {

@@ -44,14 +44,8 @@ impl Shared {
         let begun = directory.begin_change();
         let answer = self
             .calls
-            .ask(procedure, call.credentials, arguments, decode);
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                directory.end_change(None, None, self.calls.now());
-                return Err(error);
-            }
-        };
+            .ask(procedure, call.credentials, arguments, decode)
+            .inspect_err(|_| directory.end_unanswered(self.calls.now()))?;
         let (change, ended) = self.end_change(directory, &wcc(&answer.value), answer.sent);
         Ok(Changed {
             value: answer.value,

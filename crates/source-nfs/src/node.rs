@@ -225,6 +225,11 @@ impl Node {
         (Taken::Right, after, state.stamp())
     }
 
+    /// [`Self::end_change`] of a call that was not answered.
+    pub(super) fn end_unanswered(&self, now: Moment) {
+        let _ = self.end_change(None, None, now);
+    }
+
     /// A name of it was made, moved or removed by us.
     pub(super) fn excuse(&self) {
         let mut state = self.lock();

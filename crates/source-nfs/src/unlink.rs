@@ -286,22 +286,16 @@ impl Shared {
         } else {
             to.begin_change()
         };
-        let answer = self.calls.ask(
-            Procedure::Rename,
-            call.credentials,
-            &arguments,
-            whole::<RenameReply>,
-        );
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) => {
-                from.end_change(None, None, self.calls.now());
+        let (procedure, user) = (Procedure::Rename, call.credentials);
+        let answer = self
+            .calls
+            .ask(procedure, user, &arguments, whole::<RenameReply>)
+            .inspect_err(|_| {
+                from.end_unanswered(self.calls.now());
                 if !is_one {
-                    to.end_change(None, None, self.calls.now());
+                    to.end_unanswered(self.calls.now());
                 }
-                return Err(error);
-            }
-        };
+            })?;
         let (from_wcc, to_wcc) = match &answer.value {
             Ok(done) => (done.from_directory_wcc, done.to_directory_wcc),
             Err(failure) => (
