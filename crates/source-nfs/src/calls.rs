@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::Mutex;
 use pagewell_fs::{Credentials, Error, Result, Timestamp};
 use pagewell_sunrpc::client::{CallError, Client, EncodedCredential};
 use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply, Status};
@@ -16,10 +15,7 @@ use pagewell_sunrpc::xdr::{self, Decode, Decoder, Encode, Words};
 
 use super::attributes::{Ages, Moment, Moments, Reported};
 use super::convert;
-use super::generations::Generations;
 
-/// Users whose credentials are kept ready.
-const USERS_MAX: usize = 1024;
 /// First pause when the server is not ready.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// Longest pause.
@@ -47,23 +43,19 @@ pub(super) struct Calls {
 
 struct Inner {
     client: Client,
-    /// The server and its export, for messages.
-    name: String,
+    settings: Settings,
     machine_name: Vec<u8>,
-    users: Mutex<Generations<Credentials, EncodedCredential>>,
     moments: Moments,
-    ages: Ages,
-    filesystem_id: u64,
-    /// Attempts at a server that is not ready; `None`: without end.
-    attempts_max: Option<u32>,
     has_ended: AtomicBool,
 }
 
 /// What a mount's calls have in common.
 pub(super) struct Settings {
+    /// The server and its export, for messages.
     pub(super) name: String,
     pub(super) ages: Ages,
     pub(super) filesystem_id: u64,
+    /// Attempts at a server that is not ready; `None`: without end.
     pub(super) attempts_max: Option<u32>,
 }
 
@@ -75,13 +67,9 @@ impl Calls {
         Self {
             inner: Arc::new(Inner {
                 client,
-                name: settings.name,
+                settings,
                 machine_name,
-                users: Mutex::new(Generations::new(USERS_MAX)),
                 moments: Moments::default(),
-                ages: settings.ages,
-                filesystem_id: settings.filesystem_id,
-                attempts_max: settings.attempts_max,
                 has_ended: AtomicBool::new(false),
             }),
         }
@@ -89,7 +77,7 @@ impl Calls {
 
     /// The server and its export, for messages.
     pub(super) fn name(&self) -> &str {
-        &self.inner.name
+        &self.inner.settings.name
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -112,19 +100,13 @@ impl Calls {
 
     /// What calls for this user begin with.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
-        let mut users = self.inner.users.lock();
-        if let Some(known) = users.get(user) {
-            return known.clone();
-        }
-        let encoded = EncodedCredential::new(&Credential::System(SystemCredential {
+        EncodedCredential::new(&Credential::System(SystemCredential {
             stamp: 0,
             machine_name: &self.inner.machine_name,
             uid: user.uid,
             gid: user.gid,
             gids: Words::new(user.groups()).unwrap_or_default(),
-        }));
-        users.put(*user, encoded.clone(), |_| true);
-        encoded
+        }))
     }
 
     /// Makes a call and waits for its answer.
@@ -166,7 +148,7 @@ impl Calls {
     pub(super) fn patience(&self) -> Patience {
         Patience {
             pause: PAUSE_MIN,
-            left: self.inner.attempts_max,
+            left: self.inner.settings.attempts_max,
         }
     }
 
@@ -192,15 +174,16 @@ impl Calls {
 
     /// The number of an object that a listing of a directory reported, which has these attributes.
     pub(super) fn listed_id(&self, file_id: u64, directory: Option<&nfs3::FileAttributes>) -> u64 {
-        let mounted = self.inner.filesystem_id;
+        let mounted = self.inner.settings.filesystem_id;
         let listed = directory.map_or(mounted, |attributes| attributes.filesystem_id);
         convert::file_id((listed, file_id), mounted)
     }
 
     /// Attributes that were reported in answer to a call that was sent at `sent`.
     pub(super) fn reported(&self, attributes: &nfs3::FileAttributes, sent: Moment) -> Reported {
-        let attributes = convert::attributes(attributes, self.inner.filesystem_id);
-        let lifetime = self.inner.ages.lifetime(&attributes, Timestamp::now());
+        let settings = &self.inner.settings;
+        let attributes = convert::attributes(attributes, settings.filesystem_id);
+        let lifetime = settings.ages.lifetime(&attributes, Timestamp::now());
         Reported {
             attributes,
             sent,

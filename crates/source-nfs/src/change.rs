@@ -52,7 +52,7 @@ impl Shared {
         let arguments = SetattrArguments {
             object: convert::handle(&node.id)?,
             attributes: convert::set_attributes(attributes)?,
-            guard: guard.map(convert::guard).transpose()?,
+            guard: guard.map(convert::time).transpose()?,
         };
         node.begin_change();
         let (procedure, user) = (Procedure::Setattr, call.credentials);

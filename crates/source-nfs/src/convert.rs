@@ -60,8 +60,8 @@ pub(super) fn timestamp(time: nfs3::Time) -> Timestamp {
     }
 }
 
-/// A time to be set: what the wire cannot say is the nearest that it can.
-fn time(time: Timestamp) -> Result<nfs3::Time> {
+/// A time to be set or to be compared: what the wire cannot say is the nearest that it can.
+pub(super) fn time(time: Timestamp) -> Result<nfs3::Time> {
     if time.nanoseconds >= NANOSECONDS_PER_SECOND {
         return Err(Error::Invalid);
     }
@@ -145,11 +145,6 @@ pub(super) fn set_attributes(from: &SetAttributes) -> Result<nfs3::SetAttributes
         accessed: how(from.accessed)?,
         modified: how(from.modified)?,
     })
-}
-
-/// A guard of SETATTR.
-pub(super) fn guard(from: Timestamp) -> Result<nfs3::Time> {
-    time(from)
 }
 
 #[cfg(test)]

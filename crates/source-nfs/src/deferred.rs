@@ -3,7 +3,6 @@
 //! One thread, which begins with the first such call and ends with the mount. What is left then is
 //! dropped, which tells the thread that waits for it.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -45,8 +44,8 @@ impl Deferred {
 
 fn run(receiver: &mpsc::Receiver<(Instant, Work)>) {
     // By time, and in order among equals.
-    let mut waiting: BTreeMap<(Instant, Reverse<u64>), Work> = BTreeMap::new();
-    let mut count = u64::MAX;
+    let mut waiting: BTreeMap<(Instant, u64), Work> = BTreeMap::new();
+    let mut count = 0;
     loop {
         while let Some(next) = waiting.first_entry() {
             if next.key().0 > Instant::now() {
@@ -62,8 +61,8 @@ fn run(receiver: &mpsc::Receiver<(Instant, Work)>) {
         };
         match received {
             Ok((when, work)) => {
-                count -= 1;
-                waiting.insert((when, Reverse(count)), work);
+                count += 1;
+                waiting.insert((when, count), work);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -3,7 +3,7 @@
 use pagewell_fs::{Credentials, Error};
 
 /// Users of one file whose errors are kept.
-pub(super) const FAILURES_MAX: usize = 8;
+const FAILURES_MAX: usize = 8;
 
 /// What the server has refused of a file.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
-use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadWindows};
+use pagewell_cache::{Cache, DeviceReadAhead, OpenOptions, ReadAheadRule, ReadAheadWindows};
 use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
@@ -215,9 +215,11 @@ impl Drop for NfsFileSystem {
 /// How the cache treats the device of a mount.
 fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
     let block_bytes = u64::from(read_bytes);
+    let off = DeviceReadAhead::Rule(ReadAheadRule::Off);
+    let is_off = options.read_ahead == off;
     options.read_ahead = match read_ahead {
         // Switched off for the whole cache, it stays off.
-        ReadAhead::Auto if is_off(options.read_ahead) => options.read_ahead,
+        ReadAhead::Auto if is_off => options.read_ahead,
         ReadAhead::Auto => DeviceReadAhead::Windows(ReadAheadWindows::remote(block_bytes)),
         ReadAhead::Blocks(count) => DeviceReadAhead::Blocks { block_bytes, count },
     };
@@ -226,13 +228,6 @@ fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32
     options.read_timeout = Duration::MAX;
     options.write_timeout = Duration::MAX;
     options
-}
-
-fn is_off(rule: DeviceReadAhead) -> bool {
-    matches!(
-        rule,
-        DeviceReadAhead::Rule(pagewell_cache::ReadAheadRule::Off)
-    )
 }
 
 /// Bytes of a transfer: what was asked for, or a lot, as far as the server takes it.

@@ -25,10 +25,10 @@ use std::sync::Arc;
 
 use pagewell_base::sync::{RwLockReadGuard, RwLockWriteGuard};
 use pagewell_counters::names::CLIENT_WRITER_CHANGES;
-use pagewell_fs::{Call, Credentials, Result};
+use pagewell_fs::{Call, Error, Result};
 
 use super::data::alone;
-use super::failures::FAILURES_MAX;
+use super::failures::Failures;
 use super::filesystem::Shared;
 use super::node::{Node, User};
 use super::regions::Region;
@@ -100,13 +100,7 @@ impl Shared {
         self.device.sync().map_err(|error| self.error(&error))?;
         let mut result = Ok(());
         for node in self.files.failed() {
-            for _ in 0..=FAILURES_MAX {
-                let reported = self.report(&node, &Credentials::root(), true);
-                if reported.is_ok() {
-                    break;
-                }
-                result = result.and(reported);
-            }
+            result = result.and(self.report(&node, Failures::take_all));
         }
         result
     }
@@ -132,10 +126,14 @@ impl Shared {
         }
         drop(state);
         Self::may_wait(call)?;
-        self.report(node, call.credentials, is_last)
+        self.report(node, |failures| failures.take(call.credentials, is_last))
     }
 
-    fn report(&self, node: &Arc<Node>, user: &Credentials, is_last: bool) -> Result<()> {
+    fn report(
+        &self,
+        node: &Arc<Node>,
+        take: impl FnOnce(&mut Failures) -> Option<Error>,
+    ) -> Result<()> {
         let _alone = alone(node);
         if node.lock().failures.is_cached() {
             self.throw_away(node)?;
@@ -146,7 +144,7 @@ impl Shared {
             state.data_changes = state.changes;
             state.doubt();
         }
-        let failure = state.failures.take(user, is_last);
+        let failure = take(&mut state.failures);
         if state.failures.is_reported() {
             drop(state);
             self.files.was_reported(node);
