@@ -1,6 +1,8 @@
 //! A cheap bijection of 64-bit numbers that looks random: the finaliser of SplitMix64
 //! (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 
+use std::hash::Hasher;
+
 /// The golden ratio as a 64-bit fraction: steps by it visit all numbers and spread well.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -27,6 +29,27 @@ impl Random {
     /// The next one from 0 to `limit` - 1; 0 if `limit` is.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.number() % limit.max(1)
+    }
+}
+
+/// Hashes numbers that nobody chooses to collide, by one multiplication for each. It spreads them
+/// over the high bits, of which a map wants some first and some last.
+#[derive(Default)]
+pub struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(STEP).rotate_left(32);
     }
 }
 

@@ -30,11 +30,12 @@
 
 use super::kept_names::{Gathered, KeptNames, Names, Ticket};
 use super::watch::{News, Watch};
+use pagewell_base::mix::NumberHasher;
 use pagewell_base::sync::{RwLock, RwLockWriteGuard};
 use pagewell_counters::names;
 use pagewell_fs::{Entry, FileId};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,31 +58,12 @@ struct State {
     watch: Option<Watch>,
     refused: bool,
     used_at: Option<Instant>,
-    entries: HashMap<u64, (Entry, Instant), BuildHasherDefault<InodeHasher>>,
+    /// By inode number, which comes from the kernel.
+    entries: HashMap<u64, (Entry, Instant), BuildHasherDefault<NumberHasher>>,
     inodes: HashMap<FileId, u64>,
     names: KeptNames,
     /// Counts what was forgotten.
     forgotten: u64,
-}
-
-/// Inode numbers come from the kernel and are spread by one multiplication (the golden ratio).
-#[derive(Default)]
-struct InodeHasher(u64);
-
-impl Hasher for InodeHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(self.0 ^ u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = value.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
 }
 
 /// The moment at which a listing began.

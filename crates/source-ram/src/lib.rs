@@ -90,17 +90,6 @@ impl RamFileSystem {
     }
 }
 
-fn describe_bytes(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-    units
-        .into_iter()
-        .find(|(shift, _)| bytes >> shift > 0 && bytes.is_multiple_of(1 << shift))
-        .map_or_else(
-            || format!("{bytes} bytes"),
-            |(shift, unit)| format!("{} {unit}", bytes >> shift),
-        )
-}
-
 impl FileSystem for RamFileSystem {
     forward! { self => self.tree;
         lookup, set_attributes, read, seek, allocate, extended_attribute, extended_attribute_names,
@@ -109,10 +98,8 @@ impl FileSystem for RamFileSystem {
     }
 
     fn describe(&self) -> String {
-        format!(
-            "ram, {}",
-            describe_bytes(self.tree.storage.quota.total_bytes())
-        )
+        let total_bytes = self.tree.storage.quota.total_bytes();
+        format!("ram, {}", pagewell_base::size::display(total_bytes))
     }
 
     fn root(&self) -> FileId {

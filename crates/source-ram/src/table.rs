@@ -9,10 +9,11 @@
 //! was there has gone, which costs little per removal.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pagewell_base::mix::NumberHasher;
 use pagewell_base::sync::RwLock;
 use pagewell_counters::names::RAM_TRIMS;
 
@@ -24,28 +25,8 @@ const SHARDS: usize = 64;
 /// Removals between two trims, at least: some 12 MiB of inodes and names.
 const TRIM_REMOVALS_MIN: u64 = 16 * 1024;
 
-/// Inode numbers are given by us, one after the other: they need no hash against collisions made
-/// on purpose. The odd multiplier (2^64 divided by the golden ratio) spreads them over the high
-/// bits that the map looks at first.
-#[derive(Default)]
-struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(32);
-    }
-}
-
+/// Numbers are given by us, one after the other: they need no hash against collisions made on
+/// purpose.
 type Shard = RwLock<HashMap<u64, Arc<Inode>, BuildHasherDefault<NumberHasher>>>;
 
 /// All inodes that have a name.

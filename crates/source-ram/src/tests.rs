@@ -48,9 +48,9 @@ fn a_size_that_holds_nothing_is_refused() {
 fn it_says_what_it_is() {
     let describe = |bytes| RamFileSystem::new(bytes).unwrap().describe();
     assert_eq!(describe(512 << 20), "ram, 512 MiB");
-    assert_eq!(describe(3 << 29), "ram, 1536 MiB");
-    assert_eq!(describe(2 << 30), "ram, 2 GiB");
-    assert_eq!(describe(1000), "ram, 1000 bytes");
+    assert_eq!(describe(3 << 29), "ram, 1.5 GiB");
+    assert_eq!(describe(2 << 30), "ram, 2.0 GiB");
+    assert_eq!(describe(1000), "ram, 1000 B");
 }
 
 #[test]
