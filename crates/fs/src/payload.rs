@@ -93,15 +93,7 @@ impl OpenFile {
     /// for storage.
     pub fn copied(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
-        let mut done = 0;
-        while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match rustix::io::pread(self, rest, offset.saturating_add(done as u64)) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
+        read_file(self, offset, &mut bytes, true)?;
         Ok(bytes)
     }
 }
@@ -201,7 +193,7 @@ impl Payload {
         let wanted = self.len().min(target.len());
         let target = &mut target[..wanted];
         match self {
-            Self::File { file, offset, .. } => read_file(file, *offset, target, may_block),
+            Self::File { file, offset, .. } => Ok(read_file(file, *offset, target, may_block)?),
             Self::Pages(pages) => {
                 let mut rest = target;
                 for page in pages {
@@ -225,13 +217,14 @@ fn read_file(
     offset: u64,
     target: &mut [u8],
     may_block: bool,
-) -> crate::Result<usize> {
+) -> Result<usize, Errno> {
     let (start, length) = (target.as_mut_ptr(), target.len());
     // SAFETY: the range is that of a slice which is ours to change.
     unsafe { read_range(file, offset, (start, length), may_block) }
 }
 
-/// Reads into memory that need not be initialised; returns how many bytes of it are now.
+/// Reads into memory that need not be initialised; returns how many bytes of it are now. Where it
+/// would wait and may not, [`Errno::AGAIN`], which is [`crate::Error::WouldBlock`].
 ///
 /// # Safety
 ///
@@ -241,7 +234,7 @@ unsafe fn read_range(
     offset: u64,
     (start, length): (*mut u8, usize),
     may_block: bool,
-) -> crate::Result<usize> {
+) -> Result<usize, Errno> {
     let flags = if may_block { 0 } else { libc::RWF_NOWAIT };
     let mut done = 0;
     while done < length {
@@ -249,8 +242,8 @@ unsafe fn read_range(
             iov_base: start.wrapping_add(done).cast(),
             iov_len: length - done,
         };
-        let at = offset + done as u64;
-        let at = libc::off64_t::try_from(at).map_err(|_| crate::Error::Invalid)?;
+        let at = offset.saturating_add(done as u64);
+        let at = libc::off64_t::try_from(at).map_err(|_| Errno::INVAL)?;
         // SAFETY: the range is the rest of what the caller answers for.
         let count =
             unsafe { libc::preadv64v2(file.as_fd().as_raw_fd(), &raw const range, 1, at, flags) };
@@ -261,14 +254,12 @@ unsafe fn read_range(
         match count {
             // Linux 5.9 and 5.10 answer 0 to RWF_NOWAIT in the middle of a file: ask again with
             // time.
-            Ok(0) if !may_block => return Err(crate::Error::WouldBlock),
+            Ok(0) if !may_block => return Err(Errno::AGAIN),
             Ok(0) => break,
             Ok(count) => done += count,
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN | Errno::OPNOTSUPP) if !may_block => {
-                return Err(crate::Error::WouldBlock);
-            }
-            Err(errno) => return Err(errno.into()),
+            Err(Errno::OPNOTSUPP) if !may_block => return Err(Errno::AGAIN),
+            Err(errno) => return Err(errno),
         }
     }
     Ok(done)
