@@ -57,5 +57,5 @@ mod writers;
 
 pub use attributes::Ages;
 pub use filesystem::NfsFileSystem;
-pub use options::{CallerPort, NfsOptions, ParseError, ReadAhead};
+pub use options::{NfsOptions, ParseError, ReadAhead};
 pub use url::{SCHEME, Url};

@@ -43,12 +43,8 @@ impl Making<'_> {
     }
 }
 
-/// How a call that makes something ended, when it was answered.
-#[allow(clippy::large_enum_variant)] // one at a time, on the stack
-enum Ended {
-    Made(Created),
-    Refused(Status),
-}
+/// What a call that makes something was answered.
+type Answer = std::result::Result<Created, Status>;
 
 impl Shared {
     fn making<'a>(
@@ -85,7 +81,8 @@ impl Shared {
             CreateMode::Guarded(request) => return self.create_new(call, &making, request),
             CreateMode::Exclusive(verifier) => {
                 let how = CreateHow::Exclusive(*verifier);
-                return self.send_create(call, &making, how)?.done();
+                let answer = self.send_create(call, &making, how)?;
+                return answer.map_err(convert::error);
             }
         };
         let without_size = SetAttributes {
@@ -93,7 +90,8 @@ impl Shared {
             ..*request
         };
         let how = CreateHow::Unchecked(convert::set_attributes(&without_size)?);
-        let mut created = self.send_create(call, &making, how)?.done()?;
+        let answer = self.send_create(call, &making, how)?;
+        let mut created = answer.map_err(convert::error)?;
         if let Some(size) = size.filter(|size| *size != created.entry.attributes.size) {
             let request = SetAttributes {
                 size: Some(size),
@@ -115,7 +113,7 @@ impl Shared {
         if !self.lacks_exclusive.load(Ordering::Relaxed) {
             let how = CreateHow::Exclusive(fresh_verifier());
             match self.send_create(call, making, how)? {
-                Ended::Made(mut created) => {
+                Ok(mut created) => {
                     // The verifier may be in the times.
                     let now = Some(SetTime::ToServerTime);
                     let request = SetAttributes {
@@ -131,17 +129,17 @@ impl Shared {
                     };
                     return Ok(created);
                 }
-                Ended::Refused(Status::NotSupported) => {
+                Err(Status::NotSupported) => {
                     self.lacks_exclusive.store(true, Ordering::Relaxed);
                 }
-                refused @ Ended::Refused(_) => return refused.done(),
+                Err(status) => return Err(convert::error(status)),
             }
         }
         let how = CreateHow::Guarded(convert::set_attributes(request)?);
-        self.send_create(call, making, how)?.done()
+        self.send_create(call, making, how)?.map_err(convert::error)
     }
 
-    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Ended> {
+    fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Answer> {
         let what = making.what()?;
         self.make(call, making, &CreateArguments { what, how })
     }
@@ -160,7 +158,8 @@ impl Shared {
             what: making.what()?,
             attributes: convert::set_attributes(attributes)?,
         };
-        self.make(call, &making, &arguments)?.done()
+        self.make(call, &making, &arguments)?
+            .map_err(convert::error)
     }
 
     /// [`pagewell_fs::FileSystem::make_symlink`].
@@ -179,7 +178,8 @@ impl Shared {
             attributes: convert::set_attributes(attributes)?,
             target,
         };
-        self.make(call, &making, &arguments)?.done()
+        self.make(call, &making, &arguments)?
+            .map_err(convert::error)
     }
 
     /// [`pagewell_fs::FileSystem::make_node`].
@@ -208,10 +208,15 @@ impl Shared {
         let making = self.making(call, directory, name, (Procedure::Mknod, file_type))?;
         let what = making.what()?;
         self.make(call, &making, &MknodArguments { what, node })?
-            .done()
+            .map_err(convert::error)
     }
 
-    fn make(&self, call: &Call<'_>, making: &Making<'_>, arguments: &impl Encode) -> Result<Ended> {
+    fn make(
+        &self,
+        call: &Call<'_>,
+        making: &Making<'_>,
+        arguments: &impl Encode,
+    ) -> Result<Answer> {
         let (directory, name) = (&*making.directory, making.name);
         let answer = self.change_names(
             call,
@@ -242,7 +247,7 @@ impl Shared {
                 let status = failure.status;
                 match self.prove(call, (directory, name), change, status, answer.was_resent) {
                     Ok(Some(entry)) => entry,
-                    _ => return Ok(Ended::Refused(status)),
+                    _ => return Ok(Err(status)),
                 }
             }
         };
@@ -250,7 +255,7 @@ impl Shared {
         self.names
             .lock()
             .enter(directory, name, Some(meaning), answer.since);
-        Ok(Ended::Made(Created {
+        Ok(Ok(Created {
             entry,
             parent: answer.change,
         }))
@@ -297,15 +302,6 @@ impl Shared {
             .lock()
             .enter(directory, name, Some(meaning), answer.since);
         Ok((self.attributes_of(call, &node)?, answer.change))
-    }
-}
-
-impl Ended {
-    fn done(self) -> Result<Created> {
-        match self {
-            Self::Made(created) => Ok(created),
-            Self::Refused(status) => Err(convert::error(status)),
-        }
     }
 }
 

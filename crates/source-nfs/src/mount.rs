@@ -10,7 +10,7 @@ use pagewell_fs::bytes::Bytes;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Limits};
 use pagewell_sunrpc::client::{
-    self, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience, SourcePort,
+    self, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience,
 };
 use pagewell_sunrpc::nfs3::{
     self, FsinfoArguments, FsinfoOk, FsinfoReply, GetattrArguments, GetattrReply,
@@ -24,7 +24,7 @@ use super::deferred::Deferred;
 use super::files::{Files, NODES_MAX};
 use super::filesystem::{NfsFileSystem, Shared};
 use super::names::{NAMES_MAX, Names};
-use super::options::{CallerPort, NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
+use super::options::{NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
 use super::pages::Listings;
 use super::regions::{FILE_BYTES_MAX, SLOT_BITS, SLOTS_MAX};
 use super::remote::{Remote, RemoteDevice};
@@ -67,15 +67,10 @@ impl NfsFileSystem {
         let name = url.name();
         let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
         let options = &url.options;
-        let source_port = match options.caller_port {
-            CallerPort::ReservedIfPossible => SourcePort::ReservedIfPossible,
-            CallerPort::Reserved => SourcePort::Reserved,
-            CallerPort::Any => SourcePort::Any,
-        };
         let mut asked = MountOptions::new(url.host.clone(), url.export.clone());
         asked.nfs_port = options.port;
         asked.mount_port = options.mount_port;
-        asked.source_port = source_port;
+        asked.source_port = options.caller_port;
         asked.timeout = options.timeout.min(MOUNT_TIMEOUT);
         let mounted = client::mount(&asked).map_err(|error| match error {
             MountError::NoSuchExport { .. }
@@ -85,7 +80,7 @@ impl NfsFileSystem {
         })?;
         let mut settings = client::Options::new(url.host.clone(), mounted.addresses.clone());
         settings.connections = options.connections;
-        settings.source_port = source_port;
+        settings.source_port = options.caller_port;
         settings.timeout = options.timeout;
         settings.delay = options.delay;
         if options.soft {

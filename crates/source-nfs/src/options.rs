@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use pagewell_base::{duration, size};
+use pagewell_sunrpc::client::SourcePort;
 
 use super::attributes::Ages;
 
@@ -56,18 +57,6 @@ pub enum ReadAhead {
     Blocks(u32),
 }
 
-/// From which port to call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CallerPort {
-    /// A reserved one if this process may have it.
-    #[default]
-    ReservedIfPossible,
-    /// A reserved one, or nothing.
-    Reserved,
-    /// Any.
-    Any,
-}
-
 /// How to mount. [`NfsOptions::default`] is what a URL without options gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsOptions {
@@ -99,7 +88,7 @@ pub struct NfsOptions {
     /// Attributes are asked for at each open.
     pub close_to_open: bool,
     /// From which port to call.
-    pub caller_port: CallerPort,
+    pub caller_port: SourcePort,
     /// A round trip that is added to each call, for measuring.
     pub delay: Option<Duration>,
 }
@@ -120,7 +109,7 @@ impl Default for NfsOptions {
             synchronous: false,
             ages: Ages::default(),
             close_to_open: true,
-            caller_port: CallerPort::default(),
+            caller_port: SourcePort::ReservedIfPossible,
             delay: None,
         }
     }
@@ -177,8 +166,8 @@ impl NfsOptions {
             "ac" => self.ages = Ages::default(),
             "cto" => self.close_to_open = true,
             "nocto" => self.close_to_open = false,
-            "resvport" => self.caller_port = CallerPort::Reserved,
-            "noresvport" => self.caller_port = CallerPort::Any,
+            "resvport" => self.caller_port = SourcePort::Reserved,
+            "noresvport" => self.caller_port = SourcePort::Any,
             key => {
                 return Err(ParseError::new(format!(
                     "unknown option '{key}' (options are {KEYS})"
@@ -321,7 +310,7 @@ mod tests {
                 directory_max: Duration::from_millis(4500),
             },
             close_to_open: false,
-            caller_port: CallerPort::Any,
+            caller_port: SourcePort::Any,
             delay: Some(Duration::from_micros(100)),
         };
         assert_eq!(all, expected);
