@@ -74,15 +74,20 @@ impl FileSystem for NfsFileSystem {
     }
 
     fn finish(&self, patience: Duration) -> Result<u64> {
-        match self.close_within(patience) {
+        match self.shared.device.close_within(patience) {
             // Nothing is thrown away any more, so nothing has to be waited for.
             0 => self.shared.unreported_failure().map(|()| 0),
-            lost_bytes => Ok(lost_bytes),
+            lost_bytes => {
+                self.abandon();
+                Ok(lost_bytes)
+            }
         }
     }
 
     fn abandon(&self) -> u64 {
-        self.give_up()
+        let lost_bytes = self.shared.device.abandon();
+        self.shared.remote.end();
+        lost_bytes
     }
 
     fn coherence(&self) -> Coherence {

@@ -160,24 +160,6 @@ impl NfsFileSystem {
         }
     }
 
-    /// [`pagewell_fs::FileSystem::abandon`].
-    pub(super) fn give_up(&self) -> u64 {
-        let lost = self.shared.device.abandon();
-        self.shared.calls.end();
-        self.shared.remote.deferred.end();
-        lost
-    }
-
-    /// Brings everything to the server, but gives up, as [`pagewell_fs::FileSystem::abandon`] does,
-    /// when there is no progress for so long. Says how many bytes are lost.
-    pub fn close_within(&self, patience: Duration) -> u64 {
-        let lost = self.shared.device.close_within(patience);
-        if lost > 0 {
-            self.give_up();
-        }
-        lost
-    }
-
     /// What its calls have cost.
     #[must_use]
     pub fn statistics_of_calls(&self) -> client::Statistics {
@@ -200,8 +182,7 @@ impl Drop for NfsFileSystem {
             if let Err(error) = self.shared.sync() {
                 eprintln!("pagewell: {}: {error}", self.shared.calls.name());
             }
-            self.shared.calls.end();
-            self.shared.remote.deferred.end();
+            self.shared.remote.end();
             self.mounted.unmount();
         }
     }

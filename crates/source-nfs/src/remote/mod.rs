@@ -106,6 +106,12 @@ impl Device for RemoteDevice {
 }
 
 impl Remote {
+    /// Every call ends, and none is made any more.
+    pub(super) fn end(&self) {
+        self.calls.end();
+        self.deferred.end();
+    }
+
     /// Takes what the answer to a call that has changed a file says of it.
     fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) {
         let reported = wcc.after.map(|after| self.calls.reported(&after, sent));
