@@ -34,31 +34,49 @@ pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
     }
 }
 
-/// The one group of permission bits that counts for the caller: read 4, write 2, execute 1.
-fn bits(credentials: &Credentials, attributes: &Attributes) -> u32 {
-    let mode = attributes.mode;
+/// Whether the mode of an object gives the caller all of `wanted`, permission bits. The first class
+/// that the caller is in decides: owner, group or others. Uid 0 may do everything, except execute a
+/// file that has no bit to be executed.
+#[must_use]
+pub fn allows(
+    credentials: &Credentials,
+    file_type: FileType,
+    (mode, uid, gid): (u32, u32, u32),
+    wanted: u32,
+) -> bool {
     if credentials.uid == 0 {
-        let can_execute = attributes.file_type.is_directory() || mode & 0o111 != 0;
-        return READ | if can_execute { EXECUTE } else { 0 };
+        return wanted & EXECUTE == 0 || file_type.is_directory() || mode & 0o111 != 0;
     }
-    let shift = if credentials.uid == attributes.uid {
+    let shift = if credentials.uid == uid {
         6
-    } else if credentials.in_group(attributes.gid) {
+    } else if credentials.in_group(gid) {
         3
     } else {
         0
     };
-    mode >> shift & 7
+    mode >> shift & wanted == wanted
+}
+
+/// [`allows`] of an object with these attributes.
+fn mode_allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
+    let rights = (attributes.mode, attributes.uid, attributes.gid);
+    allows(credentials, attributes.file_type, rights, wanted)
+}
+
+/// The kinds of access among `wanted` whose permission bits `allowed` has.
+pub fn among(wanted: Access, is_directory: bool, allowed: impl Fn(u32) -> bool) -> Access {
+    kinds(is_directory)
+        .iter()
+        .filter(|(access, needed)| wanted.intersects(*access) && allowed(*needed))
+        .fold(Access::default(), |all, (access, _)| all | *access)
 }
 
 /// The kinds of access among `wanted` that the caller has, without those that change something.
 #[must_use]
 pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
-    let bits = bits(credentials, attributes) & !WRITE;
-    kinds(attributes.file_type.is_directory())
-        .iter()
-        .filter(|(access, needed)| wanted.intersects(*access) && bits & needed == *needed)
-        .fold(Access::default(), |all, (access, _)| all | *access)
+    among(wanted, attributes.file_type.is_directory(), |needed| {
+        needed & WRITE == 0 && mode_allows(credentials, attributes, needed)
+    })
 }
 
 /// Refuses who may not look names up in a directory.
@@ -82,7 +100,7 @@ pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<
 /// Whether the mode bits let the caller change a file. Root may, whatever they say.
 #[must_use]
 pub fn may_change(credentials: &Credentials, attributes: &Attributes) -> bool {
-    credentials.uid == 0 || bits(credentials, attributes) & WRITE != 0
+    mode_allows(credentials, attributes, WRITE)
 }
 
 /// Refuses who may not write to a file. The owner may (RFC 1813 section 4.4).

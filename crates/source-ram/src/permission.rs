@@ -6,7 +6,7 @@
 //! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
 //! allowed. Uid 0 may do everything, except execute a file that has no bit to be executed.
 
-use pagewell_fs::access::{EXECUTE, READ, WRITE, kinds};
+use pagewell_fs::access::{self, EXECUTE, READ, WRITE};
 use pagewell_fs::{Access, Credentials, Error, FileType, Result};
 
 use super::inode::{Metadata, State};
@@ -18,7 +18,6 @@ pub(super) const MODE_SET_GID: u32 = 0o2000;
 /// Only owners may remove entries.
 pub(super) const MODE_STICKY: u32 = 0o1000;
 const MODE_GROUP_EXECUTE: u32 = 0o0010;
-const MODE_ANY_EXECUTE: u32 = 0o0111;
 
 fn is_root(credentials: &Credentials) -> bool {
     credentials.uid == 0
@@ -36,19 +35,8 @@ pub(super) fn allows(
     file_type: FileType,
     wanted: u32,
 ) -> bool {
-    if is_root(credentials) {
-        return wanted & EXECUTE == 0
-            || file_type.is_directory()
-            || metadata.mode & MODE_ANY_EXECUTE != 0;
-    }
-    let shift = if credentials.uid == metadata.uid {
-        6
-    } else if credentials.in_group(metadata.gid) {
-        3
-    } else {
-        0
-    };
-    (metadata.mode >> shift) & wanted == wanted
+    let rights = (metadata.mode, metadata.uid, metadata.gid);
+    access::allows(credentials, file_type, rights, wanted)
 }
 
 /// Refuses unless the mode of a directory gives the caller all of `wanted`.
@@ -169,9 +157,7 @@ pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &
 /// to answer open(2) and access(2).
 pub(super) fn access(credentials: &Credentials, state: &State, wanted: Access) -> Access {
     let file_type = state.body.file_type();
-    let allowed = |bits| allows(credentials, &state.metadata, file_type, bits);
-    kinds(file_type.is_directory())
-        .iter()
-        .filter(|(access, bits)| wanted.intersects(*access) && allowed(*bits))
-        .fold(Access::default(), |sum, (access, _)| sum | *access)
+    access::among(wanted, file_type.is_directory(), |bits| {
+        allows(credentials, &state.metadata, file_type, bits)
+    })
 }
