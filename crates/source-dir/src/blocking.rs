@@ -46,7 +46,7 @@ pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
 
 /// For reading the target of a symbolic link.
 pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
-    if status.size() <= INLINE_TARGET_BYTES_MAX {
+    if status.attributes.size <= INLINE_TARGET_BYTES_MAX {
         Ok(())
     } else {
         may_wait(call)
@@ -131,8 +131,8 @@ pub(super) fn may_write(
     let end = offset.saturating_add(length as u64);
     // a page that is written in part must be read first, unless nothing in it is kept
     let first_page = offset - offset % PAGE_BYTES;
-    let starts_clean = first_page == offset || first_page >= status.size();
-    let ends_clean = end.is_multiple_of(PAGE_BYTES) || end >= status.size();
+    let starts_clean = first_page == offset || first_page >= status.attributes.size;
+    let ends_clean = end.is_multiple_of(PAGE_BYTES) || end >= status.attributes.size;
     let inline = stability == Stability::Unstable
         && object.write_if_open().is_some()
         && starts_clean

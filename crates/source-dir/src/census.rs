@@ -246,7 +246,7 @@ impl Level {
     /// Opens a directory; `None` when it is none, or cannot be read.
     fn open(directory: impl AsFd, name: &[u8]) -> Result<Option<Self>> {
         let status = Status::of(&directory)?;
-        if !status.file_type()?.is_directory() {
+        if !status.attributes.file_type.is_directory() {
             return Ok(None);
         }
         let file = match open_directory(directory.as_fd()) {
@@ -256,10 +256,10 @@ impl Level {
         };
         Ok(Some(Self {
             file,
-            device: status.node().device,
+            device: status.node.device,
             step: Step {
-                inode: status.node().inode,
-                birth: status.birth(),
+                inode: status.node.inode,
+                birth: status.birth,
                 name: name.into(),
             },
             bytes: Vec::with_capacity(BUFFER_BYTES),
@@ -356,8 +356,7 @@ impl Tree {
         for (name, inode, wanted) in found {
             let opened = self.resolver.child(level.file.as_fd(), &name, true);
             let status = opened.and_then(|opened| Status::of(&opened));
-            let same =
-                |status: &Status| status.node().inode == inode && status.birth() == wanted.birth;
+            let same = |status: &Status| status.node.inode == inode && status.birth == wanted.birth;
             if status.is_ok_and(|status| same(&status)) {
                 let steps: Vec<&Step> = levels.iter().skip(1).map(|level| &level.step).collect();
                 let birth = wanted.birth;

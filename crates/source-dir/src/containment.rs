@@ -81,7 +81,7 @@ impl Tree {
         status: &Status,
         may_wait: bool,
     ) -> Result<bool> {
-        if self.whole_mount || status.node() == self.root.node {
+        if self.whole_mount || status.node == self.root.node {
             return Ok(true);
         }
         names::DIR_CONTAINMENT_CHECKS.add(1);
@@ -99,15 +99,15 @@ impl Tree {
         {
             return Ok(true);
         }
-        if status.file_type()? == FileType::Directory {
+        if status.attributes.file_type == FileType::Directory {
             return self.walks_to_root(fd);
         }
         // the export itself may have been renamed between the two looks
         let settled = root.is_some() && self.root_path() == root;
-        if known && settled && status.link_count() == 1 {
+        if known && settled && status.attributes.link_count == 1 {
             return Ok(false);
         }
-        self.is_listed(status.node(), may_wait)
+        self.is_listed(status.node, may_wait)
     }
 
     fn root_path(&self) -> Option<Vec<u8>> {
@@ -132,13 +132,13 @@ impl Tree {
             }
         }
         let found = at.and_then(|opened| Status::of(&opened).ok());
-        found.is_some_and(|found| found.node() == status.node())
+        found.is_some_and(|found| found.node == status.node)
     }
 
     /// Whether `..`, again and again, leads from a directory to the export's root.
     pub(super) fn walks_to_root(&self, fd: BorrowedFd<'_>) -> Result<bool> {
         self.acting.become_server()?;
-        let mut below = Status::of(fd)?.node();
+        let mut below = Status::of(fd)?.node;
         let mut at: Option<OwnedFd> = None;
         for _ in 0..DEPTH_MAX {
             let parent = self.resolver.parent(at.as_ref().map_or(fd, AsFd::as_fd));
@@ -149,13 +149,13 @@ impl Tree {
                 Err(error) => return Err(error),
             };
             let status = Status::of(&parent)?;
-            if status.node() == self.root.node {
+            if status.node == self.root.node {
                 return Ok(true);
             }
-            if status.node() == below || !self.same_mount(&status) {
+            if status.node == below || !self.same_mount(&status) {
                 return Ok(false);
             }
-            below = status.node();
+            below = status.node;
             at = Some(parent);
         }
         Ok(false)
@@ -163,9 +163,9 @@ impl Tree {
 
     /// Whether something reached from the export is on the export's own mount.
     pub(super) fn same_mount(&self, status: &Status) -> bool {
-        match (self.mount_number, status.mount()) {
+        match (self.mount_number, status.mount) {
             (Some(own), Some(other)) => own == other,
-            _ => self.root.node.device == status.node().device,
+            _ => self.root.node.device == status.node.device,
         }
     }
 }

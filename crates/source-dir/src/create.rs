@@ -196,7 +196,7 @@ impl Tree {
         Ok(Created {
             entry: Entry {
                 id: object.id,
-                attributes: self.attributes_of(status)?,
+                attributes: self.attributes_of(status),
             },
             parent,
         })
@@ -379,10 +379,10 @@ impl Tree {
         let is_other = |id: u32, now: u32| id != now && id != u32::MAX;
         let uid = wanted
             .uid
-            .filter(|uid| is_other(*uid, status.uid()) && caller.is_root());
+            .filter(|uid| is_other(*uid, status.attributes.uid) && caller.is_root());
         let gid = wanted
             .gid
-            .filter(|gid| is_other(*gid, status.gid()))
+            .filter(|gid| is_other(*gid, status.attributes.gid))
             .filter(|gid| caller.is_root() || caller.in_group(*gid));
         let owner = uid.is_some() || gid.is_some();
         if owner {
@@ -399,7 +399,7 @@ impl Tree {
         let special = wanted.mode.unwrap_or(0) & 0o6000;
         let mode = special != 0 && (owner || size.is_some() || object.is_directory());
         if mode {
-            let inherited = status.mode() & 0o2777;
+            let inherited = status.attributes.mode & 0o2777;
             change_mode(object, wanted.mode.unwrap_or(0) & 0o7000 | inherited)?;
         }
         let times = wanted.accessed.is_some() || wanted.modified.is_some();
@@ -437,6 +437,9 @@ fn exclusive_attributes(verifier: [u8; 8]) -> SetAttributes {
 }
 
 fn is_same_creation(status: &Status, verifier: [u8; 8]) -> bool {
-    let seconds = [status.accessed().seconds, status.modified().seconds];
-    seconds == exclusive_times(verifier).map(|time| time.seconds) && status.size() == 0
+    let seconds = [
+        status.attributes.accessed.seconds,
+        status.attributes.modified.seconds,
+    ];
+    seconds == exclusive_times(verifier).map(|time| time.seconds) && status.attributes.size == 0
 }

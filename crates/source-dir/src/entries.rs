@@ -277,7 +277,7 @@ impl Listing {
 }
 
 pub(super) fn times_of(status: &Status) -> (Timestamp, Timestamp) {
-    (status.modified(), status.changed())
+    (status.attributes.modified, status.attributes.changed)
 }
 
 /// The times of a directory that was the same before and after it was read, and had been for

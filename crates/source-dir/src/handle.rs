@@ -139,7 +139,7 @@ impl Tree {
 impl Object {
     /// Whether this is the same object as the one just looked at.
     pub(super) fn is(&self, status: &Status) -> bool {
-        self.node == status.node() && self.birth == status.birth()
+        self.node == status.node && self.birth == status.birth
     }
 }
 

@@ -207,7 +207,7 @@ impl FileSystem for Directory {
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let object = self.now().tree.object(call, id)?;
         let status = self.now().tree.look_once(&object)?;
-        self.now().tree.attributes_of(&status)
+        Ok(self.now().tree.attributes_of(&status))
     }
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
@@ -215,7 +215,7 @@ impl FileSystem for Directory {
         let status = self.now().tree.look_once(&object)?;
         let caller = self.now().tree.acting.caller(call);
         let granted = self.now().tree.granted(&object, &status, &caller, wanted)?;
-        Ok((granted, self.now().tree.attributes_of(&status)?))
+        Ok((granted, self.now().tree.attributes_of(&status)))
     }
 
     fn has_extended_attributes(&self) -> bool {

@@ -159,6 +159,6 @@ impl Tree {
         self.naming
             .note(&status, &Place::Child(&directory, name), &self.root);
         self.sync_names(&[&directory])?;
-        Ok((self.attributes_of(&status)?, change))
+        Ok((self.attributes_of(&status), change))
     }
 }

@@ -84,7 +84,7 @@ impl Tree {
             self.remembered.end_names(&directory.id, gathered);
         }
         Ok(DirectoryPage {
-            attributes: self.attributes_of(&after)?,
+            attributes: self.attributes_of(&after),
             end,
             unusable: 0,
         })
@@ -97,7 +97,7 @@ impl Tree {
         cookie: u64,
         memory: Option<Moment>,
     ) -> Result<Listing> {
-        let memory = memory.filter(|_| !status.is_encrypted());
+        let memory = memory.filter(|_| !status.is_encrypted);
         let names = memory.and_then(|moment| self.remembered.names(moment, &directory.id));
         if let Some(listing) = names.and_then(|names| Listing::of_names(names, cookie)) {
             names::DIR_LISTINGS_REMEMBERED.add(1);
@@ -245,18 +245,18 @@ impl Tree {
         let is_root = directory.node == self.root.node;
         if raw.name == b"." || raw.name == b".." && is_root {
             let status = directory.status().ok()?;
-            return self.entry_of(directory, &status).ok();
+            return Some(self.entry_of(directory, &status));
         }
         if raw.name == b".." {
             let (parent, status) = self.parent_of(directory).ok()?;
-            return self.entry_of(&parent, &status).ok();
+            return Some(self.entry_of(&parent, &status));
         }
         let status = Status::of_name(directory.as_fd(), raw.name).ok()?;
         if !self.same_mount(&status) {
             return None;
         }
         let place = Place::Child(directory, raw.name);
-        let attributes = self.attributes_of(&status).ok()?;
+        let attributes = self.attributes_of(&status);
         if let Some(object) = self.held(&status, &place) {
             return Some(Entry {
                 id: object.id,
@@ -267,7 +267,7 @@ impl Tree {
             Naming::PathHints(_) => self.identify(directory.as_fd(), &status, &place).ok()?,
             Naming::Handles => {
                 let made = system::name_to_handle(directory.as_fd(), raw.name).ok()?;
-                if handle::inode_in(self.magic, &made) != Some(status.node().inode) {
+                if handle::inode_in(self.magic, &made) != Some(status.node.inode) {
                     return self.examine_opened(directory, raw);
                 }
                 handle::id_of(&made)?
@@ -287,7 +287,7 @@ impl Tree {
         let place = Place::Child(directory, raw.name);
         Some(Entry {
             id: self.identify(opened.as_fd(), &status, &place).ok()?,
-            attributes: self.attributes_of(&status).ok()?,
+            attributes: self.attributes_of(&status),
         })
     }
 }

@@ -104,7 +104,7 @@ impl Tree {
 
     /// Whether the object has lost its last name. Some file systems count no names at all.
     pub(super) fn is_gone(&self, status: &Status) -> bool {
-        status.link_count() == 0 && self.counts_links
+        status.attributes.link_count == 0 && self.counts_links
     }
 
     /// Lets go of an object that is gone.
@@ -118,15 +118,18 @@ impl Tree {
         }
     }
 
-    pub(super) fn attributes_of(&self, status: &Status) -> Result<Attributes> {
-        status.attributes(self.filesystem_id)
+    pub(super) fn attributes_of(&self, status: &Status) -> Attributes {
+        Attributes {
+            filesystem_id: self.filesystem_id,
+            ..status.attributes
+        }
     }
 
-    pub(super) fn entry_of(&self, object: &Object, status: &Status) -> Result<Entry> {
-        Ok(Entry {
+    pub(super) fn entry_of(&self, object: &Object, status: &Status) -> Entry {
+        Entry {
             id: object.id,
-            attributes: self.attributes_of(&object.settled(*status))?,
-        })
+            attributes: self.attributes_of(&object.settled(*status)),
+        }
     }
 
     /// Holds what was just opened and looked at.
@@ -149,7 +152,7 @@ impl Tree {
         if self.root.is(status) {
             return Some(Arc::clone(&self.root));
         }
-        let object = self.cache.get_node(status.node())?;
+        let object = self.cache.get_node(status.node)?;
         if !object.is(status) {
             return None;
         }
@@ -191,11 +194,11 @@ impl Tree {
             b".." => self.lookup_parent(call, &directory),
             _ => {
                 if let Some((object, status)) = self.find_again(call, &directory, name)? {
-                    return self.entry_of(&object, &status);
+                    return Ok(self.entry_of(&object, &status));
                 }
                 let (object, status) = self.find(call, &directory, name)?;
                 recent::found(&directory, name, &object, &status);
-                self.entry_of(&object, &status)
+                Ok(self.entry_of(&object, &status))
             }
         }
     }
@@ -267,7 +270,7 @@ impl Tree {
         let status = self.look_once(directory)?;
         let caller = self.acting.caller(call);
         if self.permits(directory, &status, &caller, 1)? {
-            self.entry_of(directory, &status)
+            Ok(self.entry_of(directory, &status))
         } else {
             Err(Error::AccessDenied)
         }
@@ -281,7 +284,7 @@ impl Tree {
         self.look(directory)?;
         self.acting.become_caller(&self.acting.caller(call))?;
         let (parent, status) = self.parent_of(directory)?;
-        self.entry_of(&parent, &status)
+        Ok(self.entry_of(&parent, &status))
     }
 
     /// The parent of a directory that is not the root; stale when the directory was moved out.
@@ -296,7 +299,7 @@ impl Tree {
         };
         let status = Status::of(&opened)?;
         let inside = self.same_mount(&status)
-            && (status.node() == self.root.node || self.walks_to_root(opened.as_fd())?);
+            && (status.node == self.root.node || self.walks_to_root(opened.as_fd())?);
         if !inside {
             names::DIR_OBJECTS_OUTSIDE.add(1);
             return Err(Error::Stale);

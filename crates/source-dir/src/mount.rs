@@ -61,7 +61,7 @@ pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
 /// Whether an export has everything on its file system inside: it is the root of a mount, and that
 /// mount shows the file system from its own root (a bind mount may show a part of it).
 pub(super) fn is_whole(root: &Status) -> bool {
-    let Some(number) = root.mount().filter(|_| root.is_mount_root() == Some(true)) else {
+    let Some(number) = root.mount.filter(|_| root.is_mount_root) else {
         return false;
     };
     let number = number.to_string();

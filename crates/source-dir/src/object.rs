@@ -16,7 +16,7 @@
 //! ever. So while a write is at work, lookers see how the file was before it.
 
 use super::error_of;
-use super::status::{Node, Status};
+use super::status::{Node, Status, mixed};
 use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, FileType, OpenFile, Result, Timestamp};
@@ -79,9 +79,9 @@ impl Object {
     pub(super) fn new(id: FileId, status: &Status, name: OpenFile) -> Result<Self> {
         Ok(Self {
             id,
-            node: status.node(),
-            birth: status.birth(),
-            file_type: status.file_type()?,
+            node: status.node,
+            birth: status.birth,
+            file_type: status.attributes.file_type,
             name: Descriptor::new(name),
             read: OnceLock::new(),
             write: OnceLock::new(),
@@ -111,13 +111,14 @@ impl Object {
     /// It was found in the export, in this turn.
     pub(super) fn set_asked(&self, turn: u64, status: &Status) {
         self.asked_changed
-            .store(mixed(status.changed()), Ordering::Relaxed);
+            .store(mixed(status.attributes.changed), Ordering::Relaxed);
         self.asked.store(turn, Ordering::Relaxed);
     }
 
     /// Whether it may have been moved since it was asked where it is.
     pub(super) fn may_have_moved(&self, status: &Status) -> bool {
-        self.is_directory() && self.asked_changed.load(Ordering::Relaxed) != mixed(status.changed())
+        self.is_directory()
+            && self.asked_changed.load(Ordering::Relaxed) != mixed(status.attributes.changed)
     }
 
     /// A program opens it.
@@ -303,15 +304,6 @@ pub(super) fn open_directory(directory: BorrowedFd<'_>) -> Result<OpenFile> {
         opened => opened,
     };
     opened.map(OpenFile::new).map_err(error_of)
-}
-
-/// A time as one number, only to be compared.
-fn mixed(time: Timestamp) -> u64 {
-    #[allow(clippy::cast_sign_loss)] // equal times stay equal
-    let seconds = time.seconds as u64;
-    seconds
-        .wrapping_mul(1_000_000_000)
-        .wrapping_add(u64::from(time.nanoseconds))
 }
 
 /// A path that leads to what is open as `fd` and nowhere else.

@@ -115,7 +115,7 @@ impl Tree {
         let descriptors = descriptors_max();
         let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
         let one_journal = match magic {
-            EXT4_MAGIC => ext4_has_journal(status.node().device),
+            EXT4_MAGIC => ext4_has_journal(status.node.device),
             other => other == XFS_MAGIC,
         };
         Ok(Self {
@@ -131,13 +131,13 @@ impl Tree {
             limits: limits_of(magic, &sizes),
             filesystem_id: filesystem_id_of(&status, sizes.f_fsid),
             tree_id: tree_id_of(&id, &status, sizes.f_fsid),
-            mount_number: status.mount(),
+            mount_number: status.mount,
             whole_mount,
             original,
             mounts_inside,
             has_extended,
             has_acls,
-            counts_links: status.link_count() > 0,
+            counts_links: status.attributes.link_count > 0,
             magic,
             listings: Listings::default(),
             ordered: Ordered::default(),
@@ -206,19 +206,19 @@ fn limits_of(magic: i64, sizes: &StatVfs) -> Limits {
 
 /// A number for the file system, its own if it has one.
 fn filesystem_id_of(status: &Status, own: u64) -> u64 {
-    if own == 0 { status.node().device } else { own }
+    if own == 0 { status.node.device } else { own }
 }
 
 /// What tells this tree from others: the root's inode with its generation and birth, and the
 /// number of its file system, unless that is only the number of its device, which may be another
 /// one after a restart of the machine.
 fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
-    let device = status.node().device;
+    let device = status.node.device;
     let (major, minor) = (device >> 32, device & 0xffff_ffff);
     let encoded = minor & 0xff | major << 8 | (minor & !0xff) << 12;
     let filesystem = if filesystem == encoded { 0 } else { filesystem };
     let mut bytes = root.as_bytes().to_vec();
-    bytes.extend(status.birth().to_be_bytes());
+    bytes.extend(status.birth.to_be_bytes());
     bytes.extend(filesystem.to_be_bytes());
     bytes
 }

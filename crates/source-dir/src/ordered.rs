@@ -396,7 +396,7 @@ mod tests {
         let directory = directory_of(7000);
         let opened = File::open(directory.path()).unwrap();
         let status = || Status::of(&opened);
-        let node = status().unwrap().node();
+        let node = status().unwrap().node;
         let ordered = Ordered::default();
         std::thread::sleep(std::time::Duration::from_millis(50));
         let window = |cookie| {
@@ -419,7 +419,7 @@ mod tests {
         let directory = directory_of(7000);
         let opened = File::open(directory.path()).unwrap();
         let status = || Status::of(&opened);
-        let node = status().unwrap().node();
+        let node = status().unwrap().node;
         let ordered = Ordered::default();
         let turn = ordered.turn.lock();
         std::thread::scope(|scope| {

@@ -90,7 +90,7 @@ impl Places {
         name: &[u8],
         root_inode: u64,
     ) -> FileId {
-        let (inode, birth) = (status.node().inode, status.birth());
+        let (inode, birth) = (status.node.inode, status.birth);
         let mut table = self.table.lock();
         if let Some(place) = table.get(inode)
             && place.birth == birth
@@ -129,7 +129,7 @@ impl Places {
 
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
-        let (inode, birth) = (status.node().inode, status.birth());
+        let (inode, birth) = (status.node.inode, status.birth);
         if let Some(place) = self.table.lock().get(inode)
             && place.birth == birth
         {
@@ -335,7 +335,7 @@ impl Tree {
         }
         let opened = at?;
         let status = Status::of(&opened).ok()?;
-        let same = status.node().inode == inode && status.birth() == birth;
+        let same = status.node.inode == inode && status.birth == birth;
         (same && self.same_mount(&status)).then_some((opened, status))
     }
 }
@@ -400,7 +400,7 @@ impl Walk<'_> {
                 continue;
             };
             let status = Status::of(&opened)?;
-            let same = status.node().inode == self.inode && status.birth() == self.birth;
+            let same = status.node.inode == self.inode && status.birth == self.birth;
             if same && self.tree.same_mount(&status) {
                 return Ok(Some(Found {
                     opened,

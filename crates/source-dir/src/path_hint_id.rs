@@ -52,5 +52,5 @@ pub(super) fn key_of(id: &FileId) -> Result<FileId> {
 
 /// The identifier of the export's root.
 pub(super) fn root_id(status: &Status) -> FileId {
-    compose(status.node().inode, status.birth(), &[])
+    compose(status.node.inode, status.birth, &[])
 }

@@ -35,7 +35,7 @@ impl Tree {
         status: &Status,
         caller: &Caller<'_>,
     ) -> Result<()> {
-        let allowed = status.uid() == caller.uid
+        let allowed = status.attributes.uid == caller.uid
             || self.permits(object, status, caller, READ)?
             || self.permits(object, status, caller, EXECUTE)?;
         if allowed {
@@ -55,10 +55,11 @@ impl Tree {
         if self.limits.read_only {
             return Err(Error::ReadOnly);
         }
-        if status.is_frozen() {
+        if status.is_frozen {
             return Err(Error::NotPermitted); // also when it is already open for writing
         }
-        let allowed = status.uid() == caller.uid || self.permits(object, status, caller, WRITE)?;
+        let allowed =
+            status.attributes.uid == caller.uid || self.permits(object, status, caller, WRITE)?;
         if allowed {
             Ok(())
         } else {
@@ -74,18 +75,18 @@ impl Tree {
         caller: &Caller<'_>,
         wanted: u32,
     ) -> Result<bool> {
-        let mode = status.mode();
+        let mode = status.attributes.mode;
         if caller.is_root() {
             let runnable = object.is_directory() || mode & 0o111 != 0;
             return Ok(wanted & EXECUTE == 0 || runnable);
         }
-        if status.uid() == caller.uid {
+        if status.attributes.uid == caller.uid {
             return Ok(mode >> 6 & wanted == wanted);
         }
         if mode & 0o070 != 0 && self.has_acl(object, status)? {
             return self.kernel_permits(object, caller, wanted);
         }
-        let bits = if caller.in_group(status.gid()) {
+        let bits = if caller.in_group(status.attributes.gid) {
             mode >> 3
         } else {
             mode
@@ -97,13 +98,13 @@ impl Tree {
         if !self.has_acls || object.file_type == FileType::Symlink {
             return Ok(false);
         }
-        if let Some(has) = object.known_acl(status.changed()) {
+        if let Some(has) = object.known_acl(status.attributes.changed) {
             return Ok(has);
         }
         names::DIR_ACL_LOOKS.add(1);
         self.acting.become_server()?;
         let has = has_access_list(&object.link())?;
-        object.remember_acl(status.changed(), has);
+        object.remember_acl(status.attributes.changed, has);
         Ok(has)
     }
 

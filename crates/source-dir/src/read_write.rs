@@ -37,10 +37,10 @@ impl Tree {
         object.expect_regular()?;
         let status = self.look_once(&object)?;
         self.check_read(&object, &status, &self.acting.caller(call))?;
-        if status.size() == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
+        if status.attributes.size == 0 && count > 0 && offset <= UNSIZED_OFFSET_MAX {
             return self.read_unsized(&object, &status, offset, count);
         }
-        let left = status.size().saturating_sub(offset);
+        let left = status.attributes.size.saturating_sub(offset);
         let length = u32::try_from(left.min(u64::from(count))).unwrap_or(count);
         let payload = if length == 0 {
             Payload::Bytes(Vec::new())
@@ -54,7 +54,7 @@ impl Tree {
         Ok(ReadReply {
             payload,
             end_of_file: left <= u64::from(length),
-            attributes: self.attributes_of(&status)?,
+            attributes: self.attributes_of(&status),
         })
     }
 
@@ -73,7 +73,7 @@ impl Tree {
         Ok(ReadReply {
             payload: Payload::Bytes(bytes),
             end_of_file: length == 0,
-            attributes: self.attributes_of(status)?,
+            attributes: self.attributes_of(status),
         })
     }
 
@@ -107,7 +107,7 @@ impl Tree {
         let status = self.look_once(&object)?;
         blocking::may_read_target(call, &status)?;
         let target = rustix::fs::readlinkat(object.as_fd(), c"", Vec::new()).map_err(error_of)?;
-        Ok((target.into_bytes(), self.attributes_of(&status)?))
+        Ok((target.into_bytes(), self.attributes_of(&status)))
     }
 
     /// [`pagewell_fs::FileSystem::write`].
@@ -181,8 +181,8 @@ impl Tree {
         };
         self.durability.sync_data(&object, file)?;
         // It changes nothing: how the file is at one moment is how it was before and after.
-        let attributes = object.status().ok().map(|status| object.settled(status));
-        let after = attributes.and_then(|status| self.attributes_of(&status).ok());
+        let settled = object.status().ok().map(|status| object.settled(status));
+        let after = settled.map(|status| self.attributes_of(&status));
         Ok(Committed {
             verifier: self.durability.verifier(),
             change: Change {
@@ -222,10 +222,9 @@ impl Tree {
 
     /// What a client learns of a change.
     pub(super) fn change(&self, before: &Status, after: Option<&Status>, alone: bool) -> Change {
-        let before = alone.then(|| self.attributes_of(before).ok()).flatten();
         Change {
-            before: before.map(|attributes| attributes.wcc()),
-            after: after.and_then(|status| self.attributes_of(status).ok()),
+            before: alone.then(|| before.attributes.wcc()),
+            after: after.map(|status| self.attributes_of(status)),
         }
     }
 }

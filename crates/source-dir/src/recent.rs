@@ -54,7 +54,7 @@ pub(super) fn status(moment: NonZeroU64, object: &Object) -> Option<Status> {
 /// An object is so at `moment`.
 pub(super) fn seen(moment: NonZeroU64, status: &Status) {
     SEEN.with(|all| {
-        if let Some(place) = all.get(place_of(status.node().inode)) {
+        if let Some(place) = all.get(place_of(status.node.inode)) {
             place.set(Some(Seen {
                 moment,
                 status: *status,

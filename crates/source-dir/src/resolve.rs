@@ -52,8 +52,8 @@ impl Resolver {
         Self {
             lacks_openat2: AtomicBool::new(lacks_openat2),
             lacks_cached,
-            mount: status.mount(),
-            device: status.node().device,
+            mount: status.mount,
+            device: status.node.device,
         }
     }
 
@@ -130,9 +130,9 @@ impl Resolver {
         }
         let opened = rustix::fs::openat(directory, name, flags, mode).map_err(refused)?;
         let status = Status::of(&opened)?;
-        let is_same = match (self.mount, status.mount()) {
+        let is_same = match (self.mount, status.mount) {
             (Some(own), Some(other)) => own == other,
-            _ => self.device == status.node().device,
+            _ => self.device == status.node.device,
         };
         if is_same {
             Ok(opened)

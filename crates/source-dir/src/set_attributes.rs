@@ -40,7 +40,7 @@ impl Tree {
         let locked = (self.stripes.lock(object.node), object.lock_contents(true));
         let running = object.changes().begin();
         let before = self.look(&object)?;
-        if guard.is_some_and(|guard| guard != before.changed()) {
+        if guard.is_some_and(|guard| guard != before.attributes.changed) {
             return Err(Error::NotSync);
         }
         self.check_set(&object, &before, &caller, wanted)?;
@@ -68,10 +68,10 @@ impl Tree {
         if self.limits.read_only {
             return Err(Error::ReadOnly);
         }
-        if status.is_frozen() {
+        if status.is_frozen {
             return Err(Error::NotPermitted);
         }
-        let owner = caller.uid == status.uid();
+        let owner = caller.uid == status.attributes.uid;
         if wanted.mode.is_some() {
             if object.file_type == FileType::Symlink {
                 return Err(Error::NotSupported); // links have no mode on Linux
@@ -79,11 +79,11 @@ impl Tree {
             permit(owner || caller.is_root())?;
         }
         if let Some(uid) = wanted.uid {
-            permit(caller.is_root() || owner && uid == status.uid())?;
+            permit(caller.is_root() || owner && uid == status.attributes.uid)?;
             valid(uid != u32::MAX)?;
         }
         if let Some(gid) = wanted.gid {
-            let member = gid == status.gid() || caller.in_group(gid);
+            let member = gid == status.attributes.gid || caller.in_group(gid);
             permit(caller.is_root() || owner && member)?;
             valid(gid != u32::MAX)?;
         }
@@ -119,7 +119,7 @@ impl Tree {
     ) -> Result<()> {
         check_nanoseconds(wanted)?;
         let times = [wanted.accessed, wanted.modified];
-        if times == [None, None] || caller.is_root() || caller.uid == status.uid() {
+        if times == [None, None] || caller.is_root() || caller.uid == status.attributes.uid {
             return Ok(());
         }
         let explicit = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
@@ -151,7 +151,8 @@ impl Tree {
             change_mode(object, mode & 0o7777)?;
         }
         if wanted.accessed.is_some() || wanted.modified.is_some() {
-            let only_write = !caller.is_root() && caller.uid != wanted.uid.unwrap_or(before.uid());
+            let only_write =
+                !caller.is_root() && caller.uid != wanted.uid.unwrap_or(before.attributes.uid);
             if only_write {
                 self.acting.become_server()?;
             }

@@ -15,7 +15,22 @@ pub(super) struct Node {
 
 /// What statx said.
 #[derive(Clone, Copy)]
-pub(super) struct Status(Statx);
+pub(super) struct Status {
+    pub(super) node: Node,
+    /// Birth time in nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps
+    /// none. Serves as the generation of an inode number.
+    pub(super) birth: u64,
+    /// Number of the mount the object was reached through; `None` before Linux 5.8.
+    pub(super) mount: Option<u64>,
+    /// Whether the object is the root of its mount, as far as the kernel tells (Linux 5.8).
+    pub(super) is_mount_root: bool,
+    /// Whether the object may not be changed at all, or only be appended to.
+    pub(super) is_frozen: bool,
+    /// Whether names and data are encrypted by the file system (fscrypt).
+    pub(super) is_encrypted: bool,
+    /// All but the number of the file system, which is the export's.
+    pub(super) attributes: Attributes,
+}
 
 impl Status {
     /// Looks at the object behind `fd`.
@@ -30,120 +45,59 @@ impl Status {
 
     fn at(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
-        Ok(Self(
-            rustix::fs::statx(fd, name, flags, mask).map_err(super::error_of)?,
-        ))
-    }
-
-    pub(super) fn node(&self) -> Node {
-        Node {
-            device: u64::from(self.0.stx_dev_major) << 32 | u64::from(self.0.stx_dev_minor),
-            inode: self.0.stx_ino,
-        }
-    }
-
-    /// Number of the mount the object was reached through; `None` before Linux 5.8.
-    pub(super) fn mount(&self) -> Option<u64> {
-        (self.0.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(self.0.stx_mnt_id)
-    }
-
-    /// Whether the object is the root of its mount; `None` before Linux 5.8.
-    pub(super) fn is_mount_root(&self) -> Option<bool> {
-        let known = self.0.stx_attributes_mask;
-        known
-            .contains(StatxAttributes::MOUNT_ROOT)
-            .then(|| self.0.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
-    }
-
-    /// Birth time in nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps
-    /// none. Serves as the generation of an inode number.
-    pub(super) fn birth(&self) -> u64 {
-        if self.0.stx_mask & StatxFlags::BTIME.bits() == 0 {
-            return 0;
-        }
-        #[allow(clippy::cast_sign_loss)] // only compared for equality
-        let seconds = self.0.stx_btime.tv_sec as u64;
-        seconds
-            .wrapping_mul(1_000_000_000)
-            .wrapping_add(u64::from(self.0.stx_btime.tv_nsec))
-    }
-
-    pub(super) fn file_type(&self) -> Result<FileType> {
-        Ok(match libc::mode_t::from(self.0.stx_mode) & libc::S_IFMT {
-            libc::S_IFREG => FileType::Regular,
-            libc::S_IFDIR => FileType::Directory,
-            libc::S_IFBLK => FileType::BlockDevice,
-            libc::S_IFCHR => FileType::CharacterDevice,
-            libc::S_IFLNK => FileType::Symlink,
-            libc::S_IFSOCK => FileType::Socket,
-            libc::S_IFIFO => FileType::Fifo,
-            other => return Err(Error::Io(format!("object of unknown type {other:o}"))),
+        let said = rustix::fs::statx(fd, name, flags, mask).map_err(super::error_of)?;
+        let knows = |what: StatxFlags| said.stx_mask & what.bits() != 0;
+        let frozen = StatxAttributes::IMMUTABLE | StatxAttributes::APPEND;
+        Ok(Self {
+            node: Node {
+                device: u64::from(said.stx_dev_major) << 32 | u64::from(said.stx_dev_minor),
+                inode: said.stx_ino,
+            },
+            birth: if knows(StatxFlags::BTIME) {
+                mixed(timestamp(&said.stx_btime))
+            } else {
+                0
+            },
+            mount: knows(StatxFlags::MNT_ID).then_some(said.stx_mnt_id),
+            is_mount_root: said.stx_attributes.contains(StatxAttributes::MOUNT_ROOT),
+            is_frozen: said.stx_attributes.intersects(frozen),
+            is_encrypted: said.stx_attributes.contains(StatxAttributes::ENCRYPTED),
+            attributes: attributes(&said)?,
         })
     }
+}
 
-    pub(super) fn link_count(&self) -> u32 {
-        self.0.stx_nlink
-    }
+fn attributes(said: &Statx) -> Result<Attributes> {
+    let mode = u32::from(said.stx_mode);
+    Ok(Attributes {
+        file_type: file_type(mode)?,
+        mode: mode & 0o7777,
+        link_count: said.stx_nlink,
+        uid: said.stx_uid,
+        gid: said.stx_gid,
+        size: said.stx_size,
+        used: said.stx_blocks.saturating_mul(512),
+        device: (said.stx_rdev_major, said.stx_rdev_minor),
+        filesystem_id: 0,
+        file_id: said.stx_ino,
+        accessed: timestamp(&said.stx_atime),
+        modified: timestamp(&said.stx_mtime),
+        changed: timestamp(&said.stx_ctime),
+        may_be_kept: true,
+    })
+}
 
-    /// The low 12 bits of the mode.
-    pub(super) fn mode(&self) -> u32 {
-        u32::from(self.0.stx_mode) & 0o7777
-    }
-
-    pub(super) fn uid(&self) -> u32 {
-        self.0.stx_uid
-    }
-
-    pub(super) fn gid(&self) -> u32 {
-        self.0.stx_gid
-    }
-
-    pub(super) fn size(&self) -> u64 {
-        self.0.stx_size
-    }
-
-    pub(super) fn changed(&self) -> Timestamp {
-        timestamp(&self.0.stx_ctime)
-    }
-
-    pub(super) fn accessed(&self) -> Timestamp {
-        timestamp(&self.0.stx_atime)
-    }
-
-    pub(super) fn modified(&self) -> Timestamp {
-        timestamp(&self.0.stx_mtime)
-    }
-
-    /// Whether the object may not be changed at all, or only be appended to.
-    pub(super) fn is_frozen(&self) -> bool {
-        self.0
-            .stx_attributes
-            .intersects(StatxAttributes::IMMUTABLE | StatxAttributes::APPEND)
-    }
-
-    /// Whether names and data are encrypted by the file system (fscrypt).
-    pub(super) fn is_encrypted(&self) -> bool {
-        self.0.stx_attributes.contains(StatxAttributes::ENCRYPTED)
-    }
-
-    pub(super) fn attributes(&self, filesystem_id: u64) -> Result<Attributes> {
-        Ok(Attributes {
-            file_type: self.file_type()?,
-            mode: self.mode(),
-            link_count: self.0.stx_nlink,
-            uid: self.0.stx_uid,
-            gid: self.0.stx_gid,
-            size: self.0.stx_size,
-            used: self.0.stx_blocks.saturating_mul(512),
-            device: (self.0.stx_rdev_major, self.0.stx_rdev_minor),
-            filesystem_id,
-            file_id: self.0.stx_ino,
-            accessed: self.accessed(),
-            modified: self.modified(),
-            changed: self.changed(),
-            may_be_kept: true,
-        })
-    }
+fn file_type(mode: u32) -> Result<FileType> {
+    Ok(match mode & libc::S_IFMT {
+        libc::S_IFREG => FileType::Regular,
+        libc::S_IFDIR => FileType::Directory,
+        libc::S_IFBLK => FileType::BlockDevice,
+        libc::S_IFCHR => FileType::CharacterDevice,
+        libc::S_IFLNK => FileType::Symlink,
+        libc::S_IFSOCK => FileType::Socket,
+        libc::S_IFIFO => FileType::Fifo,
+        other => return Err(Error::Io(format!("object of unknown type {other:o}"))),
+    })
 }
 
 fn timestamp(time: &StatxTimestamp) -> Timestamp {
@@ -151,4 +105,13 @@ fn timestamp(time: &StatxTimestamp) -> Timestamp {
         seconds: time.tv_sec,
         nanoseconds: time.tv_nsec,
     }
+}
+
+/// A time as one number, only to be compared.
+pub(super) fn mixed(time: Timestamp) -> u64 {
+    #[allow(clippy::cast_sign_loss)] // equal times stay equal
+    let seconds = time.seconds as u64;
+    seconds
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(u64::from(time.nanoseconds))
 }
