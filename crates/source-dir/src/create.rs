@@ -18,7 +18,6 @@ use super::identity::Caller;
 use super::naming::Place;
 use super::object::Object;
 use super::permission::has_default_list;
-use super::set_attributes::{change_mode, change_owner, check_nanoseconds, set_times};
 use super::status::Status;
 use pagewell_fs::{
     Call, Change, CreateMode, Created, Entry, Error, FileId, FileType, NodeKind, OpenFile, Result,
@@ -48,6 +47,18 @@ struct Made {
     is_new: bool,
 }
 
+/// An object that is to be made, as its caller.
+struct Making<'a> {
+    tree: &'a Tree,
+    call: &'a Call<'a>,
+    caller: Caller<'a>,
+    directory: &'a Object,
+    name: &'a [u8],
+    file_type: FileType,
+    /// Without what the umask keeps back.
+    wanted: SetAttributes,
+}
+
 impl Tree {
     /// [`pagewell_fs::FileSystem::create`].
     pub(super) fn create(
@@ -57,9 +68,12 @@ impl Tree {
         name: &[u8],
         mode: &CreateMode,
     ) -> Result<Created> {
-        self.make(call, directory, name, |directory, caller| {
-            self.create_file(call, directory, name, mode, caller)
-        })
+        let wanted = match mode {
+            CreateMode::Unchecked(wanted) | CreateMode::Guarded(wanted) => *wanted,
+            CreateMode::Exclusive(verifier) => exclusive_attributes(*verifier),
+        };
+        let what = (FileType::Regular, &wanted);
+        self.make(call, directory, name, what, |making| making.file(mode))
     }
 
     /// [`pagewell_fs::FileSystem::make_directory`].
@@ -70,19 +84,11 @@ impl Tree {
         name: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        check_new_attributes(attributes, FileType::Directory)?;
-        self.make(call, directory, name, |directory, caller| {
-            let attributes = &self.masked(call, directory, attributes)?;
-            let mode = Mode::from_raw_mode(attributes.mode.unwrap_or(DIRECTORY_MODE) & 0o7777);
-            rustix::fs::mkdirat(directory.as_fd(), name, mode).map_err(error_of)?;
-            self.finish(
-                call,
-                directory,
-                name,
-                FileType::Directory,
-                attributes,
-                caller,
-            )
+        let what = (FileType::Directory, attributes);
+        self.make(call, directory, name, what, |making| {
+            let mode = making.mode_or(DIRECTORY_MODE);
+            rustix::fs::mkdirat(making.directory, name, mode).map_err(error_of)?;
+            making.finish()
         })
     }
 
@@ -106,17 +112,10 @@ impl Tree {
             mode: None,
             ..*attributes
         };
-        check_new_attributes(&attributes, FileType::Symlink)?;
-        self.make(call, directory, name, |directory, caller| {
-            rustix::fs::symlinkat(target, directory.as_fd(), name).map_err(error_of)?;
-            self.finish(
-                call,
-                directory,
-                name,
-                FileType::Symlink,
-                &attributes,
-                caller,
-            )
+        let what = (FileType::Symlink, &attributes);
+        self.make(call, directory, name, what, |making| {
+            rustix::fs::symlinkat(target, making.directory, name).map_err(error_of)?;
+            making.finish()
         })
     }
 
@@ -129,28 +128,77 @@ impl Tree {
         kind: NodeKind,
         attributes: &SetAttributes,
     ) -> Result<Created> {
-        let (file_type, raw, (major, minor)) = match kind {
-            NodeKind::CharacterDevice(major, minor) => (
-                FileType::CharacterDevice,
-                rustix::fs::FileType::CharacterDevice,
-                (major, minor),
-            ),
-            NodeKind::BlockDevice(major, minor) => (
-                FileType::BlockDevice,
-                rustix::fs::FileType::BlockDevice,
-                (major, minor),
-            ),
-            NodeKind::Socket => (FileType::Socket, rustix::fs::FileType::Socket, (0, 0)),
-            NodeKind::Fifo => (FileType::Fifo, rustix::fs::FileType::Fifo, (0, 0)),
+        use rustix::fs::FileType as Raw;
+        let (file_type, raw, device) = match kind {
+            NodeKind::CharacterDevice(major, minor) => {
+                let device = rustix::fs::makedev(major, minor);
+                (FileType::CharacterDevice, Raw::CharacterDevice, device)
+            }
+            NodeKind::BlockDevice(major, minor) => {
+                let device = rustix::fs::makedev(major, minor);
+                (FileType::BlockDevice, Raw::BlockDevice, device)
+            }
+            NodeKind::Socket => (FileType::Socket, Raw::Socket, 0),
+            NodeKind::Fifo => (FileType::Fifo, Raw::Fifo, 0),
         };
-        check_new_attributes(attributes, file_type)?;
-        self.make(call, directory, name, |directory, caller| {
-            let attributes = &self.masked(call, directory, attributes)?;
-            let mode = Mode::from_raw_mode(attributes.mode.unwrap_or(FILE_MODE) & 0o7777);
-            let device = rustix::fs::makedev(major, minor);
-            rustix::fs::mknodat(directory.as_fd(), name, raw, mode, device).map_err(error_of)?;
-            self.finish(call, directory, name, file_type, attributes, caller)
+        let what = (file_type, attributes);
+        self.make(call, directory, name, what, |making| {
+            let mode = making.mode_or(FILE_MODE);
+            rustix::fs::mknodat(making.directory, name, raw, mode, device).map_err(error_of)?;
+            making.finish()
         })
+    }
+
+    /// The common frame: lock, look, make as the caller, look, unlock, sync.
+    fn make(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        (file_type, wanted): (FileType, &SetAttributes),
+        act: impl FnOnce(&Making<'_>) -> Result<Made>,
+    ) -> Result<Created> {
+        self.check_new(file_type, wanted)?;
+        blocking::may_wait(call)?;
+        let directory = self.directory(call, directory)?;
+        pagewell_fs::name::check_new(name)?;
+        let caller = self.acting.caller(call);
+        let (made, parent) = self.change_directory(&directory, || {
+            self.acting.become_caller(&caller)?;
+            act(&Making {
+                tree: self,
+                call,
+                caller,
+                directory: &directory,
+                name,
+                file_type,
+                wanted: self.masked(call, &directory, wanted)?,
+            })
+        })?;
+        let Made { object, status, .. } = &made;
+        if made.is_new || made.touched {
+            self.sync_new(object, made.touched, &directory)?;
+        } else {
+            self.sync_found(object, &directory)?;
+        }
+        Ok(Created {
+            entry: Entry {
+                id: object.id,
+                attributes: self.attributes_of(status),
+            },
+            parent,
+        })
+    }
+
+    /// Refuses what no creation can be asked for.
+    fn check_new(&self, file_type: FileType, wanted: &SetAttributes) -> Result<()> {
+        let is_file = file_type == FileType::Regular;
+        match wanted.size {
+            Some(1..) if !is_file => Err(Error::Invalid),
+            Some(size) if size > self.limits.file_bytes_max => Err(Error::FileTooLarge),
+            _ if !wanted.has_valid_times() => Err(Error::Invalid),
+            _ => Ok(()),
+        }
     }
 
     /// What is given of `wanted`: the caller's umask keeps permissions back, unless the directory
@@ -171,37 +219,6 @@ impl Tree {
         })
     }
 
-    /// The common frame: lock, look, make as the caller, look, unlock, sync.
-    fn make(
-        &self,
-        call: &Call<'_>,
-        directory: &FileId,
-        name: &[u8],
-        act: impl FnOnce(&Object, &Caller<'_>) -> Result<Made>,
-    ) -> Result<Created> {
-        blocking::may_wait(call)?;
-        let directory = self.directory(call, directory)?;
-        pagewell_fs::name::check_new(name)?;
-        let caller = self.acting.caller(call);
-        let (made, parent) = self.change_directory(&directory, || {
-            self.acting.become_caller(&caller)?;
-            act(&directory, &caller)
-        })?;
-        let Made { object, status, .. } = &made;
-        if made.is_new || made.touched {
-            self.sync_new(object, made.touched, &directory)?;
-        } else {
-            self.sync_found(object, &directory)?;
-        }
-        Ok(Created {
-            entry: Entry {
-                id: object.id,
-                attributes: self.attributes_of(status),
-            },
-            parent,
-        })
-    }
-
     /// Runs a change of a directory's names between two looks that no other change through
     /// Pagewell can come between.
     pub(super) fn change_directory<R>(
@@ -218,45 +235,29 @@ impl Tree {
         drop((running, locked));
         Ok((done, self.change(&before, after.as_ref(), alone)))
     }
+}
 
-    fn create_file(
-        &self,
-        call: &Call<'_>,
-        directory: &Object,
-        name: &[u8],
-        how: &CreateMode,
-        caller: &Caller<'_>,
-    ) -> Result<Made> {
-        let wanted = match how {
-            CreateMode::Unchecked(wanted) | CreateMode::Guarded(wanted) => *wanted,
-            CreateMode::Exclusive(verifier) => exclusive_attributes(*verifier),
-        };
-        check_new_attributes(&wanted, FileType::Regular)?;
-        if wanted
-            .size
-            .is_some_and(|size| size > self.limits.file_bytes_max)
-        {
-            return Err(Error::FileTooLarge);
-        }
-        let wanted = self.masked(call, directory, &wanted)?;
-        let mode = wanted.mode.unwrap_or(FILE_MODE) & 0o7777;
+impl Making<'_> {
+    /// The mode that is asked for.
+    fn mode_or(&self, otherwise: u32) -> Mode {
+        Mode::from_raw_mode(self.wanted.mode.unwrap_or(otherwise) & 0o7777)
+    }
+
+    fn file(&self, how: &CreateMode) -> Result<Made> {
+        let mode = self.mode_or(FILE_MODE);
+        let (tree, directory) = (self.tree, self.directory.as_fd());
         for _ in 0..ATTEMPTS_MAX {
-            self.acting.become_caller(caller)?;
-            match self.resolver.create(directory.as_fd(), name, mode) {
-                Ok(opened) => {
-                    let file = OpenFile::new(opened);
-                    return self.finish_file(directory, name, file, &wanted, caller);
-                }
+            tree.acting.become_caller(&self.caller)?;
+            match tree.resolver.create(directory, self.name, mode) {
+                Ok(opened) => return self.finish_file(OpenFile::new(opened)),
                 Err(Error::Exists) => {}
                 Err(error) => return Err(error),
             }
             if matches!(how, CreateMode::Guarded(_)) {
                 return Err(Error::Exists);
             }
-            match self.find(call, directory, name) {
-                Ok((object, status)) => {
-                    return self.open_existing(object, status, how, caller);
-                }
+            match tree.find(self.call, self.directory, self.name) {
+                Ok((object, status)) => return self.open_existing(object, status, how),
                 Err(Error::NotFound) => {} // removed meanwhile
                 Err(Error::AccessDenied) => return Err(Error::Exists),
                 Err(error) => return Err(error),
@@ -268,154 +269,114 @@ impl Tree {
     fn open_existing(
         &self,
         object: Arc<Object>,
-        status: Status,
+        mut status: Status,
         how: &CreateMode,
-        caller: &Caller<'_>,
     ) -> Result<Made> {
-        if object.file_type != FileType::Regular {
+        let is_meant = match how {
+            CreateMode::Exclusive(verifier) => is_same_creation(&status, *verifier),
+            CreateMode::Unchecked(_) => true,
+            CreateMode::Guarded(_) => false,
+        };
+        if object.file_type != FileType::Regular || !is_meant {
             return Err(Error::Exists);
         }
-        let kept = |status, touched, object| Made {
+        let size = self.wanted.size; // EXCLUSIVE asks for none
+        if let Some(size) = size {
+            let locked = object.lock_contents(true);
+            let running = object.changes().begin();
+            self.tree.check_size(&object, &status, &self.caller, size)?;
+            self.tree.truncate(&object, &self.caller, size)?;
+            drop((running, locked));
+            status = self.tree.look(&object)?;
+        }
+        Ok(Made {
             object,
             status,
-            touched,
+            touched: size.is_some(),
             is_new: false,
-        };
-        match how {
-            CreateMode::Exclusive(verifier) if is_same_creation(&status, *verifier) => {
-                Ok(kept(status, false, object))
-            }
-            CreateMode::Unchecked(wanted) => {
-                let Some(size) = wanted.size else {
-                    return Ok(kept(status, false, object));
-                };
-                let locked = object.lock_contents(true);
-                let running = object.changes().begin();
-                self.check_size(&object, &status, caller, size)?;
-                self.truncate(&object, caller, size)?;
-                drop((running, locked));
-                let status = self.look(&object)?;
-                Ok(kept(status, true, object))
-            }
-            _ => Err(Error::Exists),
-        }
+        })
     }
 
     /// Turns a file that was just made, and is open for writing, into a held object.
-    fn finish_file(
-        &self,
-        directory: &Object,
-        name: &[u8],
-        file: OpenFile,
-        wanted: &SetAttributes,
-        caller: &Caller<'_>,
-    ) -> Result<Made> {
+    fn finish_file(&self, file: OpenFile) -> Result<Made> {
         let status = Status::of(&file)?;
-        let place = Place::Child(directory, name);
-        let id = self.identify(file.as_fd(), &status, &place)?;
-        let object = Object::new(id, &status, file.clone())?;
+        let place = Place::Child(self.directory, self.name);
+        let id = self.tree.identify(file.as_fd(), &status, &place)?;
+        let object = Object::new(id, &status, file.clone());
         object.keep_write(file);
-        let object = self.hold_object(object, &status, true)?;
-        self.dress(directory, name, object, status, wanted, caller)
+        let object = self.tree.hold_object(object, &status, true)?;
+        self.dress(object, status)
     }
 
     /// The same for what was made by name: opens what the name means now.
-    fn finish(
-        &self,
-        call: &Call<'_>,
-        directory: &Object,
-        name: &[u8],
-        file_type: FileType,
-        wanted: &SetAttributes,
-        caller: &Caller<'_>,
-    ) -> Result<Made> {
-        let (object, status) = self.find(call, directory, name)?;
-        if object.file_type != file_type {
+    fn finish(&self) -> Result<Made> {
+        let (object, status) = self.tree.find(self.call, self.directory, self.name)?;
+        if object.file_type != self.file_type {
             return Err(Error::TryLater); // a local program replaced it at once
         }
-        self.dress(directory, name, object, status, wanted, caller)
+        self.dress(object, status)
     }
 
     /// Sets what creation itself did not set; takes the name away again when that fails.
-    fn dress(
-        &self,
-        directory: &Object,
-        name: &[u8],
-        object: Arc<Object>,
-        status: Status,
-        wanted: &SetAttributes,
-        caller: &Caller<'_>,
-    ) -> Result<Made> {
-        self.acting.become_caller(caller)?;
-        match self.dress_object(&object, &status, wanted, caller) {
-            Ok(touched) => Ok(Made {
-                status: if touched { self.look(&object)? } else { status },
-                object,
-                touched,
-                is_new: true,
-            }),
-            Err(error) => {
-                let flags = if object.is_directory() {
-                    AtFlags::REMOVEDIR
-                } else {
-                    AtFlags::empty()
-                };
-                if self.acting.become_caller(caller).is_ok() {
-                    let _ = rustix::fs::unlinkat(directory.as_fd(), name, flags);
+    fn dress(&self, object: Arc<Object>, mut status: Status) -> Result<Made> {
+        let (tree, caller) = (self.tree, &self.caller);
+        let rest = self.not_set_yet(&status);
+        let touched = rest != SetAttributes::default();
+        if touched {
+            if let Err(error) = tree.apply(&object, &status, caller, &rest) {
+                if tree.acting.become_caller(caller).is_ok() {
+                    let flags = removal_flags(object.is_directory());
+                    let _ = rustix::fs::unlinkat(self.directory, self.name, flags);
                 }
-                let _ = self.look(&object); // lets go of it if that was its only name
-                Err(error)
+                let _ = tree.look(&object); // lets go of it if that was its only name
+                return Err(error);
             }
+            status = tree.look(&object)?;
         }
+        Ok(Made {
+            object,
+            status,
+            touched,
+            is_new: true,
+        })
     }
 
-    fn dress_object(
-        &self,
-        object: &Object,
-        status: &Status,
-        wanted: &SetAttributes,
-        caller: &Caller<'_>,
-    ) -> Result<bool> {
+    /// What of the attributes creation did not set, and the caller may.
+    fn not_set_yet(&self, status: &Status) -> SetAttributes {
+        let (wanted, has, caller) = (&self.wanted, &status.attributes, &self.caller);
         let is_other = |id: u32, now: u32| id != now && id != u32::MAX;
         let uid = wanted
             .uid
-            .filter(|uid| is_other(*uid, status.attributes.uid) && caller.is_root());
+            .filter(|uid| is_other(*uid, has.uid) && caller.is_root());
         let gid = wanted
             .gid
-            .filter(|gid| is_other(*gid, status.attributes.gid))
+            .filter(|gid| is_other(*gid, has.gid))
             .filter(|gid| caller.is_root() || caller.in_group(*gid));
-        let owner = uid.is_some() || gid.is_some();
-        if owner {
-            change_owner(object, uid, gid)?;
-        }
-        let is_file = object.file_type == FileType::Regular;
-        let size = wanted.size.filter(|size| is_file && *size > 0);
-        if let Some(size) = size {
-            self.truncate(object, caller, size)?;
-        }
+        let size = wanted.size.filter(|size| *size > 0);
         // changing the owner or the size takes these bits away, and mkdir does not set them at all;
         // what a directory inherits from its parent stays, set-group-id and permissions: those of
         // its default list may be fewer than were asked for
-        let special = wanted.mode.unwrap_or(0) & 0o6000;
-        let mode = special != 0 && (owner || size.is_some() || object.is_directory());
-        if mode {
-            let inherited = status.attributes.mode & 0o2777;
-            change_mode(object, wanted.mode.unwrap_or(0) & 0o7000 | inherited)?;
+        let is_directory = self.file_type == FileType::Directory;
+        let lacks = uid.is_some() || gid.is_some() || size.is_some() || is_directory;
+        let mode = wanted.mode.filter(|mode| lacks && mode & 0o6000 != 0);
+        SetAttributes {
+            mode: mode.map(|mode| mode & 0o7000 | has.mode & 0o2777),
+            uid,
+            gid,
+            size,
+            accessed: wanted.accessed,
+            modified: wanted.modified,
         }
-        let times = wanted.accessed.is_some() || wanted.modified.is_some();
-        if times {
-            set_times(object, wanted.accessed, wanted.modified)?;
-        }
-        Ok(owner || size.is_some() || mode || times)
     }
 }
 
-/// Refuses what no creation can be asked for.
-fn check_new_attributes(wanted: &SetAttributes, file_type: FileType) -> Result<()> {
-    if wanted.size.is_some_and(|size| size != 0) && file_type != FileType::Regular {
-        return Err(Error::Invalid);
+/// How a name of a directory, or of anything else, is removed.
+pub(super) fn removal_flags(is_directory: bool) -> AtFlags {
+    if is_directory {
+        AtFlags::REMOVEDIR
+    } else {
+        AtFlags::empty()
     }
-    check_nanoseconds(wanted)
 }
 
 fn exclusive_times(verifier: [u8; 8]) -> [Timestamp; 2] {

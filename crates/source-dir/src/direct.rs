@@ -12,6 +12,7 @@
 use super::naming::Naming;
 use super::{Directory, handle};
 use pagewell_fs::{Call, FileId, OpenFile, Result};
+use rustix::fs::Mode;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -45,9 +46,8 @@ impl Directory {
         let tree = &self.tree;
         let directory = tree.directory(call, directory)?;
         tree.acting.become_caller(&tree.acting.caller(call))?;
-        let opened = tree
-            .resolver
-            .create(directory.as_fd(), name, mode & 0o7777)?;
+        let mode = Mode::from_raw_mode(mode & 0o7777);
+        let opened = tree.resolver.create(directory.as_fd(), name, mode)?;
         Ok(OpenFile::new(opened))
     }
 

@@ -4,6 +4,7 @@
 
 use super::Tree;
 use super::blocking;
+use super::create::removal_flags;
 use super::error_of;
 use super::naming::Place;
 use super::object::Object;
@@ -26,16 +27,12 @@ impl Tree {
         let directory = self.directory(call, directory)?;
         pagewell_fs::name::check_old(name)?;
         let caller = self.acting.caller(call);
-        let flags = if is_directory {
-            AtFlags::REMOVEDIR
-        } else {
-            AtFlags::empty()
-        };
         let (victim, change) = self.change_directory(&directory, || {
             self.acting.become_caller(&caller)?;
             let victim = self.held_name(&directory, name);
             let running = victim.as_ref().map(|victim| victim.changes().begin());
-            rustix::fs::unlinkat(directory.as_fd(), name, flags).map_err(error_of)?;
+            rustix::fs::unlinkat(&**directory, name, removal_flags(is_directory))
+                .map_err(error_of)?;
             drop(running);
             Ok(victim)
         })?;

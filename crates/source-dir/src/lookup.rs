@@ -167,7 +167,7 @@ impl Tree {
         status: &Status,
         may_wait: bool,
     ) -> Result<Arc<Object>> {
-        let object = Object::new(id, status, OpenFile::new(opened))?;
+        let object = Object::new(id, status, OpenFile::new(opened));
         self.hold_object(object, status, may_wait)
     }
 

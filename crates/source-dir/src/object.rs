@@ -76,8 +76,8 @@ impl Drop for Descriptor {
 
 impl Object {
     /// An object behind a descriptor that may only name it.
-    pub(super) fn new(id: FileId, status: &Status, name: OpenFile) -> Result<Self> {
-        Ok(Self {
+    pub(super) fn new(id: FileId, status: &Status, name: OpenFile) -> Self {
+        Self {
             id,
             node: status.node,
             birth: status.birth,
@@ -95,7 +95,7 @@ impl Object {
             before_write: Mutex::default(),
             is_written: AtomicBool::new(false),
             acl: AtomicU64::new(0),
-        })
+        }
     }
 
     /// One look at the object, which may have no names any more.

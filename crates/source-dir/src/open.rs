@@ -109,7 +109,7 @@ impl Tree {
             names::DIR_HANDLE_FALLBACKS.add(1);
             (Naming::PathHints(Places::default()), root_id(&status))
         };
-        let root = Arc::new(Object::new(id, &status, mount.clone())?);
+        let root = Arc::new(Object::new(id, &status, mount.clone()));
         let has_acls = acls_possible(&root);
         let has_extended = extended::are_possible(&root);
         let descriptors = descriptors_max();

@@ -78,7 +78,7 @@ impl Resolver {
     ) -> Result<OwnedFd> {
         if may_wait {
             let beneath = INSIDE | ResolveFlags::BENEATH;
-            return self.open(directory, name, NAME_ONLY, 0, beneath);
+            return self.open(directory, name, NAME_ONLY, Mode::empty(), beneath);
         }
         if self.lacks_cached || self.lacks_openat2.load(Ordering::Relaxed) {
             return Err(Error::WouldBlock);
@@ -96,7 +96,8 @@ impl Resolver {
 
     /// Opens the parent of `directory`, wherever that is: the caller must check.
     pub(super) fn parent(&self, directory: BorrowedFd<'_>) -> Result<OwnedFd> {
-        self.open(directory, b"..", NAME_ONLY | OFlags::DIRECTORY, 0, INSIDE)
+        let flags = NAME_ONLY | OFlags::DIRECTORY;
+        self.open(directory, b"..", flags, Mode::empty(), INSIDE)
     }
 
     /// Makes the regular file `name` in `directory` and opens it for reading and writing.
@@ -104,7 +105,7 @@ impl Resolver {
         &self,
         directory: BorrowedFd<'_>,
         name: &[u8],
-        mode: u32,
+        mode: Mode,
     ) -> Result<OwnedFd> {
         let flags = OFlags::RDWR
             | OFlags::CREATE
@@ -120,10 +121,9 @@ impl Resolver {
         directory: BorrowedFd<'_>,
         name: &[u8],
         flags: OFlags,
-        mode: u32,
+        mode: Mode,
         resolve: ResolveFlags,
     ) -> Result<OwnedFd> {
-        let mode = Mode::from_raw_mode(mode);
         if !self.lacks_openat2.load(Ordering::Relaxed) {
             let opened = rustix::fs::openat2(directory, name, flags, mode, resolve);
             return opened.map_err(refused);

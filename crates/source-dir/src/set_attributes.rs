@@ -23,8 +23,6 @@ use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
-const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
-
 impl Tree {
     /// [`pagewell_fs::FileSystem::set_attributes`].
     pub(super) fn set_attributes(
@@ -117,13 +115,13 @@ impl Tree {
         caller: &Caller<'_>,
         wanted: &SetAttributes,
     ) -> Result<()> {
-        check_nanoseconds(wanted)?;
+        // two values that are no times have a special meaning to the kernel
+        valid(wanted.has_valid_times())?;
         let times = [wanted.accessed, wanted.modified];
         if times == [None, None] || caller.is_root() || caller.uid == status.attributes.uid {
             return Ok(());
         }
-        let explicit = |time: &Option<SetTime>| matches!(time, Some(SetTime::To(_)));
-        permit(!times.iter().any(explicit))?;
+        permit(!are_explicit(wanted))?;
         if self.permits(object, status, caller, 2)? {
             Ok(())
         } else {
@@ -131,7 +129,8 @@ impl Tree {
         }
     }
 
-    /// Makes the changes, which were checked before, in the order given above.
+    /// Makes the changes, which were checked before or are part of making the object, in the
+    /// order given above.
     pub(super) fn apply(
         &self,
         object: &Object,
@@ -151,9 +150,9 @@ impl Tree {
             change_mode(object, mode & 0o7777)?;
         }
         if wanted.accessed.is_some() || wanted.modified.is_some() {
-            let only_write =
-                !caller.is_root() && caller.uid != wanted.uid.unwrap_or(before.attributes.uid);
-            if only_write {
+            let owner = wanted.uid.unwrap_or(before.attributes.uid);
+            let is_owner = caller.is_root() || caller.uid == owner;
+            if !is_owner && !are_explicit(wanted) {
                 self.acting.become_server()?;
             }
             set_times(object, wanted.accessed, wanted.modified)?;
@@ -163,13 +162,10 @@ impl Tree {
     }
 }
 
-/// Refuses times that are none; two such values have a special meaning to the kernel.
-pub(super) fn check_nanoseconds(wanted: &SetAttributes) -> Result<()> {
-    let sound = |time: &Option<SetTime>| match time {
-        Some(SetTime::To(time)) => time.nanoseconds < NANOSECONDS_PER_SECOND,
-        _ => true,
-    };
-    valid(sound(&wanted.accessed) && sound(&wanted.modified))
+/// Whether a time is to be another one than the clock's.
+fn are_explicit(wanted: &SetAttributes) -> bool {
+    let times = wanted.accessed.iter().chain(&wanted.modified);
+    times.into_iter().any(|time| matches!(time, SetTime::To(_)))
 }
 
 fn permit(allowed: bool) -> Result<()> {
@@ -184,12 +180,12 @@ fn valid(sound: bool) -> Result<()> {
     if sound { Ok(()) } else { Err(Error::Invalid) }
 }
 
-pub(super) fn change_owner(object: &Object, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+fn change_owner(object: &Object, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     rustix::fs::chownat(object.as_fd(), c"", uid, gid, AtFlags::EMPTY_PATH).map_err(error_of)
 }
 
-pub(super) fn change_mode(object: &Object, mode: u32) -> Result<()> {
+fn change_mode(object: &Object, mode: u32) -> Result<()> {
     match system::change_mode(object.as_fd(), mode) {
         Err(Errno::NOSYS) => {
             rustix::fs::chmod(object.link(), Mode::from_raw_mode(mode)).map_err(error_of)
@@ -198,11 +194,7 @@ pub(super) fn change_mode(object: &Object, mode: u32) -> Result<()> {
     }
 }
 
-pub(super) fn set_times(
-    object: &Object,
-    accessed: Option<SetTime>,
-    modified: Option<SetTime>,
-) -> Result<()> {
+fn set_times(object: &Object, accessed: Option<SetTime>, modified: Option<SetTime>) -> Result<()> {
     let times = Timestamps {
         last_access: timespec(accessed),
         last_modification: timespec(modified),
