@@ -27,11 +27,10 @@
 //! numbers than stat (some union mounts) nothing is found.
 
 use super::Tree;
-use super::entries::{RawEntry, parse};
+use super::entries::parse;
 use super::object::open_directory;
 use super::path_hint::Step;
-use super::path_hint_id::key_of;
-use super::status::{Node, Status};
+use super::status::{Inode, Node, Status};
 use super::system;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names;
@@ -92,7 +91,7 @@ impl Census {
 #[derive(Clone, Copy)]
 struct Wanted {
     id: FileId,
-    birth: u64,
+    inode: Inode,
     /// The reading that ran when it was first asked for.
     since: u64,
 }
@@ -100,6 +99,11 @@ struct Wanted {
 fn has(words: &HashMap<u64, u64>, inode: u64) -> bool {
     let bits = words.get(&(inode >> 6)).copied().unwrap_or(0);
     bits >> (inode & 63) & 1 != 0
+}
+
+/// Whether any device has the number.
+fn is_listed(inside: &HashMap<u64, HashMap<u64, u64>>, inode: u64) -> bool {
+    inside.values().any(|words| has(words, inode))
 }
 
 impl State {
@@ -135,27 +139,26 @@ impl Tree {
 
     /// Finds the place of an object and puts it into the table of places; false when it is not in
     /// the export.
-    pub(super) fn find_listed(&self, id: &FileId, inode: u64, birth: u64) -> Result<bool> {
+    pub(super) fn find_listed(&self, id: &FileId, inode: Inode) -> Result<bool> {
         let mut asked = false;
-        let key = key_of(id)?;
         self.ask(true, |state| {
-            let is_mine = |wanted: &Wanted| key_of(&wanted.id).as_ref() == Ok(&key);
-            let pending = state.wanted.get(&inode).is_some_and(is_mine);
+            let wanted = state.wanted.get(&inode.number);
+            let pending = wanted.is_some_and(|wanted| wanted.inode == inode);
             if asked && !pending {
-                return Some(!self.is_missing(&key));
+                return Some(!self.is_missing(inode));
             }
             let knows_all = state.is_whole() && state.words < WORDS_MAX;
-            if knows_all && !state.inside.values().any(|words| has(words, inode)) {
-                self.set_missing(key);
+            if knows_all && !is_listed(&state.inside, inode.number) {
+                self.set_missing(inode);
                 return Some(false);
             }
             if !pending && state.wanted.len() < WANTED_MAX {
                 let wanted = Wanted {
                     id: *id,
-                    birth,
+                    inode,
                     since: state.reading,
                 };
-                state.wanted.insert(inode, wanted);
+                state.wanted.insert(inode.number, wanted);
                 asked = true;
             }
             None
@@ -214,15 +217,11 @@ impl Tree {
         }
         let reading = state.reading;
         let State { wanted, inside, .. } = &mut *state;
-        let listed = |inode| inside.values().any(|words| has(words, inode));
         // a caller that came after this reading had begun may have come after its object was passed
-        wanted.retain(|inode, wanted| {
-            let again = whole && wanted.since == reading && listed(*inode);
-            if whole
-                && !again
-                && let Ok(key) = key_of(&wanted.id)
-            {
-                self.set_missing(key);
+        wanted.retain(|number, wanted| {
+            let again = whole && wanted.since == reading && is_listed(inside, *number);
+            if whole && !again {
+                self.set_missing(wanted.inode);
             }
             again
         });
@@ -258,8 +257,7 @@ impl Level {
             file,
             device: status.node.device,
             step: Step {
-                inode: status.node.inode,
-                birth: status.birth,
+                inode: status.inode(),
                 name: name.into(),
             },
             bytes: Vec::with_capacity(BUFFER_BYTES),
@@ -278,16 +276,12 @@ impl Level {
     fn next_directory(&mut self) -> Option<Box<[u8]>> {
         while let Some((entry, next)) = parse(&self.bytes, self.at) {
             self.at = next;
-            if entry.may_be_directory && !is_dots(&entry) {
+            if entry.may_be_directory && !entry.is_dots() {
                 return Some(entry.name.into());
             }
         }
         None
     }
-}
-
-fn is_dots(entry: &RawEntry<'_>) -> bool {
-    entry.name == b"." || entry.name == b".."
 }
 
 /// Reads the export until nothing is wanted any more; ends early with the tree.
@@ -344,24 +338,22 @@ impl Tree {
         let mut at = 0;
         while let Some((entry, next)) = parse(&level.bytes, at) {
             at = next;
-            if is_dots(&entry) {
+            if entry.is_dots() {
                 continue;
             }
             state.note(level.device, entry.inode);
             if let Some(wanted) = state.wanted.get(&entry.inode) {
-                found.push((Box::<[u8]>::from(entry.name), entry.inode, *wanted));
+                found.push((Box::<[u8]>::from(entry.name), *wanted));
             }
         }
         drop(state);
-        for (name, inode, wanted) in found {
+        for (name, Wanted { id, inode, .. }) in found {
             let opened = self.resolver.child(level.file.as_fd(), &name, true);
             let status = opened.and_then(|opened| Status::of(&opened));
-            let same = |status: &Status| status.node.inode == inode && status.birth == wanted.birth;
-            if status.is_ok_and(|status| same(&status)) {
-                let steps: Vec<&Step> = levels.iter().skip(1).map(|level| &level.step).collect();
-                let birth = wanted.birth;
-                self.note_path(&steps, Step { inode, birth, name }, wanted.id);
-                self.census.state.lock().wanted.remove(&inode);
+            if status.is_ok_and(|status| status.inode() == inode) {
+                let above = levels.iter().skip(1).map(|level| &level.step);
+                self.note_path(above, Step { inode, name }, id);
+                self.census.state.lock().wanted.remove(&inode.number);
                 self.census.changed.notify_all();
             }
         }

@@ -117,22 +117,26 @@ impl Tree {
 
     /// Whether a path from the export's root leads to this object.
     fn leads_to(&self, path: &[u8], status: &Status) -> bool {
-        if self.acting.become_server().is_err() {
-            return false;
-        }
+        let names = path.split(|byte| *byte == b'/');
+        self.acting.become_server().is_ok()
+            && self
+                .open_below(names.filter(|name| !name.is_empty()))
+                .is_some_and(|(_, found)| found.node == status.node)
+    }
+
+    /// Opens what these names lead to from the export's root; `None` without any.
+    pub(super) fn open_below<'a>(
+        &self,
+        names: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<(OwnedFd, Status)> {
         let mut at: Option<OwnedFd> = None;
-        for name in path
-            .split(|byte| *byte == b'/')
-            .filter(|name| !name.is_empty())
-        {
+        for name in names {
             let directory = at.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
-            match self.resolver.child(directory, name, true) {
-                Ok(opened) => at = Some(opened),
-                Err(_) => return false,
-            }
+            at = Some(self.resolver.child(directory, name, true).ok()?);
         }
-        let found = at.and_then(|opened| Status::of(&opened).ok());
-        found.is_some_and(|found| found.node == status.node)
+        let opened = at?;
+        let status = Status::of(&opened).ok()?;
+        Some((opened, status))
     }
 
     /// Whether `..`, again and again, leads from a directory to the export's root.

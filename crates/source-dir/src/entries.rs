@@ -41,6 +41,13 @@ pub(super) struct RawEntry<'a> {
     pub(super) may_be_directory: bool,
 }
 
+impl RawEntry<'_> {
+    /// Whether it is the directory itself or its parent.
+    pub(super) fn is_dots(&self) -> bool {
+        self.name == b"." || self.name == b".."
+    }
+}
+
 /// Parses the entry at `at` and says where the next one begins; `None` when there is no whole one.
 pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     let rest = bytes.get(at..)?;

@@ -222,8 +222,7 @@ impl Tree {
         caller: &Caller<'_>,
         memory: Option<Moment>,
     ) -> Result<Option<Entry>> {
-        let itself = raw.name == b"." || raw.name == b"..";
-        let memory = memory.filter(|_| !itself);
+        let memory = memory.filter(|_| !raw.is_dots());
         if let Some(moment) = memory
             && let Some(entry) = self.remembered.get(moment, raw.inode)
         {

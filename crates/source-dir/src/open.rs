@@ -11,7 +11,7 @@ use super::naming::Naming;
 use super::object::Object;
 use super::ordered::Ordered;
 use super::path_hint::Places;
-use super::path_hint_id::root_id;
+use super::path_hint_id::compose;
 use super::permission::has_access_list;
 use super::status::Status;
 use super::{
@@ -107,7 +107,10 @@ impl Tree {
             (Naming::Handles, handle::identify(mount.as_fd())?)
         } else {
             names::DIR_HANDLE_FALLBACKS.add(1);
-            (Naming::PathHints(Places::default()), root_id(&status))
+            (
+                Naming::PathHints(Places::default()),
+                compose(status.inode(), &[]),
+            )
         };
         let root = Arc::new(Object::new(id, &status, mount.clone()));
         let has_acls = acls_possible(&root);

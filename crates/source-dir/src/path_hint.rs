@@ -38,19 +38,20 @@ use super::Tree;
 use super::entries::each_entry;
 use super::missing::Missing;
 use super::naming::Naming;
-use super::object::open_directory;
-use super::path_hint_id::{compose, hash, key_of, parse};
-use super::status::Status;
+use super::object::{Object, open_directory};
+use super::path_hint_id::{compose, hash, parse};
+use super::status::{Inode, Status};
+use pagewell_base::clock::Clock;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_fs::{Error, FileId, Result};
-use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Objects whose place is remembered: about 10 MiB.
+/// Objects whose place is remembered: about 13 MiB.
 const PLACES_MAX: usize = 1 << 16;
 /// Longest way to the root that the table is followed.
 const DEPTH_MAX: usize = 1024;
+
 /// Where objects were last seen.
 #[derive(Default)]
 pub(super) struct Places {
@@ -59,25 +60,21 @@ pub(super) struct Places {
 
 /// What leads to an object from the directory above it.
 pub(super) struct Step {
-    pub(super) inode: u64,
-    pub(super) birth: u64,
+    pub(super) inode: Inode,
     pub(super) name: Box<[u8]>,
 }
 
 struct Place {
-    inode: u64,
-    birth: u64,
+    step: Step,
+    /// Inode number of the directory above.
     parent: u64,
-    name: Box<[u8]>,
     id: FileId,
-    marked: bool,
 }
 
 #[derive(Default)]
 struct Table {
-    places: HashMap<u64, usize>,
-    slots: Vec<Place>,
-    hand: usize,
+    /// By inode number.
+    places: Clock<u64, Place>,
     missing: Missing,
 }
 
@@ -86,105 +83,63 @@ impl Places {
     pub(super) fn note(
         &self,
         status: &Status,
-        parent: &super::object::Object,
+        parent: &Object,
         name: &[u8],
         root_inode: u64,
     ) -> FileId {
-        let (inode, birth) = (status.node.inode, status.birth);
+        let (inode, above) = (status.inode(), parent.node.inode);
         let mut table = self.table.lock();
-        if let Some(place) = table.get(inode)
-            && place.birth == birth
-        {
-            place.parent = parent.node.inode;
-            if *place.name != *name {
-                place.name = name.into();
+        if let Some(place) = table.get(inode) {
+            place.parent = above;
+            if *place.step.name != *name {
+                place.step.name = name.into();
             }
             let id = place.id;
-            table.missing.forget(&id);
+            table.missing.forget(inode);
             return id;
         }
-        let hint = table
-            .hint_of(parent.node.inode, root_inode)
-            .or_else(|| {
-                parse(&parent.id).ok().map(|(_, _, above)| {
-                    let mut hint = above.to_vec();
-                    if parent.node.inode != root_inode {
-                        hint.push(hash(parent.node.inode));
-                    }
-                    hint
-                })
-            })
-            .unwrap_or_default();
-        let id = compose(inode, birth, &hint);
-        table.put(Place {
-            inode,
-            birth,
-            parent: parent.node.inode,
-            name: name.into(),
-            id,
-            marked: true,
+        let hint = table.hint_of(above, root_inode).unwrap_or_else(|| {
+            let Ok((_, hint)) = parse(&parent.id) else {
+                return Vec::new();
+            };
+            let mut hint = hint.to_vec();
+            if above != root_inode {
+                hint.push(hash(above));
+            }
+            hint
         });
+        let id = compose(inode, &hint);
+        let name = name.into();
+        table.put(Step { inode, name }, above, id);
         id
     }
 
     /// An identifier for the parent of an object, which was reached by `..`.
     pub(super) fn id_of_parent(&self, status: &Status, child: &FileId) -> FileId {
-        let (inode, birth) = (status.node.inode, status.birth);
-        if let Some(place) = self.table.lock().get(inode)
-            && place.birth == birth
-        {
+        let inode = status.inode();
+        if let Some(place) = self.table.lock().get(inode) {
             return place.id;
         }
-        let hint = parse(child).map_or(&[][..], |(_, _, hint)| hint);
+        let hint = parse(child).map_or(&[][..], |(_, hint)| hint);
         let above = hint.split_last().map_or(&[][..], |(_, above)| above);
-        compose(inode, birth, above)
-    }
-
-    fn put(&self, place: Place) {
-        self.table.lock().put(place);
-    }
-
-    fn chain(&self, inode: u64, root_inode: u64) -> Option<Vec<(u64, Box<[u8]>)>> {
-        self.table.lock().chain(inode, root_inode)
+        compose(inode, above)
     }
 }
 
 impl Table {
-    fn get(&mut self, inode: u64) -> Option<&mut Place> {
-        let slot = *self.places.get(&inode)?;
-        let place = self.slots.get_mut(slot)?;
-        place.marked = true;
-        Some(place)
+    fn get(&mut self, inode: Inode) -> Option<&mut Place> {
+        let place = self.places.get(&inode.number);
+        place.filter(|place| place.step.inode == inode)
     }
 
-    /// Puts a place in, over one that was not used since the hand last passed (CLOCK).
-    fn put(&mut self, place: Place) {
-        self.missing.forget(&place.id);
-        if let Some(slot) = self.places.get(&place.inode).copied() {
-            if let Some(held) = self.slots.get_mut(slot) {
-                *held = place;
-            }
-            return;
+    /// Puts a place in, for one that was not used when there are too many.
+    fn put(&mut self, step: Step, parent: u64, id: FileId) {
+        self.missing.forget(step.inode);
+        if self.places.len() >= PLACES_MAX {
+            self.places.evict(usize::MAX, |_| true);
         }
-        if self.slots.len() < PLACES_MAX {
-            self.places.insert(place.inode, self.slots.len());
-            self.slots.push(place);
-            return;
-        }
-        loop {
-            // ends after one round at the latest: the first round clears all marks
-            let at = self.hand % PLACES_MAX;
-            self.hand = at + 1;
-            let Some(held) = self.slots.get_mut(at) else {
-                return;
-            };
-            if !std::mem::take(&mut held.marked) {
-                self.places.remove(&held.inode);
-                self.places.insert(place.inode, at);
-                *held = place;
-                return;
-            }
-        }
+        let number = step.inode.number;
+        self.places.insert(number, Place { step, parent, id }, 1);
     }
 
     /// Inodes and names from below the root down to `inode`.
@@ -195,8 +150,8 @@ impl Table {
             if chain.len() > DEPTH_MAX {
                 return None;
             }
-            let place = self.get(at)?;
-            chain.push((at, place.name.clone()));
+            let place = self.places.get(&at)?;
+            chain.push((at, place.step.name.clone()));
             at = place.parent;
         }
         chain.reverse();
@@ -213,130 +168,85 @@ impl Table {
 /// What a walk looks for.
 struct Walk<'a> {
     tree: &'a Tree,
-    inode: u64,
-    birth: u64,
-}
-
-/// An object that was found, where it was.
-struct Found {
-    opened: OwnedFd,
-    status: Status,
-    parent: u64,
-    name: Box<[u8]>,
+    places: &'a Places,
+    inode: Inode,
+    id: FileId,
 }
 
 impl Tree {
     /// Opens the object of an identifier of this kind, only to name it.
     pub(super) fn open_by_hint(&self, places: &Places, id: &FileId) -> Result<(OwnedFd, Status)> {
-        let (inode, birth, bytes) = parse(id)?;
-        let key = key_of(id)?;
+        let (inode, hint) = parse(id)?;
         self.acting.become_server()?;
-        let root_inode = self.root.node.inode;
-        if let Some(found) = self.descend_known(places, inode, birth) {
+        if let Some(found) = self.descend_known(places, inode) {
             names::DIR_PATH_HINT_TABLE_HITS.add(1);
             return Ok(found);
         }
-        if self.is_missing(&key) {
+        if self.is_missing(inode) {
             return Err(Error::Stale);
         }
         names::DIR_PATH_HINT_WALKS.add(1);
         let walk = Walk {
             tree: self,
+            places,
             inode,
-            birth,
+            id: *id,
         };
-        if let Some(found) = walk.walk(self.root.as_fd(), root_inode, bytes)? {
-            places.put(Place {
-                inode,
-                birth,
-                parent: found.parent,
-                name: found.name,
-                id: *id,
-                marked: true,
-            });
-            return Ok((found.opened, found.status));
+        if let Some(found) = walk.walk(self.root.as_fd(), self.root.node.inode, hint)? {
+            return Ok(found);
         }
         names::DIR_PATH_HINT_SEARCHES.add(1);
-        if !self.find_listed(id, inode, birth)? {
+        if !self.find_listed(id, inode)? {
             names::DIR_PATH_HINT_SEARCHES_FAILED.add(1);
             return Err(Error::Stale);
         }
         // moved again, or forgotten among many others
-        self.descend_known(places, inode, birth)
-            .ok_or(Error::TryLater)
+        self.descend_known(places, inode).ok_or(Error::TryLater)
     }
 
-    fn descend_known(&self, places: &Places, inode: u64, birth: u64) -> Option<(OwnedFd, Status)> {
-        let chain = places.chain(inode, self.root.node.inode)?;
-        self.descend(&chain, inode, birth)
+    fn descend_known(&self, places: &Places, inode: Inode) -> Option<(OwnedFd, Status)> {
+        let root_inode = self.root.node.inode;
+        let chain = places.table.lock().chain(inode.number, root_inode)?;
+        let found = self.open_below(chain.iter().map(|(_, name)| &**name));
+        found.filter(|(_, status)| status.inode() == inode && self.same_mount(status))
     }
 
-    /// Whether the object of this key was searched in vain.
-    pub(super) fn is_missing(&self, key: &FileId) -> bool {
+    /// Whether the object was searched in vain.
+    pub(super) fn is_missing(&self, inode: Inode) -> bool {
         match &self.naming {
-            Naming::PathHints(places) => places.table.lock().missing.has(key),
+            Naming::PathHints(places) => places.table.lock().missing.has(inode),
             Naming::Handles => false,
         }
     }
 
-    /// The object of this key was searched in vain.
-    pub(super) fn set_missing(&self, key: FileId) {
+    /// The object was searched in vain.
+    pub(super) fn set_missing(&self, inode: Inode) {
         if let Naming::PathHints(places) = &self.naming {
-            places.table.lock().missing.put(key);
+            places.table.lock().missing.put(inode);
         }
     }
 
     /// Notes where an object was found: in the last of these directories, from the root down.
-    pub(super) fn note_path(&self, above: &[&Step], found: Step, id: FileId) {
+    pub(super) fn note_path<'a>(
+        &self,
+        above: impl Iterator<Item = &'a Step>,
+        found: Step,
+        id: FileId,
+    ) {
         let Naming::PathHints(places) = &self.naming else {
             return;
         };
         let mut table = places.table.lock();
         let (mut parent, mut hashes) = (self.root.node.inode, Vec::new());
-        for step in above {
-            let known = table
-                .get(step.inode)
-                .filter(|place| place.birth == step.birth);
-            let id = known.map_or_else(
-                || compose(step.inode, step.birth, &hashes),
-                |place| place.id,
-            );
-            table.put(Place {
-                inode: step.inode,
-                birth: step.birth,
-                parent,
-                name: step.name.clone(),
-                id,
-                marked: true,
-            });
-            hashes.push(hash(step.inode));
-            parent = step.inode;
+        for Step { inode, name } in above {
+            let known = table.get(*inode).map(|place| place.id);
+            let id = known.unwrap_or_else(|| compose(*inode, &hashes));
+            let (inode, name) = (*inode, name.clone());
+            table.put(Step { inode, name }, parent, id);
+            hashes.push(hash(inode.number));
+            parent = inode.number;
         }
-        table.put(Place {
-            inode: found.inode,
-            birth: found.birth,
-            parent,
-            name: found.name,
-            id,
-            marked: true,
-        });
-    }
-
-    fn descend(
-        &self,
-        chain: &[(u64, Box<[u8]>)],
-        inode: u64,
-        birth: u64,
-    ) -> Option<(OwnedFd, Status)> {
-        let mut at: Option<OwnedFd> = None;
-        for (_, name) in chain {
-            let directory = at.as_ref().map_or(self.root.as_fd(), AsFd::as_fd);
-            at = Some(self.resolver.child(directory, name, true).ok()?);
-        }
-        let opened = at?;
-        let status = Status::of(&opened).ok()?;
-        let same = status.node.inode == inode && status.birth == birth;
-        (same && self.same_mount(&status)).then_some((opened, status))
+        table.put(found, parent, id);
     }
 }
 
@@ -347,7 +257,7 @@ impl Walk<'_> {
         directory: BorrowedFd<'_>,
         directory_inode: u64,
         hint: &[u8],
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<(OwnedFd, Status)>> {
         let mut candidates = Vec::new();
         let next = hint.first().copied();
         let found = self.scan(directory, directory_inode, &mut |name, inode| {
@@ -371,23 +281,24 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// Reads one directory: returns the object if it is there, gives its directories to `visit`.
+    /// Reads one directory: notes and returns the object if it is there, gives its directories to
+    /// `visit`.
     fn scan(
         &self,
         directory: BorrowedFd<'_>,
         directory_inode: u64,
         visit: &mut dyn FnMut(&[u8], u64),
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<(OwnedFd, Status)>> {
         let Ok(listing) = open_directory(directory) else {
             return Ok(None); // not ours to read, or no directory
         };
+        let inode = self.inode;
         let mut matches: Vec<Box<[u8]>> = Vec::new();
-        let wanted = self.inode;
         each_entry(listing.as_fd(), &mut |entry| {
-            if entry.name == b"." || entry.name == b".." {
+            if entry.is_dots() {
                 return true;
             }
-            if entry.inode == wanted {
+            if entry.inode == inode.number {
                 matches.push(entry.name.into());
             }
             if entry.may_be_directory {
@@ -400,14 +311,10 @@ impl Walk<'_> {
                 continue;
             };
             let status = Status::of(&opened)?;
-            let same = status.node.inode == self.inode && status.birth == self.birth;
-            if same && self.tree.same_mount(&status) {
-                return Ok(Some(Found {
-                    opened,
-                    status,
-                    parent: directory_inode,
-                    name,
-                }));
+            if status.inode() == inode && self.tree.same_mount(&status) {
+                let mut table = self.places.table.lock();
+                table.put(Step { inode, name }, directory_inode, self.id);
+                return Ok(Some((opened, status)));
             }
         }
         Ok(None)

@@ -4,7 +4,7 @@
 //! object, from the root down, as many as fit.
 
 use super::ID_BYTES_MAX;
-use super::status::Status;
+use super::status::Inode;
 use pagewell_fs::{Error, FileId, Result};
 
 /// First byte of an identifier of this kind.
@@ -21,17 +21,17 @@ pub(super) fn hash(inode: u64) -> u8 {
 }
 
 /// The identifier of an object; a hint that is too long is cut.
-pub(super) fn compose(inode: u64, birth: u64, hint: &[u8]) -> FileId {
+pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
     let mut bytes = Vec::with_capacity(KEY_BYTES + hint.len());
     bytes.push(TAG);
-    bytes.extend(inode.to_be_bytes());
-    bytes.extend(birth.to_be_bytes());
+    bytes.extend(inode.number.to_be_bytes());
+    bytes.extend(inode.birth.to_be_bytes());
     bytes.extend(hint.iter().take(HINT_BYTES_MAX));
     FileId::new(&bytes).unwrap_or_else(|| unreachable!("{} bytes fit", bytes.len()))
 }
 
-/// Inode number, birth time and path hint.
-pub(super) fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
+/// The object and its path hint.
+pub(super) fn parse(id: &FileId) -> Result<(Inode, &[u8])> {
     let bytes = id.as_bytes();
     let number = |from: usize| -> Option<u64> {
         Some(u64::from_be_bytes(
@@ -39,18 +39,12 @@ pub(super) fn parse(id: &FileId) -> Result<(u64, u64, &[u8])> {
         ))
     };
     match (bytes.first(), number(1), number(9), bytes.get(KEY_BYTES..)) {
-        (Some(&TAG), Some(inode), Some(birth), Some(hint)) => Ok((inode, birth, hint)),
+        (Some(&TAG), Some(number), Some(birth), Some(hint)) => Ok((Inode { number, birth }, hint)),
         _ => Err(Error::BadId),
     }
 }
 
 /// What tells the object apart: the identifier without its path hint.
 pub(super) fn key_of(id: &FileId) -> Result<FileId> {
-    parse(id)?;
-    FileId::new(id.as_bytes().get(..KEY_BYTES).unwrap_or(&[])).ok_or(Error::BadId)
-}
-
-/// The identifier of the export's root.
-pub(super) fn root_id(status: &Status) -> FileId {
-    compose(status.node.inode, status.birth, &[])
+    Ok(compose(parse(id)?.0, &[]))
 }

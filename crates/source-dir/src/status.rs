@@ -13,12 +13,20 @@ pub(super) struct Node {
     pub(super) inode: u64,
 }
 
+/// What tells the objects of one file system apart, also those that had a number before: inode
+/// number and birth time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Inode {
+    pub(super) number: u64,
+    /// In nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps none.
+    pub(super) birth: u64,
+}
+
 /// What statx said.
 #[derive(Clone, Copy)]
 pub(super) struct Status {
     pub(super) node: Node,
-    /// Birth time in nanoseconds since 1970, wrapped to 64 bits; 0 where the file system keeps
-    /// none. Serves as the generation of an inode number.
+    /// Birth time, as in [`Inode`].
     pub(super) birth: u64,
     /// Number of the mount the object was reached through; `None` before Linux 5.8.
     pub(super) mount: Option<u64>,
@@ -41,6 +49,13 @@ impl Status {
     /// Looks at `name` in the directory `fd`: the name itself, never what a link points to.
     pub(super) fn of_name(fd: impl AsFd, name: &[u8]) -> Result<Self> {
         Self::at(fd, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT)
+    }
+
+    pub(super) fn inode(&self) -> Inode {
+        Inode {
+            number: self.node.inode,
+            birth: self.birth,
+        }
     }
 
     fn at(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> Result<Self> {
