@@ -45,24 +45,20 @@ struct Listing<'a> {
     visit: &'a mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
 }
 
-enum Step {
-    Taken,
-    Stop,
-}
-
 impl Listing<'_> {
+    /// Gives one name; false when no more is wanted, or can be given now.
     fn give(
         &mut self,
         name: &[u8],
         cookie: u64,
         file_id: u64,
         examine: impl FnOnce(bool) -> Result<Entry>,
-    ) -> Result<Step> {
+    ) -> Result<bool> {
         let entry = if self.with_attributes {
             match examine(self.may_block) {
                 Ok(entry) => Some(entry),
                 // What was given already is a good page; the next call goes on from there.
-                Err(Error::WouldBlock) if self.visited => return Ok(Step::Stop),
+                Err(Error::WouldBlock) if self.visited => return Ok(false),
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(_) => None,
             }
@@ -80,7 +76,7 @@ impl Listing<'_> {
             entry,
         });
         self.visited = true;
-        Ok(if taken { Step::Taken } else { Step::Stop })
+        Ok(taken)
     }
 
     /// Gives everything after `cookie`; true when nothing is left.
@@ -93,7 +89,7 @@ impl Listing<'_> {
         for (name, at, object) in ids {
             if cookie < at {
                 let examine = |may_block| iso.relative(object, may_block);
-                if let Step::Stop = self.give(name, at, object.place(), examine)? {
+                if !self.give(name, at, object.place(), examine)? {
                     return Ok(false);
                 }
             }
@@ -111,7 +107,7 @@ impl Listing<'_> {
         {
             let object = names.object_of(item);
             let examine = |may_block| iso.entry(object, &mut near, (position, may_block));
-            if let Step::Stop = self.give(names.name_of(item), at, item.file_id, examine)? {
+            if !self.give(names.name_of(item), at, item.file_id, examine)? {
                 return Ok(false);
             }
         }

@@ -10,6 +10,7 @@ use std::hash::Hasher;
 use pagewell_fs::{Attributes, FileType, Result, Timestamp};
 use siphasher::sip::SipHasher24;
 
+use super::file_id::{Object, RecordPlace};
 use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::RockRidge;
 use super::susp::Continuation;
@@ -79,17 +80,6 @@ pub(super) struct Recorded {
     pub(super) sections: Sections,
     /// Why the data cannot be read, if it cannot.
     pub(super) defect: Option<&'static str>,
-}
-
-/// What the tree must know of one object; directories are named by their extent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RecordedKind {
-    /// A directory whose extent begins at this byte.
-    Directory(u64),
-    /// A directory of size 0.
-    EmptyDirectory,
-    /// Anything else.
-    File,
 }
 
 /// An object as served.
@@ -237,18 +227,23 @@ impl Recorded {
         rock_ridge.is_some_and(|found| found.moved_here)
     }
 
-    pub(super) fn kind(&self, volume: &Volume) -> RecordedKind {
+    /// What names it, as it is recorded in the directory whose extent begins at `directory`.
+    pub(super) fn object(&self, volume: &Volume, directory: u64) -> Object {
+        let place = RecordPlace {
+            position: directory + self.offset,
+            directory,
+        };
         let moved = self.rock_ridge.as_ref().and_then(|found| found.child);
         if self.record.is_directory() {
             if self.size() == 0 {
-                RecordedKind::EmptyDirectory
+                Object::EmptyDirectory(place)
             } else {
-                RecordedKind::Directory(self.record.data_position(volume))
+                Object::Directory(self.record.data_position(volume))
             }
         } else if let Some(block) = moved {
-            RecordedKind::Directory(volume.block_position(block))
+            Object::Directory(volume.block_position(block))
         } else {
-            RecordedKind::File
+            Object::File(place)
         }
     }
 

@@ -30,7 +30,7 @@ use super::file_id::{Object, decode, encode};
 use super::group::{Found, Group};
 use super::joliet;
 use super::names::{Name, plain, rock_ridge};
-use super::node::{ObjectReader, Recorded, RecordedKind};
+use super::node::{ObjectReader, Recorded};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
@@ -205,13 +205,12 @@ impl Tree {
             if recorded.moved_here() {
                 continue;
             }
-            let offset = recorded.offset;
-            let (kind, file_id) = match recorded.kind(&self.volume) {
-                RecordedKind::Directory(extent) => (ItemKind::Directory, extent),
-                RecordedKind::EmptyDirectory => (ItemKind::EmptyDirectory, position + offset),
-                RecordedKind::File => (ItemKind::File, recorded.file_id(position)),
+            let (kind, file_id) = match recorded.object(&self.volume, position) {
+                Object::Directory(extent) => (ItemKind::Directory, extent),
+                Object::EmptyDirectory(place) => (ItemKind::EmptyDirectory, place.position),
+                Object::File(_) => (ItemKind::File, recorded.file_id(position)),
             };
-            let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+            let offset = u32::try_from(recorded.offset).unwrap_or(u32::MAX);
             if !directory.push(&self.name(&recorded), kind, offset, file_id) {
                 return Err(self
                     .volume

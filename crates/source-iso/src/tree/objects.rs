@@ -4,7 +4,7 @@ use pagewell_fs::{Error, FileType, Result};
 
 use super::super::file_id::{Object, RecordPlace};
 use super::super::group::{self, Found, Group};
-use super::super::node::{Node, ObjectReader, Recorded, RecordedKind, Sections, attributes};
+use super::super::node::{Node, ObjectReader, Recorded, Sections, attributes};
 use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record};
 use super::super::rock_ridge::RockRidge;
 use super::super::volume::SECTOR_BYTES;
@@ -35,9 +35,8 @@ impl Tree {
         // No record begins there, or it is one that cannot be read.
         let node = match object {
             Object::Directory(_) => None,
-            Object::File(place) => self.record_node(place, RecordedKind::File, may_block)?,
-            Object::EmptyDirectory(place) => {
-                self.record_node(place, RecordedKind::EmptyDirectory, may_block)?
+            Object::File(place) | Object::EmptyDirectory(place) => {
+                self.record_node(object, place, may_block)?
             }
         };
         Ok(node.map(|node| Found::alone(object, node)))
@@ -79,16 +78,10 @@ impl Tree {
                 // It cannot be read; those behind it may.
                 Err(_) => continue,
             };
-            let place = RecordPlace {
-                position: place.directory + recorded.offset,
-                directory: place.directory,
-            };
-            let object = match recorded.kind(&self.volume) {
-                RecordedKind::Directory(_) => continue,
-                RecordedKind::EmptyDirectory => Object::EmptyDirectory(place),
-                RecordedKind::File => Object::File(place),
-            };
-            members.push((object, self.file_node(recorded, place.directory)));
+            let object = recorded.object(&self.volume, place.directory);
+            if !matches!(object, Object::Directory(_)) {
+                members.push((object, self.file_node(recorded, place.directory)));
+            }
         }
         members.shrink_to_fit();
         Ok(Some(Group::new(members)))
@@ -166,11 +159,11 @@ impl Tree {
         RockRidge::read(area, &mut reader.continuation).map(Some)
     }
 
-    /// The object whose record is at `place`; `None` when no such object is there.
+    /// The `object` whose record is at `place`; `None` when it is not there.
     fn record_node(
         &self,
+        object: Object,
         place: RecordPlace,
-        kind: RecordedKind,
         may_block: bool,
     ) -> Result<Option<Node>> {
         let Some((length, offset)) = self.offset_of(place, may_block)? else {
@@ -180,7 +173,7 @@ impl Tree {
         let Some(recorded) = reader.next_before(offset + 1)? else {
             return Ok(None);
         };
-        if recorded.kind(&self.volume) != kind {
+        if recorded.object(&self.volume, place.directory) != object {
             return Ok(None);
         }
         Ok(Some(self.file_node(recorded, place.directory)))
