@@ -161,6 +161,17 @@ pub(super) struct Listing {
 }
 
 impl Listing {
+    fn new(source: Source, cookie: u64) -> Self {
+        Self {
+            source,
+            cookie,
+            bytes: Vec::new(),
+            at: 0,
+            read_when: None,
+            gathered: None,
+        }
+    }
+
     /// Opens a directory behind the entry of `cookie`, with the identity of the thread.
     pub(super) fn open(directory: BorrowedFd<'_>, cookie: u64) -> Result<Self> {
         let file = open_directory(directory)?;
@@ -170,40 +181,21 @@ impl Listing {
             }
             rustix::fs::seek(&file, SeekFrom::Start(cookie)).map_err(|_| Error::BadCookie)?;
         }
-        Ok(Self {
-            source: Source::File(Descriptor::new(file)),
-            cookie,
-            bytes: Vec::with_capacity(BUFFER_BYTES),
-            at: 0,
-            read_when: None,
-            gathered: None,
-        })
+        let mut listing = Self::new(Source::File(Descriptor::new(file)), cookie);
+        listing.bytes.reserve_exact(BUFFER_BYTES);
+        Ok(listing)
     }
 
     /// The entries of a window behind that of `cookie`.
     pub(super) fn of_window(window: Arc<Window>, cookie: u64) -> Self {
         let next = window.behind(cookie);
-        Self {
-            source: Source::Ordered(window, next),
-            cookie,
-            bytes: Vec::new(),
-            at: 0,
-            read_when: None,
-            gathered: None,
-        }
+        Self::new(Source::Ordered(window, next), cookie)
     }
 
     /// What is behind the entry of `cookie`, of names that were kept.
     pub(super) fn of_names(names: Arc<Names>, cookie: u64) -> Option<Self> {
         let at = names.behind(cookie)?;
-        Some(Self {
-            source: Source::Kept(names, at),
-            cookie,
-            bytes: Vec::new(),
-            at: 0,
-            read_when: None,
-            gathered: None,
-        })
+        Some(Self::new(Source::Kept(names, at), cookie))
     }
 
     /// Reads more when everything was taken.
