@@ -2,7 +2,7 @@
 //! (`reply_body`), and the user that a call says it is for: AUTH_NONE and AUTH_SYS (sections 8.2
 //! and 10.1, appendix A). Record marking on byte streams is not here.
 
-use crate::xdr::{self, Decode, Decoder, Encode, Encoder, Error, Words, padded, xdr_enumeration};
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Words, xdr_enumeration, xdr_structure};
 
 /// The version of the RPC protocol (RFC 5531 section 9, `rpcvers`).
 pub const RPC_VERSION: u32 = 2;
@@ -160,19 +160,20 @@ pub enum Credential<'a> {
     System(SystemCredential<'a>),
 }
 
-/// The body of AUTH_SYS (RFC 5531 appendix A, `authsys_parms`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SystemCredential<'a> {
-    /// Any number the caller's machine chose.
-    pub stamp: u32,
-    /// Name of the caller's machine; at most [`MACHINE_NAME_BYTES_MAX`] bytes.
-    pub machine_name: &'a [u8],
-    /// Numeric user.
-    pub uid: u32,
-    /// Numeric primary group.
-    pub gid: u32,
-    /// Supplementary groups.
-    pub gids: Words<GROUPS_MAX>,
+xdr_structure! {
+    /// The body of AUTH_SYS (RFC 5531 appendix A, `authsys_parms`).
+    pub struct SystemCredential<'a> {
+        /// Any number the caller's machine chose.
+        pub stamp: u32,
+        /// Name of the caller's machine; at most [`MACHINE_NAME_BYTES_MAX`] bytes.
+        pub machine_name: &'a [u8] = MACHINE_NAME_BYTES_MAX,
+        /// Numeric user.
+        pub uid: u32,
+        /// Numeric primary group.
+        pub gid: u32,
+        /// Supplementary groups.
+        pub gids: Words<GROUPS_MAX>,
+    }
 }
 
 impl SystemCredential<'_> {
@@ -181,33 +182,6 @@ impl SystemCredential<'_> {
     #[must_use]
     pub fn gids(&self) -> &[u32] {
         self.gids.as_slice()
-    }
-}
-
-impl Encode for SystemCredential<'_> {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.stamp);
-        encoder.opaque(self.machine_name);
-        encoder.u32(self.uid);
-        encoder.u32(self.gid);
-        self.gids.encode(encoder);
-    }
-
-    fn encoded_size(&self) -> usize {
-        16 + padded(self.machine_name.len()) + self.gids.encoded_size()
-    }
-}
-
-impl<'a> Decode<'a> for SystemCredential<'a> {
-    #[inline]
-    fn decode(decoder: &mut Decoder<'a>) -> xdr::Result<Self> {
-        Ok(Self {
-            stamp: decoder.u32()?,
-            machine_name: decoder.opaque(MACHINE_NAME_BYTES_MAX)?,
-            uid: decoder.u32()?,
-            gid: decoder.u32()?,
-            gids: Words::decode(decoder)?,
-        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{FileAttributes, Handle, Reply, Verifier, WccData};
 use crate::client::Locate;
-use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_enumeration, xdr_structure};
+use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, xdr_enumeration, xdr_structure};
 
 xdr_structure! {
     /// READ3args.
@@ -17,17 +17,18 @@ xdr_structure! {
     }
 }
 
-/// READ3resok.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadOk<'a> {
-    /// Of the file.
-    pub file_attributes: Option<FileAttributes>,
-    /// Bytes read.
-    pub count: u32,
-    /// Whether the last byte of the file is among them, or there was nothing to read.
-    pub end_of_file: bool,
-    /// The bytes.
-    pub data: &'a [u8],
+xdr_structure! {
+    /// READ3resok.
+    pub struct ReadOk<'a> {
+        /// Of the file.
+        pub file_attributes: Option<FileAttributes>,
+        /// Bytes read.
+        pub count: u32,
+        /// Whether the last byte of the file is among them, or there was nothing to read.
+        pub end_of_file: bool,
+        /// The bytes; borrowed, so the record itself is the limit.
+        pub data: &'a [u8] = usize::MAX,
+    }
 }
 
 impl ReadOk<'_> {
@@ -53,31 +54,6 @@ impl ReadOk<'_> {
     #[must_use]
     pub fn head_size(file_attributes: &Option<FileAttributes>) -> usize {
         file_attributes.encoded_size() + 12
-    }
-}
-
-impl Encode for ReadOk<'_> {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        self.file_attributes.encode(encoder);
-        encoder.u32(self.count);
-        encoder.bool(self.end_of_file);
-        encoder.opaque(self.data);
-    }
-
-    fn encoded_size(&self) -> usize {
-        self.file_attributes.encoded_size() + 8 + self.data.encoded_size()
-    }
-}
-
-impl<'a> Decode<'a> for ReadOk<'a> {
-    fn decode(decoder: &mut Decoder<'a>) -> Result<Self> {
-        Ok(Self {
-            file_attributes: Decode::decode(decoder)?,
-            count: decoder.u32()?,
-            end_of_file: decoder.bool()?,
-            // Borrowed, so the record itself is the limit.
-            data: decoder.opaque(usize::MAX)?,
-        })
     }
 }
 

@@ -257,22 +257,15 @@ pub enum SetTime {
     To(Time),
 }
 
-impl SetTime {
-    /// `time_how` on the wire.
-    const fn number(self) -> u32 {
-        match self {
-            Self::Keep => 0,
-            Self::ToServerTime => 1,
-            Self::To(_) => 2,
-        }
-    }
-}
-
 impl Encode for SetTime {
     fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.number());
-        if let Self::To(time) = self {
-            time.encode(encoder);
+        match self {
+            Self::Keep => encoder.u32(0),
+            Self::ToServerTime => encoder.u32(1),
+            Self::To(time) => {
+                encoder.u32(2);
+                time.encode(encoder);
+            }
         }
     }
 

@@ -7,9 +7,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 /// At most `N` unsigned integers: a count, then the integers. Needs no memory of its own.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Words<const N: usize> {
     count: usize,
+    /// Behind the count they are zero.
     values: [u32; N],
 }
 
@@ -43,14 +44,6 @@ impl<const N: usize> Default for Words<N> {
         }
     }
 }
-
-impl<const N: usize> PartialEq for Words<N> {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_slice() == other.as_slice()
-    }
-}
-
-impl<const N: usize> Eq for Words<N> {}
 
 impl<const N: usize> fmt::Debug for Words<N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,12 +131,13 @@ impl<'a, T: Decode<'a>> List<'a, T> {
     }
 
     /// The items in order.
-    #[must_use]
-    pub const fn iter(&self) -> ListItems<'a, T> {
-        ListItems {
-            decoder: Decoder::new(self.items),
-            kind: PhantomData,
-        }
+    pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
+        let mut decoder = Decoder::new(self.items);
+        std::iter::from_fn(move || {
+            // The list was walked when it was made: an error here can only mean its end.
+            decoder.bool().ok()?;
+            T::decode(&mut decoder).ok()
+        })
     }
 
     /// Whether there are no items.
@@ -181,35 +175,9 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<'a, T> {
     }
 }
 
-impl<'a, T: Decode<'a>> IntoIterator for List<'a, T> {
-    type Item = T;
-    type IntoIter = ListItems<'a, T>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
-    }
-}
-
 impl<'a, T: Decode<'a> + fmt::Debug> fmt::Debug for List<'a, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// The items of a [`List`], in order.
-#[derive(Clone, Debug)]
-pub struct ListItems<'a, T> {
-    decoder: Decoder<'a>,
-    kind: PhantomData<T>,
-}
-
-impl<'a, T: Decode<'a>> Iterator for ListItems<'a, T> {
-    type Item = T;
-
-    fn next(&mut self) -> Option<T> {
-        // The list was walked when it was made: an error here can only mean its end.
-        self.decoder.bool().ok()?;
-        T::decode(&mut self.decoder).ok()
     }
 }
 

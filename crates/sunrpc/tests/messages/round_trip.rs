@@ -187,7 +187,7 @@ fn readdirplus_in_parts() {
         let attributes = &value.directory_attributes;
         ReaddirPlusOk::encode_head(&mut encoder, attributes, &value.verifier);
         let mut size = ReaddirPlusOk::head_size(attributes) + directory::TAIL_SIZE;
-        for entry in value.entries {
+        for entry in value.entries.iter() {
             let plain = ReaddirEntry {
                 file_id: entry.file_id,
                 name: entry.name,

@@ -374,7 +374,7 @@ impl Receiver<'_> {
         let reply: ReaddirPlusReply<'_> = decoded(decoder, Procedure::ReaddirPlus)?;
         let listed = succeeded(Procedure::ReaddirPlus, reply)?;
         let (mut entries, mut last) = (before, None);
-        for entry in listed.entries {
+        for entry in listed.entries.iter() {
             entries += 1;
             last = Some(entry.cookie);
         }
