@@ -3,12 +3,15 @@
 //! For calls that are made now and then to programs that are not trusted: the port mapper, the
 //! lock manager and the status monitor of a client. [`crate::client`] is the one for many calls.
 
+use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
 use crate::xdr::{self, Decoder, Encode, Encoder};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, socket_with};
+use std::fmt::Debug;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,8 +19,6 @@ use std::time::{Duration, Instant};
 /// The most bytes of a reply. Those of the port mapper have 28, or 428 with the longest verifier;
 /// those of the lock manager repeat a cookie that was made here.
 const REPLY_BYTES_MAX: usize = 1024;
-/// In a record mark: the fragment is the last of its record (RFC 5531 section 11).
-const LAST_FRAGMENT: u32 = 1 << 31;
 
 /// A procedure of a program, by its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,7 @@ pub enum Error {
 /// A connection on which calls are made. Each waits no longer than the time given at the start.
 #[derive(Debug)]
 pub struct Caller {
-    stream: Stream,
+    stream: Box<dyn Stream>,
     timeout: Duration,
     xid: u32,
 }
@@ -70,20 +71,17 @@ impl Caller {
             None => TcpStream::connect_timeout(address, timeout)?,
             Some(local) => connect_from(address, local, timeout)?,
         };
-        Ok(Self::new(Stream::Tcp(stream), timeout))
+        Ok(Self::new(stream, timeout))
     }
 
     /// Connects to a local stream socket.
     pub fn connect_local(path: &Path, timeout: Duration) -> io::Result<Self> {
-        Ok(Self::new(
-            Stream::Local(UnixStream::connect(path)?),
-            timeout,
-        ))
+        Ok(Self::new(UnixStream::connect(path)?, timeout))
     }
 
-    fn new(stream: Stream, timeout: Duration) -> Self {
+    fn new(stream: impl Stream + 'static, timeout: Duration) -> Self {
         Self {
-            stream,
+            stream: Box::new(stream),
             timeout,
             xid: std::process::id(),
         }
@@ -129,7 +127,7 @@ impl Caller {
         // Some kilobytes; of a record that is too long for a marker the other side sees no end.
         let length = u32::try_from(encoder.position() - 4).unwrap_or(u32::MAX);
         encoder.patch_u32(0, LAST_FRAGMENT | length);
-        self.stream.set_write_timeout(self.timeout)?;
+        set_socket_timeout(&self.stream, Timeout::Send, Some(self.timeout))?;
         self.stream.write_all(&record)
     }
 
@@ -138,18 +136,18 @@ impl Caller {
     fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
         loop {
-            let mut mark = [0; 4];
-            self.read_exact(&mut mark, deadline)?;
-            let mark = Decoder::new(&mark).u32()?;
+            let mut marker = [0; MARKER_BYTES];
+            self.read_exact(&mut marker, deadline)?;
+            let marker = Marker::parse(marker);
             let start = record.len();
-            let end = start + (mark & !LAST_FRAGMENT) as usize;
+            let end = start + marker.length;
             if end > REPLY_BYTES_MAX {
                 return Err(Error::TooLong);
             }
             record.resize(end, 0);
             let (_, fragment) = record.split_at_mut(start);
             self.read_exact(fragment, deadline)?;
-            if mark & LAST_FRAGMENT != 0 {
+            if marker.last {
                 return Ok(record);
             }
         }
@@ -161,7 +159,7 @@ impl Caller {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(left)?;
+            set_socket_timeout(&self.stream, Timeout::Recv, Some(left))?;
             match self.stream.read(target) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => target = target.split_at_mut(count).1,
@@ -192,41 +190,10 @@ fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::R
 }
 
 /// Either kind of stream.
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Local(UnixStream),
-}
+trait Stream: Read + Write + AsFd + Debug + Send + Sync {}
 
-impl Stream {
-    fn set_read_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_read_timeout(Some(timeout)),
-            Self::Local(stream) => stream.set_read_timeout(Some(timeout)),
-        }
-    }
-
-    fn set_write_timeout(&self, timeout: Duration) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.set_write_timeout(Some(timeout)),
-            Self::Local(stream) => stream.set_write_timeout(Some(timeout)),
-        }
-    }
-
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.read(target),
-            Self::Local(stream) => stream.read(target),
-        }
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => stream.write_all(bytes),
-            Self::Local(stream) => stream.write_all(bytes),
-        }
-    }
-}
+impl Stream for TcpStream {}
+impl Stream for UnixStream {}
 
 #[cfg(test)]
 mod tests {
