@@ -9,8 +9,6 @@ pub struct Counts {
     pub refused: u64,
     /// Queued requests that became more urgent.
     pub promoted: u64,
-    /// Requests withdrawn before they were dispatched.
-    pub cancelled: u64,
     /// Requests that had to stand in line behind an earlier one that they overlap.
     pub overlapped: u64,
     /// Dispatches.

@@ -150,13 +150,13 @@ impl Overlap {
         true
     }
 
-    /// An active request is done or withdrawn.
+    /// An active request is done.
     pub(super) fn release(&mut self, request: &Request) {
         self.active.remove(request);
     }
 
     /// The next of the line, if it may become active now; it does. To be called until `None`
-    /// after each [`Overlap::release`] and [`Overlap::leave_line`].
+    /// after each [`Overlap::release`].
     pub(super) fn next_ready(&mut self) -> Option<Request> {
         let (_, request) = self.line.first_key_value()?;
         if self.active.conflict(request) {
@@ -166,15 +166,6 @@ impl Overlap {
         self.waiting.remove(&request);
         self.active.insert(&request);
         Some(request)
-    }
-
-    /// Takes a request out of the line; false when it is not in it.
-    pub(super) fn leave_line(&mut self, request: &Request) -> bool {
-        let found = self.line.remove(&request.sequence).is_some();
-        if found {
-            self.waiting.remove(request);
-        }
-        found
     }
 
     /// The request in line, to be changed in what does not matter here; `None` when it is not in

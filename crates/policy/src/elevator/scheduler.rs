@@ -182,20 +182,6 @@ impl Elevator {
         }
     }
 
-    /// Withdraws a request; false when it is not queued (any more).
-    pub fn cancel(&mut self, id: RequestId) -> bool {
-        let Some(request) = self.requests.remove(&id) else {
-            return false;
-        };
-        self.counts.cancelled += 1;
-        if !self.overlap.leave_line(&request) {
-            self.queue.remove(&request);
-            self.overlap.release(&request);
-        }
-        self.move_line_up();
-        true
-    }
-
     /// What to send to the device now; `None` when nothing may go before something is completed
     /// or inserted.
     pub fn dispatch(&mut self, now: Duration) -> Option<Dispatch> {

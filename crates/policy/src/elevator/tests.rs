@@ -234,21 +234,6 @@ fn what_overlaps_a_write_keeps_its_order() {
 }
 
 #[test]
-fn a_withdrawn_write_lets_the_line_move_up() {
-    let mut bench = Bench::new(rotating());
-    let write = bench.add(AsynchronousWrite, 0, 8 * KIB);
-    let read = bench.add(AsynchronousRead, 0, 8 * KIB);
-    let other = bench.add(AsynchronousWrite, 0, 8 * KIB);
-    bench.elevator.promote(read, SynchronousRead);
-    assert!(bench.elevator.cancel(other), "out of the line");
-    assert!(bench.elevator.cancel(write));
-    assert!(!bench.elevator.cancel(write));
-    let dispatch = bench.step(START).unwrap();
-    assert_eq!((ids(&dispatch), dispatch.class), (vec![1], SynchronousRead));
-    assert_eq!(bench.elevator.queued(), 0);
-}
-
-#[test]
 fn an_overdue_request_goes_next() {
     let mut bench = Bench::new(rotating());
     bench.add_at(AsynchronousRead, 0, KIB, START);

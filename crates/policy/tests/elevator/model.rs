@@ -1,6 +1,6 @@
 //! What the elevator must do, written down with nothing but lists that are walked.
 //!
-//! The model is told what is inserted, promoted, cancelled and completed. It says which request
+//! The model is told what is inserted, promoted and completed. It says which request
 //! must be chosen next and why, and checks a dispatch against every rule.
 
 use std::time::Duration;
@@ -85,13 +85,6 @@ impl Model {
                 known.class = known.class.min(class);
             }
         }
-    }
-
-    pub(crate) fn cancel(&mut self, id: RequestId) -> bool {
-        let before = self.requests.len();
-        self.requests.retain(|known| known.id != id);
-        self.move_line_up();
-        self.requests.len() < before
     }
 
     pub(crate) fn complete(&mut self, id: DispatchId) -> bool {

@@ -1,4 +1,4 @@
-//! One random schedule: settings, then inserts, promotions, cancellations, dispatches and
+//! One random schedule: settings, then inserts, promotions, dispatches and
 //! completions, then everything is drained. The model watches each step.
 
 use std::time::Duration;
@@ -22,7 +22,6 @@ pub(crate) struct Schedule {
     now: Duration,
     next_id: u64,
     inserted: u64,
-    cancelled: u64,
     travelled: u64,
     last_done: Option<DispatchId>,
     /// Units of addresses in use.
@@ -68,7 +67,6 @@ impl Schedule {
             now: Duration::from_secs(1),
             next_id: 0,
             inserted: 0,
-            cancelled: 0,
             travelled: 0,
             last_done: None,
             space: 8 + choices.below(56),
@@ -97,7 +95,6 @@ impl Schedule {
             }
             11..=13 => self.complete(choices),
             14 => self.promote(choices),
-            _ if choices.below(2) == 0 => self.cancel(choices),
             _ => self.now += Duration::from_millis(choices.below(4)),
         }
         assert_eq!(self.elevator.queued(), self.model.requests.len());
@@ -180,13 +177,6 @@ impl Schedule {
         self.model.promote(id, class);
     }
 
-    fn cancel(&mut self, choices: &mut impl Choices) {
-        let id = self.recent(choices);
-        let found = self.model.cancel(id);
-        assert_eq!(self.elevator.cancel(id), found);
-        self.cancelled += u64::from(found);
-    }
-
     /// Everything that was inserted travels exactly once.
     fn drain(&mut self) {
         while self.elevator.queued() + self.elevator.in_flight() > 0 {
@@ -201,7 +191,7 @@ impl Schedule {
             }
         }
         let counts = self.elevator.counts();
-        assert_eq!(self.travelled + self.cancelled, self.inserted, "lost");
+        assert_eq!(self.travelled, self.inserted, "lost");
         assert_eq!(counts.inserted, self.inserted);
         assert_eq!(counts.dispatched + counts.merged, self.travelled);
         assert_eq!(counts.completed, counts.dispatched);

@@ -21,7 +21,6 @@ fn wanted() -> u64 {
 /// What all schedules together did, so that it shows when they stop to reach a branch.
 fn add(total: &mut Counts, counts: &Counts) {
     total.promoted += counts.promoted;
-    total.cancelled += counts.cancelled;
     total.overlapped += counts.overlapped;
     total.dispatched += counts.dispatched;
     total.merged += counts.merged;
@@ -70,7 +69,6 @@ fn a_million_random_schedules_keep_to_the_rules() {
     println!("{wanted} schedules: {total:?}");
     let reached = [
         total.promoted,
-        total.cancelled,
         total.overlapped,
         total.merged,
         total.wraps,
