@@ -7,53 +7,56 @@ register! { DEVICES, Counter:
     DEVICE_READ_BYTES = "pagewell_device_read_bytes_total",
         "Bytes read from files and block devices.";
     DEVICE_READ_ERRORS = "pagewell_device_read_errors_total",
-        "Reads that a file or block device refused.";
+        "Read requests to files and block devices that failed.";
     DEVICE_WRITES = "pagewell_device_writes_total",
         "Write requests made to files and block devices.";
     DEVICE_WRITE_BYTES = "pagewell_device_write_bytes_total",
         "Bytes written to files and block devices.";
     DEVICE_WRITE_ERRORS = "pagewell_device_write_errors_total",
-        "Writes that a file or block device refused.";
+        "Write requests to files and block devices that failed.";
     DEVICE_DURABLE_WRITES = "pagewell_device_durable_writes_total",
-        "Writes to files and block devices that had to survive a power failure by themselves.";
+        "Write requests to files and block devices that had to be durable without a flush.";
     DEVICE_DURABLE_FALLBACKS = "pagewell_device_durable_fallbacks_total",
-        "Durable writes made by a flush because the system has no durable write.";
+        "Durable writes made as a write and a flush because the system has no durable write.";
     DEVICE_FLUSHES = "pagewell_device_flushes_total",
         "Times that files and block devices were told to make writes durable.";
     DEVICE_FLUSH_ERRORS = "pagewell_device_flush_errors_total",
-        "Flushes that failed: what was written before may be lost.";
+        "Flushes of files and block devices that failed, so that bytes written before may be lost.";
     DEVICE_IN_USE = "pagewell_device_in_use_total",
         "Devices not opened for writing because another program uses them.";
     DEVICE_LOCKS_MISSING = "pagewell_device_locks_missing_total",
         "Files opened for writing where the system has no locks to keep other programs away.";
     DEVICE_REFUSED = "pagewell_device_refused_total",
-        "Requests refused because they were misaligned, out of bounds or not allowed.";
+        "Requests to files and block devices refused because they were misaligned, out of bounds \
+         or not allowed.";
     DEVICE_TRUNCATED = "pagewell_device_truncated_total",
-        "Requests that met the end of a file which had become shorter.";
+        "Read requests that met the end of a file which had become shorter.";
     DEVICE_CONTINUED = "pagewell_device_continued_total",
-        "Transfers that were short or interrupted and went on.";
+        "Times that a transfer or a flush was cut short by the system and went on.";
     DEVICE_BUFFERED_FALLBACKS = "pagewell_device_buffered_fallbacks_total",
-        "Devices read through the kernel's page cache because they cannot be read directly.";
+        "Files and block devices used through the kernel's page cache because they cannot be used \
+         directly.";
     DEVICE_TAIL_WRITES = "pagewell_device_tail_writes_total",
         "Writes of the partial last block of a file, made through the kernel's page cache.";
     DEVICE_RING_FALLBACKS = "pagewell_device_ring_fallbacks_total",
-        "Devices served by threads because the kernel gave no ring.";
+        "Devices served by threads because the kernel gave no ring (io_uring).";
     DEVICE_RING_STALLS = "pagewell_device_ring_stalls_total",
-        "Times that the kernel did not take requests from a ring at once.";
+        "Times that the kernel did not take requests from a ring (io_uring) at once.";
     DEVICE_RING_QUEUED = "pagewell_device_ring_queued_total",
-        "Requests that waited because a ring was at its depth.";
+        "Requests that waited because a ring (io_uring) had as many under way as it may have.";
     DEVICE_FIXED_TRANSFERS = "pagewell_device_fixed_transfers_total",
-        "Transfers in memory that was prepared for the ring.";
+        "Transfers from or to memory that the kernel had prepared for a ring (io_uring).";
     DEVICE_MEMORY_FALLBACKS = "pagewell_device_memory_fallbacks_total",
-        "Times that memory could not be prepared for a ring.";
+        "Times that the kernel did not prepare memory for a ring (io_uring), so that its \
+         transfers cost more.";
     DEVICE_WORKERS_REFUSED = "pagewell_device_workers_refused_total",
-        "Times that the system gave no further thread to a device.";
+        "Times that the system did not give a device one more thread.";
     DEVICE_COMPLETION_PANICS = "pagewell_device_completion_panics_total",
-        "Completions that ended in a defect of the program.";
+        "Ends of device requests that met a defect of the program.";
     STRIPE_REQUESTS_DEALT = "pagewell_stripe_requests_dealt_total",
-        "Requests of stripes that touched more than one device.";
+        "Requests to stripes that reached beyond one chunk.";
     STRIPE_PIECES_MERGED = "pagewell_stripe_pieces_merged_total",
-        "Chunks of stripes that travelled in the request of their neighbour.";
+        "Chunks of stripes that went to their device in the same request as another chunk.";
     MIRROR_READS_RETRIED = "pagewell_mirror_reads_retried_total",
         "Reads of mirrors tried again on another leg after a failure.";
     MIRROR_READS_FAILED = "pagewell_mirror_reads_failed_total",
@@ -67,11 +70,12 @@ register! { DEVICES, Counter:
     MIRROR_HALVES_FAILED = "pagewell_mirror_halves_failed_total",
         "Legs of mirrors taken out of service because a write or a flush failed.";
     MIRROR_HALVES_LEFT_OUT = "pagewell_mirror_halves_left_out_total",
-        "Legs not read when their mirror was opened because they missed writes or may have.";
+        "Legs of mirrors that are not read since the mirror was opened, because they missed \
+         writes or may have.";
     MIRROR_RECORD_FAILURES = "pagewell_mirror_record_failures_total",
         "Times that the record of a leg of a mirror could not be stored.";
     MIRROR_COMPARED_BYTES = "pagewell_mirror_compared_bytes_total",
         "Bytes of legs compared with another leg to make them equal.";
     MIRROR_RESYNCHRONISED_BYTES = "pagewell_mirror_resynchronised_bytes_total",
-        "Bytes copied to legs of mirrors to make them equal.";
+        "Bytes copied to legs of mirrors to make them equal to another leg.";
 }

@@ -3,41 +3,52 @@
 use crate::Gauge;
 
 register! { GAUGES, Gauge:
-    CACHE_ARENA_BYTES = "pagewell_cache_arena_bytes", "Memory of page caches.";
-    CACHE_ARENA_PAGES = "pagewell_cache_arena_pages", "Pages that page caches have room for.";
-    CACHE_PAGES = "pagewell_cache_pages", "Pages in page caches now.";
+    CACHE_ARENA_BYTES = "pagewell_cache_arena_bytes", "Bytes of memory that page caches have.";
+    CACHE_ARENA_PAGES = "pagewell_cache_arena_pages",
+        "Pages of 64 KiB that page caches have room for.";
+    CACHE_PAGES = "pagewell_cache_pages", "Pages of 64 KiB that page caches hold now.";
     CACHE_STAGING_BYTES = "pagewell_cache_staging_bytes",
-        "Memory in use for bytes on their way to devices.";
+        "Bytes of memory that hold copies of dirty bytes on their way to devices now.";
     CACHE_DIRTY_PAGES = "pagewell_cache_dirty_pages",
-        "Pages with bytes that are not on their device.";
+        "Pages of 64 KiB with bytes that are not on their device yet, or wait for a flush there.";
     CACHE_KEPT_BYTES = "pagewell_cache_kept_bytes",
-        "Bytes that were written and are kept until a flush.";
-    CACHE_DIRTY_BYTES = "pagewell_cache_dirty_bytes", "Bytes that are not on their device.";
+        "Bytes that are written to a device and stay in memory until a flush has made them \
+         durable.";
+    CACHE_DIRTY_BYTES = "pagewell_cache_dirty_bytes",
+        "Bytes written into page caches that are not on their device yet.";
     DIR_OPEN_DESCRIPTORS = "pagewell_dir_open_descriptors",
-        "Descriptors held for objects of served directories.";
-    CONNECTIONS = "pagewell_connections", "Client connections open now.";
-    LOCKS_HELD = "pagewell_locks_held", "Ranges of files locked by clients now.";
+        "File descriptors held for objects of served directories now.";
+    CONNECTIONS = "pagewell_connections", "Connections of clients that are open now.";
+    LOCKS_HELD = "pagewell_locks_held", "Ranges of files that clients have locked now.";
     LOCKS_WAITING = "pagewell_locks_waiting", "Locks that clients wait for now.";
     REQUEST_MEMORY_BYTES = "pagewell_request_memory_bytes",
         "Bytes of memory that hold requests now.";
     UNSENT_REPLY_BYTES = "pagewell_unsent_reply_bytes",
-        "Memory of replies that have not left, and of listings that are being made.";
+        "Bytes of memory that hold replies which have not left, and listings that are being made.";
     SEND_COPY_COST = "pagewell_send_copy_cost_picoseconds",
-        "Processor time for a byte of a file that was sent by copying it, lately.";
+        "Processor time for each byte of file data sent by copying it, in picoseconds, as \
+         measured last.";
     SEND_COPY_TIME = "pagewell_send_copy_time_picoseconds",
-        "How long a byte of large READs that are copied takes until the client goes on.";
+        "Elapsed time for each byte while a client read much file data that was sent by copying \
+         it, in picoseconds, as measured last.";
     SEND_MAP_COST = "pagewell_send_map_cost_picoseconds",
-        "Processor time for a byte of a file that was sent from a mapping, lately.";
+        "Processor time for each byte of file data sent from a mapping, in picoseconds, as \
+         measured last.";
     SEND_MAP_TIME = "pagewell_send_map_time_picoseconds",
-        "How long a byte of large READs that are mapped takes until the client goes on.";
+        "Elapsed time for each byte while a client read much file data that was sent from a \
+         mapping, in picoseconds, as measured last.";
     SEND_SPLICE_COST = "pagewell_send_splice_cost_picoseconds",
-        "Processor time for a byte of a file that was spliced, lately.";
+        "Processor time for each byte of file data sent with sendfile, in picoseconds, as \
+         measured last.";
     SEND_SPLICE_TIME = "pagewell_send_splice_time_picoseconds",
-        "How long a byte of large READs that are spliced takes until the client goes on.";
-    CALLS_RUNNING = "pagewell_calls_running", "Calls that may wait, being worked on now.";
+        "Elapsed time for each byte while a client read much file data that was sent with \
+         sendfile, in picoseconds, as measured last.";
+    CALLS_RUNNING = "pagewell_calls_running",
+        "Calls that threads which may wait for storage work on now.";
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
-    FUSE_OPEN_FILES = "pagewell_fuse_open_files", "Files open in mounts now.";
-    RAM_BYTES = "pagewell_ram_bytes", "Bytes charged to RAM file systems now.";
+    FUSE_OPEN_FILES = "pagewell_fuse_open_files",
+        "Opens of files in mounts that are not closed yet.";
+    RAM_BYTES = "pagewell_ram_bytes", "Bytes that RAM file systems count as used now.";
     CLIENT_CALLS_IN_FLIGHT = "pagewell_client_calls_in_flight",
         "Calls to other servers that have no outcome yet.";
 }

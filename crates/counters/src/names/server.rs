@@ -4,98 +4,117 @@ use crate::Counter;
 
 register! { SERVER, Counter:
     COPIED_BYTES = "pagewell_copied_bytes_total",
-        "Bytes of file data copied in user space or between kernel and user space.";
+        "Bytes of file data that Pagewell copied in its memory, or between its memory and a file; \
+         what the kernel copies to and from sockets is not counted.";
     SPLICED_BYTES = "pagewell_spliced_bytes_total",
-        "Bytes of file data sent without a copy in user space.";
+        "Bytes of file data that the kernel sent straight from a file, with sendfile.";
     MAPPED_BYTES = "pagewell_mapped_bytes_total",
-        "Bytes of file data sent from a mapping of the file.";
+        "Bytes of file data sent from a mapping of the file, without a copy in user space.";
     SEND_FAULTS = "pagewell_send_faults_total",
-        "Files that were cut short while they were sent.";
-    SEND_CALLS = "pagewell_send_calls_total", "System calls that sent replies.";
-    RECEIVE_CALLS = "pagewell_receive_calls_total", "System calls that received requests.";
+        "Times that the rest of a file had to be copied while a reply sent it, mostly because the \
+         file had been cut short.";
+    SEND_CALLS = "pagewell_send_calls_total", "System calls made to send replies to clients.";
+    RECEIVE_CALLS = "pagewell_receive_calls_total",
+        "System calls made to receive requests of clients.";
     POLLS_SUCCESSFUL = "pagewell_polls_successful_total",
-        "Times a receiving thread without work looked for it, and found some before it slept.";
+        "Times that a receiving thread looked for work before it slept, and found some.";
     POLLS_IN_VAIN = "pagewell_polls_in_vain_total",
-        "Times it found none and slept.";
+        "Times that a receiving thread looked for work before it slept, and found none.";
     POLLS_INTERRUPTED = "pagewell_polls_interrupted_total",
-        "Times another thread had its processor meanwhile.";
+        "Times that a receiving thread looked for work before it slept, and something else had \
+         its processor meanwhile.";
     REQUEST_MEMORY_REFUSED = "pagewell_request_memory_refused_total",
-        "Times a request had to wait because the memory for requests was used up.";
+        "Times that a request had to wait for memory, because the memory for requests or its \
+         client's share of it was used up, or others came first.";
     REQUEST_MEMORY_FIRST = "pagewell_request_memory_first_total",
-        "Requests received beyond that memory, one at a time, because all waited for each other.";
+        "Requests that were given memory beyond the limit on memory for requests, one at a time, \
+         so that not all wait for each other.";
     REQUEST_MEMORY_CARELESS = "pagewell_request_memory_careless_total",
-        "Requests in the one share of memory of clients that lately began others and did not end \
-         them.";
+        "Requests from addresses that lost an unfinished request within the last minute; all of \
+         these addresses together have the memory of one.";
     CALLS_INLINE = "pagewell_calls_inline_total",
         "Calls answered by the thread that received them.";
     CALLS_POOLED = "pagewell_calls_pooled_total",
-        "Calls handed to the threads that may wait for storage.";
-    CONNECTIONS_ACCEPTED = "pagewell_connections_accepted_total", "Connections accepted.";
+        "Calls handed to threads that may wait for storage.";
+    CONNECTIONS_ACCEPTED = "pagewell_connections_accepted_total",
+        "Connections accepted from clients.";
     CONNECTIONS_UNPACED = "pagewell_connections_unpaced_total",
-        "Connections within this machine, of clients and to servers, whose bytes are sent without \
+        "Connections with clients and servers on this machine, whose bytes are sent without \
          pacing.";
     CONNECTIONS_REFUSED = "pagewell_connections_refused_total",
-        "Connections closed at once because too many were open, of all or of their address.";
+        "Connections closed at once because too many were open, of all clients or of the same \
+         address.";
     CONNECTIONS_NOT_ALLOWED = "pagewell_connections_not_allowed_total",
         "Connections closed at once because no export allows their address.";
     CONNECTIONS_IDLE_CLOSED = "pagewell_connections_idle_closed_total",
-        "Connections without a call for long, closed because others wanted their places.";
+        "Idle connections closed because new ones wanted their places or descriptors.";
     ACCEPTS_FAILED = "pagewell_accepts_failed_total",
         "Times that no connection could be accepted for want of descriptors or memory.";
     LISTINGS_SHORTENED = "pagewell_listings_shortened_total",
-        "Pages of listings made shorter because much of the memory for replies was taken.";
+        "Pages of directory listings made shorter because much of the memory for replies was \
+         taken.";
     CONNECTIONS_STALLED = "pagewell_connections_stalled_total",
-        "Connections closed because a record or a reply made no progress.";
+        "Connections closed because a request or a reply on them made no progress for too long.";
     RECORDS_OVERDUE = "pagewell_records_overdue_total",
-        "Connections closed because others waited for the memory of a record that did not come.";
+        "Connections closed because their unfinished request held memory that others waited for.";
     RECORDS_PUT_OFF = "pagewell_records_put_off_total",
-        "Large calls answered NFS3ERR_JUKEBOX unread because storage held too many of the export.";
+        "Large calls answered NFS3ERR_JUKEBOX without being read, because storage already held \
+         too many calls of their export.";
     RECORDS_OVERSIZED = "pagewell_records_oversized_total",
-        "Records over the size cap, skipped and refused.";
+        "Calls skipped and refused because they were longer than the server takes.";
     RECORDS_BROKEN = "pagewell_records_broken_total",
-        "Connections closed because their record marking made no sense.";
+        "Connections closed because the lengths in front of their calls (record marking) made no \
+         sense.";
     DUPLICATES_REPLAYED = "pagewell_duplicates_replayed_total",
-        "Retransmitted calls answered with the reply of the first.";
+        "Retransmitted calls answered with the kept reply to the first.";
     DUPLICATES_IN_PROGRESS = "pagewell_duplicates_in_progress_total",
-        "Retransmitted calls whose first was still being worked on.";
+        "Retransmitted calls that came while the first was still being worked on.";
     DUPLICATES_PUSHED_OUT = "pagewell_duplicates_pushed_out_total",
-        "Replies kept for a retransmission and pushed out by later ones before they were old.";
+        "Kept replies forgotten before their time because later ones needed the memory; a \
+         retransmission of their calls would be done again.";
     CALLS_ABANDONED = "pagewell_calls_abandoned_total",
-        "Calls not begun because the connection that they came on was gone.";
+        "Calls not begun because the connection that they came on was gone or given up.";
     JUKEBOX_REPLIES = "pagewell_jukebox_replies_total",
-        "Calls answered NFS3ERR_JUKEBOX because storage was slow.";
+        "Calls answered NFS3ERR_JUKEBOX because storage held them, or others for the same object, \
+         too long.";
     CALLS_PARKED = "pagewell_calls_parked_total",
-        "Calls that waited without a thread because storage held others for their object.";
+        "Calls that waited without a thread because storage already held others for their object.";
     PANICS = "pagewell_panics_total",
-        "Calls that ended in a defect of the program; each cost its client the connection.";
-    STORAGE_ERRORS = "pagewell_storage_errors_total", "Calls that failed because storage did.";
+        "Calls of NFS clients and requests of mounts that met a defect of the program; an NFS \
+         client lost its connection by it.";
+    STORAGE_ERRORS = "pagewell_storage_errors_total",
+        "I/O errors of storage that failed a call, or kept the server from storing its list of \
+         clients with locks.";
     BAD_HANDLES = "pagewell_bad_handles_total", "Calls with a handle that this server never made.";
     LOCKS_GRANTED = "pagewell_locks_granted_total",
-        "Locks that clients asked for and got, at once or when they asked again.";
+        "Locks granted to clients, when they asked first or when they asked again.";
     LOCKS_BLOCKED = "pagewell_locks_blocked_total",
         "Times that a client was told to wait for a lock.";
     LOCKS_DENIED = "pagewell_locks_denied_total",
-        "Locks refused because another owner holds them.";
+        "Locks refused because another owner holds the range, to clients that do not wait.";
     LOCKS_REFUSED = "pagewell_locks_refused_total",
-        "Locks refused because a bound on locks was reached.";
+        "Locks refused because the server holds as many locks, or waiting clients, as it may.";
     LOCK_DEADLOCKS = "pagewell_lock_deadlocks_total",
-        "Locks refused because the wait for them would have had no end.";
+        "Locks refused because owners of locks would have waited for each other for ever.";
     LOCK_GRACE_REFUSALS = "pagewell_lock_grace_refusals_total",
-        "New locks refused after a restart, and old ones that were asked for too late.";
+        "New locks refused in the time after a restart that is kept for old ones, and old ones \
+         that were asked for after it.";
     LOCK_OFFERS_LAPSED = "pagewell_lock_offers_lapsed_total",
-        "Locks offered to a client that waited, and taken back because it did not answer.";
+        "Locks offered to a waiting client and taken back because it did not answer.";
     LOCK_CALLS = "pagewell_lock_calls_total",
-        "Calls made to clients about locks.";
+        "Calls about locks from the server to clients: grants, results and notices of a restart.";
     LOCK_CALL_FAILURES = "pagewell_lock_call_failures_total",
-        "Calls to clients about locks that were refused or not answered.";
+        "Calls about locks from the server to clients that were refused, not answered, or no \
+         longer needed.";
     LOCK_CALLS_DROPPED = "pagewell_lock_calls_dropped_total",
-        "Calls to clients not made because too many waited.";
+        "Calls about locks that the server did not make because too many to clients were queued.";
     LOCK_CLIENTS_NOTIFIED = "pagewell_lock_clients_notified_total",
-        "Clients notified that this server has restarted.";
+        "Clients that the server told of its restart, and that answered.";
     LOCK_NOTICES = "pagewell_lock_notices_total",
-        "Restarts of clients that freed their locks.";
+        "Notices that a client had restarted, by which the server freed the locks of that client.";
     LOCK_NOTICES_IGNORED = "pagewell_lock_notices_ignored_total",
-        "Notices of restarts that came again or were of no client with locks.";
+        "Notices that a client had restarted that came again, or were of no client with locks.";
     LOCK_DATAGRAMS_DROPPED = "pagewell_lock_datagrams_dropped_total",
-        "Datagrams not answered: of strangers, too long, or too many.";
+        "Datagrams about locks not answered because no export allows their sender, they were too \
+         long, or too many waited.";
 }
