@@ -12,6 +12,7 @@ if [ -z "${GANESHA_INSIDE-}" ]; then
     trap - EXIT ERR
     GANESHA_INSIDE=yes exec unshare -n -m bash "$0"
 fi
+"$REPOSITORY/tests/clients/alone.sh"
 die() { fail "$@"; }
 . "$REPOSITORY/scripts/ganesha.sh"
 prepare_network || fail 'the network of its own cannot be set up'

@@ -26,9 +26,11 @@ twice() {
     mounted --allow-other "$@"
     # In a namespace of its own, so that nothing is left mounted.
     unshare -m bash -c '
+        "$6" "$3" || exit
         [ "$1" = none ] || mount -t "$1" "$1" "$4" || exit
         exec python3 "$2" "$3" "$4" "$5"
-    ' twice "$filesystem" "$CLIENTS/twice.py" "$MOUNT" "$SCRATCH/local" "$kinds" ||
+    ' twice "$filesystem" "$CLIENTS/twice.py" "$MOUNT" "$SCRATCH/local" "$kinds" \
+        "$CLIENTS/alone.sh" ||
         fail "other answers on a mount of $*"
     unmounted
 }

@@ -44,7 +44,8 @@ setpriv --reuid 65534 --clear-groups test -x "$PAGEWELL" || skip 'other users ca
 install -d -o 65534 -g 65534 "$SCRATCH/user"
 SCRATCH=$SCRATCH/user exec unshare --mount bash -c '
     set -e
+    "$1"
     mount -t tmpfs -o mode=755,dev none /mnt
     mknod -m 666 /mnt/fuse c 10 229
     mount --bind /mnt/fuse /dev/fuse
-    exec setpriv --reuid 65534 --regid 65534 --clear-groups bash "$0" as-user' "$0"
+    exec setpriv --reuid 65534 --regid 65534 --clear-groups bash "$0" as-user' "$0" "$CLIENTS/alone.sh"

@@ -15,6 +15,7 @@ if [ -z "${LOCKS_INSIDE-}" ]; then
     trap - EXIT ERR
     LOCKS_INSIDE=yes exec unshare -n -m bash "$0"
 fi
+"$CLIENTS/alone.sh"
 ip link set lo up
 mount -t tmpfs none /run
 rpcbind -f -w &
