@@ -116,30 +116,39 @@ pub struct StillRuns {
 }
 
 /// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
-/// when there is none that can be believed.
+/// when there is none that can be believed. The kernel gives the number of a mount that is gone to
+/// the next one, while the program of the first may still write: the one that is in use is meant.
 pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let kind = format!("mount/{device}");
     let peers = peers();
-    let mut of_mount = peers.iter().filter(|peer| peer.kind == kind);
-    of_mount.find_map(|peer| {
-        let mut stream = peer.connect().ok()?;
-        let listener = rustix::net::sockopt::socket_peercred(&stream).ok()?;
-        if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
-            return None;
-        }
-        // Before the question: it is alive when it answers, so this number is not another's yet.
-        let process = pidfd_open(listener.pid, PidfdFlags::empty()).ok();
-        stream.write_all(b"end\n").ok()?;
-        let mut lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
-        // The first line says that the question was taken. Until then the program may end, when
-        // it is unmounted, without knowing that anybody waits for its last line. One that takes
-        // too long for this is waited for all the same.
-        let _ = lines.fill_buf();
-        Some(Ending {
-            lines,
-            process: process.map(|descriptor| (listener.pid, descriptor)),
-        })
-    })
+    let of_mount = peers.iter().filter(|peer| peer.kind == kind);
+    let endings = of_mount.filter_map(|peer| ask_ending(peer, user));
+    let (ending, _) = endings.max_by_key(|(_, is_used)| *is_used)?;
+    Some(ending)
+}
+
+/// Also whether the mount is in use.
+fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
+    let mut stream = peer.connect().ok()?;
+    let listener = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+    if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
+        return None;
+    }
+    // Before the question: it is alive when it answers, so this number is not another's yet.
+    let process = pidfd_open(listener.pid, PidfdFlags::empty()).ok();
+    stream.write_all(b"end\n").ok()?;
+    let mut lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+    // The first line says that the question was taken. Until then the program may end, when it is
+    // unmounted, without knowing that anybody waits for its last line. One that takes too long for
+    // this is waited for all the same.
+    let is_used = lines
+        .fill_buf()
+        .is_ok_and(|first| first.starts_with(b"used"));
+    let ending = Ending {
+        lines,
+        process: process.map(|descriptor| (listener.pid, descriptor)),
+    };
+    Some((ending, is_used))
 }
 
 impl Ending {
@@ -249,6 +258,25 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         let mut ending = ending_of("test:3", Some(own)).unwrap();
         assert_eq!(ending.wait(|_| {}).unwrap(), Ended::UsedElsewhere);
+        drop(control);
+    }
+
+    #[test]
+    fn a_mount_that_is_gone_and_had_the_same_number_is_not_asked() {
+        // Of the process that comes first.
+        let name = SocketAddr::from_abstract_name(format!("{PREFIX}1/mount/test:5")).unwrap();
+        let gone = std::os::unix::net::UnixListener::bind_addr(&name).unwrap();
+        let gone = std::thread::spawn(move || {
+            let (mut stream, _) = gone.accept().unwrap();
+            stream.write_all(b"left 7\nlost all\n").unwrap();
+            stream.read_to_end(&mut Vec::new())
+        });
+        let control = Control::start("mount/test:5", || true).unwrap();
+        let own = rustix::process::geteuid().as_raw();
+        let mut ending = ending_of("test:5", Some(own)).unwrap();
+        control.finish(None);
+        assert_eq!(ending.wait(|_| {}).unwrap(), Ended::Written);
+        let _ = gone.join().unwrap();
         drop(control);
     }
 
