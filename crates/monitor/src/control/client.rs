@@ -117,18 +117,17 @@ pub struct StillRuns {
 
 /// Asks the program of the mount `device`, which belongs to `user`, to tell its ending; nothing
 /// when there is none that can be believed. The kernel gives the number of a mount that is gone to
-/// the next one, while the program of the first may still write: the one that is in use is meant.
+/// the next one, while the program of the first may still write: one whose mount is not in use any
+/// more is not meant.
 pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let kind = format!("mount/{device}");
     let peers = peers();
     let of_mount = peers.iter().filter(|peer| peer.kind == kind);
-    let endings = of_mount.filter_map(|peer| ask_ending(peer, user));
-    let (ending, _) = endings.max_by_key(|(_, is_used)| *is_used)?;
-    Some(ending)
+    let mut endings = of_mount.filter_map(|peer| ask_ending(peer, user));
+    endings.next()
 }
 
-/// Also whether the mount is in use.
-fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
+fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<Ending> {
     let mut stream = peer.connect().ok()?;
     let listener = rustix::net::sockopt::socket_peercred(&stream).ok()?;
     if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
@@ -141,14 +140,16 @@ fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
     // The first line says that the question was taken. Until then the program may end, when it is
     // unmounted, without knowing that anybody waits for its last line. One that takes too long for
     // this is waited for all the same.
-    let is_used = lines
+    if lines
         .fill_buf()
-        .is_ok_and(|first| first.starts_with(b"used"));
-    let ending = Ending {
+        .is_ok_and(|first| !first.starts_with(b"used"))
+    {
+        return None;
+    }
+    Some(Ending {
         lines,
         process: process.map(|descriptor| (listener.pid, descriptor)),
-    };
-    Some((ending, is_used))
+    })
 }
 
 impl Ending {
@@ -213,6 +214,13 @@ impl Ending {
 mod tests {
     use super::*;
     use crate::control::Control;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// In use when it is asked first.
+    fn unmounted_soon() -> impl Fn() -> bool + Send + Sync {
+        let is_used = AtomicBool::new(true);
+        move || is_used.swap(false, Ordering::Relaxed)
+    }
 
     #[test]
     fn names_are_found_in_the_kernels_list() {
@@ -233,7 +241,7 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         for (number, lost) in [(0, None), (1, Some("7 bytes\nare lost"))] {
             let kind = format!("mount/test:{number}");
-            let control = Control::start(&kind, || false).unwrap();
+            let control = Control::start(&kind, unmounted_soon()).unwrap();
             let mut ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
             let peer = peers().into_iter().find(|peer| peer.kind == kind).unwrap();
             assert!(peer.counters().unwrap().resident_bytes > 0);
@@ -278,6 +286,10 @@ mod tests {
         assert_eq!(ending.wait(|_| {}).unwrap(), Ended::Written);
         let _ = gone.join().unwrap();
         drop(control);
+        // The program of this mount has died.
+        let control = Control::start("mount/test:6", || false).unwrap();
+        assert!(ending_of("test:6", Some(own)).is_none());
+        drop(control);
     }
 
     #[test]
@@ -285,7 +297,7 @@ mod tests {
         let own = rustix::process::geteuid().as_raw();
         for number in 0..100 {
             let device = format!("test:at-once-{number}");
-            let control = Control::start(&format!("mount/{device}"), || false).unwrap();
+            let control = Control::start(&format!("mount/{device}"), unmounted_soon()).unwrap();
             let mut ending = ending_of(&device, Some(own)).unwrap();
             control.finish(None);
             drop(control);
@@ -296,7 +308,7 @@ mod tests {
     #[test]
     fn a_process_is_waited_for_until_it_is_gone_and_not_for_ever() {
         let own = rustix::process::geteuid().as_raw();
-        let control = Control::start("mount/test:4", || false).unwrap();
+        let control = Control::start("mount/test:4", unmounted_soon()).unwrap();
         let mut ending = ending_of("test:4", Some(own)).unwrap();
         let (number, _) = ending.process.as_ref().unwrap();
         assert_eq!(*number, rustix::process::getpid());
@@ -327,7 +339,7 @@ mod tests {
 
     #[test]
     fn one_that_ends_without_a_word_is_an_error() {
-        let control = Control::start("mount/test:2", || false).unwrap();
+        let control = Control::start("mount/test:2", unmounted_soon()).unwrap();
         let own = rustix::process::geteuid().as_raw();
         let mut ending = ending_of("test:2", Some(own)).unwrap();
         let Ok(()) = ending
