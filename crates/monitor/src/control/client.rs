@@ -140,10 +140,8 @@ fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<Ending> {
     // The first line says that the question was taken. Until then the program may end, when it is
     // unmounted, without knowing that anybody waits for its last line. One that takes too long for
     // this is waited for all the same.
-    if lines
-        .fill_buf()
-        .is_ok_and(|first| !first.starts_with(b"used"))
-    {
+    let is_gone = |first: &[u8]| !first.is_empty() && !first.starts_with(b"used");
+    if lines.fill_buf().is_ok_and(is_gone) {
         return None;
     }
     Some(Ending {
