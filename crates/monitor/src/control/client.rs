@@ -123,11 +123,14 @@ pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let kind = format!("mount/{device}");
     let peers = peers();
     let of_mount = peers.iter().filter(|peer| peer.kind == kind);
-    let mut endings = of_mount.filter_map(|peer| ask_ending(peer, user));
-    endings.next()
+    let endings = of_mount.filter_map(|peer| ask_ending(peer, user));
+    let (ending, _) = endings.max_by_key(|(_, is_used)| *is_used)?;
+    Some(ending)
 }
 
-fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<Ending> {
+/// Also whether the mount is known to be in use: a program that has ended, or is another user's,
+/// answers nothing.
+fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
     let mut stream = peer.connect().ok()?;
     let listener = rustix::net::sockopt::socket_peercred(&stream).ok()?;
     if !listener.uid.is_root() && Some(listener.uid.as_raw()) != user {
@@ -140,14 +143,16 @@ fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<Ending> {
     // The first line says that the question was taken. Until then the program may end, when it is
     // unmounted, without knowing that anybody waits for its last line. One that takes too long for
     // this is waited for all the same.
-    let is_gone = |first: &[u8]| !first.is_empty() && !first.starts_with(b"used");
-    if lines.fill_buf().is_ok_and(is_gone) {
+    let first = lines.fill_buf().unwrap_or_default();
+    let is_used = first.starts_with(b"used");
+    if !is_used && !first.is_empty() {
         return None;
     }
-    Some(Ending {
+    let ending = Ending {
         lines,
         process: process.map(|descriptor| (listener.pid, descriptor)),
-    })
+    };
+    Some((ending, is_used))
 }
 
 impl Ending {
