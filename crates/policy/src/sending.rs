@@ -58,10 +58,10 @@ impl Way {
 }
 
 /// Samples of each way before one is chosen.
-const FIRST: u32 = 12;
+const FIRST: usize = 12;
 
 /// Stretches of each way before they are compared.
-const TIMED: u32 = 2;
+const TIMED: usize = 2;
 
 /// Stretches that are begun for that at the most: connections may be too short for them.
 const TIMED_TRIALS_MAX: u32 = 32;
@@ -87,38 +87,41 @@ const CALM: u32 = 16;
 #[derive(Clone, Copy, Debug, Default)]
 struct Samples {
     kept: [u64; KEPT],
-    /// All that ever came.
-    count: u32,
+    count: usize,
+    /// Where the next one goes.
+    next: usize,
 }
 
 impl Samples {
     fn add(&mut self, cost: u64) {
-        if let Some(slot) = self.kept.get_mut(self.count as usize % KEPT) {
+        if let Some(slot) = self.kept.get_mut(self.next) {
             *slot = cost;
         }
-        // Far beyond the number of those kept nothing but the remainder matters.
-        self.count = self.count.checked_add(1).unwrap_or(KEPT as u32);
+        self.count = self.count.max(self.next + 1);
+        self.next = (self.next + 1) % KEPT;
     }
 
-    /// Of more samples than `count` so many are left, with the same middle half.
-    fn no_more_than(self, count: u32) -> Self {
-        match self.quartiles() {
-            Some((low, high)) if self.count > count => Self {
-                kept: std::array::from_fn(|index| if index % 2 == 0 { low } else { high }),
-                count,
-            },
-            _ => self,
+    /// Of more samples than `count` so many are left, with the same middle half. The next ones
+    /// take their places.
+    fn no_more_than(mut self, count: usize) -> Self {
+        if let Some((low, high)) = self.quartiles()
+            && self.count > count
+        {
+            self.kept = std::array::from_fn(|index| if index % 2 == 0 { low } else { high });
+            self.count = count;
         }
+        self.next = 0;
+        self
     }
 
     /// The middle half, in order.
     fn middle(&self) -> ([u64; KEPT], std::ops::Range<usize>) {
-        let length = KEPT.min(self.count as usize);
         let mut kept = self.kept;
-        if let Some(kept) = kept.get_mut(..length) {
+        if let Some(kept) = kept.get_mut(..self.count) {
             kept.sort_unstable();
         }
-        (kept, length / 4..length - length / 4)
+        let quarter = self.count / 4;
+        (kept, quarter..self.count - quarter)
     }
 
     /// The mean of the middle half.
@@ -173,7 +176,7 @@ impl Sending {
     }
 
     /// The same for another connection, which may differ: what was found is tried again soon, and
-    /// counts no more than the first samples do.
+    /// gives way to the first samples of its own.
     #[must_use]
     pub fn for_another(mut self) -> Self {
         self.processor = self.processor.map(|samples| samples.no_more_than(FIRST));
@@ -311,7 +314,7 @@ fn add(all: &mut [Samples; 3], way: Way, bytes: usize, nanoseconds: u64) {
 }
 
 /// The way with the fewest samples, while one has less than `least`.
-fn scarce(all: &[Samples; 3], least: u32) -> Option<Way> {
+fn scarce(all: &[Samples; 3], least: usize) -> Option<Way> {
     let count = |way: &Way| all.get(*way as usize).map_or(0, |samples| samples.count);
     let fewest = Way::ALL.into_iter().min_by_key(count);
     fewest.filter(|way| count(way) < least)

@@ -215,7 +215,7 @@ fn another_connection_soon_finds_what_is_right_for_it() {
     assert_eq!(sending.best(), Way::Splice);
     let mut sending = sending.for_another();
     assert_eq!(sending.best(), Way::Splice);
-    run_timed(&mut sending, (costs, times), noise, 800);
+    run_timed(&mut sending, (costs, times), noise, 200);
     assert_eq!(sending.best(), right);
 }
 
