@@ -23,7 +23,6 @@
 //! name was looked for that is not there is kept by the kernel as well. Older kernels refuse: then
 //! the table grows with the kernel's own, as long as memory lasts.
 
-use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -32,9 +31,10 @@ use pagewell_counters::names;
 
 use crate::front::Front;
 use crate::nodes::SHARDS;
+use crate::reply::write_message;
 
 /// Linux' number of the notification.
-const NOTIFY_PRUNE: u32 = 9;
+const NOTIFY_PRUNE: i32 = 9;
 /// Objects of one notification: what the kernel takes at a time.
 const BATCH: usize = 512;
 
@@ -120,20 +120,17 @@ impl Front {
     }
 }
 
-/// Writes `struct fuse_out_header` (length, what it is, 0 as it is no answer), `struct
-/// fuse_notify_prune_out` (how many, 12 bytes of nothing) and the numbers.
+/// Writes `struct fuse_notify_prune_out` (how many, 12 bytes of nothing) and the numbers.
 fn ask(device: BorrowedFd<'_>, numbers: &[u64]) -> rustix::io::Result<()> {
-    let mut head = [0; 32];
     let bytes: Vec<u8> = numbers
         .iter()
         .flat_map(|number| number.to_ne_bytes())
         .collect();
-    let (length, count) = (head.len() + bytes.len(), numbers.len());
-    let short = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_ne_bytes();
-    head[..4].copy_from_slice(&short(length));
-    head[4..8].copy_from_slice(&NOTIFY_PRUNE.to_ne_bytes());
-    head[16..20].copy_from_slice(&short(count));
-    rustix::io::writev(device, &[IoSlice::new(&head), IoSlice::new(&bytes)]).map(drop)
+    let count = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+    let mut body = [0; 16];
+    body[..4].copy_from_slice(&count.to_ne_bytes());
+    let pieces = std::iter::once(&bytes[..]);
+    write_message(device, NOTIFY_PRUNE, 0, &body, pieces, bytes.len())
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ impl Pushing {
     }
 
     /// Whether the kernel may be given what it has not asked for.
-    pub(crate) fn is_on(&self) -> bool {
+    fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
@@ -209,7 +209,7 @@ impl Front {
     }
 
     /// What a file has in a range, if all of that is in memory. Else the source begins to fetch it.
-    pub(crate) fn in_memory(&self, id: &FileId, offset: u64, length: u64) -> Option<Data> {
+    fn in_memory(&self, id: &FileId, offset: u64, length: u64) -> Option<Data> {
         let credentials = Credentials::root();
         let call = Call {
             credentials: &credentials,

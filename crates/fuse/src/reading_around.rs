@@ -23,6 +23,7 @@
 //! Weaknesses: two reads that happen to meet in one region cost a region's copy, some 100 us. The
 //! kernel holds pages that may not be read; it gives them up like all that was read.
 
+use pagewell_base::mix::mix;
 use pagewell_base::sync::Mutex;
 
 /// Bytes of a region.
@@ -71,8 +72,7 @@ impl Region {
 
     #[allow(clippy::cast_possible_truncation)] // less than REGIONS
     fn place(&self) -> usize {
-        let mixed = (self.node << 32 ^ self.number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize % REGIONS
+        mix(self.node ^ mix(self.number)) as usize % REGIONS
     }
 
     fn is_same(&self, other: &Self) -> bool {
@@ -159,11 +159,9 @@ mod tests {
     #[test]
     fn reads_strewn_over_much_more_than_is_remembered_bring_little() {
         let around = ReadingAround::default();
-        let mut random = 1u64;
         let regions = 64 * REGIONS as u64;
-        let brought = (0..50_000).filter(|_| {
-            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let offset = (random >> 20) % regions * REGION_BYTES;
+        let brought = (0..50_000).filter(|number| {
+            let offset = mix(*number) % regions * REGION_BYTES;
             around.asked(9, offset, 4096).next().is_some()
         });
         let brought = brought.count();

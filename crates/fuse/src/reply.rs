@@ -223,9 +223,9 @@ fn send_pages(device: BorrowedFd<'_>, unique: u64, pages: &[PageSlice], length: 
     );
 }
 
-/// Writes `struct fuse_out_header`, what belongs to the message and `length` bytes of data, as it
-/// is in `pieces`.
-fn write_message<'a>(
+/// Writes `struct fuse_out_header`, what belongs to a message of this kind (0: an answer) and
+/// `length` bytes of data, as it is in `pieces`.
+pub(crate) fn write_message<'a>(
     device: BorrowedFd<'_>,
     kind: i32,
     unique: u64,
