@@ -67,7 +67,7 @@ impl Server {
         let listener = TcpListener::bind(listen).map_err(refused)?;
         listener.set_nonblocking(true).map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
-        let readers = Arc::new(Readers::new(readers_count()).map_err(system)?);
+        let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let stop_event = Arc::new(eventfd(0, flags).map_err(system)?);
         let totals = Arc::new(Totals::new(service.served().unsent().clone()));
@@ -193,13 +193,10 @@ impl Drop for Server {
     }
 }
 
-/// Two readers for each processor that this process may use. One would keep it busy; with two a
-/// client on this machine more often has a reader to itself, and runs on its processor as soon as
-/// it sleeps, where what was sent is still in the caches: four clients, a 128 KiB READ each, on two
-/// processors took a fifth less processor time. The affinity of the process and the quota of its
-/// control group are respected, so a server that may use two of a hundred processors has four.
-fn readers_count() -> usize {
-    2 * std::thread::available_parallelism().map_or(1, usize::from)
+/// The processors that this process may use: its affinity and the quota of its control group are
+/// respected.
+fn processors_count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 #[cfg(test)]
@@ -208,15 +205,15 @@ mod tests {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     #[test]
-    fn there_are_two_readers_for_each_processor_that_may_be_used() {
+    fn processors_that_may_not_be_used_are_not_counted() {
         let all = sched_getaffinity(None).unwrap();
         let first = (0..CpuSet::MAX_CPU).find(|processor| all.is_set(*processor));
         // Of this thread alone.
         let mut one = CpuSet::new();
         one.set(first.unwrap());
         sched_setaffinity(None, &one).unwrap();
-        assert_eq!(readers_count(), 2);
+        assert_eq!(processors_count(), 1);
         sched_setaffinity(None, &all).unwrap();
-        assert!((2..=2 * all.count() as usize).contains(&readers_count()));
+        assert!((1..=all.count() as usize).contains(&processors_count()));
     }
 }

@@ -20,6 +20,11 @@
 //! that finds work halves it. A poll during which the thread did not have the processor counts as
 //! one that found nothing.
 //!
+//! A poll needs a processor, and so does a client on the same machine that is to send what the
+//! poll looks for. A thread is *at work* while its waits are short. While more threads are at work
+//! than half of the processors, which is told from outside, no thread polls: there is work for the
+//! processors, and a thread that sleeps lets go of one.
+//!
 //! ```text
 //!   work  x  x  x  x  x  x  x  x           x  x  x  x  x  x
 //!   wait   zz zz zz zz pp pp pp ppp zzzzzzz zz zz zz zz pp      p polls, z sleeps
@@ -29,7 +34,8 @@
 //!
 //! One call in a hundred that is late costs one limit of processor time: all gaps are treated
 //! alike, and the limit is not learnt. Clients that come in turn look like one client that is
-//! quick.
+//! quick. Clients of other machines leave the processors alone, and many of them are not polled for
+//! nevertheless.
 
 use std::time::Duration;
 
@@ -56,6 +62,9 @@ pub struct Polling {
     limit: Duration,
     short_waits: u32,
     asked_for: u32,
+    /// The wait that is under way began, or begins, with a poll.
+    polls: bool,
+    is_at_work: bool,
 }
 
 impl Polling {
@@ -66,24 +75,35 @@ impl Polling {
             limit,
             short_waits: 0,
             asked_for: TRUSTED,
+            polls: false,
+            is_at_work: false,
         }
     }
 
-    /// How long to poll now before sleeping.
+    /// A wait begins: how long to poll before sleeping. `is_crowded`: more threads are at work than
+    /// half of the processors.
     #[must_use]
-    pub fn duration(&self) -> Duration {
-        if self.short_waits >= self.asked_for {
+    pub fn begin(&mut self, is_crowded: bool) -> Duration {
+        self.polls = self.short_waits >= self.asked_for && !is_crowded && !self.limit.is_zero();
+        if self.polls {
             self.limit
         } else {
             Duration::ZERO
         }
     }
 
-    /// The wait is over for which [`Polling::duration`] was asked.
+    /// Whether the last wait was short.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        self.is_at_work
+    }
+
+    /// The wait is over that began last.
     pub fn waited(&mut self, waited: Waited) {
-        let polled = !self.duration().is_zero();
+        let polled = self.polls;
         // Being woken takes its time, too.
         let is_short = waited.total <= self.limit.saturating_mul(2);
+        self.is_at_work = is_short;
         let found = polled && !waited.slept && !waited.was_interrupted;
         if found {
             self.asked_for = (self.asked_for / 2).max(TRUSTED);

@@ -48,6 +48,9 @@ pub const STALLED_AFTER: Duration = Duration::from_secs(60);
 /// The same of replies, when all connections together have too many that have not left.
 const UNREAD_AFTER: Duration = Duration::from_secs(10);
 
+/// A reader that has waited for so long is not at work.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// How often stalled connections are looked for.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -130,20 +133,26 @@ impl Reader {
         }
         events.clear();
         let began = Instant::now();
-        let limit = self.polling.duration();
+        let limit = self.polling.begin(self.handle.is_crowded());
         let mut was_interrupted = false;
         if !limit.is_zero() {
             was_interrupted = self.poll(events, began, limit);
         }
         let slept = events.is_empty();
+        let was_at_work = self.polling.is_at_work();
         if slept {
-            self.look(events, TICK);
+            // Others may poll when this one has had no work for a while.
+            self.look(events, if was_at_work { PAUSE } else { TICK });
         }
         self.polling.waited(Waited {
             total: began.elapsed(),
             slept,
             was_interrupted,
         });
+        let is_at_work = self.polling.is_at_work();
+        if is_at_work != was_at_work {
+            self.handle.set_at_work(is_at_work);
+        }
     }
 
     /// Looks for events until there are some, for `limit` at the most. Returns whether something
@@ -175,7 +184,7 @@ impl Reader {
         #[allow(clippy::cast_possible_wrap)] // a second
         let timeout = Timespec {
             tv_sec: most.as_secs() as i64,
-            tv_nsec: 0,
+            tv_nsec: most.subsec_nanos().into(),
         };
         events.clear();
         let buffer = rustix::buffer::spare_capacity(events);

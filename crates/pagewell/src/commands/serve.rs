@@ -99,8 +99,8 @@ pub(crate) struct ServeArguments {
     // Named in full: not an option that may be left out.
     send_path: std::option::Option<Way>,
     /// For how long a thread that has answered all calls looks for the next one before it sleeps:
-    /// a time like 30us, auto or never. It does so only while calls come that quickly, and
-    /// nothing else wants its processor
+    /// a time like 30us, auto or never. It does so only while calls come that quickly, nothing else
+    /// wants its processor and no more threads are at work than half the processors
     #[arg(long, value_name = "TIME", default_value = "auto", value_parser = parse_poll)]
     poll: Duration,
     /// Give directory cookies and file numbers below 2^31 only, for 32-bit clients

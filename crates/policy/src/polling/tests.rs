@@ -24,7 +24,7 @@ struct Cost {
 fn run(polling: &mut Polling, keeps_away: bool, gaps: impl IntoIterator<Item = Duration>) -> Cost {
     let mut cost = Cost::default();
     for gap in gaps {
-        let limit = polling.duration();
+        let limit = polling.begin(false);
         let found = gap <= limit && !keeps_away && !limit.is_zero();
         let polled = if found { gap } else { limit };
         let total = match (found, keeps_away) {
@@ -87,7 +87,7 @@ fn an_interrupted_poll_is_no_success() {
     let mut polling = Polling::new(LIMIT);
     let mut polls = 0;
     for _ in 0..10_000 {
-        polls += u32::from(!polling.duration().is_zero());
+        polls += u32::from(!polling.begin(false).is_zero());
         polling.waited(Waited {
             total: Duration::from_micros(40),
             slept: false,
@@ -136,4 +136,26 @@ fn no_limit_is_no_poll() {
     let mut polling = Polling::new(Duration::ZERO);
     let cost = run(&mut polling, false, microseconds(repeat_n(0, 100)));
     assert_eq!((cost.polls, cost.polled), (0, Duration::ZERO));
+}
+
+#[test]
+fn where_threads_are_crowded_none_polls_and_all_do_as_soon_as_they_are_not() {
+    let mut polling = Polling::new(LIMIT);
+    run(&mut polling, false, microseconds(repeat_n(15, 100)));
+    for _ in 0..1000 {
+        assert_eq!(polling.begin(true), Duration::ZERO);
+        polling.waited(Waited {
+            total: Duration::from_micros(60),
+            slept: true,
+            was_interrupted: false,
+        });
+        assert!(polling.is_at_work());
+    }
+    assert_eq!(polling.begin(false), LIMIT);
+    polling.waited(Waited {
+        total: Duration::from_secs(1),
+        slept: true,
+        was_interrupted: false,
+    });
+    assert!(!polling.is_at_work());
 }
