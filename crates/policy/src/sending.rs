@@ -20,9 +20,10 @@
 //!
 //! A way is *slower* than the fastest when three quarters of its samples took longer than three
 //! quarters of the other's. What other connections and programs do makes the samples of all ways
-//! spread, and a difference that may come from that is none. Of the ways that are not slower the
-//! one that costs the sender least is the best. A network, or a client that asks for little, makes
-//! all ways equally fast; then the sender alone decides.
+//! spread, and a difference that may come from that is none. Few samples lie apart by chance: with
+//! `n` of them the distance must be more than one part in `n`, too. Of the ways that are not slower
+//! the one that costs the sender least is the best. A network, or a client that asks for little,
+//! makes all ways equally fast; then the sender alone decides.
 //!
 //! At first each way has [`FIRST`] replies in turn, so that there is a best one soon; then
 //! [`TIMED`] stretches. From then on the best way is used, and now and then another one is tried
@@ -269,9 +270,14 @@ impl Sending {
             return false;
         }
         let fastest = self.elapsed.iter().min_by_key(|samples| samples.typical());
-        let least = fastest.and_then(Samples::quartiles);
-        let own = self.elapsed.get(way as usize).and_then(Samples::quartiles);
-        matches!((own, least), (Some((low, _)), Some((_, high))) if low > high)
+        let (Some(own), Some(fastest)) = (self.elapsed.get(way as usize), fastest) else {
+            return false;
+        };
+        let count = own.count.min(fastest.count) as u64;
+        let (own, fastest) = (own.quartiles(), fastest.quartiles());
+        let beyond =
+            |low: u64, high: u64| low.saturating_mul(count) > high.saturating_mul(count + 1);
+        matches!((own, fastest), (Some((low, _)), Some((_, high))) if beyond(low, high))
     }
 
     /// The way of which too little is known, while there is one.

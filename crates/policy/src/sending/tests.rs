@@ -257,6 +257,33 @@ fn what_other_connections_do_to_the_times_decides_nothing() {
 }
 
 #[test]
+fn what_others_do_to_the_times_of_connections_that_come_and_go_decides_nothing() {
+    let (costs, time) = ([46_000, 34_000, 25_000], 60_000);
+    let (mut right, mut all) = (0, 0);
+    for seed in 0..50 {
+        let mut sending = Sending::new(Way::Copy);
+        let noise = &mut Noise(seed);
+        run_timed(&mut sending, (costs, [time; 3]), noise, 100);
+        for _ in 0..100 {
+            sending = sending.for_another();
+            let mut since = 0;
+            for _ in 0..30 {
+                since += 1;
+                if since >= sending.interval() {
+                    since = 0;
+                    let way = sending.trial();
+                    sending.sampled(way, BYTES, noise.of(costs[way as usize]));
+                    sending.delivered(way, BYTES, noise.within(60, time));
+                }
+                right += u32::from(sending.best() == Way::Splice);
+                all += 1;
+            }
+        }
+    }
+    assert!(right * 100 >= all * 97, "{right} of {all}");
+}
+
+#[test]
 fn senseless_samples_do_no_harm() {
     let mut sending = Sending::new(Way::Copy);
     for (bytes, time) in [(0, 0), (0, u64::MAX), (usize::MAX, u64::MAX), (1, 0)] {
