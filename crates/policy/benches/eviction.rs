@@ -5,10 +5,16 @@
 //! Pages of 64 KiB, a cache of 256 MiB. A `+` in the name of a trace: the read-ahead knows the
 //! streams in it and says so; without it all pages come on demand.
 
+#![allow(dead_code, unreachable_pub)] // of what it shares with the tests
+
+#[path = "../tests/eviction/compared/mod.rs"]
+mod compared;
+
 use std::time::Instant;
 
+use compared::{Clock, Lru, Replay, Sieve};
 use pagewell_base::mix::{STEP, mix};
-use pagewell_policy::eviction::{Arrival, Clock, Eviction, Lru, Replay, S3Fifo, Sieve};
+use pagewell_policy::eviction::{Arrival, Eviction, S3Fifo};
 
 const FRAMES: u32 = 4096;
 const MIB_PAGES: u64 = 16;

@@ -25,14 +25,15 @@ struct Ends {
 
 /// Several lists over the places of one arena. Places that the arena does not have are ignored.
 #[derive(Debug)]
-pub(super) struct Links {
+pub struct Links {
     nodes: Vec<Node>,
     lists: Vec<Ends>,
 }
 
 impl Links {
     /// Empty lists named 0 to `lists` less 1.
-    pub(super) fn new(frames: u32, lists: usize) -> Self {
+    #[must_use]
+    pub fn new(frames: u32, lists: usize) -> Self {
         let node = Node {
             before: NONE,
             after: NONE,
@@ -50,29 +51,33 @@ impl Links {
     }
 
     /// The number of places in a list.
-    pub(super) fn length(&self, list: usize) -> usize {
+    #[must_use]
+    pub fn length(&self, list: usize) -> usize {
         self.lists[list].length
     }
 
     /// The place at the front, which came first.
-    pub(super) fn first(&self, list: usize) -> Option<FrameIndex> {
+    #[must_use]
+    pub fn first(&self, list: usize) -> Option<FrameIndex> {
         place(self.lists[list].first)
     }
 
     /// The place behind `frame` in its list.
-    pub(super) fn after(&self, frame: FrameIndex) -> Option<FrameIndex> {
+    #[must_use]
+    pub fn after(&self, frame: FrameIndex) -> Option<FrameIndex> {
         let node = self.nodes.get(frame.0 as usize)?;
         place(node.after)
     }
 
     /// The list that `frame` is in.
-    pub(super) fn list_of(&self, frame: FrameIndex) -> Option<usize> {
+    #[must_use]
+    pub fn list_of(&self, frame: FrameIndex) -> Option<usize> {
         let node = self.nodes.get(frame.0 as usize)?;
         (node.list < self.lists.len()).then_some(node.list)
     }
 
     /// Puts a place at the end of a list, out of the one it was in.
-    pub(super) fn push(&mut self, list: usize, frame: FrameIndex) {
+    pub fn push(&mut self, list: usize, frame: FrameIndex) {
         self.remove(frame);
         let last = self.lists[list].last;
         let Some(node) = self.nodes.get_mut(frame.0 as usize) else {
@@ -94,7 +99,7 @@ impl Links {
     }
 
     /// Takes a place out of its list; false when it is in none.
-    pub(super) fn remove(&mut self, frame: FrameIndex) -> bool {
+    pub fn remove(&mut self, frame: FrameIndex) -> bool {
         let Some(list) = self.list_of(frame) else {
             return false;
         };

@@ -1,24 +1,14 @@
 //! Which page goes when another needs its place?
 //!
-//! [`S3Fifo`] is the default; [`Lru`], [`Clock`] and [`Sieve`] are there to be compared with.
-//! [`Replay`] plays a trace of accesses to any of them.
+//! [`S3Fifo`] says. The tests and the bench compare it with others.
 
-mod clock;
 mod ghost;
 mod list;
-mod lru;
-mod replay;
 mod s3fifo;
-mod sieve;
-#[cfg(test)]
-mod tests;
 
-pub use clock::Clock;
 pub use ghost::Ghost;
-pub use lru::Lru;
-pub use replay::Replay;
+pub use list::Links;
 pub use s3fifo::S3Fifo;
-pub use sieve::Sieve;
 
 /// A place for one page in the arena, 0 to the number of places less 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

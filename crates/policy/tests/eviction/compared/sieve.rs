@@ -3,10 +3,11 @@
 //! SIEVE (Zhang, Yang, Yue, Vigfusson and Rashmi, NSDI 2024): new pages join at one end; a hand
 //! goes from the old end to the new one, takes the heat from the pages that have some and evicts
 //! the first that has none. As spared pages are not moved behind new ones, new pages that are never
-//! hit are found soon. Weak against loops larger than the cache. Here to be compared with.
+//! hit are found soon. Weak against loops larger than the cache.
 
-use super::list::Links;
-use super::{Arrival, Eviction, FrameIndex, Frames, SKIPS_MAX, SPARED_MAX};
+use pagewell_policy::eviction::{
+    Arrival, Eviction, FrameIndex, Frames, Links, SKIPS_MAX, SPARED_MAX,
+};
 
 const ALL: usize = 0;
 

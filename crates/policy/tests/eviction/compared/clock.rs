@@ -2,10 +2,11 @@
 //!
 //! CLOCK: the hand passes over the pages; one hit since the last pass spares it once more. A hit
 //! only sets the heat and takes no lock. One pass of a stream that is hit more than once per page
-//! still pushes everything out. Here to be compared with.
+//! still pushes everything out.
 
-use super::list::Links;
-use super::{Arrival, Eviction, FrameIndex, Frames, SKIPS_MAX, SPARED_MAX};
+use pagewell_policy::eviction::{
+    Arrival, Eviction, FrameIndex, Frames, Links, SKIPS_MAX, SPARED_MAX,
+};
 
 const ALL: usize = 0;
 

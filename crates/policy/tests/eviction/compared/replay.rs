@@ -1,9 +1,9 @@
-//! Plays accesses to a policy and tells hits from misses: for benches, tests and choosing.
+//! Plays accesses to a policy and tells hits from misses.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::{Arrival, Eviction, FrameIndex, Frames, HEAT_MAX};
+use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, HEAT_MAX};
 
 /// Pages that are always evictable.
 struct Heats(Vec<Cell<u8>>);

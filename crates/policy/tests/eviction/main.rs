@@ -1,11 +1,17 @@
 //! All policies against a model, and what S3-FIFO promises.
 
+#![allow(unreachable_pub)]
+
+mod compared;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use compared::{Clock, Lru, Replay, Sieve};
+use pagewell_policy::eviction::{
+    Arrival, Eviction, FrameIndex, Frames, HEAT_MAX, S3Fifo, SKIPS_MAX, SPARED_MAX,
+};
 use proptest::prelude::*;
-
-use super::*;
 
 const MIB: u64 = 1 << 20;
 const PAGE_BYTES: u64 = 64 << 10;

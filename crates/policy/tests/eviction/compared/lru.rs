@@ -1,10 +1,9 @@
 //! The page not hit for the longest time goes.
 //!
 //! Every hit moves the page to the end of the one list, so every hit takes the lock. One long
-//! stream pushes everything else out. Here to be compared with.
+//! stream pushes everything else out.
 
-use super::list::Links;
-use super::{Arrival, Eviction, FrameIndex, Frames, SKIPS_MAX};
+use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames, Links, SKIPS_MAX};
 
 const ALL: usize = 0;
 
