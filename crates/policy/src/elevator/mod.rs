@@ -42,6 +42,15 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// From a first byte to the byte after the last.
+    #[must_use]
+    pub fn of((start, end): (u64, u64)) -> Self {
+        Self {
+            offset: start,
+            length: end - start,
+        }
+    }
+
     /// The byte after the last.
     #[must_use]
     pub fn end(&self) -> u64 {

@@ -394,10 +394,7 @@ impl Elevator {
         });
         let dispatch = Dispatch {
             id,
-            extent: Extent {
-                offset: growth.start,
-                length: growth.end - growth.start,
-            },
+            extent: Extent::of((growth.start, growth.end)),
             class: growth.class,
             members: members.collect(),
             reason,

@@ -5,11 +5,8 @@
 //! handed out and not sent yet is [put back](WriteBack::put_back) when it was cut like that: what
 //! is left of it is handed out anew.
 
-use std::time::Duration;
-
 use pagewell_base::spans::Span;
 
-use super::file::File;
 use super::{Extent, FileNumber, WriteBack, WriteId};
 
 impl WriteBack {
@@ -25,24 +22,17 @@ impl WriteBack {
         file.covered.take(start, end);
         let taken = file.dirty.take(start, end);
         let mut bytes: u64 = taken.iter().map(|(from, to)| to - from).sum();
-        let flights: Vec<_> = file.flying(start, end).map(|(_, flight)| flight).collect();
-        for flight in flights.iter().filter(|flight| !flight.forgotten) {
-            if let Some(flying) = self.flying.get_mut(&flight.id) {
+        for (_, flight) in file.flying(start, end) {
+            if !flight.forgotten
+                && let Some(flying) = self.flying.get_mut(&flight.id)
+            {
                 flying.cut = true;
                 bytes += cut(&mut flying.parts, start, end);
             }
         }
-        let pages = file.pages.range(self.index.pages(start, end));
-        let pages: Vec<u64> = pages.map(|(page, _)| *page).collect();
-        for page in pages {
-            self.index.refresh(number, file, page);
-        }
-        if file.is_gone() {
-            self.files.remove(&number);
-        }
-        let (written, failed) = self.tags.discard(number, start, end);
-        self.counts.tags_written += written;
-        self.counts.tags_failed += failed;
+        self.refresh(number, start, end);
+        let ended = self.tags.discard(number, start, end);
+        self.count_tags(ended);
         self.counts.discarded_bytes += bytes;
         bytes
     }
@@ -51,45 +41,6 @@ impl WriteBack {
     #[must_use]
     pub fn is_cut(&self, id: WriteId) -> bool {
         self.flying.get(&id).is_some_and(|flying| flying.cut)
-    }
-
-    /// A write that [`WriteBack::next`] handed out will not go to the device, or did and may have
-    /// been lost there: what was not discarded of it is dirty again, may be handed out at once, and
-    /// tags wait for it as before.
-    pub fn put_back(&mut self, id: WriteId, now: Duration) {
-        let now = self.advance(now);
-        let Some(flying) = self.flying.remove(&id) else {
-            self.counts.finished_unknown += 1;
-            return;
-        };
-        self.flight_bytes -= flying.end - flying.start;
-        self.counts.put_back += 1;
-        let number = flying.file;
-        if let Some(file) = self.files.get_mut(&number) {
-            let flight = file.flights.remove(&flying.start);
-            let is_kept = flight.is_some_and(|flight| !flight.forgotten);
-            let parts: &[Span] = if is_kept { &flying.parts } else { &[] };
-            for &(start, end) in parts {
-                file.dirty.insert(start, end);
-            }
-            let pages = self.index.pages(flying.start, flying.end);
-            for page_number in pages {
-                if is_kept && let Some(page) = file.pages.get_mut(&page_number) {
-                    page.flights = page.flights.saturating_sub(1);
-                }
-                self.index.refresh(number, file, page_number);
-            }
-            if File::is_gone(file) {
-                self.files.remove(&number);
-            }
-            let (written, failed) = self.tags.put_back(id, parts);
-            self.counts.tags_written += written;
-            self.counts.tags_failed += failed;
-        }
-        self.measure(0, now);
-        if self.flight_stopped {
-            self.is_flight_full();
-        }
     }
 }
 
@@ -112,6 +63,8 @@ fn cut(spans: &mut Vec<Span>, start: u64, end: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::{Rule, Settings, TagState};
     use super::*;
 

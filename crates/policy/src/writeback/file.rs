@@ -161,16 +161,11 @@ impl File {
             .filter(|((low, high), _)| low < high)
     }
 
-    /// What of `start..end` is dirty, under write-out or kept.
-    pub(super) fn unclean(&self, start: u64, end: u64) -> Spans {
+    /// What of `start..end` is dirty or kept.
+    pub(super) fn held(&self, start: u64, end: u64) -> Spans {
         let mut spans = Spans::default();
         for set in [&self.dirty, &self.kept, &self.covered] {
             for (from, to) in set.within(start, end) {
-                spans.insert(from, to);
-            }
-        }
-        for ((from, to), flight) in self.flying(start, end) {
-            if !flight.forgotten {
                 spans.insert(from, to);
             }
         }

@@ -27,7 +27,6 @@
 
 use std::time::Duration;
 
-use super::file::File;
 use super::{Extent, FileNumber, WriteBack, WriteId};
 
 /// More spans than this make a flush wanted: each costs memory that no limit counts.
@@ -69,10 +68,7 @@ impl WriteBack {
         self.flushes.running = true;
         self.flushes.since = None;
         for file in self.files.values_mut() {
-            let kept = std::mem::take(&mut file.kept);
-            for (start, end) in kept.within(0, u64::MAX) {
-                file.covered.insert(start, end);
-            }
+            file.covered.extend(std::mem::take(&mut file.kept));
         }
     }
 
@@ -82,11 +78,10 @@ impl WriteBack {
         self.flushes.retry_at = Duration::ZERO;
         self.flushes.retry_delay = Duration::ZERO;
         let mut clean = Vec::new();
-        self.each_file(|number, file| {
+        for (&number, file) in &mut self.files {
             let covered = std::mem::take(&mut file.covered);
-            let spans = covered.within(0, u64::MAX);
-            clean.extend(spans.map(|span| (number, extent(span))));
-        });
+            clean.extend(covered.iter().map(|span| (number, Extent::of(span))));
+        }
         self.refresh_all(&clean);
         clean
     }
@@ -111,17 +106,12 @@ impl WriteBack {
             flying.doubtful = true;
         }
         let mut again = Vec::new();
-        self.each_file(|number, file| {
-            for spans in [
-                std::mem::take(&mut file.kept),
-                std::mem::take(&mut file.covered),
-            ] {
-                for (start, end) in spans.within(0, u64::MAX) {
-                    file.dirty.insert(start, end);
-                    again.push((number, extent((start, end))));
-                }
+        for (&number, file) in &mut self.files {
+            for spans in [&mut file.kept, &mut file.covered].map(std::mem::take) {
+                again.extend(spans.iter().map(|span| (number, Extent::of(span))));
+                file.dirty.extend(spans);
             }
-        });
+        }
         self.refresh_all(&again);
         let bytes = again.iter().map(|(_, extent)| extent.length).sum();
         self.counts.replayed_bytes += bytes;
@@ -185,32 +175,11 @@ impl WriteBack {
             .saturating_mul(self.settings.page_bytes)
     }
 
-    fn each_file(&mut self, mut work: impl FnMut(FileNumber, &mut File)) {
-        for (number, file) in &mut self.files {
-            work(*number, file);
-        }
-    }
-
     /// Brings the pages of these bytes up to date.
     fn refresh_all(&mut self, spans: &[(FileNumber, Extent)]) {
         for (number, extent) in spans {
-            let Some(file) = self.files.get_mut(number) else {
-                continue;
-            };
-            for page in self.index.pages(extent.offset, extent.end()) {
-                self.index.refresh(*number, file, page);
-            }
-            if file.is_gone() {
-                self.files.remove(number);
-            }
+            self.refresh(*number, extent.offset, extent.end());
         }
-    }
-}
-
-fn extent((start, end): (u64, u64)) -> Extent {
-    Extent {
-        offset: start,
-        length: end - start,
     }
 }
 

@@ -42,10 +42,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::FileNumber;
 use super::settings::{
     CHUNK_BYTES_MIN, FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, Settings,
 };
+use super::{Counts, FileNumber};
 
 /// Length of a measurement.
 const STEP: Duration = Duration::from_millis(200);
@@ -101,15 +101,6 @@ pub(super) struct Pause {
     pub(super) capped: bool,
     /// So much is dirty that the rest of a capped pause has to be waited for too.
     pub(super) refused: bool,
-}
-
-/// What a measurement led to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Measured {
-    pub(super) steps: u64,
-    pub(super) idle: u64,
-    pub(super) rises: u64,
-    pub(super) falls: u64,
 }
 
 /// The state of the pacing.
@@ -294,20 +285,19 @@ impl Pacing {
         &mut self,
         bytes: u64,
         dirty_bytes: u64,
-        flying: bool,
-        pressed: bool,
+        (flying, pressed): (bool, bool),
         now: Duration,
-    ) -> Measured {
-        let mut measured = Measured::default();
+        counts: &mut Counts,
+    ) {
         let busy = now.saturating_sub(self.busy_since.unwrap_or(now));
         self.busy_since = flying.then_some(now);
         self.step_busy = self.step_busy.saturating_add(busy);
         self.step_bytes = self.step_bytes.saturating_add(bytes);
         self.step_pressed |= pressed;
         if self.step_busy < STEP.min(self.measured) {
-            return measured;
+            return;
         }
-        measured.steps = 1;
+        counts.bandwidth_steps += 1;
         let sample = self.step_bytes as f64 / self.step_busy.as_secs_f64();
         if sample >= self.bandwidth || self.step_pressed {
             self.measured = self.measured.saturating_add(self.step_busy).min(AVERAGE);
@@ -316,27 +306,26 @@ impl Pacing {
             self.bandwidth += (sample - self.bandwidth) * weight;
             self.bandwidth = self.bandwidth.max(BANDWIDTH_MIN);
         } else {
-            measured.idle = 1;
+            counts.bandwidth_steps_idle += 1;
         }
         self.step_busy = Duration::ZERO;
         self.step_bytes = 0;
         self.step_pressed = false;
-        self.follow(dirty_bytes, &mut measured);
-        measured
+        self.follow(dirty_bytes, counts);
     }
 
     /// Moves the hard limit towards where it belongs.
-    fn follow(&mut self, dirty_bytes: u64, measured: &mut Measured) {
+    fn follow(&mut self, dirty_bytes: u64, counts: &mut Counts) {
         let target = self.target();
         if target > self.hard_bytes {
             self.hard_bytes = target;
-            measured.rises = 1;
+            counts.limit_rises += 1;
             return;
         }
         let target = target.max(dirty_bytes);
         if target < self.hard_bytes {
             self.hard_bytes -= (self.hard_bytes - target).div_ceil(FALL_DIVISOR);
-            measured.falls = 1;
+            counts.limit_falls += 1;
         }
     }
 }

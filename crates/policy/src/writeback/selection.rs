@@ -438,14 +438,10 @@ impl WriteBack {
             Reason::Due(Due::Behind) => self.counts.behind_writes += 1,
             Reason::Background => self.counts.background_writes += 1,
         }
-        let length = end - start;
         Write {
             id,
             file: number,
-            extent: Extent {
-                offset: start,
-                length,
-            },
+            extent: Extent::of(span),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pagewell_base::spans::{Span, Spans};
 
-use super::file::{File, Flight};
+use super::file::File;
 use super::index::Index;
 use super::pacing::Pacing;
 use super::stream::Habits;
@@ -113,11 +113,7 @@ impl WriteBack {
         let (start, end) = (extent.offset, extent.end());
         let mut spans = Spans::default();
         if let Some(file) = self.files.get(&file) {
-            for set in [&file.dirty, &file.kept, &file.covered] {
-                for (from, to) in set.within(start, end) {
-                    spans.insert(from, to);
-                }
-            }
+            spans = file.held(start, end);
             let flights = file.flying(start, end).map(|(_, flight)| flight);
             let flights = flights.filter(|flight| !flight.forgotten);
             // A write of a block may have clean bytes between its dirty ones.
@@ -126,11 +122,8 @@ impl WriteBack {
                 spans.insert(from.max(start), to.min(end));
             }
         }
-        let spans: Vec<Span> = spans.within(0, u64::MAX).collect();
-        spans.into_iter().map(|(start, end)| Extent {
-            offset: start,
-            length: end - start,
-        })
+        let spans: Vec<Span> = spans.iter().collect();
+        spans.into_iter().map(Extent::of)
     }
 
     /// Whether any byte of a range is dirty, under write-out or kept.
@@ -166,27 +159,24 @@ impl WriteBack {
         let Some(file) = self.files.get_mut(&number) else {
             return 0;
         };
-        let bytes = file.unclean(0, u64::MAX).bytes();
+        let mut unclean = file.held(0, u64::MAX);
+        for (start, flight) in &mut file.flights {
+            if !std::mem::replace(&mut flight.forgotten, true) {
+                unclean.insert(*start, flight.end);
+            }
+        }
+        let bytes = unclean.bytes();
         file.dirty.clear();
         file.kept.clear();
         file.covered.clear();
         file.due_blocks.clear();
-        let pages: Vec<u64> = file.pages.keys().copied().collect();
-        for Flight { forgotten, .. } in file.flights.values_mut() {
-            *forgotten = true;
+        for page in file.pages.values_mut() {
+            page.flights = 0;
         }
-        for page in pages {
-            if let Some(page) = file.pages.get_mut(&page) {
-                page.flights = 0;
-            }
-            self.index.refresh(number, file, page);
-        }
-        if file.is_gone() {
-            self.files.remove(&number);
-        }
+        self.refresh(number, 0, u64::MAX);
         self.due_blocks.retain(|(file, _)| *file != number);
-        let (_, failed) = self.tags.forget(number);
-        self.counts.tags_failed += failed;
+        let ended = self.tags.forget(number);
+        self.count_tags(ended);
         self.counts.forgotten_bytes += bytes;
         bytes
     }
@@ -236,6 +226,28 @@ impl WriteBack {
     /// than what is dirty, writers of new pages are refused until it is not.
     pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
         self.pacing.set_dirty_bytes_max(bytes);
+    }
+
+    /// Brings the pages of a range up to date, and lets go of a file that has nothing any more.
+    pub(super) fn refresh(&mut self, number: FileNumber, start: u64, end: u64) {
+        let Some(file) = self.files.get_mut(&number) else {
+            return;
+        };
+        let mut pages = self.index.pages(start, end);
+        // Those that there are: the range may be all numbers.
+        while let Some((&page, _)) = file.pages.range(pages.clone()).next() {
+            self.index.refresh(number, file, page);
+            pages.start = page + 1;
+        }
+        if file.is_gone() {
+            self.files.remove(&number);
+        }
+    }
+
+    /// Counts tags that ended, written and failed.
+    pub(super) fn count_tags(&mut self, (written, failed): (u64, u64)) {
+        self.counts.tags_written += written;
+        self.counts.tags_failed += failed;
     }
 
     /// Time never goes back.

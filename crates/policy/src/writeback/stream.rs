@@ -26,12 +26,13 @@
 //! touches; of more than 1024 files written within one interval the write-behind rests.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
-use super::FileNumber;
 use super::file::File;
 use super::index::Index;
 use super::recent::Recent;
+use super::{Counts, FileNumber};
 
 /// Streams of one file.
 const STREAMS_MAX: usize = 8;
@@ -64,18 +65,6 @@ struct Stream {
     seen: Duration,
 }
 
-/// What a call did to the streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Step {
-    /// Pages that are to be written.
-    pub(super) due: Vec<std::ops::Range<u64>>,
-    pub(super) sequential: bool,
-    pub(super) spared: u64,
-    pub(super) skipped: u64,
-    /// Pages that were looked at.
-    pub(super) looked: u64,
-}
-
 /// How a file was written lately.
 #[derive(Debug, Default)]
 pub(super) struct Habit {
@@ -85,15 +74,16 @@ pub(super) struct Habit {
 }
 
 impl Habit {
-    /// A call wrote `start..end`, at least partly for the first time.
+    /// A call wrote `start..end`, at least partly for the first time. Says which pages are to be
+    /// written.
     pub(super) fn step(
         &mut self,
         (start, end): (u64, u64),
         behind_bytes: u64,
-        file: &File,
-        index: &Index,
+        (file, index): (&File, &Index),
         now: Duration,
-    ) -> Step {
+        counts: &mut Counts,
+    ) -> Vec<Range<u64>> {
         let near = |stream: &Stream| stream.end.abs_diff(start);
         let first = start / index.page_bytes;
         let candidates = self.streams.iter_mut().filter(|stream| {
@@ -102,8 +92,9 @@ impl Habit {
             near(stream) <= REORDER_BYTES && !passed && !idle
         });
         let Some(stream) = candidates.min_by_key(|stream| near(stream)) else {
+            counts.streams += 1;
             self.begin(start, end, index.page_bytes, now);
-            return Step::default();
+            return Vec::new();
         };
         let first = start.div_ceil(index.page_bytes);
         if !stream.pushed && first < stream.behind {
@@ -114,15 +105,12 @@ impl Habit {
         stream.seen = now;
         stream.calls = stream.calls.saturating_add(1);
         stream.end = stream.end.max(end);
-        let mut step = Step {
-            sequential: true,
-            ..Step::default()
-        };
-        if stream.calls >= PROOF_CALLS {
-            stream.jump(end - start, index, &mut step);
-            stream.check(behind_bytes, file, index, &mut step);
+        counts.sequential += 1;
+        if stream.calls < PROOF_CALLS {
+            return Vec::new();
         }
-        step
+        stream.jump(end - start, index, counts);
+        stream.check(behind_bytes, file, index, counts)
     }
 
     fn begin(&mut self, start: u64, end: u64, page_bytes: u64, now: Duration) {
@@ -145,65 +133,73 @@ impl Habit {
 
 impl Stream {
     /// There is a whole write, unless a page was written again since it was found full.
-    fn push(&mut self, file: &File, step: &mut Step) {
+    fn push(&mut self, file: &File, counts: &mut Counts) -> Option<Range<u64>> {
         let pages = self.behind..self.checked;
         let stale = |page: &u64| file.pages.get(page).is_none_or(|page| !page.fresh);
         if let Some(last) = pages.clone().rev().find(stale) {
-            step.spared += last + 1 - self.behind;
+            counts.behind_spared_pages += last + 1 - self.behind;
             self.behind = last + 1;
-            return;
+            return None;
         }
-        step.due.push(pages);
         self.behind = self.checked;
         self.pushed = true;
+        Some(pages)
     }
 
     /// Leaves what is behind it when it went much further than it wrote.
-    fn jump(&mut self, written_bytes: u64, index: &Index, step: &mut Step) {
+    fn jump(&mut self, written_bytes: u64, index: &Index, counts: &mut Counts) {
         let last = self.end.saturating_sub(REORDER_BYTES) / index.page_bytes;
         let most = written_bytes.saturating_add(JUMP_BYTES) / index.page_bytes;
         let passed = last.saturating_sub(self.checked);
         if passed > most {
-            step.skipped += passed;
+            counts.behind_skipped_pages += passed;
             self.checked = last;
             self.behind = last;
         }
     }
 
-    fn check(&mut self, behind_bytes: u64, file: &File, index: &Index, step: &mut Step) {
+    /// Looks at what the stream has passed, and says which of it is to be written.
+    fn check(
+        &mut self,
+        behind_bytes: u64,
+        file: &File,
+        index: &Index,
+        counts: &mut Counts,
+    ) -> Vec<Range<u64>> {
+        let mut due = Vec::new();
         loop {
-            step.looked += 1;
+            counts.behind_looked_pages += 1;
             let (start, end) = index.span(self.checked);
             if end > self.end || start == end {
-                return;
+                return due;
             }
             let page = file.pages.get(&self.checked);
             if page.is_some_and(|page| page.fresh && page.ready) {
                 if file.dirty.covers(start, end) {
                     self.checked += 1;
                     if (self.checked - self.behind) * index.page_bytes >= behind_bytes {
-                        self.push(file, step);
+                        due.extend(self.push(file, counts));
                     }
                     continue;
                 }
                 if self.end - end < REORDER_BYTES {
-                    return;
+                    return due;
                 }
-                step.skipped += 1;
+                counts.behind_skipped_pages += 1;
             } else if page.is_none() {
                 // Nothing of it came yet; a stream that jumped is not followed page by page.
                 if self.end - end < REORDER_BYTES {
-                    return;
+                    return due;
                 }
                 let next = file.pages.range(self.checked..).next();
                 let last = self.end / index.page_bytes;
                 let next = next.map_or(last, |(&page, _)| page.min(last));
-                step.skipped += next - self.checked;
+                counts.behind_skipped_pages += next - self.checked;
                 self.checked = next;
                 self.behind = next;
                 continue;
             } else {
-                step.spared += 1;
+                counts.behind_spared_pages += 1;
             }
             self.checked += 1;
             self.behind = self.checked;
@@ -246,7 +242,7 @@ impl Habits {
     pub(super) fn note(
         &mut self,
         file: FileNumber,
-        pages: std::ops::Range<u64>,
+        pages: Range<u64>,
         now: Duration,
         interval: Duration,
     ) {

@@ -202,9 +202,7 @@ impl WriteBack {
         }
         self.counts.joined += 1;
         file.dirty.insert(start, end);
-        for page in self.index.pages(start, end) {
-            self.index.refresh(number, file, page);
-        }
+        self.refresh(number, start, end);
     }
 
     /// Makes due what lies behind a sequential writer.
@@ -214,13 +212,9 @@ impl WriteBack {
             return;
         };
         let habit = self.habits.of(number, now, self.settings.expire);
-        let step = habit.step((start, end), behind_bytes, file, &self.index, now);
-        self.counts.sequential += u64::from(step.sequential);
-        self.counts.streams += u64::from(!step.sequential);
-        self.counts.behind_spared_pages += step.spared;
-        self.counts.behind_skipped_pages += step.skipped;
-        self.counts.behind_looked_pages += step.looked;
-        for page in step.due.into_iter().flatten() {
+        let parts = (&*file, &self.index);
+        let due = habit.step((start, end), behind_bytes, parts, now, &mut self.counts);
+        for page in due.into_iter().flatten() {
             self.index.make_due(number, file, page, Due::Behind);
         }
     }
