@@ -2,16 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
+use crate::cache::Shared;
+use crate::dirty::set::DirtySet;
 use crate::dirty::state::FILE;
+use crate::io_queue::IoQueue;
+use crate::layout::Layout;
+use crate::read::claim::Fetcher;
+use crate::read::prefetch::Streams;
 use crate::read::reader::Reader;
-use crate::services::{Services, assemble};
-use crate::shared::Shared;
+use crate::residency::own_pages::OwnPages;
+use crate::write::writer::Writer;
+use crate::writeback::WriteOut;
 use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
 /// A device seen through the cache. Cloning shares it; when the last clone and all that was pinned
@@ -20,14 +27,72 @@ use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};
 #[derive(Clone)]
 pub struct CachedDevice {
     pub(crate) reader: Arc<Reader>,
-    pub(crate) services: Arc<Services>,
+    pub(crate) writer: Arc<Writer>,
 }
 
 impl CachedDevice {
-    /// Puts a device behind a cache.
+    /// Puts a device behind a cache: makes its parts, from those that others know to those that
+    /// know others.
     pub(crate) fn new(shared: &Shared, device: Arc<dyn Device>, options: &OpenOptions) -> Self {
-        let (reader, services) = assemble(shared, device, options);
-        Self { reader, services }
+        let settings = &shared.options;
+        // Preparing memory takes it, so that is only done where it was to be taken at once.
+        if settings.populate_bytes >= settings.size_bytes {
+            device.register_memory(&shared.pages.arena.memory());
+        }
+        let (geometry, keeps) = (device.geometry(), device.keeps_until_flush());
+        let mut layout = Layout::new(&*device, settings, options.file_alignment_bytes);
+        let policy = options.streams(layout.length_bytes, layout.unit_bytes, &geometry);
+        let streams = Arc::new(Streams::new(policy));
+        let pages = shared.pages.clone();
+        layout.number = pages.devices.add(&streams, keeps);
+        let elevator = options.elevator(settings, &geometry, layout.request_bytes_max);
+        let queue = Arc::new(IoQueue::new(device, elevator));
+        if let Some(latency) = options.latency {
+            queue.note_latency(latency);
+        }
+        let own = Arc::new(OwnPages {
+            pages: pages.clone(),
+            layout,
+        });
+        let handles = (shared.quota.clone(), shared.flusher.clone());
+        let dirty = Arc::new(DirtySet::new(own.clone(), handles, options));
+        let fetcher = Arc::new(Fetcher {
+            own: own.clone(),
+            queue: queue.clone(),
+            dirty: dirty.clone(),
+            streams,
+            widens: !geometry.rotational && settings.page_chunk && settings.merge,
+            drops_behind: settings.free_behind,
+            rotational: geometry.rotational,
+            origin: Instant::now(),
+        });
+        let reader = Arc::new(Reader {
+            pages,
+            layout,
+            own: own.clone(),
+            queue: queue.clone(),
+            dirty: dirty.clone(),
+            fetcher: fetcher.clone(),
+            pins: shared.pins.clone(),
+            timeout: options.read_timeout,
+        });
+        let out = Arc::new(WriteOut {
+            own: own.clone(),
+            dirty: dirty.clone(),
+            queue,
+            fetcher,
+            staging: shared.staging.clone(),
+            flusher: shared.flusher.clone(),
+            keeps,
+            timeout: options.write_timeout,
+        });
+        let writer = Arc::new(Writer {
+            own,
+            dirty,
+            reader: reader.clone(),
+            out,
+        });
+        Self { reader, writer }
     }
 
     /// [`Device::name`].
@@ -51,7 +116,7 @@ impl CachedDevice {
     /// What its read-ahead policy has seen and done.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
-        self.reader.prefetcher.streams.counts()
+        self.reader.fetcher.streams.counts()
     }
 
     /// Pages of this device in memory, and how many of them wholly.
@@ -112,7 +177,7 @@ impl CachedDevice {
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
-        self.reader.prefetcher.prefetch(offset, length);
+        self.reader.fetcher.prefetch(offset, length);
     }
 
     /// Writes `source` at `offset`: all of it, or an error, and then any part of it may have been
@@ -120,7 +185,7 @@ impl CachedDevice {
     /// device. Reads that begin afterwards see it; one that runs at the same time may see any mix
     /// of old and new. What is pinned already does not change.
     pub fn write_at(&self, offset: u64, source: &[u8], mode: WriteMode) -> Result<()> {
-        self.services.writer.write(offset, source, mode, &mut 0)
+        self.writer.write(offset, source, mode, &mut 0)
     }
 
     /// [`Self::write_at`], and tells how many bytes were `changed`, counted from the first. That is
@@ -132,7 +197,7 @@ impl CachedDevice {
         mode: WriteMode,
         changed: &mut usize,
     ) -> Result<()> {
-        self.services.writer.write(offset, source, mode, changed)
+        self.writer.write(offset, source, mode, changed)
     }
 
     /// Waits until everything that was written to this range before is durable. What is written
@@ -143,13 +208,13 @@ impl CachedDevice {
     /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
     /// gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
-        self.services.committer.commit(offset, length)
+        self.writer.out.commit(offset, length)
     }
 
     /// Waits until everything that was written to this range before is at the device, durable or
     /// not. The range may reach past the end.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
-        self.services.committer.write_out(offset, length)
+        self.writer.out.write_out(offset, length)
     }
 
     /// [`Self::commit`] of everything.
@@ -160,7 +225,7 @@ impl CachedDevice {
     /// [`Self::sync`], and [`Self::abandon`]: when nothing has got any further for so long, what is
     /// left is lost. Says how many bytes that were. No caller can write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
-        self.services.committer.close_within(patience)
+        self.writer.out.close_within(patience)
     }
 
     /// Gives up a device that does not answer: how a mount ends whose server is gone for good. What
@@ -169,7 +234,7 @@ impl CachedDevice {
     /// what is not in memory. Requests at the device end when it ends them, and their memory stays
     /// until then.
     pub fn abandon(&self) -> u64 {
-        self.services.dirty.abandon()
+        self.writer.dirty.abandon()
     }
 
     /// Forgets what memory has of a range, what is dirty of it included: later reads ask the
@@ -179,7 +244,7 @@ impl CachedDevice {
     ///
     /// The cost is that of the pages that are in memory.
     pub fn discard(&self, offset: u64, length: u64) {
-        self.services.purger.purge(offset, length);
+        self.writer.purge(offset, length);
     }
 
     /// Changes whenever data that was written with success may have been lost: when a flush
@@ -187,14 +252,14 @@ impl CachedDevice {
     /// promised anything about such data has to ask for it again.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
-        self.services.dirty.losses.load(Ordering::Acquire)
+        self.writer.dirty.losses.load(Ordering::Acquire)
     }
 
     /// Whether bytes of a range are not at the device yet, or on their way there.
     #[must_use]
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
-        let dirty = &self.services.dirty;
+        let dirty = &self.writer.dirty;
         dirty.has_started() && dirty.lock().policy.is_unwritten(FILE, extent)
     }
 
@@ -202,26 +267,26 @@ impl CachedDevice {
     #[must_use]
     pub fn has_unflushed(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
-        let dirty = &self.services.dirty;
+        let dirty = &self.writer.dirty;
         dirty.has_started() && dirty.lock().flush_needed(extent).is_some()
     }
 
     /// Bytes in memory that are not on the device yet, those on their way included.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
-        let dirty = self.services.dirty.lock();
+        let dirty = self.writer.dirty.lock();
         dirty.policy.dirty_bytes() + dirty.policy.flight_bytes()
     }
 
     /// Pages that hold them: what the limits are about.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
-        self.services.dirty.lock().policy.dirty_pages()
+        self.writer.dirty.lock().policy.dirty_pages()
     }
 
     /// What its write-back policy has seen and done.
     #[must_use]
     pub fn write_back_counts(&self) -> pagewell_policy::writeback::Counts {
-        self.services.dirty.lock().policy.counts()
+        self.writer.dirty.lock().policy.counts()
     }
 }

@@ -1,6 +1,5 @@
 //! What is written and not durable: the dirty set of a device, and the quota of each.
 
-pub(crate) mod flush_state;
 pub(crate) mod quota;
 pub(crate) mod set;
 pub(crate) mod state;

@@ -23,30 +23,21 @@
 //! **What it does not do.** A write that is at the device already may still come after it. The
 //! elevator keeps requests that overlap in order, so a later read reads what it wrote.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_counters::names::{CACHE_DISCARDED_PAGES, CACHE_DISCARDS};
 use pagewell_policy::elevator::Extent;
 
-use crate::dirty::set::DirtySet;
 use crate::dirty::state::FILE;
 use crate::page::{PAGE, Part, first_part};
-use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::residency::own_pages::OwnedPin;
 use crate::table::state::FULL;
-use crate::write::copy_on_write::CopyOnWrite;
+use crate::write::writer::Writer;
 
 /// How long to sleep when there is no frame for the copy of a page.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
 
-/// Forgets what memory has of one device.
-pub(crate) struct Purger {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) copy_on_write: Arc<CopyOnWrite>,
-}
-
-impl Purger {
+impl Writer {
     /// Forgets a range, which may reach past the end.
     pub(crate) fn purge(&self, offset: u64, length: u64) {
         let layout = &self.own.layout;
@@ -93,7 +84,7 @@ impl Purger {
                 return self.drop_page(pin, part);
             }
             let has_others = self.forget_dirty(part);
-            let (alone, is_alone) = self.copy_on_write.try_alone(&pin);
+            let (alone, is_alone) = self.try_alone(&pin);
             if is_alone {
                 let pages = &self.own.pages;
                 pages.invalidate(pin.frame, layout.units_of(part));
@@ -107,7 +98,7 @@ impl Purger {
                 return self.drop_page(pin, part);
             }
             let kept = !layout.units_of(part);
-            let moved = self.copy_on_write.move_out(alone, &mut pin, page, kept);
+            let moved = self.move_out(alone, &mut pin, page, kept);
             if let Some(alone) = moved {
                 self.clear_if_clean(page);
                 drop(alone);
@@ -139,7 +130,7 @@ impl Purger {
     fn drop_page(&self, pin: OwnedPin, part: &Part) {
         let (pages, key) = (&self.own.pages, self.own.layout.key(part.page));
         let (slot, frame) = (pin.slot, pin.frame);
-        let alone = self.copy_on_write.write_alone(&pin);
+        let alone = self.write_alone(&pin);
         pages.unname(key, (slot, frame), || self.dirty.forget(part.extent()));
         drop(alone);
         drop(pin);

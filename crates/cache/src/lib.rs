@@ -2,12 +2,11 @@
 //! written late, in large pieces and in order.
 //!
 //! ```text
-//!  read ──> Reader ──> Hits ──> page table ──────────> page, pinned ──> copy, or payload
-//!              └─ not there ──> Misses ──> Fetcher ──> io_queue (elevator) ──> Device
-//!                                  └─> Prefetcher ───────┘
+//!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
+//!              └─ miss ──> Fetcher ──> io_queue (elevator) ──> Device
 //!
-//!  write ──> Writer ──> page, dirty ──> DirtySet ──> SubmitLoop ──> io_queue ──> Device
-//!               └─ pinned: CopyOnWrite                   ↑ Committer, flusher
+//!  write ──> Writer ──> page, dirty ──> DirtySet ──> WriteOut: submit ──> io_queue ──> Device
+//!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
 //! A read looks each page up in the page table, which pins it in the same step; if its bytes are
@@ -40,7 +39,7 @@
 //! | `write` | writer, copy-on-write |
 //!
 //! `page`, `layout`, `sync`, `io_queue` and `flusher` are below what uses them; `invalidate` purges
-//! what is not true any more; `services` puts the parts of a device together.
+//! what is not true any more; `cached_device` puts the parts of a device together.
 //!
 //! # Who may touch which byte when
 //!
@@ -130,8 +129,6 @@ mod orders;
 mod page;
 mod read;
 mod residency;
-mod services;
-mod shared;
 mod sync;
 mod table;
 mod write;

@@ -8,6 +8,7 @@ use loom::sync::atomic::{AtomicU8, Ordering};
 use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
+use crate::cache::Shared;
 use crate::cached_device::CachedDevice;
 use crate::dirty::quota::Quota;
 use crate::frame::arena::Arena;
@@ -15,7 +16,6 @@ use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::pinned::PinBudget;
 use crate::residency::pages::Pages;
-use crate::shared::Shared;
 use crate::table::state::DIRTY;
 use crate::write::writer::{Attempt, Piece};
 use crate::{CacheOptions, OpenOptions, PAGE_BYTES};
@@ -45,7 +45,7 @@ impl Model {
         };
         let ram = Arc::new(RamDevice::new("ram", PAGE));
         let device = CachedDevice::new(&shared, ram, &OpenOptions::new(&options));
-        device.services.dirty.start();
+        device.writer.dirty.start();
         let this = Self { device };
         let pages = &this.device.reader.own.pages;
         let page = pages.find_or_make(this.key(), Arrival::Demand, 0).unwrap();
@@ -64,7 +64,7 @@ impl Model {
     fn write(&self, units: Range<usize>) {
         let source = &vec![NEW; units.len() * UNIT];
         let part = part(units);
-        let writer = &self.device.services.writer;
+        let writer = &self.device.writer;
         while !matches!(writer.try_piece(&Piece { part, source }), Attempt::Done(_)) {
             loom::thread::yield_now();
         }
@@ -88,7 +88,6 @@ impl Model {
         let mut claims = Claims::default();
         self.device
             .reader
-            .misses
             .fetcher
             .claim(&wanted, false, false, &mut claims);
         for mut claim in claims.ours {
@@ -120,7 +119,7 @@ impl Model {
         let is_dirty = found.state.has(DIRTY);
         assert_eq!(found.state.pins(), 0);
         pages.table.unpin(found.slot);
-        self.device.services.dirty.abandon();
+        self.device.writer.dirty.abandon();
         (bytes, is_dirty)
     }
 }
@@ -214,7 +213,7 @@ fn what_is_staged_is_never_half_of_a_write() {
         let pinned = model.device.reader.own.own(pinned);
         let writer = loom::thread::spawn(move || other.write(0..2));
         let mut staged = [0; 2 * UNIT];
-        let submit = &model.device.services.committer.submit;
+        let submit = &model.device.writer.out;
         let missing = submit.copy_out(&part(0..2), &mut staged);
         assert_eq!(missing, Some(0));
         let is = |byte: u8| staged.iter().all(|other| *other == byte);

@@ -2,7 +2,6 @@
 
 pub(crate) mod claim;
 mod fill;
-pub(crate) mod hit;
 pub(crate) mod miss;
 pub(crate) mod pinned;
 pub(crate) mod prefetch;

@@ -2,16 +2,13 @@
 //! goes when another comes.
 
 pub(crate) mod batch;
-mod detached;
 pub(crate) mod devices;
 mod drop_behind;
 pub(crate) mod eviction;
 pub(crate) mod in_flight;
-mod listed;
 pub(crate) mod names;
 pub(crate) mod own_pages;
 pub(crate) mod pages;
 mod resident;
 #[cfg(all(test, not(feature = "loom")))]
 mod tests;
-mod unread;

@@ -152,6 +152,30 @@ impl Moves {
     }
 }
 
+/// How much of something is in use.
+#[derive(Default)]
+pub(crate) struct Tally(std::sync::atomic::AtomicU64);
+
+impl Tally {
+    /// How much it is with so much more.
+    #[inline]
+    pub(crate) fn add(&self, amount: u64) -> u64 {
+        self.0.fetch_add(amount, Ordering::Relaxed) + amount
+    }
+
+    /// So much is in use no more.
+    #[inline]
+    pub(crate) fn remove(&self, amount: u64) {
+        let before = self.0.fetch_sub(amount, Ordering::Relaxed);
+        // Else what is left of a budget would be wrong from now on.
+        assert!(before >= amount, "{amount} of {before} in use");
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A lock that this thread has.
 struct Held {
     #[cfg(all(debug_assertions, not(feature = "loom")))]

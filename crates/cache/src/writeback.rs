@@ -8,3 +8,27 @@ pub(crate) mod staging;
 pub(crate) mod submit;
 #[cfg(all(test, not(feature = "loom")))]
 mod submit_tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::dirty::set::DirtySet;
+use crate::flusher::Flusher;
+use crate::io_queue::IoQueue;
+use crate::read::claim::Fetcher;
+use crate::residency::own_pages::OwnPages;
+use crate::writeback::staging::Staging;
+
+/// Brings what is dirty of one device to it (`submit.rs`), and makes it durable (`flush.rs`,
+/// `commit.rs`).
+pub(crate) struct WriteOut {
+    pub(crate) own: Arc<OwnPages>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) queue: Arc<IoQueue>,
+    pub(crate) fetcher: Arc<Fetcher>,
+    pub(crate) staging: Arc<Staging>,
+    pub(crate) flusher: Arc<Flusher>,
+    /// What was written stays in memory until a flush was good.
+    pub(crate) keeps: bool,
+    pub(crate) timeout: Duration,
+}

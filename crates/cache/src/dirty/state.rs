@@ -3,7 +3,8 @@
 //! was lost.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use pagewell_base::spans::Spans;
 use pagewell_counters::names::{CACHE_DIRTY_BYTES, CACHE_DIRTY_PAGES, CACHE_KEPT_BYTES};
@@ -11,7 +12,6 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{FileNumber, Settings, Tag, TagState, Write, WriteBack};
 
-use crate::dirty::flush_state::{Flush, Flushing};
 use crate::page::Part;
 use crate::residency::in_flight::Fetch;
 
@@ -30,6 +30,37 @@ pub(crate) struct Postponed {
     pub(crate) fills: Vec<Arc<Fetch>>,
     /// Fetches that have to end first, and were made for others.
     pub(crate) joined: Vec<Arc<Fetch>>,
+}
+
+/// How a flush ended, for all that wait for it.
+#[derive(Default)]
+pub(crate) struct Flush(OnceLock<Result<(), DeviceError>>);
+
+impl Flush {
+    pub(crate) fn end(&self, result: Result<(), DeviceError>) {
+        let is_first = self.0.set(result).is_ok();
+        // To those that it covers it may have been reported already.
+        assert!(is_first, "a flush ended twice");
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.get().is_some()
+    }
+
+    /// Why it failed, if it did.
+    pub(crate) fn failure(&self) -> Option<DeviceError> {
+        self.0.get()?.clone().err()
+    }
+}
+
+/// A flush at the device.
+pub(crate) struct Flushing {
+    pub(crate) flush: Arc<Flush>,
+    /// What it covers.
+    pub(crate) spans: Spans,
+    pub(crate) number: u64,
+    pub(crate) since: Instant,
+    pub(crate) answer: Option<Result<(), DeviceError>>,
 }
 
 /// See the module.
@@ -133,7 +164,13 @@ impl Dirty {
         let spans = std::mem::take(&mut self.unflushed);
         self.flushes += 1;
         self.policy.flush_begins();
-        self.flushing = Some(Flushing::new(flush, spans, self.flushes));
+        self.flushing = Some(Flushing {
+            flush,
+            spans,
+            number: self.flushes,
+            since: Instant::now(),
+            answer: None,
+        });
         self.flushes
     }
 

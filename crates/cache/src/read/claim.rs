@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pagewell_counters::names::{CACHE_FETCH_ERRORS, CACHE_FILLS, CACHE_JOINED};
 use pagewell_device::{Error as DeviceError, Issuer, Operation, Segment, after_burst};
@@ -17,6 +18,7 @@ use crate::dirty::set::DirtySet;
 use crate::io_queue::{IoQueue, Transfer};
 use crate::page::{PAGE, Part, Units};
 use crate::read::fill::Fill;
+use crate::read::prefetch::Streams;
 use crate::residency::in_flight::Fetch;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::residency::pages::Found;
@@ -65,14 +67,19 @@ pub(crate) struct Claims {
     pub(crate) stale: bool,
 }
 
-/// Claims pages of one device and has them fetched.
+/// Claims pages of one device and has them fetched; those that will be wanted, too (`prefetch.rs`).
 pub(crate) struct Fetcher {
     pub(crate) own: Arc<OwnPages>,
     pub(crate) queue: Arc<IoQueue>,
     pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) streams: Arc<Streams>,
     /// A second miss in a page fetches the rest of it; so does the first one of a file's first
     /// byte.
     pub(crate) widens: bool,
+    /// Of what a stream has left behind memory is given back.
+    pub(crate) drops_behind: bool,
+    pub(crate) rotational: bool,
+    pub(crate) origin: Instant,
 }
 
 impl Fetcher {

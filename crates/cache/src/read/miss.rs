@@ -21,13 +21,12 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::AccessKind;
 
-use crate::dirty::set::{DirtySet, abandoned};
-use crate::io_queue::IoQueue;
+use crate::dirty::set::abandoned;
 use crate::page::{PAGE, first_part};
-use crate::read::claim::{Claims, Fetcher, Wanted};
-use crate::read::prefetch::Prefetcher;
+use crate::read::claim::{Claims, Wanted};
+use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::residency::own_pages::OwnedPin;
 use crate::table::state::{AHEAD, MARKER};
 use crate::{Error, ReadMode, Result};
 
@@ -35,16 +34,6 @@ use crate::{Error, ReadMode, Result};
 const LONG: Duration = Duration::from_secs(365 * 86_400);
 /// How long to sleep when every page is pinned.
 const MEMORY_TICK: Duration = Duration::from_millis(1);
-
-/// Obtains bytes of one device that are not in memory.
-pub(crate) struct Misses {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) prefetcher: Arc<Prefetcher>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) timeout: Duration,
-}
 
 /// How much is fetched along with what is wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,10 +73,10 @@ enum Settled {
     OthersFailed,
 }
 
-impl Misses {
+impl Reader {
     /// Pins the pages of a range with all its bytes in them, and says whether any was missing. The
     /// range may come shorter than it was when memory is short, but not empty.
-    pub(crate) fn obtain(
+    pub(super) fn obtain(
         &self,
         offset: u64,
         length: u64,
@@ -105,7 +94,7 @@ impl Misses {
             let fetches = self.launch(&wanted, reach, mode);
             if is_first && let Some(kind) = self.kind_of(&wanted, &fetches) {
                 has_missed = kind.is_missing();
-                self.prefetcher.note(offset, covered, kind, mode.bounds);
+                self.fetcher.note(offset, covered, kind, mode.bounds);
             }
             if fetches.stale {
                 // A writer gave the page a new frame; what we claimed elsewhere is in flight.
@@ -240,7 +229,7 @@ impl Misses {
         let mut marked = false;
         for one in wanted {
             if one.state.0 & (AHEAD | MARKER) != 0 {
-                marked |= self.prefetcher.touch(one.pin.slot, one.page);
+                marked |= self.fetcher.touch(one.pin.slot, one.page);
             }
         }
         let mut joined = fetches.joined.iter();

@@ -1,7 +1,6 @@
 //! Pages that are pinned for a caller: while it has one of these, its bytes stay as they are.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names::{CACHE_PINNED_PAGES, CACHE_UNPINNED_PAGES};
 use pagewell_policy::eviction::FrameIndex;
@@ -10,6 +9,7 @@ use crate::PAGE_BYTES;
 use crate::page::Part;
 use crate::residency::own_pages::OwnPages;
 use crate::residency::pages::Pages;
+use crate::sync::Tally;
 use crate::table::page_table::SlotIndex;
 
 /// Bytes of one page, pinned for as long as this lives and only to be read.
@@ -69,35 +69,27 @@ impl Drop for PinnedPage<'_> {
 
 /// How many pages may be pinned for payloads at a time: the rest is for those that read.
 pub(crate) struct PinBudget {
-    pages_max: usize,
-    pages: AtomicUsize,
+    pages_max: u64,
+    pages: Tally,
 }
 
 impl PinBudget {
     /// Half of so many pages.
     pub(crate) fn new(frames: u32) -> Self {
         Self {
-            pages_max: frames as usize / 2,
-            pages: AtomicUsize::new(0),
+            pages_max: u64::from(frames / 2),
+            pages: Tally::default(),
         }
     }
 
     /// Takes so many, or none.
     #[inline]
-    pub(crate) fn take(&self, pages: usize) -> bool {
-        let before = self.pages.fetch_add(pages, Ordering::Relaxed);
-        let fits = before + pages <= self.pages_max;
+    fn take(&self, pages: u64) -> bool {
+        let fits = self.pages.add(pages) <= self.pages_max;
         if !fits {
-            self.give(pages);
+            self.pages.remove(pages);
         }
         fits
-    }
-
-    #[inline]
-    pub(crate) fn give(&self, pages: usize) {
-        let before = self.pages.fetch_sub(pages, Ordering::Relaxed);
-        // Else everything would be refused from now on.
-        assert!(before >= pages, "{pages} of {before} pinned pages");
     }
 }
 
@@ -106,7 +98,7 @@ impl PinBudget {
 pub(crate) struct PinLease {
     own: Arc<OwnPages>,
     budget: Arc<PinBudget>,
-    pages: usize,
+    pages: u64,
 }
 
 impl PinLease {
@@ -114,11 +106,11 @@ impl PinLease {
     pub(crate) fn take(
         own: &Arc<OwnPages>,
         budget: &Arc<PinBudget>,
-        pages: usize,
+        pages: u64,
     ) -> Option<Arc<Self>> {
         let taken = budget.take(pages);
         taken.then(|| {
-            CACHE_PINNED_PAGES.add(pages as u64);
+            CACHE_PINNED_PAGES.add(pages);
             Arc::new(Self {
                 own: own.clone(),
                 budget: budget.clone(),
@@ -130,8 +122,8 @@ impl PinLease {
 
 impl Drop for PinLease {
     fn drop(&mut self) {
-        self.budget.give(self.pages);
-        CACHE_UNPINNED_PAGES.add(self.pages as u64);
+        self.budget.pages.remove(self.pages);
+        CACHE_UNPINNED_PAGES.add(self.pages);
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
 use pagewell_counters::names::{
     CACHE_AHEAD_PLANNED_BYTES, CACHE_AHEAD_REFUSED, CACHE_AHEAD_USEFUL_BYTES,
@@ -12,12 +11,10 @@ use pagewell_device::Issuer;
 use pagewell_policy::eviction::Arrival;
 use pagewell_policy::readahead::{Access, AccessKind, Bounds, Counts, Feedback, Plan, ReadAhead};
 
-use crate::io_queue::IoQueue;
 use crate::page::{PAGE, parts};
 use crate::read::claim::{Claims, Fetcher, Wanted};
 use crate::residency::batch::Batch;
 use crate::residency::devices::Observer;
-use crate::residency::own_pages::OwnPages;
 use crate::sync::{Mutex, Rank};
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, FULL, MARKER, STREAM};
@@ -44,22 +41,16 @@ impl Observer for Streams {
     }
 }
 
-/// Has fetched what will be wanted.
-pub(crate) struct Prefetcher {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) streams: Arc<Streams>,
-    /// Of what a stream has left behind memory is given back.
-    pub(crate) drops_behind: bool,
-    pub(crate) rotational: bool,
-    pub(crate) origin: Instant,
-}
-
-impl Prefetcher {
+impl Fetcher {
     /// Tells the policy of a read, and where the file lies that is read if that is known, and does
     /// what it plans.
-    pub(crate) fn note(&self, offset: u64, length: u64, kind: AccessKind, bounds: Option<Bounds>) {
+    pub(crate) fn note(
+        self: &Arc<Self>,
+        offset: u64,
+        length: u64,
+        kind: AccessKind,
+        bounds: Option<Bounds>,
+    ) {
         let access = Access {
             offset,
             length,
@@ -88,7 +79,7 @@ impl Prefetcher {
     }
 
     /// Begins to fetch a range that will be wanted, as far as memory allows.
-    pub(crate) fn prefetch(&self, offset: u64, length: u64) {
+    pub(crate) fn prefetch(self: &Arc<Self>, offset: u64, length: u64) {
         let length = length.min(self.own.pages.ahead_budget_bytes());
         let end = offset.saturating_add(length);
         let end = end.min(self.own.layout.length_bytes);
@@ -100,7 +91,7 @@ impl Prefetcher {
         }
     }
 
-    fn run_plan(&self, plan: Plan) {
+    fn run_plan(self: &Arc<Self>, plan: Plan) {
         let (pages, layout) = (&self.own.pages, &self.own.layout);
         if let Some(range) = plan.release.filter(|_| self.drops_behind) {
             for page in range.start.div_ceil(PAGE)..range.end / PAGE {
@@ -109,7 +100,7 @@ impl Prefetcher {
         }
         let mut claims = Claims::default();
         for range in plan.fetch {
-            if let Err(offset) = self.claim(range, &mut claims) {
+            if let Err(offset) = self.claim_ahead(range, &mut claims) {
                 CACHE_AHEAD_REFUSED.add(1);
                 let refused = Feedback::Refused { offset };
                 self.streams.0.lock().feedback(refused);
@@ -125,11 +116,11 @@ impl Prefetcher {
         }
         let bytes = claims.ours.iter().map(|claim| claim.length).sum();
         CACHE_AHEAD_PLANNED_BYTES.add(bytes);
-        self.fetcher.send(claims.ours, Issuer::ReadAhead);
+        self.send(claims.ours, Issuer::ReadAhead);
     }
 
     /// Claims what is missing of a range, or says where memory ran out.
-    fn claim(&self, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
+    fn claim_ahead(self: &Arc<Self>, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
         let (pages, layout) = (&self.own.pages, &self.own.layout);
         let end = range.end.min(layout.length_bytes);
         let mut frames = Batch::new(pages);
@@ -142,8 +133,7 @@ impl Prefetcher {
                 .ok_or(part.extent().offset)?;
             let wanted = Wanted::new(&self.own, found, part.page, layout.units_of(&part));
             if !found.state.has(FULL) {
-                let widens = self.fetcher.widens;
-                self.fetcher.claim(&wanted, true, widens, claims);
+                self.claim(&wanted, true, self.widens, claims);
             }
         }
         Ok(())

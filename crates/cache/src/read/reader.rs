@@ -1,18 +1,30 @@
-//! Reads of a range: of each page a hit, or a miss for as much as is missing.
+//! Reads of a range: of each page a hit, or a miss for as much as is missing (`miss.rs`).
+//!
+//! **The hit**: bytes that are in memory already, found and copied or pinned. Everything a cached
+//! read costs is here and in [`crate::table::page_table`]: a lookup, a pin, at most one copy, a
+//! look at the heat. A hit takes no memory and no lock, and waits for one thing only: a writer that
+//! is at work in the same page, for as long as it copies its bytes. The first touch of what
+//! read-ahead has fetched is noted with its policy, and that takes a lock.
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pagewell_counters::names::{CACHE_HITS, CACHE_PINS_REFUSED, COPIED_BYTES};
 use pagewell_device::Error as DeviceError;
+use pagewell_policy::eviction::{FrameIndex, HEAT_MAX};
+use pagewell_policy::readahead::AccessKind;
 
+use crate::dirty::set::DirtySet;
 use crate::io_queue::IoQueue;
-use crate::page::{PAGE, first_part};
-use crate::read::hit::Hits;
-use crate::read::miss::Misses;
+use crate::layout::Layout;
+use crate::page::{PAGE, Part, first_part};
+use crate::read::claim::Fetcher;
 use crate::read::pinned::{PagePin, PinBudget, PinLease, PinnedPage};
-use crate::read::prefetch::Prefetcher;
 use crate::residency::own_pages::OwnPages;
+use crate::residency::pages::Pages;
+use crate::table::page_table::{Pinned, SlotIndex};
+use crate::table::state::{AHEAD, FULL, MARKER, PIN, STREAM, State};
 use crate::{Error, PAGE_BYTES, ReadMode, Result};
 
 /// Bytes obtained for one reader at a time.
@@ -20,19 +32,22 @@ const OBTAINED_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads of one device.
 pub(crate) struct Reader {
-    pub(crate) hits: Hits,
-    pub(crate) misses: Misses,
+    /// Those of `own`: a hit follows one pointer less.
+    pub(crate) pages: Arc<Pages>,
+    pub(crate) layout: Layout,
     pub(crate) own: Arc<OwnPages>,
     pub(crate) queue: Arc<IoQueue>,
-    pub(crate) prefetcher: Arc<Prefetcher>,
+    pub(crate) dirty: Arc<DirtySet>,
+    pub(crate) fetcher: Arc<Fetcher>,
     pub(crate) pins: Arc<PinBudget>,
+    pub(crate) timeout: Duration,
 }
 
 impl Reader {
     /// Refuses a range that is not inside.
     pub(crate) fn check(&self, offset: u64, length: usize) -> Result<()> {
         let end = offset.checked_add(length as u64);
-        if end.is_some_and(|end| end <= self.hits.layout.length_bytes) {
+        if end.is_some_and(|end| end <= self.layout.length_bytes) {
             return Ok(());
         }
         Err(Error::Device(DeviceError::PastEnd {
@@ -57,14 +72,14 @@ impl Reader {
             let (page, start) = (at / PAGE, at % PAGE);
             #[allow(clippy::cast_possible_truncation)] // at most a page
             let count = (target.len() - done).min((PAGE - start) as usize);
-            if let Some(pinned) = self.hits.pin_to_copy(page, start, count, &mode) {
+            if let Some(pinned) = self.pin_to_copy(page, start, count, &mode) {
                 target[done..done + count].copy_from_slice(&pinned);
                 hits += 1;
                 done += count;
                 continue;
             }
             let rest = (target.len() - done) as u64;
-            let (pins, has_missed) = self.misses.obtain(at, self.portion(at, rest), mode)?;
+            let (pins, has_missed) = self.obtain(at, self.portion(at, rest), mode)?;
             *waited |= has_missed;
             let mut pins = pins.into_iter();
             // The first piece ends at a page's end; the others are whole but for the last.
@@ -98,7 +113,7 @@ impl Reader {
 
     /// Has all bytes of a range brought into memory.
     pub(crate) fn bring(&self, offset: u64, length: u64) -> Result<()> {
-        self.misses.obtain(offset, length, ReadMode::WAIT)?;
+        self.obtain(offset, length, ReadMode::WAIT)?;
         Ok(())
     }
 
@@ -110,11 +125,11 @@ impl Reader {
         let (page, start) = (offset / PAGE, offset % PAGE);
         #[allow(clippy::cast_possible_truncation)] // at most a page
         let count = length.min((PAGE - start) as usize);
-        if let Some(pinned) = self.hits.pin(page, start, count, &mode) {
+        if let Some(pinned) = self.pin_hit(page, start, count, &mode) {
             CACHE_HITS.add(1);
             return Ok(pinned);
         }
-        let (pins, _) = self.misses.obtain(offset, count as u64, mode)?;
+        let (pins, _) = self.obtain(offset, count as u64, mode)?;
         let Some(pin) = pins.first() else {
             return Err(Error::WouldBlock);
         };
@@ -135,13 +150,13 @@ impl Reader {
     ) -> Result<Option<Vec<PagePin>>> {
         self.check(offset, length)?;
         let range = offset..offset + length as u64;
-        #[allow(clippy::cast_possible_truncation)] // fewer than bytes
-        let count = (range.end.div_ceil(PAGE) - offset / PAGE) as usize;
+        let count = range.end.div_ceil(PAGE) - offset / PAGE;
         let Some(lease) = PinLease::take(&self.own, &self.pins, count) else {
             CACHE_PINS_REFUSED.add(1);
             return Ok(None);
         };
-        let mut pinned = Vec::with_capacity(count);
+        #[allow(clippy::cast_possible_truncation)] // fewer than bytes
+        let mut pinned = Vec::with_capacity(count as usize);
         match self.pin_each(range, mode, &lease, &mut pinned, waited) {
             Ok(()) => Ok(Some(pinned)),
             Err(Error::Memory { .. }) => {
@@ -162,14 +177,14 @@ impl Reader {
     ) -> Result<()> {
         while !rest.is_empty() {
             let part = first_part(&rest);
-            if let Some(page) = self.hits.pin_kept(&part, &mode) {
+            if let Some(page) = self.pin_kept(&part, &mode) {
                 CACHE_HITS.add(1);
                 rest.start += part.length;
                 pinned.push(PagePin::new(lease, page, &part));
                 continue;
             }
             let portion = self.portion(rest.start, rest.end - rest.start);
-            let (pins, has_missed) = self.misses.obtain(rest.start, portion, mode)?;
+            let (pins, has_missed) = self.obtain(rest.start, portion, mode)?;
             *waited |= has_missed;
             for pin in pins {
                 let part = first_part(&rest);
@@ -178,5 +193,94 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// The hit: pins bytes of a page that are there.
+    fn pin_hit(
+        &self,
+        page: u64,
+        start: u64,
+        length: usize,
+        mode: &ReadMode,
+    ) -> Option<PinnedPage<'_>> {
+        let Pinned::Yes(slot, state) = self.pages.table.pin(self.layout.key(page)) else {
+            return None;
+        };
+        self.accept(slot, state, (page, start, length), mode)
+    }
+
+    /// [`Self::pin_hit`] for a reader that will read all the bytes at once: asks the processor for
+    /// them before the page is found, by a guess, or else before it is pinned.
+    #[inline]
+    fn pin_to_copy(
+        &self,
+        page: u64,
+        start: u64,
+        length: usize,
+        mode: &ReadMode,
+    ) -> Option<PinnedPage<'_>> {
+        let arena = &self.pages.arena;
+        #[allow(clippy::cast_possible_truncation)] // inside a page
+        let prefetch = |frame| arena.prefetch(frame, start as usize, length);
+        let key = self.layout.key(page);
+        let guess = self.pages.locality.guess(key);
+        guess.into_iter().for_each(prefetch);
+        let hint = |state: State| match state.frame() {
+            frame if guess == Some(frame) => {}
+            frame => prefetch(frame),
+        };
+        let Pinned::Yes(slot, state) = self.pages.table.pin_with_hint(key, hint) else {
+            return None;
+        };
+        self.accept(slot, state, (page, start, length), mode)
+    }
+
+    /// [`Self::pin_hit`] for longer than this call: the pin is to be let go of by what gets this.
+    fn pin_kept(&self, part: &Part, mode: &ReadMode) -> Option<(SlotIndex, FrameIndex)> {
+        #[allow(clippy::cast_possible_truncation)] // inside a page
+        let length = part.length as usize;
+        let pinned = self.pin_hit(part.page, part.start, length, mode)?;
+        let page = (pinned.slot, pinned.frame);
+        std::mem::forget(pinned);
+        Some(page)
+    }
+
+    /// Takes a pinned page if the bytes are there, else lets go of it.
+    #[inline]
+    fn accept(
+        &self,
+        slot: SlotIndex,
+        state: State,
+        (page, start, length): (u64, u64, usize),
+        mode: &ReadMode,
+    ) -> Option<PinnedPage<'_>> {
+        let pinned = PinnedPage::new(&self.pages, slot, state.frame(), (start, length));
+        if state.0 & (FULL | AHEAD | MARKER) != FULL {
+            let units = self.layout.units(start, length as u64);
+            if !state.has(FULL) && self.pages.valid(state.frame()) & units != units {
+                return None;
+            }
+            let is_marked = state.0 & (AHEAD | MARKER) != 0;
+            if is_marked && self.fetcher.touch(slot, page) {
+                let (offset, length) = (page * PAGE + start, length as u64);
+                let kind = AccessKind::Marker;
+                self.fetcher.note(offset, length, kind, mode.bounds);
+            }
+        }
+        self.warm(slot, state, start);
+        Some(pinned)
+    }
+
+    /// Counts a hit for eviction: each one, but of a page that came by a stream only those that
+    /// read its first byte again, so that one pass in small steps is not heat.
+    #[inline]
+    fn warm(&self, slot: SlotIndex, state: State, start: u64) {
+        let heat = state.heat();
+        if heat >= HEAT_MAX || state.has(STREAM) && (start != 0 || state.has(AHEAD)) {
+            return;
+        }
+        // With our own pin.
+        let pinned = State(state.0 + PIN);
+        self.pages.table.heat(slot, pinned, heat + 1);
     }
 }

@@ -1,12 +1,12 @@
-//! The devices that share a cache: their numbers, and where they are notified of what became of
-//! pages.
+//! The devices that share a cache: their numbers, where they are notified of what became of pages,
+//! and the pages that some have listed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
-use crate::page::{PAGE_BITS, device_of, page_of};
-use crate::residency::listed::LISTED;
+use crate::page::{PAGE_BITS, device_of, key_of, page_of};
 use crate::sync::Mutex;
 
 const NUMBERS_MASK: u32 = (1 << (64 - PAGE_BITS)) - 1;
@@ -57,5 +57,57 @@ impl Devices {
         if let Some(observer) = observer.and_then(|observer| observer.upgrade()) {
             observer.wasted(page_of(key));
         }
+    }
+}
+
+/// The bit of the number of a device whose pages are listed.
+pub(crate) const LISTED: u32 = 1 << 23;
+
+/// Pages that are in memory, in order: how often each is in the table, or about to come or go.
+///
+/// **Problem.** The table finds a page by its name; it cannot say which pages of a range it has.
+/// Asking for each page number of a range costs its length, looking at every frame the size of the
+/// cache. A client that purges 50,000 small files one after the other can afford neither.
+///
+/// **Rule.** Devices that ask for it (their numbers say so) have their pages in a list that is kept
+/// in order. A page is counted before it comes into the table, and taken off after it has left: one
+/// that is there is always in the list, and one that is in the list may just have gone. Counts,
+/// as the name may be given anew before the page that left was taken off.
+///
+/// **Weakness.** One lock for all listed pages of a cache, taken for a moment whenever one comes
+/// or goes.
+#[derive(Default)]
+pub(crate) struct Listed(Mutex<BTreeMap<u64, u32>>);
+
+impl Listed {
+    /// A page is about to come.
+    pub(crate) fn add(&self, key: u64) {
+        if device_of(key) & LISTED != 0 {
+            *self.0.lock().entry(key).or_default() += 1;
+        }
+    }
+
+    /// A page has left, or has not come after all.
+    pub(crate) fn remove(&self, key: u64) {
+        if device_of(key) & LISTED == 0 {
+            return;
+        }
+        let mut pages = self.0.lock();
+        let count = pages.get_mut(&key).map(|count| {
+            *count -= 1;
+            *count
+        });
+        // Else a purge would pass over a page that is in memory.
+        assert!(count.is_some(), "{key:#x} was never listed");
+        if count == Some(0) {
+            pages.remove(&key);
+        }
+    }
+
+    /// The pages of a range of a device that lists them.
+    pub(crate) fn pages(&self, number: u32, range: Range<u64>) -> Vec<u64> {
+        let keys = key_of(number, range.start)..=key_of(number, range.end - 1);
+        let pages = self.0.lock();
+        pages.range(keys).map(|(key, _)| page_of(*key)).collect()
     }
 }

@@ -1,4 +1,7 @@
-//! Which page goes when another comes, and what read-ahead may bring.
+//! Which page goes when another comes, when the frame of one without a name is free, and what
+//! read-ahead may bring.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_base::mix::mix;
 use pagewell_counters::names::{CACHE_EVICTED_PAGES, CACHE_PAGES, CACHE_RELEASED_PAGES};
@@ -6,6 +9,7 @@ use pagewell_policy::eviction::{Arrival, Eviction, FrameIndex, Frames};
 
 use crate::page::PAGE;
 use crate::residency::pages::Pages;
+use crate::sync::Mutex;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{AHEAD, DIRTY, PRESENT, STREAM, State};
 
@@ -148,11 +152,38 @@ impl Pages {
     /// a quarter of it, and what is free, unread.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = u64::from(self.arena.frames()) * PAGE;
-        let unread = self.unread.pages() * PAGE;
+        let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
-        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
+        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes.get());
         in_flight.min((size / 4 + free).saturating_sub(unread))
+    }
+}
+
+/// Detached pages that were pinned when last looked at.
+#[derive(Default)]
+pub(super) struct Detached {
+    frames: Mutex<Vec<(SlotIndex, FrameIndex)>>,
+    count: AtomicUsize,
+}
+
+impl Detached {
+    /// One more.
+    pub(super) fn add(&self, slot: SlotIndex, frame: FrameIndex) {
+        self.change(|frames| frames.push((slot, frame)));
+    }
+
+    /// Forgets those that `free` frees.
+    pub(super) fn sweep(&self, free: impl Fn(SlotIndex, FrameIndex) -> bool) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            self.change(|frames| frames.retain(|(slot, frame)| !free(*slot, *frame)));
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<(SlotIndex, FrameIndex)>)) {
+        let mut frames = self.frames.lock();
+        change(&mut frames);
+        self.count.store(frames.len(), Ordering::Relaxed);
     }
 }
 

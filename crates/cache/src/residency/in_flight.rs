@@ -11,7 +11,7 @@ use pagewell_policy::elevator::RequestId;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::page::Units;
-use crate::sync::{Condvar, Guard, Mutex, Rank, Shards};
+use crate::sync::{Condvar, Guard, Mutex, Rank, Shards, Tally};
 
 /// Units of one page that one request brings.
 pub(crate) struct Fetch {
@@ -105,7 +105,7 @@ impl Fetch {
 pub(crate) struct InFlight {
     shards: Shards<HashMap<u32, Vec<Arc<Fetch>>>>,
     /// Bytes of read-ahead among them.
-    ahead_bytes: AtomicU64,
+    pub(super) ahead_bytes: Tally,
 }
 
 /// The fetches into one frame. While a thread has this, none begins and none ends.
@@ -118,7 +118,7 @@ impl InFlight {
     pub(crate) fn new() -> Self {
         Self {
             shards: Shards::new(Rank::InFlight),
-            ahead_bytes: AtomicU64::new(0),
+            ahead_bytes: Tally::default(),
         }
     }
 
@@ -128,15 +128,9 @@ impl InFlight {
         FrameFetches { shard, frame }
     }
 
-    /// Bytes of read-ahead in flight.
-    pub(crate) fn ahead_bytes(&self) -> u64 {
-        self.ahead_bytes.load(Ordering::Relaxed)
-    }
-
     /// One more fetch of a frame that is locked.
     pub(crate) fn add(&self, frame: &mut FrameFetches<'_>, fetch: Arc<Fetch>) {
-        let ahead_bytes = fetch.ahead_bytes.unwrap_or(0);
-        self.ahead_bytes.fetch_add(ahead_bytes, Ordering::Relaxed);
+        self.ahead_bytes.add(fetch.ahead_bytes.unwrap_or(0));
         frame.shard.entry(frame.frame.0).or_default().push(fetch);
     }
 
@@ -150,10 +144,7 @@ impl InFlight {
             }
         }
         drop(fetches);
-        let bytes = fetch.ahead_bytes.unwrap_or(0);
-        let before = self.ahead_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        // The budget of read-ahead is what is left of it.
-        assert!(before >= bytes, "{bytes} of {before} bytes of read-ahead");
+        self.ahead_bytes.remove(fetch.ahead_bytes.unwrap_or(0));
         fetch.end(outcome);
     }
 }

@@ -19,13 +19,11 @@ use rustix::io::Errno;
 use crate::frame::arena::Arena;
 use crate::frame::free_list::FreeList;
 use crate::page::Units;
-use crate::residency::detached::Detached;
-use crate::residency::devices::Devices;
+use crate::residency::devices::{Devices, Listed};
 use crate::residency::drop_behind::DropBehind;
+use crate::residency::eviction::Detached;
 use crate::residency::in_flight::InFlight;
-use crate::residency::listed::Listed;
-use crate::residency::unread::Unread;
-use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards};
+use crate::sync::{AtomicU32, Guard, Moves, Mutex, Ordering, Rank, Shards, Tally};
 use crate::table::lines::extent_of;
 use crate::table::locality::Locality;
 use crate::table::page_table::{PageTable, Pinned, SlotIndex};
@@ -44,7 +42,8 @@ pub(crate) struct Pages {
     pub(super) detached: Detached,
     pub(super) listed: Listed,
     pub(super) moves: Moves,
-    pub(crate) unread: Unread,
+    /// Pages that read-ahead fetched and that nobody has read.
+    pub(crate) unread: Tally,
     owners: Box<[AtomicU32]>,
     valid: Box<[AtomicU32]>,
     insertions: Shards<()>,
@@ -82,7 +81,7 @@ impl Pages {
             detached: Detached::default(),
             listed: Listed::default(),
             moves: Moves::default(),
-            unread: Unread::default(),
+            unread: Tally::default(),
             owners: zeros(),
             valid: zeros(),
             insertions: Shards::new(Rank::Insertion),

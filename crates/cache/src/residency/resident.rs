@@ -1,4 +1,4 @@
-//! What is in memory of a device. Where its pages are not [listed](super::listed), every frame is
+//! What is in memory of a device. Where its pages are not [listed](super::devices), every frame is
 //! looked at, while no page changes its frame.
 
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::page::{device_of, page_of};
-use crate::residency::listed::LISTED;
+use crate::residency::devices::LISTED;
 use crate::residency::pages::Pages;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::{DIRTY, FULL, PRESENT, State};

@@ -23,20 +23,18 @@
 //! **Weakness.** A page with a fetch in flight, or pinned at the time of every write, is copied
 //! each time: 64 KiB of memory traffic, counted.
 
-use std::sync::Arc;
-
 use pagewell_counters::names::{CACHE_DETACHED_PAGES, CACHE_WRITE_MOMENTS};
 use pagewell_policy::eviction::FrameIndex;
 
 use crate::PAGE_BYTES;
-use crate::dirty::set::DirtySet;
 use crate::page::{Part, Units};
 use crate::residency::names::PageCopy;
-use crate::residency::own_pages::{OwnPages, OwnedPin};
+use crate::residency::own_pages::OwnedPin;
 use crate::residency::pages::Pages;
 use crate::sync::relax;
 use crate::table::page_table::SlotIndex;
 use crate::table::state::WRITING;
+use crate::write::writer::Writer;
 
 /// Looks at the pins before the page is detached; the last few give the processor away, so that a
 /// reader that lost it in the middle of a copy can end it.
@@ -54,13 +52,7 @@ impl Drop for Alone<'_> {
     }
 }
 
-/// Makes a thread alone in pages of one device.
-pub(crate) struct CopyOnWrite {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) dirty: Arc<DirtySet>,
-}
-
-impl CopyOnWrite {
+impl Writer {
     /// Makes this thread the only one that can touch the readable bytes of a page that it has
     /// pinned. `pin` may become another frame with the same bytes. `None` when others have pinned
     /// the page and there is no memory for a copy.

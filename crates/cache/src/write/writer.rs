@@ -34,17 +34,15 @@ use pagewell_policy::eviction::{Arrival, HEAT_MAX};
 use pagewell_policy::writeback::{Admission, Rule, Urgency};
 
 use crate::dirty::set::{DirtySet, abandoned};
-use crate::flusher::{Flusher, Work};
-use crate::io_queue::IoQueue;
+use crate::flusher::Work;
 use crate::page::{PAGE, Part, Units, parts};
 use crate::read::miss::deadline_after;
 use crate::read::reader::Reader;
 use crate::residency::in_flight::Fetch;
 use crate::residency::own_pages::{OwnPages, OwnedPin};
 use crate::table::state::{DIRTY, FULL, PIN, State};
-use crate::write::copy_on_write::{Alone, CopyOnWrite};
-use crate::writeback::commit::Committer;
-use crate::writeback::submit::SubmitLoop;
+use crate::write::copy_on_write::Alone;
+use crate::writeback::WriteOut;
 use crate::{Error, Result, WriteMode};
 
 /// How long to sleep when every page is pinned.
@@ -54,17 +52,19 @@ const QUOTA_TICK: Duration = Duration::from_millis(100);
 /// Ranges of dirty bytes in one unit that is not valid.
 const RANGES_MAX: usize = 8;
 
-/// Writes of one device.
+/// Changes what memory has of one device: by writes, and by purges (`invalidate.rs`).
 pub(crate) struct Writer {
     pub(crate) own: Arc<OwnPages>,
     pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) copy_on_write: Arc<CopyOnWrite>,
     pub(crate) reader: Arc<Reader>,
-    pub(crate) submit: Arc<SubmitLoop>,
-    pub(crate) committer: Arc<Committer>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) flusher: Arc<Flusher>,
-    pub(crate) timeout: Duration,
+    pub(crate) out: Arc<WriteOut>,
+}
+
+/// The last user has gone: no caller can write any more.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.out.close();
+    }
 }
 
 /// One page's part of a write.
@@ -104,8 +104,8 @@ impl Writer {
             return Err(would_block());
         }
         if self.dirty.start() {
-            let device: Arc<dyn Work> = self.submit.clone();
-            self.flusher.enlist(Arc::downgrade(&device));
+            let device: Arc<dyn Work> = self.out.clone();
+            self.out.flusher.enlist(Arc::downgrade(&device));
         }
         let (mut done, mut urgency) = (0, Urgency::Later);
         for part in parts(offset..offset + source.len() as u64) {
@@ -131,7 +131,7 @@ impl Writer {
     }
 
     fn write_piece(&self, piece: &Piece<'_>, mode: WriteMode) -> Result<Urgency> {
-        let deadline = deadline_after(self.timeout);
+        let deadline = deadline_after(self.out.timeout);
         self.admit(piece.part.extent(), mode, deadline)?;
         loop {
             if self.dirty.is_abandoned() {
@@ -155,9 +155,9 @@ impl Writer {
                 }
                 Attempt::NoMemory if Instant::now() >= deadline => {
                     return Err(Error::Memory {
-                        device: self.queue.name(),
+                        device: self.out.queue.name(),
                         offset: piece.part.extent().offset,
-                        seconds: self.timeout.as_secs(),
+                        seconds: self.out.timeout.as_secs(),
                     });
                 }
                 Attempt::NoMemory => {
@@ -193,9 +193,9 @@ impl Writer {
             if !self.wait_for_quota(deadline) {
                 CACHE_WRITE_TIMEOUTS.add(1);
                 return Err(Error::Full {
-                    device: self.queue.name(),
+                    device: self.out.queue.name(),
                     offset: extent.offset,
-                    seconds: self.timeout.as_secs(),
+                    seconds: self.out.timeout.as_secs(),
                 });
             }
         }
@@ -205,7 +205,7 @@ impl Writer {
     fn wait_for_quota(&self, deadline: Instant) -> bool {
         let ended = self.dirty.lock().ended;
         // What is waited for may not have been sent yet.
-        self.submit.submit();
+        self.out.submit();
         let dirty = self.dirty.lock();
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -243,7 +243,7 @@ impl Writer {
             if let Some(attempt) = self.put(&pin, piece, touched, alone.is_some()) {
                 return attempt;
             }
-            alone = self.copy_on_write.exclude(&mut pin, piece.part.page);
+            alone = self.exclude(&mut pin, piece.part.page);
             if alone.is_none() {
                 return Attempt::NoMemory;
             }
@@ -354,15 +354,15 @@ impl Writer {
             Urgency::Later => Ok(()),
             Urgency::Now => {
                 // Under the rules of the report the block goes before the next call comes.
-                if self.dirty.rule == Rule::Delayed && self.flusher.is_running() {
-                    self.flusher.wake();
+                if self.dirty.rule == Rule::Delayed && self.out.flusher.is_running() {
+                    self.out.flusher.wake();
                 } else {
-                    self.submit.submit();
+                    self.out.submit();
                 }
                 Ok(())
             }
             Urgency::Synchronous => {
-                self.committer.commit(offset, length)?;
+                self.out.commit(offset, length)?;
                 if self.dirty.rule.reads_again() {
                     for page in offset / PAGE..(offset + length).div_ceil(PAGE) {
                         self.own.pages.give_up(self.own.layout.key(page));
@@ -378,7 +378,7 @@ impl Writer {
             return abandoned(offset);
         }
         CACHE_WRITE_TIMEOUTS.add(1);
-        self.queue.timed_out(offset, self.timeout).into()
+        self.out.queue.timed_out(offset, self.out.timeout).into()
     }
 }
 

@@ -42,9 +42,8 @@ use pagewell_policy::writeback::{Tag, TagState};
 
 use crate::dirty::set::{DirtySet, abandoned};
 use crate::dirty::state::{Dirty, FILE};
-use crate::io_queue::IoQueue;
-use crate::writeback::flush::{Flushes, TICK};
-use crate::writeback::submit::SubmitLoop;
+use crate::writeback::WriteOut;
+use crate::writeback::flush::TICK;
 use crate::{Error, Result};
 
 /// So often a commit writes again what the device has lost: for a minute, about.
@@ -52,17 +51,6 @@ const REPLAYS_MAX: u32 = 64;
 /// The pause before that, at first; it doubles to a second.
 const REPLAY_PAUSE: Duration = Duration::from_millis(10);
 const REPLAY_DOUBLINGS: u32 = 7;
-
-/// Commits of one device.
-pub(crate) struct Committer {
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) submit: Arc<SubmitLoop>,
-    pub(crate) flushes: Arc<Flushes>,
-    pub(crate) queue: Arc<IoQueue>,
-    /// Bytes of the device.
-    pub(crate) length_bytes: u64,
-    pub(crate) timeout: Duration,
-}
 
 /// A commit that waits.
 struct Committing<'a>(&'a DirtySet);
@@ -112,14 +100,14 @@ impl Progress {
     }
 }
 
-impl Committer {
+impl WriteOut {
     /// Waits until what was written to a range before is durable.
-    pub(crate) fn commit(&self, offset: u64, length: u64) -> Result<()> {
+    pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         self.commit_within(self.inside(offset, length), self.timeout)
     }
 
     /// Waits until what was written to a range before is at the device.
-    pub(crate) fn write_out(&self, offset: u64, length: u64) -> Result<()> {
+    pub(crate) fn write_out(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         let extent = self.inside(offset, length);
         if extent.length == 0 || !self.dirty.has_started() {
             return Ok(());
@@ -129,11 +117,11 @@ impl Committer {
 
     /// What of a range is on the device.
     fn inside(&self, offset: u64, length: u64) -> Extent {
-        let length = length.min(self.length_bytes.saturating_sub(offset));
+        let length = length.min(self.own.layout.length_bytes.saturating_sub(offset));
         Extent { offset, length }
     }
 
-    fn commit_within(&self, extent: Extent, patience: Duration) -> Result<()> {
+    fn commit_within(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         if extent.length == 0 || !self.dirty.has_started() {
             return Ok(());
         }
@@ -166,21 +154,26 @@ impl Committer {
     }
 
     /// Whether it has to be done again, as the device lost what was written meanwhile.
-    fn commit_once(&self, extent: Extent, patience: Duration, result: &mut Result<()>) -> bool {
+    fn commit_once(
+        self: &Arc<Self>,
+        extent: Extent,
+        patience: Duration,
+        result: &mut Result<()>,
+    ) -> bool {
         let (losses, replays) = self.settled(patience);
         let written = self.write_all(extent, patience);
         // What could be written is to be durable even when other bytes could not. What is lost is
         // worse than what will be tried again.
-        *result = self.flushes.make_durable(extent, patience).and(written);
+        *result = self.make_durable(extent, patience).and(written);
         let dirty = self.dirty.lock();
         // A flush that another thread made may have failed after these bytes were written and
         // before they were looked at here.
         if result.is_ok() && self.dirty.losses.load(Ordering::Acquire) != losses {
-            *result = Err(self.flushes.lost(dirty.loss.clone()));
+            *result = Err(self.lost(dirty.loss.clone()));
         }
         if dirty.replays != replays && result.is_ok() {
             let device = self.queue.name();
-            *result = Err(self.flushes.lost(Some(DeviceError::Replay { device })));
+            *result = Err(self.lost(Some(DeviceError::Replay { device })));
         }
         // Other errors are reported, whatever came after them. The device that says so may be a
         // part of this one, with a name of its own.
@@ -203,13 +196,13 @@ impl Committer {
     /// How often something was lost until now. Makes dirty again what memory still has of it, or
     /// waits for the thread that does: what is not dirty yet would not be waited for, and not be
     /// missed either.
-    fn settled(&self, patience: Duration) -> (u64, u64) {
+    fn settled(self: &Arc<Self>, patience: Duration) -> (u64, u64) {
         let began = Instant::now();
         let mut dirty = self.dirty.lock();
         while !dirty.closed && began.elapsed() < patience {
             if !dirty.unrecovered.is_empty() {
                 drop(dirty);
-                self.flushes.settle();
+                self.settle();
                 dirty = self.dirty.lock();
             } else if dirty.recovering > 0 {
                 dirty = self.dirty.wait(dirty, TICK);
@@ -222,13 +215,13 @@ impl Committer {
     }
 
     /// Waits until all that is dirty now is written.
-    fn write_all(&self, extent: Extent, patience: Duration) -> Result<()> {
+    fn write_all(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let mut dirty = self.dirty.lock();
         let tag = dirty.policy.tag(FILE, extent, self.dirty.now());
         let mut progress = Progress::new(&dirty, tag);
         drop(dirty);
         loop {
-            self.submit.submit();
+            self.submit();
             let mut dirty = self.dirty.lock();
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
@@ -249,14 +242,14 @@ impl Committer {
             }
             if progress.is_over(&dirty, tag, (self.dirty.now(), patience)) {
                 dirty.abandon(tag);
-                return Err(self.flushes.no_answer(extent.offset, patience).into());
+                return Err(self.no_answer(extent.offset, patience).into());
             }
             drop(self.dirty.wait(dirty, TICK));
         }
     }
 
     /// No caller can write any more: commits, and gives up what cannot be written.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(self: &Arc<Self>) {
         if !self.dirty.has_started() || self.dirty.is_abandoned() {
             return;
         }
@@ -271,8 +264,8 @@ impl Committer {
 
     /// Commits everything, and gives up what is left when nothing has got any further for so long.
     /// Says how many bytes that were.
-    pub(crate) fn close_within(&self, patience: Duration) -> u64 {
-        let committed = self.commit_within(self.inside(0, self.length_bytes), patience);
+    pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
+        let committed = self.commit_within(self.inside(0, self.own.layout.length_bytes), patience);
         let bytes = self.dirty.abandon();
         if let Err(error) = committed {
             eprintln!("pagewell: {error}");

@@ -103,22 +103,22 @@ fn a_commit_waits_until_all_that_was_lost_is_dirty_again() {
 #[test]
 fn a_rest_is_as_long_as_it_is_to_be() {
     let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
-    let (services, end) = (&device.services, AtomicBool::new(false));
+    let (writer, end) = (&device.writer, AtomicBool::new(false));
     let pause = Duration::from_millis(30);
     let rested = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !end.load(Ordering::Relaxed) {
-                services.dirty.notify();
+                writer.dirty.notify();
                 std::thread::yield_now();
             }
         });
         let began = Instant::now();
-        services.committer.rest(pause);
+        writer.out.rest(pause);
         end.store(true, Ordering::Relaxed);
         began.elapsed()
     });
     assert!(rested >= pause);
-    services.dirty.abandon();
+    writer.dirty.abandon();
     // Given up: there is nothing to wait for.
-    services.committer.rest(Duration::from_secs(3600));
+    writer.out.rest(Duration::from_secs(3600));
 }

@@ -24,14 +24,11 @@ use pagewell_counters::names::{
 use pagewell_device::{Error as DeviceError, Issuer, Request};
 use pagewell_policy::elevator::Extent;
 
-use crate::dirty::flush_state::Flushing;
 use crate::dirty::set::{DirtySet, abandoned};
-use crate::dirty::state::{Dirty, SPANS_MAX};
-use crate::flusher::Flusher;
-use crate::io_queue::IoQueue;
+use crate::dirty::state::{Dirty, Flushing, SPANS_MAX};
 use crate::page::{PAGE, Part, parts};
-use crate::residency::own_pages::OwnPages;
 use crate::sync::Guard;
+use crate::writeback::WriteOut;
 use crate::{Error, Result};
 
 /// How often a thread that waits for a device looks by itself: the flusher may be busy with another
@@ -48,18 +45,7 @@ impl Drop for Recovering<'_> {
     }
 }
 
-/// Flushes of one device.
-pub(crate) struct Flushes {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) flusher: Arc<Flusher>,
-    /// What was written stays in memory until a flush was good.
-    pub(crate) keeps: bool,
-    pub(crate) timeout: Duration,
-}
-
-impl Flushes {
+impl WriteOut {
     /// Flushes, or waits for the flush that covers what was written of the range until now.
     pub(super) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
@@ -99,7 +85,7 @@ impl Flushes {
     }
 
     /// Flushes when the policy wants it though no commit waits, and ends a flush that was answered.
-    pub(crate) fn tend(self: &Arc<Self>) {
+    pub(super) fn tend(self: &Arc<Self>) {
         if !self.dirty.has_started() {
             return;
         }
@@ -125,7 +111,7 @@ impl Flushes {
         self.queue.device().submit(flush);
     }
 
-    fn flush_answered(self: &Arc<Self>, number: u64, answer: Result<(), DeviceError>) {
+    fn flush_answered(&self, number: u64, answer: Result<(), DeviceError>) {
         let mut dirty = self.dirty.lock();
         let is_waited_for = dirty.committers > 0;
         match dirty.flushing.as_mut() {
@@ -162,7 +148,7 @@ impl Flushes {
 
     /// Ends a flush that was answered, or that was not in time: all that wait learn how it went.
     /// What failed flushes have lost is made dirty again.
-    pub(crate) fn settle(self: &Arc<Self>) {
+    pub(super) fn settle(&self) {
         let mut dirty = self.dirty.lock();
         let has_ended = self.end_flush(&mut dirty);
         let again = std::mem::take(&mut dirty.unrecovered);

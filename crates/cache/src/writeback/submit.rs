@@ -36,28 +36,16 @@ use pagewell_policy::writeback::Write;
 
 use crate::dirty::set::DirtySet;
 use crate::dirty::state::{Dirty, Postponed, SPANS_MAX};
-use crate::flusher::{Flusher, Work};
-use crate::io_queue::{IoQueue, Transfer};
+use crate::flusher::Work;
+use crate::io_queue::Transfer;
 use crate::page::{Part, Units, parts};
-use crate::read::claim::{Claims, Fetcher, Wanted};
-use crate::residency::own_pages::OwnPages;
-use crate::writeback::flush::Flushes;
-use crate::writeback::staging::{Staged, Staging};
+use crate::read::claim::{Claims, Wanted};
+use crate::writeback::WriteOut;
+use crate::writeback::staging::Staged;
 
 /// A thread in the loop sends so often what others have brought meanwhile; then it is the
 /// flusher's, which sees to other devices in between.
 const ROUNDS_MAX: u32 = 8;
-
-/// Sends what is dirty of one device.
-pub(crate) struct SubmitLoop {
-    pub(crate) own: Arc<OwnPages>,
-    pub(crate) dirty: Arc<DirtySet>,
-    pub(crate) fetcher: Arc<Fetcher>,
-    pub(crate) queue: Arc<IoQueue>,
-    pub(crate) flushes: Arc<Flushes>,
-    pub(crate) staging: Arc<Staging>,
-    pub(crate) flusher: Arc<Flusher>,
-}
 
 /// What became of staging.
 enum Stage {
@@ -88,7 +76,7 @@ impl Drop for Submitting<'_> {
     }
 }
 
-impl Work for SubmitLoop {
+impl Work for WriteOut {
     fn run(self: Arc<Self>) {
         self.submit();
     }
@@ -98,10 +86,10 @@ impl Work for SubmitLoop {
     }
 }
 
-impl SubmitLoop {
+impl WriteOut {
     /// Sends what may go now.
     pub(crate) fn submit(self: &Arc<Self>) {
-        self.flushes.tend();
+        self.tend();
         let mut dirty = self.dirty.lock();
         if std::mem::replace(&mut dirty.submitting, true) {
             dirty.again = true;
@@ -343,7 +331,7 @@ impl SubmitLoop {
             dirty.unflushed.insert(wide.offset, wide.end());
             dirty.unflushed.melt(SPANS_MAX);
         }
-        if is_written && !durable && self.flushes.keeps {
+        if is_written && !durable && self.keeps {
             dirty.policy.finished_unflushed(write.id, now);
         } else {
             dirty.policy.finished(write.id, is_written, now);

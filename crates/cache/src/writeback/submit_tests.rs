@@ -16,9 +16,9 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
     let cache = Cache::new(CacheOptions::new(4 << 20)).unwrap();
     let device = cache.open(Arc::new(RamDevice::new("ram", 1 << 20)));
     device.write_at(100, &[1; 10], WriteMode::WAIT).unwrap();
-    let (own, services) = (&device.reader.own, device.services.clone());
+    let (own, writer) = (&device.reader.own, device.writer.clone());
     let key = own.layout.key(0);
-    let mut dirty = services.dirty.lock();
+    let mut dirty = writer.dirty.lock();
     assert!(!std::mem::replace(&mut dirty.submitting, true));
     let extent = pagewell_policy::elevator::Extent {
         offset: 0,
@@ -26,34 +26,34 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
     };
     dirty
         .policy
-        .tag(crate::dirty::state::FILE, extent, services.dirty.now());
+        .tag(crate::dirty::state::FILE, extent, writer.dirty.now());
     drop(dirty);
-    let (chosen, _) = services.committer.submit.choose();
+    let (chosen, _) = writer.out.choose();
     assert_eq!(chosen.len(), 1);
-    let other = services.clone();
+    let other = writer.clone();
     let closer = std::thread::spawn(move || other.dirty.abandon());
-    while !services.dirty.lock().closed {
+    while !writer.dirty.lock().closed {
         std::thread::yield_now();
     }
     for write in chosen {
-        services.committer.submit.send(write, false);
+        writer.out.send(write, false);
     }
     let has_flag = || {
         let found = own.pages.table.locate(key);
         found.is_some_and(|(_, state)| state.has(DIRTY))
     };
-    let mut dirty = services.dirty.lock();
+    let mut dirty = writer.dirty.lock();
     assert_eq!(dirty.policy.flight_bytes(), 0, "not sent");
     assert!(dirty.postponed.is_empty(), "nor put off");
     assert!(dirty.submitting && has_flag(), "the copy needs it");
     dirty.submitting = false;
     drop(dirty);
-    services.dirty.notify();
+    writer.dirty.notify();
     assert_eq!(closer.join().unwrap(), 10, "lost");
     assert!(!has_flag(), "its memory is free");
     // What was dirty is written no more.
-    services.committer.submit.submit();
-    let dirty = services.dirty.lock();
+    writer.out.submit();
+    let dirty = writer.dirty.lock();
     assert_eq!(dirty.policy.next_at(Duration::MAX), None);
 }
 
@@ -66,30 +66,30 @@ fn a_write_that_waits_for_clean_bytes_is_looked_at_when_they_have_come() {
     (options.write_rule, options.block_bytes) = (WriteRule::BlockEnd, PAGE);
     let ram = Arc::new(RamDevice::new("ram", 1 << 20));
     let device = cache.open_with(ram, options);
-    let services = device.services.clone();
-    services.dirty.lock().submitting = true;
+    let writer = device.writer.clone();
+    writer.dirty.lock().submitting = true;
     for offset in [2 * PAGE, 3 * PAGE - 8192] {
         let bytes = [1; 8192];
         device.write_at(offset, &bytes, WriteMode::WAIT).unwrap();
     }
-    let (chosen, _) = services.committer.submit.choose();
+    let (chosen, _) = writer.out.choose();
     assert_eq!(chosen.len(), 1);
-    services.dirty.lock().again = false;
-    services.committer.submit.send(chosen[0], false);
+    writer.dirty.lock().again = false;
+    writer.out.send(chosen[0], false);
     // Waits for the same fetch.
     let mut bytes = [7; 8192];
     let middle = 2 * PAGE + PAGE / 2;
     device.read_at(middle, &mut bytes, ReadMode::WAIT).unwrap();
     assert_eq!(bytes, [0; 8192]);
     let mut looks = 0;
-    while !services.dirty.lock().again {
+    while !writer.dirty.lock().again {
         looks += 1;
         assert!(looks < 1000, "no thread is woken");
         std::thread::sleep(Duration::from_millis(1));
     }
-    let (chosen, _) = services.committer.submit.choose();
+    let (chosen, _) = writer.out.choose();
     assert_eq!(chosen.len(), 1, "it may go");
-    services.committer.submit.send(chosen[0], false);
-    services.dirty.lock().submitting = false;
+    writer.out.send(chosen[0], false);
+    writer.dirty.lock().submitting = false;
     device.sync().unwrap();
 }
