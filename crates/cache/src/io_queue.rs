@@ -128,11 +128,7 @@ impl IoQueue {
 
     /// The error of a device that says all is well and brought less.
     pub(crate) fn short(&self, offset: u64) -> Error {
-        Error::PastEnd {
-            device: self.name(),
-            offset,
-            length: 1,
-        }
+        Error::past_end(self.device.name(), offset, 1)
     }
 
     /// The error of a device that has not answered in time.

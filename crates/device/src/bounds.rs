@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::{Device, Error, Request, Result};
+use crate::{Device, Error, Operation, Request, Result};
 
 /// Whether the request keeps to the alignment of the device's geometry (`EINVAL`) and to its
 /// length, rounded up to a block ([`Error::PastEnd`]). A flush always does.
@@ -23,11 +23,34 @@ pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
     if aligned && request.offset().is_multiple_of(block) && length.is_multiple_of(block) {
         return Ok(());
     }
-    Err(Error::Failed {
-        device: device.name().to_owned(),
-        offset: request.offset(),
-        errno: Errno::INVAL,
-    })
+    Err(Error::failed(device.name(), request.offset(), Errno::INVAL))
+}
+
+/// The request to a device that can only be read, if it is a read that has to be made; all others
+/// are answered.
+pub(crate) fn only_read(device: &dyn Device, request: Request) -> Option<Request> {
+    let offset = request.offset();
+    let checked = match request.operation() {
+        Operation::Read => check(device, &request),
+        Operation::Write => Err(Error::failed(device.name(), offset, Errno::ROFS)),
+        Operation::Flush => {
+            request.succeed();
+            return None;
+        }
+    };
+    match checked {
+        Ok(()) => Some(request),
+        Err(error) => {
+            request.fail(0, error);
+            None
+        }
+    }
+}
+
+/// Lengths of the pieces of so many bytes: as long as allowed, the last one with the rest.
+pub(crate) fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
+    let starts = (0..length).step_by(longest);
+    starts.map(move |start| longest.min(length - start))
 }
 
 /// How many bytes of the request a device of this length has.
@@ -40,9 +63,5 @@ pub fn bytes_there(length_bytes: u64, request: &Request) -> usize {
 /// The request reaches past the last byte of `device`.
 #[must_use]
 pub fn past_end(device: &str, request: &Request) -> Error {
-    Error::PastEnd {
-        device: device.to_owned(),
-        offset: request.offset(),
-        length: request.len(),
-    }
+    Error::past_end(device, request.offset(), request.len())
 }

@@ -17,6 +17,7 @@
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::JoinHandle;
 
 use pagewell_counters::names::DEVICE_COMPLETION_PANICS;
 
@@ -79,6 +80,17 @@ impl Drop for Burst {
         let later = PUT_OFF.with_borrow_mut(Option::take);
         for work in later.into_iter().flatten() {
             contain(work);
+        }
+    }
+}
+
+/// Waits for the end of threads. A completion may drop the last reference to what has them: a
+/// thread does not wait for itself.
+pub(crate) fn join_others(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    let own = std::thread::current().id();
+    for thread in threads {
+        if thread.thread().id() != own {
+            let _ = thread.join();
         }
     }
 }

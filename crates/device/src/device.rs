@@ -74,6 +74,28 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The system refused at byte `offset` of a device.
+    #[must_use]
+    pub fn failed(device: &str, offset: u64, errno: Errno) -> Self {
+        Self::Failed {
+            device: device.to_owned(),
+            offset,
+            errno,
+        }
+    }
+
+    /// So many bytes from `offset` reach past the end of a device.
+    #[must_use]
+    pub fn past_end(device: &str, offset: u64, length: usize) -> Self {
+        Self::PastEnd {
+            device: device.to_owned(),
+            offset,
+            length,
+        }
+    }
+}
+
 /// What requests have to respect, and what makes them fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {

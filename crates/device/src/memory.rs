@@ -1,8 +1,7 @@
 //! Bytes in memory as a device: what tests and small sources stand on.
 
-use rustix::io::Errno;
-
-use crate::{Device, Error, Geometry, Operation, Request};
+use crate::bounds::only_read;
+use crate::{Device, Geometry, Request};
 
 /// A device whose bytes are a vector. It refuses writes with `EROFS`.
 pub struct MemoryDevice {
@@ -34,30 +33,12 @@ impl Device for MemoryDevice {
         Geometry::MEMORY
     }
 
-    fn submit(&self, mut request: Request) {
-        match request.operation() {
-            Operation::Read => {}
-            Operation::Write => {
-                let error = Error::Failed {
-                    device: self.name.clone(),
-                    offset: request.offset(),
-                    errno: Errno::ROFS,
-                };
-                return request.fail(0, error);
-            }
-            Operation::Flush => return request.succeed(),
-        }
-        let start = usize::try_from(request.offset()).unwrap_or(usize::MAX);
-        let source = self.bytes.get(start..).unwrap_or(&[]);
-        let Some(mut source) = source.get(..request.len()) else {
-            let error = Error::PastEnd {
-                device: self.name.clone(),
-                offset: request.offset(),
-                length: request.len(),
-            };
-            request.fail(0, error);
+    fn submit(&self, request: Request) {
+        let Some(mut request) = only_read(self, request) else {
             return;
         };
+        // Inside: fewer than there are bytes.
+        let mut source = &self.bytes[request.offset() as usize..];
         for slice in request.slices_mut() {
             let (now, later) = source.split_at(slice.len());
             slice.copy_from_slice(now);
@@ -70,8 +51,8 @@ impl Device for MemoryDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_exact;
     use crate::testing::{flush, write};
+    use crate::{Error, read_exact};
 
     #[test]
     fn reads_all_or_nothing() {

@@ -52,7 +52,6 @@ use pagewell_counters::names::{
     MIRROR_FLUSHES_FAILED, MIRROR_HALVES_FAILED, MIRROR_HALVES_LEFT_OUT, MIRROR_READS_FAILED,
     MIRROR_READS_RETRIED, MIRROR_READS_STALE, MIRROR_WRITES_FAILED,
 };
-use rustix::io::Errno;
 
 pub use assess::{Assessment, Condition, MirrorError, Refusal};
 pub use record::{LegState, MemoryRecord, MirrorRecord, RecordError, Standing};
@@ -300,7 +299,6 @@ impl Shared {
     fn judge(&self, request: &Request, asked: &[usize], outcomes: Vec<Outcome>) -> (Outcome, u64) {
         let guard = self.service.lock();
         let (mut good, mut best, mut bad) = (0u64, None, Vec::new());
-        let mut worst: Option<Outcome> = None;
         for (index, outcome) in asked.iter().zip(outcomes) {
             if self.in_service() & (1 << index) == 0 {
                 continue;
@@ -308,16 +306,9 @@ impl Shared {
             if self.is_good(request, &outcome) {
                 good |= 1 << index;
                 best = Some(outcome);
-                continue;
+            } else {
+                bad.push((*index, outcome));
             }
-            let bytes = outcome.transferred_bytes;
-            if worst
-                .as_ref()
-                .is_none_or(|worst| bytes < worst.transferred_bytes)
-            {
-                worst = Some(outcome.clone());
-            }
-            bad.push((*index, outcome));
         }
         if let Some(outcome) = best {
             for (index, failure) in bad {
@@ -332,6 +323,8 @@ impl Shared {
             Operation::Flush => MIRROR_FLUSHES_FAILED.add(1),
             Operation::Read | Operation::Write => MIRROR_WRITES_FAILED.add(1),
         }
+        let failures = bad.into_iter().map(|(_, outcome)| outcome);
+        let worst = failures.min_by_key(|outcome| outcome.transferred_bytes);
         let outcome = worst.unwrap_or_else(|| Outcome {
             transferred_bytes: 0,
             // Every leg that was asked has failed since; those left did not get it.
@@ -362,18 +355,6 @@ impl Shared {
     fn is_flushed(&self) -> bool {
         !self.torn.load(Ordering::SeqCst)
             && self.flushed.load(Ordering::SeqCst) == self.written.load(Ordering::SeqCst)
-    }
-
-    fn write(self: &Arc<Self>, request: Request) {
-        let Some(keeper) = &self.keeper else {
-            let error = Error::Failed {
-                device: self.name.clone(),
-                offset: request.offset(),
-                errno: Errno::ROFS,
-            };
-            return request.fail(0, error);
-        };
-        self.write_recorded(keeper, request);
     }
 }
 

@@ -5,10 +5,10 @@
 //! `N * odd + mix(seed)`: within one device no two words are equal, so bytes from the wrong place
 //! are always found when at least one whole word is checked.
 
-use crate::{Device, Error, Geometry, Operation, Request, Result};
-
 use pagewell_base::mix::{STEP, mix};
-use rustix::io::Errno;
+
+use crate::bounds::only_read;
+use crate::{Device, Geometry, Request, Result};
 
 /// See the module's text. It completes requests at once and refuses writes with `EROFS`.
 #[derive(Clone, Debug)]
@@ -78,18 +78,6 @@ impl Pattern {
             *byte = *value;
         }
     }
-
-    fn past_end(&self, offset: u64, length: usize) -> Option<Error> {
-        let end = offset.checked_add(length as u64);
-        if end.is_some_and(|end| end <= self.length_bytes) {
-            return None;
-        }
-        Some(Error::PastEnd {
-            device: self.name.clone(),
-            offset,
-            length,
-        })
-    }
 }
 
 /// Bytes in front of the first whole word.
@@ -112,23 +100,11 @@ impl Device for Pattern {
         Geometry::MEMORY
     }
 
-    fn submit(&self, mut request: Request) {
+    fn submit(&self, request: Request) {
+        let Some(mut request) = only_read(self, request) else {
+            return;
+        };
         let mut offset = request.offset();
-        match request.operation() {
-            Operation::Read => {}
-            Operation::Write => {
-                let error = Error::Failed {
-                    device: self.name.clone(),
-                    offset,
-                    errno: Errno::ROFS,
-                };
-                return request.fail(0, error);
-            }
-            Operation::Flush => return request.succeed(),
-        }
-        if let Some(error) = self.past_end(offset, request.len()) {
-            return request.fail(0, error);
-        }
         for slice in request.slices_mut() {
             self.fill(offset, slice);
             offset += slice.len() as u64;
@@ -140,7 +116,7 @@ impl Device for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::read_exact;
+    use crate::{Error, read_exact};
 
     #[test]
     fn every_piece_is_the_same_bytes() {

@@ -8,11 +8,8 @@ use crate::{Buffer, Device, Error, Issuer, Operation, Request, Result};
 /// anything. For the few reads that come before there is a cache: each takes memory of its own
 /// and copies.
 pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result<()> {
-    let past_end = || Error::PastEnd {
-        device: device.name().to_owned(),
-        offset,
-        length: target.len(),
-    };
+    let wanted = target.len();
+    let past_end = || Error::past_end(device.name(), offset, wanted);
     let end = offset.checked_add(target.len() as u64);
     let end = end.filter(|end| *end <= device.length_bytes());
     let end = end.ok_or_else(past_end)?;

@@ -17,8 +17,6 @@
 //! A completion runs on whatever thread the device has, must be short and must not wait. It may
 //! submit further requests.
 
-mod gather;
-mod relay;
 mod split;
 
 use std::ptr::NonNull;

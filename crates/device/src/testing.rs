@@ -138,11 +138,7 @@ impl Faulty {
             return self.ram.submit(request);
         };
         let good = usize::try_from(bad - request.offset()).unwrap();
-        let error = Error::Failed {
-            device: self.name().to_owned(),
-            offset: bad,
-            errno: Errno::IO,
-        };
+        let error = Error::failed(self.name(), bad, Errno::IO);
         if request.operation() == Operation::Flush {
             return request.fail(0, error);
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pagewell_device::{Device, Engine, FileDevice, FileOptions, Preference};
+use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
 use pagewell_source_iso as iso;
 
@@ -27,7 +27,7 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     // A look at some sectors is not worth a ring, and may find what others have in memory. It is no
     // use of the file: a caller that asks for its times afterwards gets those of before.
     let options = FileOptions {
-        direct: Preference::Never,
+        direct: false,
         engine: Engine::Workers,
         unnoticed: true,
         workers: 1,

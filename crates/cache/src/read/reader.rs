@@ -50,11 +50,8 @@ impl Reader {
         if end.is_some_and(|end| end <= self.layout.length_bytes) {
             return Ok(());
         }
-        Err(Error::Device(DeviceError::PastEnd {
-            device: self.queue.name(),
-            offset,
-            length,
-        }))
+        let device = self.queue.device().name();
+        Err(DeviceError::past_end(device, offset, length).into())
     }
 
     /// Fills `target`; `waited` becomes true if anything was not in memory.

@@ -39,6 +39,7 @@ use pagewell_counters::names::{CACHE_COMMIT_ERRORS, CACHE_COMMITS};
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{Tag, TagState};
+use rustix::io::Errno;
 
 use crate::dirty::set::{DirtySet, abandoned};
 use crate::dirty::state::{Dirty, FILE};
@@ -226,12 +227,8 @@ impl WriteOut {
             match dirty.policy.tag_state(tag) {
                 TagState::Written => return Ok(()),
                 TagState::Failed => {
-                    let (device, offset) = (self.queue.name(), extent.offset);
-                    let unknown = || DeviceError::Failed {
-                        device,
-                        offset,
-                        errno: rustix::io::Errno::IO,
-                    };
+                    let device = self.queue.device().name();
+                    let unknown = || DeviceError::failed(device, extent.offset, Errno::IO);
                     return Err(dirty.failure.clone().unwrap_or_else(unknown).into());
                 }
                 TagState::Pending => {}

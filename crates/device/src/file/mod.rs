@@ -36,7 +36,7 @@ use std::sync::{Arc, Once, OnceLock};
 use pagewell_counters::names::{DEVICE_REFUSED, DEVICE_RING_FALLBACKS};
 use rustix::io::Errno;
 
-use crate::bounds::check;
+use crate::bounds::{check, pieces};
 use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
 use lock::Refusal;
@@ -53,16 +53,6 @@ const WORKERS: u32 = 16;
 /// More threads than this only cost memory.
 const WORKERS_MAX: u32 = 256;
 
-/// How much something is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Preference {
-    /// If it can be had.
-    #[default]
-    Wanted,
-    /// Not even if it can be had.
-    Never,
-}
-
 /// What carries requests to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -78,8 +68,8 @@ pub enum Engine {
 /// How to open a [`FileDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Going past the kernel's page cache (`O_DIRECT`).
-    pub direct: Preference,
+    /// Going past the kernel's page cache (`O_DIRECT`), where that works.
+    pub direct: bool,
     /// What carries requests.
     pub engine: Engine,
     /// Allows writes, and claims the file or block device: [`Error::InUse`] when another has.
@@ -96,7 +86,7 @@ pub struct FileOptions {
 impl Default for FileOptions {
     fn default() -> Self {
         Self {
-            direct: Preference::Wanted,
+            direct: true,
             engine: Engine::Automatic,
             writable: false,
             unnoticed: false,
@@ -190,7 +180,7 @@ impl FileDevice {
     fn prepare(&self, request: Request, transfers: &mut Vec<Transfer>) {
         if request.operation() == Operation::Write && !self.target.writable {
             DEVICE_REFUSED.add(1);
-            let error = self.target.failed(request.offset(), Errno::BADF);
+            let error = Error::failed(&self.target.name, request.offset(), Errno::BADF);
             return request.fail(0, error);
         }
         if let Err(error) = check(self, &request) {
@@ -220,14 +210,8 @@ impl FileDevice {
         let before_tail = usize::try_from(before_tail).unwrap_or(usize::MAX);
         let is_cut = request.operation() == Operation::Write && before_tail < request.len();
         let first = if is_cut { before_tail } else { request.len() };
-        let mut lengths = Vec::with_capacity(1);
-        for mut part in [first, request.len() - first] {
-            while part > 0 {
-                lengths.push(part.min(longest));
-                part -= part.min(longest);
-            }
-        }
-        lengths
+        let parts = [first, request.len() - first].into_iter();
+        parts.flat_map(|part| pieces(part, longest)).collect()
     }
 
     /// What was opened for reading has nothing to make durable.

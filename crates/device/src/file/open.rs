@@ -15,10 +15,10 @@ use pagewell_counters::names::DEVICE_BUFFERED_FALLBACKS;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, Stat, StatxFlags};
 use rustix::io::Errno;
 
+use super::FileOptions;
 use super::lock::{Refusal, claim};
 use super::sysfs::{BLOCK_DEVICES, Queue};
 use super::transfer::Target;
-use super::{FileOptions, Preference};
 use crate::warning::warn_once;
 use crate::{Buffer, Geometry};
 
@@ -74,9 +74,10 @@ pub(super) fn open(
     } else {
         u64::try_from(status.st_size).map_err(|_| Errno::INVAL)?
     };
-    let direct = match options.direct {
-        Preference::Never => None,
-        Preference::Wanted => direct_or_warn(&buffered, access, is_block_device, name),
+    let direct = if options.direct {
+        direct_or_warn(&buffered, access, is_block_device, name)
+    } else {
+        None
     };
     let (direct, alignment) = match direct {
         Some((file, alignment)) => (Some(file), alignment),

@@ -43,7 +43,7 @@ use rustix::io::Errno;
 
 use self::fixed::Fixed;
 use super::transfer::{Call, Progress, Target, Transfer};
-use crate::completing::{Burst, complete};
+use crate::completing::{Burst, complete, join_others};
 use crate::{Memory, Outcome, Request, Segment};
 
 /// The reaper looks after stalled submissions this often, and goes to sleep for good after so
@@ -205,14 +205,9 @@ impl Drop for Ring {
         }
         drop(state);
         self.shared.offer();
-        let current = std::thread::current().id();
-        if let Some(reaper) = self.reaper.take()
-            // A completion may drop the last reference: the reaper cannot wait for itself. It
-            // ends when the last request is complete; until then it keeps the ring.
-            && reaper.thread().id() != current
-        {
-            let _ = reaper.join();
-        }
+        // A reaper that drops the last reference ends when the last request is complete; until
+        // then it keeps the ring.
+        join_others(self.reaper.take());
     }
 }
 

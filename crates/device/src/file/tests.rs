@@ -26,7 +26,7 @@ fn file_of(bytes: &[u8]) -> tempfile::NamedTempFile {
 
 fn kinds() -> Vec<FileOptions> {
     let mut kinds = Vec::new();
-    for direct in [Preference::Wanted, Preference::Never] {
+    for direct in [true, false] {
         for engine in [Engine::Ring, Engine::Workers] {
             kinds.push(FileOptions {
                 direct,

@@ -70,17 +70,6 @@ impl Drop for Target {
     }
 }
 
-impl Target {
-    /// The system refused at byte `offset`.
-    pub(super) fn failed(&self, offset: u64, errno: Errno) -> Error {
-        Error::Failed {
-            device: self.name.clone(),
-            offset,
-            errno,
-        }
-    }
-}
-
 /// A request on its way.
 pub(super) struct Transfer {
     request: Request,
@@ -251,7 +240,8 @@ impl Transfer {
     }
 
     fn refused(self, target: &Target, errno: Errno) -> Progress {
-        let error = target.failed(self.request.offset() + self.done as u64, errno);
+        let offset = self.request.offset() + self.done as u64;
+        let error = Error::failed(&target.name, offset, errno);
         self.finish_early(error)
     }
 

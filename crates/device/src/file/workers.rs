@@ -16,7 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::transfer::{Call, Progress, Target, Transfer};
 use crate::Segment;
-use crate::completing::complete;
+use crate::completing::{complete, join_others};
 
 /// A pool of threads for one file.
 pub(super) struct Workers {
@@ -109,13 +109,7 @@ impl Drop for Workers {
         let threads = std::mem::take(&mut state.threads);
         drop(state);
         self.shared.work.notify_all();
-        let current = std::thread::current().id();
-        for thread in threads {
-            // A completion may drop the last reference: a thread cannot wait for itself.
-            if thread.thread().id() != current {
-                let _ = thread.join();
-            }
-        }
+        join_others(threads);
     }
 }
 

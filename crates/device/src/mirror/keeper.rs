@@ -34,6 +34,7 @@ use rustix::io::Errno;
 use super::assess::{Assessment, GENERATION_MAX};
 use super::record::{LegState, MirrorRecord, RecordError, Standing};
 use super::{Shared, members};
+use crate::completing::join_others;
 use crate::{Error, Outcome, Request};
 
 /// The record of a mirror that is open for writing.
@@ -106,16 +107,6 @@ impl Keeper {
         })
     }
 
-    /// The write, when it may go to the legs at once; else it is held.
-    fn admit(&self, request: Request) -> Option<Request> {
-        let mut state = self.state.lock();
-        if state.in_use {
-            return Some(request);
-        }
-        state.held.push(request);
-        None
-    }
-
     /// Stores the standing of each of these legs: all others are left behind. Returns those that
     /// have it for certain, and the last error.
     fn store(&self, legs: u64, generation: u64, state: LegState) -> (u64, Option<RecordError>) {
@@ -144,22 +135,25 @@ impl Keeper {
     /// mirror: it would mark the legs clean when the next opening writes to them.
     pub(super) fn join(&self) {
         let workers = std::mem::take(&mut self.state.lock().workers);
-        let own = std::thread::current().id();
-        for worker in workers {
-            if worker.thread().id() != own {
-                let _ = worker.join();
-            }
-        }
+        join_others(workers);
     }
 }
 
 impl Shared {
-    /// Sends a write on when the legs are known to be in use.
-    pub(super) fn write_recorded(self: &Arc<Self>, keeper: &Keeper, request: Request) {
-        match keeper.admit(request) {
-            Some(request) => self.spread(request),
-            None => self.settle_soon(keeper),
+    /// Sends a write on when the legs are known to be in use; until then it is held.
+    pub(super) fn write(self: &Arc<Self>, request: Request) {
+        let Some(keeper) = &self.keeper else {
+            let error = Error::failed(&self.name, request.offset(), Errno::ROFS);
+            return request.fail(0, error);
+        };
+        let mut state = keeper.state.lock();
+        if state.in_use {
+            drop(state);
+            return self.spread(request);
         }
+        state.held.push(request);
+        drop(state);
+        self.settle_soon(keeper);
     }
 
     /// Completes a write or flush that the legs in `good` have, now or when that is recorded. By

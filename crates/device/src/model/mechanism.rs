@@ -61,6 +61,18 @@ pub struct Service {
     pub buffered: bool,
 }
 
+impl Service {
+    /// Without a move of the head, and not from the buffer.
+    fn plain(start: Duration, done: Duration) -> Self {
+        Self {
+            start,
+            done,
+            sought: false,
+            buffered: false,
+        }
+    }
+}
+
 /// Sums over all requests served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -165,12 +177,7 @@ impl Mechanism {
         // `free` is when the last of all that came before is done.
         let before = self.free;
         let start = entry.max(before);
-        let service = Service {
-            start,
-            done: start.saturating_add(self.parameters.fixed),
-            sought: false,
-            buffered: false,
-        };
+        let service = Service::plain(start, start.saturating_add(self.parameters.fixed));
         self.free = service.done;
         self.inside.push_back(service.done);
         self.totals.flushes += 1;
@@ -187,12 +194,7 @@ impl Mechanism {
     fn serve_flash(&mut self, start: Duration, length: u64) -> Service {
         let ready = start.saturating_add(self.parameters.fixed);
         let done = ready.max(self.free).saturating_add(self.media_time(length));
-        Service {
-            start,
-            done,
-            sought: false,
-            buffered: false,
-        }
+        Service::plain(start, done)
     }
 
     fn serve_head(

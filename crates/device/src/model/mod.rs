@@ -32,6 +32,7 @@ use pagewell_base::timer::Timer;
 pub use mechanism::{Mechanism, Service, Totals};
 pub use parameters::{PRESETS, Parameters, ParametersError, Seek};
 
+use crate::bounds::pieces;
 use crate::completing::completion_panicked;
 use crate::{Device, Geometry, Memory, Request};
 
@@ -153,15 +154,6 @@ impl Model {
     }
 }
 
-/// Lengths of the pieces of a request: as long as allowed, the last one with the rest.
-fn pieces(length: usize, longest: usize) -> Vec<usize> {
-    let mut lengths = vec![longest; length / longest];
-    if !length.is_multiple_of(longest) {
-        lengths.push(length % longest);
-    }
-    lengths
-}
-
 impl Device for Model {
     fn name(&self) -> &str {
         &self.name
@@ -186,7 +178,7 @@ impl Device for Model {
             self.submit_piece(request);
             return;
         }
-        let lengths = pieces(request.len(), longest);
+        let lengths: Vec<_> = pieces(request.len(), longest).collect();
         for piece in request.split(&lengths) {
             self.submit_piece(piece);
         }

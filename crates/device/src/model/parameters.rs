@@ -16,6 +16,8 @@
 //!
 //! Sizes and times are written as [`pagewell_base::size`] and [`pagewell_base::duration`] say.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use pagewell_base::{duration, size};
@@ -123,7 +125,7 @@ impl Parameters {
     fn set(&mut self, option: &str, value: &str) -> Result<bool, String> {
         const GIB: u64 = 1 << 30;
         match option {
-            "speed" => self.speed = number(value, 0.001, 1e6)?,
+            "speed" => self.speed = within(value, "number", 0.001, 1e6)?,
             "fixed" => self.fixed = time(value)?,
             "rate" => self.media_bytes_per_second = size::within(value, 1024..=1024 * GIB)? as f64,
             "interface" => {
@@ -131,15 +133,15 @@ impl Parameters {
             }
             "seek" => self.set_seek(time(value)?)?,
             "rpm" => {
-                let rpm = number(value, 0.0, 1e6)?;
+                let rpm = within(value, "number", 0.0, 1e6)?;
                 self.turn = if rpm < 1.0 {
                     Duration::ZERO
                 } else {
                     Duration::from_secs_f64(60.0 / rpm)
                 };
             }
-            // Both within bounds that 32 bits hold.
-            "depth" => self.queue_depth = whole(value, 1, 4096)? as u32,
+            "depth" => self.queue_depth = within(value, "whole number", 1, 4096)?,
+            // Within bounds that 32 bits hold.
             "transfer" => self.transfer_bytes_max = size::within(value, 512..=GIB)? as u32,
             "cache" => self.cache_bytes = size::within(value, 0..=1024 * GIB)?,
             _ => return Ok(false),
@@ -250,16 +252,16 @@ impl Parameters {
     }
 }
 
-fn number(text: &str, low: f64, high: f64) -> Result<f64, String> {
+/// A `kind` of number within bounds.
+fn within<T: FromStr + PartialOrd + Display>(
+    text: &str,
+    kind: &str,
+    low: T,
+    high: T,
+) -> Result<T, String> {
     let value = text.parse().ok();
-    let value = value.filter(|value| (low..=high).contains(value));
-    value.ok_or_else(|| format!("'{text}' is no number from {low} to {high}"))
-}
-
-fn whole(text: &str, low: u64, high: u64) -> Result<u64, String> {
-    let value = text.parse().ok();
-    let value = value.filter(|value| (low..=high).contains(value));
-    value.ok_or_else(|| format!("'{text}' is no whole number from {low} to {high}"))
+    let value = value.filter(|value| (&low..=&high).contains(&value));
+    value.ok_or_else(|| format!("'{text}' is no {kind} from {low} to {high}"))
 }
 
 /// At most a day.

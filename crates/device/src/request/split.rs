@@ -1,4 +1,6 @@
-//! Cutting a request into pieces.
+//! Making other requests of one: copies for other devices, and pieces.
+//!
+//! A copy is for the same bytes and memory; the request itself waits until all copies are complete.
 //!
 //! Pieces are dealt to *groups*; the pieces of one group, in order, become one request with
 //! scattered memory. A stripe deals chunks to its devices:
@@ -13,8 +15,11 @@
 //! a gap from its start: group 1 ending in the middle of piece 3 ends the whole there, even though
 //! piece 4 has come.
 
-use super::gather::gather;
-use super::{Operation, Outcome, Request, Segment};
+use std::sync::Arc;
+
+use pagewell_base::sync::Mutex;
+
+use super::{Completion, Operation, Outcome, Request, Segment};
 
 /// A part of a request, for [`Request::deal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +31,51 @@ pub struct Piece {
 }
 
 impl Request {
+    /// A request for the same bytes and memory, without a completion. The caller gives it one that
+    /// keeps `self`: the memory is ours until `self` is completed.
+    fn copy(&self) -> Self {
+        Self {
+            operation: self.operation,
+            offset: self.offset,
+            issuer: self.issuer,
+            segments: self.segments.clone(),
+            length: self.length,
+            durable: self.durable,
+            completion: None,
+        }
+    }
+
+    /// A request for the same bytes and memory. When it is complete, `then` gets this one back
+    /// together with the outcome, and completes it or sends it elsewhere.
+    #[must_use]
+    pub fn relay(self, then: impl FnOnce(Self, Outcome) + Send + 'static) -> Self {
+        let mut copy = self.copy();
+        // Nobody can reach `self` before this is called.
+        copy.completion = Some(Box::new(move |outcome| then(self, outcome)));
+        copy
+    }
+
+    /// `count` requests that write the same memory to the same place, or as many flushes; at least
+    /// one. When all are complete, `then` gets this one back and the outcomes in order.
+    ///
+    /// # Panics
+    /// When it is a read: several devices may not fill the same memory.
+    pub(crate) fn fan_out(
+        self,
+        count: usize,
+        then: impl FnOnce(Self, Vec<Outcome>) + Send + 'static,
+    ) -> Vec<Self> {
+        assert_ne!(self.operation, Operation::Read, "operation");
+        let mut copies: Vec<_> = (0..count).map(|_| self.copy()).collect();
+        // `self` is kept until the last of them is complete. A write is only read (`slices`), so
+        // several may be on their way.
+        let completions = gather(count, move |outcomes| then(self, outcomes));
+        for (copy, completion) in copies.iter_mut().zip(completions) {
+            copy.completion = Some(completion);
+        }
+        copies
+    }
+
     /// Cuts it into pieces of these lengths, whose sum must be its length. Its completion runs
     /// when all pieces are complete, and knows the first piece, in order, that failed.
     ///
@@ -89,6 +139,50 @@ impl Request {
                 completion: Some(completion),
             })
             .collect()
+    }
+}
+
+struct Gathering<T> {
+    outcomes: Vec<Outcome>,
+    missing: usize,
+    then: Option<T>,
+}
+
+/// Completions for `count` requests. When all of them have been called, `then` gets the outcomes,
+/// in the order of the requests.
+fn gather<T>(count: usize, then: T) -> impl Iterator<Item = Completion>
+where
+    T: FnOnce(Vec<Outcome>) + Send + 'static,
+{
+    let missing = Outcome {
+        transferred_bytes: 0,
+        result: Ok(()),
+    };
+    let gathering = Arc::new(Mutex::new(Gathering {
+        outcomes: vec![missing; count],
+        missing: count,
+        then: Some(then),
+    }));
+    (0..count).map(move |index| -> Completion {
+        let gathering = gathering.clone();
+        Box::new(move |outcome| arrive(&gathering, index, outcome))
+    })
+}
+
+fn arrive<T: FnOnce(Vec<Outcome>)>(to: &Mutex<Gathering<T>>, index: usize, outcome: Outcome) {
+    let mut gathering = to.lock();
+    if let Some(slot) = gathering.outcomes.get_mut(index) {
+        *slot = outcome;
+    }
+    gathering.missing -= 1;
+    if gathering.missing > 0 {
+        return;
+    }
+    let outcomes = std::mem::take(&mut gathering.outcomes);
+    let then = gathering.then.take();
+    drop(gathering);
+    if let Some(then) = then {
+        then(outcomes);
     }
 }
 

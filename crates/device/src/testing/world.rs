@@ -84,11 +84,7 @@ impl Device for Mortal {
     }
 
     fn submit(&self, request: Request) {
-        let error = Error::Failed {
-            device: self.name().to_owned(),
-            offset: request.offset(),
-            errno: Errno::NODEV,
-        };
+        let error = Error::failed(self.name(), request.offset(), Errno::NODEV);
         let life = &self.life;
         if request.operation() == Operation::Read {
             let mut reads = life.reads.lock().unwrap();

@@ -96,14 +96,17 @@ fn errors_name_the_exact_byte_and_endless_interruption_ends() {
     let (_, outcome) = run(&target, one, &[Ok(1536), Err(Errno::NOSPC)]);
     let outcome = outcome.unwrap();
     assert_eq!(outcome.transferred_bytes, 1536);
-    let error = target.failed(8192 + 1536, Errno::NOSPC);
+    let error = Error::failed(&target.name, 8192 + 1536, Errno::NOSPC);
     assert_eq!(outcome.result, Err(error));
     let one = transfer(&target, Operation::Read, 0, 512);
     let (asked, outcome) = run(&target, one, &vec![Err(Errno::AGAIN); 2000]);
     assert!(asked.len() <= 1001 && outcome.is_some());
     let one = transfer(&target, Operation::Write, 0, 512);
     let (_, outcome) = run(&target, one, &[Ok(0)]);
-    assert_eq!(outcome.unwrap().result, Err(target.failed(0, Errno::IO)));
+    assert_eq!(
+        outcome.unwrap().result,
+        Err(Error::failed(&target.name, 0, Errno::IO))
+    );
 }
 
 #[test]
@@ -136,7 +139,10 @@ fn a_flush_is_made_until_it_is_whole_and_a_failed_one_not_again() {
     let failed = DEVICE_FLUSH_ERRORS.get();
     let (_, outcome) = run(&target, flush(&target), &[Err(Errno::IO), Ok(0)]);
     let outcome = outcome.unwrap();
-    assert_eq!(outcome.result, Err(target.failed(0, Errno::IO)));
+    assert_eq!(
+        outcome.result,
+        Err(Error::failed(&target.name, 0, Errno::IO))
+    );
     assert!(DEVICE_FLUSH_ERRORS.get() > failed);
     let (asked, outcome) = run(&target, flush(&target), &vec![Err(Errno::INTR); 2000]);
     assert_eq!(asked.len(), 1001);
@@ -181,11 +187,17 @@ fn where_no_write_is_durable_a_flush_comes_after_it() {
     let (_, outcome) = run(&target, durable(&target), &answers);
     let outcome = outcome.unwrap();
     assert_eq!(outcome.transferred_bytes, 0);
-    assert_eq!(outcome.result, Err(target.failed(4096, Errno::IO)));
+    assert_eq!(
+        outcome.result,
+        Err(Error::failed(&target.name, 4096, Errno::IO))
+    );
     // For an ordinary write it is an error like any other.
     let plain = transfer(&target, Operation::Write, 0, 4096);
     let (_, outcome) = run(&target, plain, &[Err(Errno::NOSYS)]);
-    assert_eq!(outcome.unwrap().result, Err(target.failed(0, Errno::NOSYS)));
+    assert_eq!(
+        outcome.unwrap().result,
+        Err(Error::failed(&target.name, 0, Errno::NOSYS))
+    );
 }
 
 #[test]
