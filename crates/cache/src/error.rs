@@ -42,16 +42,6 @@ pub enum Error {
     },
 }
 
-impl Error {
-    /// What the device said, when it has lost something.
-    pub(crate) fn loss(&self) -> Option<&pagewell_device::Error> {
-        match self {
-            Self::Lost { reason, .. } => Some(reason),
-            _ => None,
-        }
-    }
-}
-
 /// Why a cache cannot have the size that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(

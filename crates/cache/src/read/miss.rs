@@ -206,21 +206,32 @@ impl Reader {
                 // With less memory than pages wanted: these first.
                 None if !wanted.is_empty() => break,
                 None if !mode.may_block => return Err(Error::WouldBlock),
-                None if self.dirty.is_abandoned() => return Err(abandoned(rest.start)),
-                None if Instant::now() >= deadline => {
-                    return Err(Error::Memory {
-                        device: self.queue.name(),
-                        offset: rest.start,
-                        seconds: self.timeout.as_secs(),
-                    });
-                }
-                None => {
-                    CACHE_MEMORY_WAITS.add(1);
-                    std::thread::sleep(MEMORY_TICK);
-                }
+                None => self.wait_for_memory(rest.start, self.timeout, deadline)?,
             }
         }
         Ok(wanted)
+    }
+
+    /// Lets a moment pass in which a page may come free, unless the time is up.
+    pub(crate) fn wait_for_memory(
+        &self,
+        offset: u64,
+        timeout: Duration,
+        deadline: Instant,
+    ) -> Result<()> {
+        if self.dirty.is_abandoned() {
+            return Err(abandoned(offset));
+        }
+        if Instant::now() >= deadline {
+            return Err(Error::Memory {
+                device: self.queue.name(),
+                offset,
+                seconds: timeout.as_secs(),
+            });
+        }
+        CACHE_MEMORY_WAITS.add(1);
+        std::thread::sleep(MEMORY_TICK);
+        Ok(())
     }
 
     /// What a read of these pages is to the read-ahead policy: nothing when it found everything

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{
-    CACHE_MEMORY_WAITS, CACHE_WRITE_BUSY_WAITS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS,
+    CACHE_WRITE_BUSY_WAITS, CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_FILLS,
     CACHE_WRITE_PAUSE_NANOSECONDS, CACHE_WRITE_PAUSES, CACHE_WRITE_REFUSALS, CACHE_WRITE_TIMEOUTS,
     CACHE_WRITE_WOULD_BLOCK, CACHE_WRITES, CACHE_WRITTEN_BYTES, COPIED_BYTES,
 };
@@ -45,8 +45,6 @@ use crate::write::copy_on_write::Alone;
 use crate::writeback::WriteOut;
 use crate::{Error, Result, WriteMode};
 
-/// How long to sleep when every page is pinned.
-const MEMORY_TICK: Duration = Duration::from_millis(1);
 /// How often to look when no write ends: the wait after a failure may be over.
 const QUOTA_TICK: Duration = Duration::from_millis(100);
 /// Ranges of dirty bytes in one unit that is not valid.
@@ -153,16 +151,10 @@ impl Writer {
                     let extent = piece.part.extent();
                     self.reader.bring(extent.offset, extent.length)?;
                 }
-                Attempt::NoMemory if Instant::now() >= deadline => {
-                    return Err(Error::Memory {
-                        device: self.out.queue.name(),
-                        offset: piece.part.extent().offset,
-                        seconds: self.out.timeout.as_secs(),
-                    });
-                }
                 Attempt::NoMemory => {
-                    CACHE_MEMORY_WAITS.add(1);
-                    std::thread::sleep(MEMORY_TICK);
+                    let offset = piece.part.extent().offset;
+                    let timeout = self.out.timeout;
+                    self.reader.wait_for_memory(offset, timeout, deadline)?;
                 }
             }
         }

@@ -178,8 +178,13 @@ impl WriteOut {
         }
         // Other errors are reported, whatever came after them. The device that says so may be a
         // part of this one, with a name of its own.
-        let reason = result.as_ref().err().and_then(Error::loss);
-        matches!(reason, Some(DeviceError::Replay { .. }))
+        matches!(
+            result,
+            Err(Error::Lost {
+                reason: DeviceError::Replay { .. },
+                ..
+            })
+        )
     }
 
     /// Lets so much time pass, whatever ends meanwhile, unless the device is given up.

@@ -6,7 +6,6 @@
 //! beside it (`growth.rs`). The caller sends the [`Dispatch`] to the device and gives it back to
 //! [`Elevator::complete`].
 
-mod counts;
 mod growth;
 mod overlap;
 mod queue;
@@ -17,7 +16,6 @@ mod tests;
 
 use std::time::Duration;
 
-pub use counts::Counts;
 pub use scheduler::{BATCH_BYTES, Elevator, RUN_BYTES_MAX, SEEK_CHARGE_BYTES};
 pub use settings::{
     FLASH_DEPTH_FACTOR, FLASH_DEPTH_MAX, READ_DEADLINE, ROTATING_DEPTH_MAX,
@@ -167,4 +165,40 @@ pub struct Dispatch {
     pub members: Vec<Member>,
     /// Why it was chosen.
     pub reason: Reason,
+}
+
+/// How often each branch was taken since the elevator was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests taken.
+    pub inserted: u64,
+    /// Requests refused: empty, past the end of addresses, or their name was queued already.
+    pub refused: u64,
+    /// Queued requests that became more urgent.
+    pub promoted: u64,
+    /// Requests that had to stand in line behind an earlier one that they overlap.
+    pub overlapped: u64,
+    /// Dispatches.
+    pub dispatched: u64,
+    /// Dispatches given back.
+    pub completed: u64,
+    /// Requests that travelled with another: members beyond the first of each dispatch.
+    pub merged: u64,
+    /// Dispatches that went back to the lowest address.
+    pub wraps: u64,
+    /// Dispatches that left the order for a request past its deadline.
+    pub deadline_picks: u64,
+    /// Dispatches while a request was past its deadline but had to wait for the end of a batch.
+    pub deadline_postponed: u64,
+    /// Dispatches that began below the end of the one before. In C-LOOK order they are at most
+    /// wraps + deadline picks.
+    pub backward_moves: u64,
+    /// Dispatches that carried on where the one before had ended.
+    pub run_continuations: u64,
+    /// Holes that were read over.
+    pub bridged_gaps: u64,
+    /// Bytes in them.
+    pub bridged_gap_bytes: u64,
+    /// Calls that found requests but no place at the device for them.
+    pub depth_refusals: u64,
 }

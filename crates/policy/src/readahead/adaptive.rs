@@ -169,12 +169,7 @@ impl Adaptive {
                     Relation::Inside(ahead) => ahead,
                     _ => 0,
                 };
-                let step = stride.touch(ahead, touch, &settings, &mut self.counts);
-                Plan {
-                    fetch: step.fetch,
-                    marker: step.marker,
-                    release: None,
-                }
+                stride.touch(ahead, touch, &settings, &mut self.counts)
             }
             None => Plan::default(),
         }

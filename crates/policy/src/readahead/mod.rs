@@ -5,7 +5,6 @@ use std::time::Duration;
 
 mod adaptive;
 mod bandwidth_delay;
-mod none;
 mod recent;
 pub mod settings;
 mod stream;
@@ -13,8 +12,9 @@ mod stride;
 
 pub use adaptive::Adaptive;
 pub use bandwidth_delay::LeastLatency;
-pub use none::NoReadAhead;
 pub use settings::Settings;
+
+use settings::WASTE_DIVISOR;
 
 /// How an access found its bytes. One that found all of them, and no marker, is not told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +105,41 @@ pub enum Feedback {
         /// First byte that was not fetched.
         offset: u64,
     },
+}
+
+/// What became of the bytes that a stream has asked for, lately.
+#[derive(Clone, Copy, Debug, Default)]
+struct Judged {
+    useful: u64,
+    wasted: u64,
+}
+
+impl Judged {
+    /// Bytes were read. Of all that was judged, as much as `recent` counts.
+    fn useful(&mut self, bytes: u64, recent: u64) {
+        self.useful = self.useful.saturating_add(bytes);
+        self.fade(recent);
+    }
+
+    /// Bytes were evicted unread. True, and what was judged is forgotten, when that is too much of
+    /// what was judged, which is `least` at least.
+    fn wasted(&mut self, bytes: u64, least: u64, recent: u64) -> bool {
+        self.wasted = self.wasted.saturating_add(bytes);
+        let judged = self.wasted.saturating_add(self.useful);
+        if judged < least || self.wasted <= judged / WASTE_DIVISOR {
+            self.fade(recent);
+            return false;
+        }
+        *self = Self::default();
+        true
+    }
+
+    fn fade(&mut self, recent: u64) {
+        if self.useful.saturating_add(self.wasted) > recent {
+            self.useful /= 2;
+            self.wasted /= 2;
+        }
+    }
 }
 
 /// What to do after an access.
@@ -210,5 +245,58 @@ impl Counts {
             }
             Feedback::Refused { .. } => self.refused += 1,
         }
+    }
+}
+
+/// No read-ahead: the baseline that every other policy is measured against.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoReadAhead {
+    counts: Counts,
+}
+
+impl NoReadAhead {
+    /// A new one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl ReadAhead for NoReadAhead {
+    fn access(&mut self, access: &Access) -> Plan {
+        self.counts.random += 1;
+        self.counts.late += u64::from(access.kind == AccessKind::Late);
+        Plan::default()
+    }
+
+    fn feedback(&mut self, feedback: Feedback) {
+        self.counts.feedback(feedback);
+    }
+
+    fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_ever_asked_for() {
+        let mut none = NoReadAhead::new();
+        for step in 0..100 {
+            let access = Access {
+                offset: step * 8192,
+                length: 8192,
+                kind: AccessKind::Miss,
+                budget_bytes: u64::MAX,
+                now: Duration::from_millis(step),
+                bounds: None,
+                latency: None,
+            };
+            assert_eq!(none.access(&access), Plan::default());
+        }
+        assert_eq!((none.counts().random, none.counts().plans), (100, 0));
     }
 }

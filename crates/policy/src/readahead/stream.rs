@@ -66,7 +66,7 @@ use self::gain::Gain;
 use self::order::Order;
 use super::bandwidth_delay::{Pace, supposed};
 use super::settings::{HOLE_DIVISOR, START_REQUESTS, Settings, down, up};
-use super::{AccessKind, Bounds, Counts};
+use super::{AccessKind, Bounds, Counts, Judged};
 
 /// A part of a file and how it was found, in the space of the stream.
 #[derive(Clone, Copy, Debug)]
@@ -147,8 +147,7 @@ pub(super) struct Stream {
     /// The distance was once too long for the memory there is.
     squeezed: bool,
     pressed: bool,
-    useful: u64,
-    wasted: u64,
+    judged: Judged,
     bound: Option<u64>,
     /// Bytes that its reader leaves out before each of its reads, of which a dense stride consists.
     gap: u64,
@@ -197,8 +196,7 @@ impl Stream {
             gain: Gain::default(),
             squeezed: false,
             pressed: false,
-            useful: 0,
-            wasted: 0,
+            judged: Judged::default(),
             bound: None,
             gap: 0,
             crossings: 0,

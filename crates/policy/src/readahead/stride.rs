@@ -33,9 +33,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::settings::{Settings, WASTE_DIVISOR, down, up};
+use super::settings::{Settings, down, up};
 use super::stream::Touch;
-use super::{AccessKind, Counts};
+use super::{AccessKind, Counts, Judged, Plan};
 
 const DELTAS_MAX: usize = 32;
 /// The shortest history that is asked.
@@ -120,15 +120,7 @@ pub(super) struct Stride {
     planned: u64,
     pieces: u64,
     doubling: bool,
-    useful: u64,
-    wasted: u64,
-}
-
-/// What a strided stream wants.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct StrideStep {
-    pub(super) fetch: Vec<Range<u64>>,
-    pub(super) marker: Option<u64>,
+    judged: Judged,
 }
 
 impl Stride {
@@ -143,8 +135,7 @@ impl Stride {
             planned: 0,
             pieces: PIECES_START,
             doubling: true,
-            useful: 0,
-            wasted: 0,
+            judged: Judged::default(),
         }
     }
 
@@ -181,13 +172,13 @@ impl Stride {
         touch: &Touch,
         settings: &Settings,
         counts: &mut Counts,
-    ) -> StrideStep {
+    ) -> Plan {
         self.last_used = touch.now;
         if ahead == 0 && (self.planned > 0 || touch.kind != AccessKind::Miss) {
-            return StrideStep::default(); // another part of the piece, or a look back
+            return Plan::default(); // another part of the piece, or a look back
         }
         let Some(position) = self.start_of(ahead) else {
-            return StrideStep::default();
+            return Plan::default();
         };
         counts.skips += u64::from(ahead > self.planned + 1);
         self.position = position;
@@ -205,18 +196,13 @@ impl Stride {
             counts.grown += 1;
         }
         if self.planned > self.pieces / 2 {
-            return StrideStep::default();
+            return Plan::default();
         }
         self.plan(touch, settings, counts)
     }
 
-    /// The first plan.
-    pub(super) fn plan(
-        &mut self,
-        touch: &Touch,
-        settings: &Settings,
-        counts: &mut Counts,
-    ) -> StrideStep {
+    /// Plans as many pieces as are wanted.
+    fn plan(&mut self, touch: &Touch, settings: &Settings, counts: &mut Counts) -> Plan {
         let most = self.pieces_max(settings);
         let mut fetch = Vec::new();
         let mut budget_bytes = touch.budget_bytes.min(settings.distance_bytes_max);
@@ -238,8 +224,11 @@ impl Stride {
             self.pieces = (self.pieces * 2).min(PIECES_MAX);
             self.doubling = self.pieces < PIECES_MAX;
         }
-        let marker = self.marker(touch, settings);
-        StrideStep { fetch, marker }
+        Plan {
+            fetch,
+            marker: self.marker(touch, settings),
+            release: None,
+        }
     }
 
     /// As many pieces as fit into the greatest distance.
@@ -280,22 +269,19 @@ impl Stride {
 
     /// Counts bytes that were read.
     pub(super) fn useful(&mut self, bytes: u64) {
-        self.useful = self.useful.saturating_add(bytes);
-        self.fade();
+        self.judged
+            .useful(bytes, self.length.saturating_mul(PIECES_MAX));
     }
 
     /// Counts bytes that were evicted unread. True if the number of pieces shrank.
     pub(super) fn wasted(&mut self, bytes: u64) -> bool {
-        self.wasted = self.wasted.saturating_add(bytes);
-        let judged = self.wasted.saturating_add(self.useful);
-        let enough = judged >= self.length.saturating_mul(PIECES_START);
-        if !enough || self.wasted <= judged / WASTE_DIVISOR {
-            self.fade();
-            return false;
+        let [least, recent] =
+            [PIECES_START, PIECES_MAX].map(|count| self.length.saturating_mul(count));
+        let is_too_much = self.judged.wasted(bytes, least, recent);
+        if is_too_much {
+            self.shrink();
         }
-        (self.useful, self.wasted) = (0, 0);
-        self.shrink();
-        true
+        is_too_much
     }
 
     /// There was no memory from `offset` on.
@@ -313,13 +299,5 @@ impl Stride {
     fn shrink(&mut self) {
         self.pieces = (self.pieces / 2).max(2);
         self.doubling = false;
-    }
-
-    fn fade(&mut self) {
-        let recent = self.length.saturating_mul(PIECES_MAX);
-        if self.useful.saturating_add(self.wasted) > recent {
-            self.useful /= 2;
-            self.wasted /= 2;
-        }
     }
 }

@@ -40,7 +40,6 @@ mod file;
 mod index;
 mod kept;
 mod pacing;
-mod recent;
 mod selection;
 pub mod settings;
 mod state;

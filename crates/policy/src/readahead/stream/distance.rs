@@ -4,7 +4,7 @@
 
 use super::super::Counts;
 use super::super::settings::{
-    FAR_TIMES, LATE_GROWTH_DIVISOR, LEARNT_TIMES, START_REQUESTS, Settings, WASTE_DIVISOR, up,
+    FAR_TIMES, LATE_GROWTH_DIVISOR, LEARNT_TIMES, START_REQUESTS, Settings, up,
 };
 use super::gain::Growth;
 use super::{Stream, Touch};
@@ -119,22 +119,18 @@ impl Stream {
 
     /// Counts bytes that were read.
     pub(in super::super) fn useful(&mut self, bytes: u64) {
-        self.useful = self.useful.saturating_add(bytes);
-        self.fade();
+        self.judged.useful(bytes, self.distance.saturating_mul(2));
     }
 
     /// Counts bytes that were evicted unread. True if the distance shrank.
     pub(in super::super) fn wasted(&mut self, bytes: u64, settings: &Settings) -> bool {
         self.pressed = true;
-        self.wasted = self.wasted.saturating_add(bytes);
-        let judged = self.wasted.saturating_add(self.useful);
-        if judged < self.distance / 2 || self.wasted <= judged / WASTE_DIVISOR {
-            self.fade();
-            return false;
+        let recent = self.distance.saturating_mul(2);
+        let is_too_much = self.judged.wasted(bytes, self.distance / 2, recent);
+        if is_too_much {
+            self.shrink(settings);
         }
-        (self.useful, self.wasted) = (0, 0);
-        self.shrink(settings);
-        true
+        is_too_much
     }
 
     /// There was no memory from `offset` on.
@@ -151,13 +147,5 @@ impl Stream {
         self.distance = up(self.distance / 2, settings.page_bytes);
         self.doubling = false;
         self.squeezed = true;
-    }
-
-    /// What is recent: as much as two distances.
-    fn fade(&mut self) {
-        if self.useful.saturating_add(self.wasted) > self.distance.saturating_mul(2) {
-            self.useful /= 2;
-            self.wasted /= 2;
-        }
     }
 }
