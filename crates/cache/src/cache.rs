@@ -6,12 +6,8 @@ use std::sync::Arc;
 use pagewell_device::Device;
 
 use crate::cached_device::CachedDevice;
-use crate::dirty::quota::Quota;
-use crate::flusher::Flusher;
-use crate::frame::arena::{Arena, PageSize};
-use crate::read::pinned::PinBudget;
-use crate::residency::pages::Pages;
-use crate::writeback::staging::Staging;
+use crate::frame::arena::PageSize;
+use crate::shared::Shared;
 use crate::{CacheOptions, CreateError, OpenOptions, PAGE_BYTES};
 
 /// A cache. Cloning shares it.
@@ -69,34 +65,5 @@ impl Cache {
     #[must_use]
     pub fn options(&self) -> CacheOptions {
         self.shared.options
-    }
-}
-
-/// What all devices of a cache share.
-pub(crate) struct Shared {
-    pub(crate) options: CacheOptions,
-    pub(crate) pages: Arc<Pages>,
-    pub(crate) quota: Arc<Quota>,
-    pub(crate) staging: Arc<Staging>,
-    pub(crate) flusher: Arc<Flusher>,
-    pub(crate) pins: Arc<PinBudget>,
-}
-
-impl Shared {
-    pub(crate) fn new(options: CacheOptions) -> Result<Self, CreateError> {
-        let frames = options.frames()?;
-        let arena = match options.memory_is_file {
-            true => Arena::new_in_file(frames)?,
-            false => Arena::new(frames, &options)?,
-        };
-        let reader_keeps = options.free_behind && options.reader_keeps;
-        Ok(Self {
-            options,
-            pages: Arc::new(Pages::new(arena, reader_keeps)?),
-            quota: Arc::new(Quota::new(u64::from(frames) * PAGE_BYTES as u64)),
-            staging: Arc::default(),
-            flusher: Arc::default(),
-            pins: Arc::new(PinBudget::new(frames)),
-        })
     }
 }

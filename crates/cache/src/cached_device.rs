@@ -8,7 +8,6 @@ use pagewell_device::Device;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
-use crate::cache::Shared;
 use crate::dirty::set::DirtySet;
 use crate::dirty::state::FILE;
 use crate::io_queue::IoQueue;
@@ -17,6 +16,7 @@ use crate::read::claim::Fetcher;
 use crate::read::prefetch::Streams;
 use crate::read::reader::Reader;
 use crate::residency::own_pages::OwnPages;
+use crate::shared::Shared;
 use crate::write::writer::Writer;
 use crate::writeback::WriteOut;
 use crate::{OpenOptions, PagePin, PinnedPage, ReadMode, Result, WriteMode};

@@ -129,6 +129,7 @@ mod orders;
 mod page;
 mod read;
 mod residency;
+mod shared;
 mod sync;
 mod table;
 mod write;

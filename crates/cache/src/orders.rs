@@ -8,7 +8,6 @@ use loom::sync::atomic::{AtomicU8, Ordering};
 use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
-use crate::cache::Shared;
 use crate::cached_device::CachedDevice;
 use crate::dirty::quota::Quota;
 use crate::frame::arena::Arena;
@@ -16,6 +15,7 @@ use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};
 use crate::read::pinned::PinBudget;
 use crate::residency::pages::Pages;
+use crate::shared::Shared;
 use crate::table::state::DIRTY;
 use crate::write::writer::{Attempt, Piece};
 use crate::{CacheOptions, OpenOptions, PAGE_BYTES};

@@ -70,7 +70,7 @@ impl Drop for Batch<'_> {
 mod tests {
     use super::*;
     use crate::CacheOptions;
-    use crate::cache::Shared;
+    use crate::shared::Shared;
 
     #[test]
     fn frames_come_in_the_order_of_their_addresses_and_go_back() {

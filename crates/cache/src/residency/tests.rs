@@ -9,9 +9,9 @@ use pagewell_counters::names::CACHE_CONFLICTS;
 use pagewell_policy::eviction::Arrival;
 
 use crate::CacheOptions;
-use crate::cache::Shared;
 use crate::page::key_of;
 use crate::residency::pages::Pages;
+use crate::shared::Shared;
 use crate::table::state::{PRESENT, WRITING};
 
 fn pages(size_bytes: u64) -> Arc<Pages> {
