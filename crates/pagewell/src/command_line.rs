@@ -68,7 +68,8 @@ pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
     ] {
         let suggestion = match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text),
-            Some(ContextValue::Strings(texts)) => texts.first(),
+            // The likeliest comes last.
+            Some(ContextValue::Strings(texts)) => texts.last(),
             _ => None,
         };
         if let Some(suggestion) = suggestion {

@@ -227,3 +227,12 @@ fn a_message_stays_on_one_line_whatever_the_name() {
     let line = run_in(fixture.path(), &["cat", "a\nb\u{1b}[2J"]).failed(1);
     assert!(line.contains("a\\nb\\033[2J"), "{line}");
 }
+
+#[test]
+fn the_command_that_is_most_alike_is_suggested() {
+    for (word, meant) in [("mont", "mount"), ("moutn", "mount"), ("srve", "serve")] {
+        let line = run(&[word]).failed(2);
+        let suggestion = format!("'{word}'; did you mean '{meant}'?");
+        assert!(line.contains(&suggestion), "{line}");
+    }
+}
