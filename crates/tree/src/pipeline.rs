@@ -48,12 +48,6 @@ pub struct Width {
 }
 
 impl Width {
-    /// For items that the giver alone works on.
-    pub const ALONE: Self = Self {
-        threads: 0,
-        batch: 1,
-    };
-
     /// For work that a server waits for, not a processor. Servers answer so many calls at a time;
     /// more would wait there.
     pub const REMOTE: Self = Self {

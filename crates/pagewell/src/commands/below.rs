@@ -31,28 +31,44 @@ impl<T: Send, F: Fn(&Entry, &mut Vec<u8>) -> Option<T> + Sync> Work for Ahead<F>
     }
 }
 
-/// Walks below `start`. `ahead` works on a file, or leaves it alone, on any thread; `settle` gets
-/// the path of each file with that in order. The first error of it ends the walk.
+/// Has `visit` see the path of each file below `start`, and what cannot be listed.
+fn files_below(
+    place: &Place,
+    start: &Entry,
+    mut visit: impl FnMut(&[u8], Result<Entry>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    walk(&place.tree, place.listers(), start, &mut |step| {
+        match step {
+            Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
+                visit(path, Ok(*entry))?;
+            }
+            Step::Failed(path, error) => visit(path, Err(error))?,
+            _ => {}
+        }
+        Ok(Next::Go)
+    })
+}
+
+/// Walks below `start`. `ahead` works on a file, or leaves it alone, on any thread, or nothing does
+/// without a width; `settle` gets the path of each file with that in order. The first error of it
+/// ends the walk.
 pub(super) fn each_file<T: Send>(
     (place, start): (&Place, &Entry),
-    width: Width,
+    width: Option<Width>,
     ahead: impl Fn(&Entry, &mut Vec<u8>) -> Option<T> + Sync,
     mut settle: impl FnMut(&[u8], Result<(Entry, Option<T>)>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let Some(width) = width else {
+        return files_below(place, start, |path, found| {
+            settle(path, found.map(|entry| (entry, None)))
+        });
+    };
     let mut settle = |item: Item<T>| {
         let found = item.found.map(|entry| (entry, item.ahead));
         settle(&item.path, found)
     };
     pipeline::run(&Ahead(ahead), width, |line| {
-        let (tree, listers) = (&place.tree, place.listers());
-        walk(tree, listers, start, &mut |step| -> anyhow::Result<Next> {
-            let (path, found) = match step {
-                Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
-                    (path, Ok(*entry))
-                }
-                Step::Failed(path, error) => (path, Err(error)),
-                _ => return Ok(Next::Go),
-            };
+        files_below(place, start, |path, found| {
             line.give(Item {
                 path: path.to_vec(),
                 found,
@@ -61,7 +77,7 @@ pub(super) fn each_file<T: Send>(
             while let Some(item) = line.take() {
                 settle(item)?;
             }
-            Ok(Next::Go)
+            Ok(())
         })?;
         while let Some(item) = line.finish() {
             settle(item)?;

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_fs::{Entry, FileType, PageSlice, Payload};
-use pagewell_tree::pipeline::Width;
 use pagewell_tree::{Piece, READ_BYTES, Reader};
 use rustix::io::Errno;
 
@@ -137,12 +136,11 @@ impl Writer {
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
         let width = match place.home {
-            Home::Alone => Width::ALONE,
-            Home::Local(_) | Home::Server(_) => place.width(),
+            Home::Alone => None,
+            Home::Local(_) | Home::Server(_) => Some(place.width()),
         };
         let ahead = |entry: &Entry, _: &mut Vec<u8>| {
-            let is_read = width != Width::ALONE && entry.attributes.size <= SMALL_BYTES.into();
-            is_read.then(|| {
+            (entry.attributes.size <= SMALL_BYTES.into()).then(|| {
                 let reader = tree.reader(entry);
                 let first = read_small(&reader);
                 (reader, Some(first))

@@ -172,7 +172,7 @@ impl Summer {
             let is_small = entry.attributes.size <= SMALL_BYTES;
             is_small.then(|| digest(tree, entry, buffer, &mut |_| {}))
         };
-        each_file((place, start), place.width(), ahead, |path, found| {
+        each_file((place, start), Some(place.width()), ahead, |path, found| {
             let (name, label) = (self.name_of(place, path), place.label_of(path));
             let sum = match found {
                 Ok((entry, None)) => self.digest(tree, &label, &entry),
