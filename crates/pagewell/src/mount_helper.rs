@@ -1,5 +1,5 @@
 //! Called by mount(8) as `mount.pagewell` or `mount.fuse.pagewell`, for lines of fstab, units of
-//! systemd and autofs: `mount.pagewell SOURCE DIRECTORY [-sfnv] [-t KIND] [-o OPTIONS]`.
+//! systemd and autofs: `mount.pagewell SOURCE DIRECTORY [-sfnvrw] [-t KIND] [-o OPTIONS]`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,14 +22,24 @@ pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut words = arguments.into_iter().skip(1);
     while let Some(word) = words.next() {
         match word.to_str() {
-            // It mounts in the background, writes no table, and speaks only when it must.
-            Some("-s" | "-n" | "-v" | "-w" | "-sv" | "-nv") => {}
-            Some("-r") => line.push(OsString::from("--read-only")),
             Some("-t") => drop(words.next()),
+            Some(word) if is_flags(word) => {
+                // For the others: it mounts in the background, writes no table, and speaks only
+                // when it must.
+                let meant = [('r', "--read-only"), ('f', "--fake")];
+                let meant = meant.iter().filter(|(flag, _)| word.contains(*flag));
+                line.extend(meant.map(|(_, option)| OsString::from(option)));
+            }
             _ => line.push(word),
         }
     }
     line
+}
+
+/// Whether these are flags that mount(8) passes on, one or several behind one dash.
+fn is_flags(word: &str) -> bool {
+    let flags = word.strip_prefix('-').unwrap_or_default();
+    !flags.is_empty() && flags.chars().all(|flag| "sfnvrw".contains(flag))
 }
 
 #[cfg(test)]
@@ -50,6 +60,15 @@ mod tests {
         assert_eq!(
             meant("mount.pagewell a b -r"),
             "pagewell mount a b --read-only"
+        );
+        assert_eq!(
+            meant("mount.pagewell a b -fnv -o ro"),
+            "pagewell mount a b --fake -o ro"
+        );
+        assert_eq!(
+            meant("mount.pagewell a b -N /proc/1/ns/mnt"),
+            "pagewell mount a b -N /proc/1/ns/mnt",
+            "refused by name"
         );
         assert_eq!(meant("/usr/bin/pagewell ls -t"), "/usr/bin/pagewell ls -t");
     }

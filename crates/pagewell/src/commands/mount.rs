@@ -80,6 +80,9 @@ pub(crate) struct MountArguments {
     /// Do not let the kernel read and write files of a directory by itself
     #[arg(long)]
     no_passthrough: bool,
+    /// Open the source and mount nothing, as `mount --fake` does
+    #[arg(long, hide = true)]
+    fake: bool,
     /// Serve the counters by HTTP, to this machine only; port 20491 if left out
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = values::parse_address)]
     http: Option<SocketAddr>,
@@ -136,6 +139,10 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         Source::Nfs(_) => Engine::remote(&arguments.engine)?,
         _ => Engine::server(&arguments.engine)?,
     };
+    let shown = arguments.source.to_string_lossy();
+    if arguments.fake {
+        return open::source(&source, &shown, Purpose::Read, &engine).map(|_| Outcome::Done);
+    }
     let side = if arguments.foreground {
         None
     } else {
@@ -148,7 +155,6 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     allocator::keep_little();
     // Before any thread starts: threads inherit what is blocked.
     let signals = StopSignals::block().context("signals")?;
-    let shown = arguments.source.to_string_lossy();
     let purpose = Purpose::Mount(Writes::of(wanted.options.read_only, arguments.writable));
     let opened = open::source(&source, &shown, purpose, &engine)?;
     let http = start_http(arguments.http, Vec::new())?;

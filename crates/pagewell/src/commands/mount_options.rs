@@ -8,8 +8,8 @@ use pagewell_fuse::Options;
 
 use crate::failure::usage;
 
-/// What other programs act upon: mount(8), systemd and all that read fstab. `sync` asks for less
-/// than this does anyway, and a `loop` device is not needed.
+/// What other programs act upon: mount(8), systemd and all that read fstab. A `loop` device is not
+/// needed. `sync` and `dirsync` are refused, as what is written goes to the device later.
 const FOR_OTHERS: &str = "defaults auto noauto nofail _netdev user nouser users owner group loop \
      async atime relatime norelatime strictatime nostrictatime diratime nodiratime nolazytime \
      silent";
