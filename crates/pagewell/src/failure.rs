@@ -78,7 +78,7 @@ pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
 /// The error and its causes on one line, without bytes that could disturb a terminal.
 #[must_use]
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    escape::text(format!("{error:#}").as_bytes())
+    escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }
 
 /// Writes `pagewell: TEXT` to standard error as exactly one line. Failing to write is ignored:
