@@ -24,6 +24,12 @@ pub trait FileSystem: Send + Sync {
     /// The root directory.
     fn root(&self) -> FileId;
 
+    /// The root directory for somebody who begins to use the tree: another one than before where
+    /// the old one was removed and there is a new one in its place.
+    fn current_root(&self, _call: &Call<'_>) -> Result<FileId> {
+        Ok(self.root())
+    }
+
     /// What tells this tree from any other that may be served in its place, by the same name, in
     /// another life of the server: handles are only good for the tree that they were made for. The
     /// same after a restart.

@@ -27,6 +27,9 @@ use crate::service::ending::Loss;
 /// How long a stopping server lets clients fetch the replies to what was begun.
 const DRAIN_FOR: Duration = Duration::from_secs(10);
 
+/// So much later a thread that has not ended is left to itself.
+const GRACE: Duration = Duration::from_secs(1);
+
 /// A running server; stops when asked to, or when dropped.
 pub struct Server {
     address: SocketAddr,
@@ -160,22 +163,20 @@ impl Server {
         let deadline = Instant::now() + DRAIN_FOR;
         // It can only fail when the count is full, and then the thread is being called already.
         let _ = rustix::io::write(&*self.stop_event, &1u64.to_ne_bytes());
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
         for reader in self.readers.all() {
             reader.inbox.ring();
         }
-        for reader in self.reader_threads.drain(..) {
-            // A reader that panicked has been reported by the panic hook.
-            let _ = reader.join();
-        }
-        if let Some(watcher) = self.watcher.take() {
+        if let Some(watcher) = &self.watcher {
             watcher.thread().unpark();
-            let _ = watcher.join();
         }
-        if let Some(datagrams) = self.datagrams.take() {
-            let _ = datagrams.join();
+        let mut threads = std::mem::take(&mut self.reader_threads);
+        threads.extend(self.acceptor.take());
+        threads.extend(self.watcher.take());
+        threads.extend(self.datagrams.take());
+        // A file system that is frozen may hold a reader. The panic hook reports one that panics.
+        let is_late = || Instant::now() >= deadline + GRACE;
+        while threads.iter().any(|thread| !thread.is_finished()) && !is_late() {
+            std::thread::sleep(Duration::from_millis(2));
         }
         self.service.locks().stop();
         self.dispatcher.stop_threads();

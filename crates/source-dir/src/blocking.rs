@@ -1,7 +1,8 @@
 //! What a thread that may not wait for storage answers itself: every such decision, in one place.
 //!
-//! - *any call*: only for an object that is held open; opening one again reads inodes and
-//!   directories.
+//! - *any call*: only on a file system of which the kernel knows the inodes by itself
+//!   ([`knows_inodes`]). Others (FUSE, NFS) ask a program or a machine that may never answer. And
+//!   only for an object that is held open; opening one again reads inodes and directories.
 //! - *attributes, access, statistics*: always; the inode of a held object and the counts of a
 //!   mounted file system are in memory.
 //! - *lookup*: when the kernel finds the name without leaving its caches (`RESOLVE_CACHED`).
@@ -14,7 +15,9 @@
 //!
 //! Weakness: the kernel holds back a write when too much memory is dirty, and the thread with it.
 //! While one is held back, and for a while after it, others are handed to threads that may wait
-//! ([`HeldWrites`]): so one thread or two are held up once a second at the most.
+//! ([`HeldWrites`]): so one thread or two are held up once a second at the most. A file system that
+//! is frozen (`fsfreeze`) holds them up until it is thawed. One that is stacked (overlay) is taken
+//! for a local one, whatever it is stacked on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +27,7 @@ use pagewell_fs::{Call, Error, Result, Stability};
 
 use super::object::Object;
 use super::status::Status;
+use super::{Tree, handle};
 
 /// ext4 keeps targets below 60 bytes in the inode, XFS and others longer ones.
 const INLINE_TARGET_BYTES_MAX: u64 = 59;
@@ -34,6 +38,44 @@ const HELD_AFTER: Duration = Duration::from_millis(20);
 const HANDED_OVER_FOR: Duration = Duration::from_secs(1);
 /// The smallest page of any Linux.
 const PAGE_BYTES: u64 = 4096;
+
+/// Whether the kernel knows the inodes of such a file system by itself: the kinds that live on a
+/// disk of this machine or in its memory. Calls for another are left to threads that may wait.
+pub(super) fn knows_inodes(magic: i64) -> bool {
+    const NUMBERS: [i64; 19] = [
+        handle::EXT4_MAGIC, // ext2 and ext3, too
+        handle::XFS_MAGIC,
+        handle::BTRFS_MAGIC,
+        handle::TMPFS_MAGIC,
+        handle::RAMFS_MAGIC,
+        handle::OVERLAY_MAGIC,
+        0xca45_1a4e, // bcachefs
+        0xf2f5_2010, // F2FS
+        0x2fc1_2fc1, // ZFS
+        0x3153_464a, // JFS
+        0x3434,      // NILFS2
+        0x2405_1905, // UBIFS
+        0x4d44,      // FAT
+        0x2011_bab0, // exFAT
+        0x7366_746e, // NTFS3
+        0x9660,      // ISO 9660
+        0x1501_3346, // UDF
+        0x7371_7368, // SquashFS
+        0xe0f5_e1e2, // EROFS
+    ];
+    NUMBERS.contains(&magic)
+}
+
+impl Tree {
+    /// For any call.
+    pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
+        if self.knows_inodes {
+            Ok(())
+        } else {
+            may_wait(call)
+        }
+    }
+}
 
 /// For what always may wait.
 pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {

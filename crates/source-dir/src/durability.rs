@@ -24,11 +24,13 @@ use super::Tree;
 use super::error_of;
 use super::object::Object;
 use pagewell_counters::names;
-use pagewell_fs::{FileType, OpenFile, Result, verifier};
+use pagewell_fs::{Error, FileType, OpenFile, Result, verifier};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 /// The system calls that make data durable. Replaced in tests of what happens when they fail.
 pub trait SyncCalls: Send + Sync {
@@ -108,6 +110,44 @@ impl Durability {
         names::DIR_FILESYSTEM_SYNCS.add(1);
         self.watched(self.calls.sync_filesystem(file.as_fd()))
     }
+}
+
+/// [`Tree::sync_all`] of a directory that is not used any more. It is given up when for so long the
+/// kernel has written nothing to any device; on a file system that asks a program or another
+/// machine, when it has taken so long. The kernel keeps what was written, and goes on writing it.
+pub(super) fn finish(tree: &Arc<Tree>, patience: Duration) -> Result<()> {
+    let (done, outcome) = channel();
+    let syncing = Arc::clone(tree);
+    let thread = std::thread::Builder::new().name("dir-sync".to_owned());
+    thread
+        .spawn(move || done.send(syncing.sync_all()))
+        .map_err(|error| Error::Io(error.to_string()))?;
+    let mut written = None;
+    loop {
+        let before = written;
+        match outcome.recv_timeout(patience) {
+            Ok(outcome) => return outcome,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::Io("the sync ended in a defect".to_owned()));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        written = written_pages().filter(|_| tree.knows_inodes);
+        if written == before {
+            return Err(Error::Io(format!(
+                "the file system has not answered for {} s; the kernel goes on writing",
+                patience.as_secs()
+            )));
+        }
+    }
+}
+
+/// Pages that the kernel has written since the machine started (proc_vmstat(5)).
+fn written_pages() -> Option<u64> {
+    let counts = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let mut lines = counts.lines();
+    let count = lines.find_map(|line| line.strip_prefix("nr_written "))?;
+    count.parse().ok()
 }
 
 impl Tree {

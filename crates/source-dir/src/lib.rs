@@ -74,6 +74,7 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// A served directory.
 pub struct Directory {
@@ -121,6 +122,8 @@ struct Tree {
     counts_links: bool,
     /// Linux' number for the type of the file system.
     magic: i64,
+    /// The kernel knows the inodes of the file system by itself ([`blocking`]).
+    knows_inodes: bool,
     listings: entries::Listings,
     ordered: ordered::Ordered,
     remembered: remembered::Remembered,
@@ -192,8 +195,13 @@ impl FileSystem for Directory {
     }
 
     fn root(&self) -> FileId {
-        self.replace_if_gone();
         self.now().tree.root.id
+    }
+
+    fn current_root(&self, call: &Call<'_>) -> Result<FileId> {
+        self.now().tree.may_look(call)?;
+        self.replace_if_gone();
+        Ok(self.root())
     }
 
     fn tree_id(&self) -> Vec<u8> {
@@ -255,12 +263,17 @@ impl FileSystem for Directory {
         self.now().tree.rename(call, from, to, flags)
     }
 
-    fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
+    fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
+        self.now().tree.may_look(call)?;
         self.now().tree.statistics()
     }
 
     fn sync(&self) -> Result<()> {
         self.now().tree.sync_all()
+    }
+
+    fn finish(&self, patience: Duration) -> Result<u64> {
+        durability::finish(&self.now().tree, patience).map(|()| 0)
     }
 
     fn open(&self, call: &Call<'_>, id: &FileId, _intent: OpenIntent) -> Result<Opened> {

@@ -21,6 +21,7 @@ impl Tree {
     /// The object of an identifier, held open. Calls of one moment that are for one object look
     /// for it once.
     pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
+        self.may_look(call)?;
         if let Some(object) = moment::kept(self, id) {
             return Ok(object);
         }

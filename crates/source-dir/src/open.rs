@@ -15,7 +15,10 @@ use super::path_hint_id::compose;
 use super::permission::has_access_list;
 use super::status::Status;
 use super::{
-    blocking::HeldWrites, cache::Cache, containment, error_of, extended, mount, resolve::Resolver,
+    blocking::{self, HeldWrites},
+    cache::Cache,
+    containment, error_of, extended, mount,
+    resolve::Resolver,
     stripes::Stripes,
 };
 use pagewell_counters::names;
@@ -113,8 +116,6 @@ impl Tree {
             )
         };
         let root = Arc::new(Object::new(id, &status, mount.clone()));
-        let has_acls = acls_possible(&root);
-        let has_extended = extended::are_possible(&root);
         let descriptors = descriptors_max();
         let objects = options.open_objects_max.unwrap_or(OBJECTS_MAX);
         let one_journal = match magic {
@@ -138,10 +139,11 @@ impl Tree {
             whole_mount,
             original,
             mounts_inside,
-            has_extended,
-            has_acls,
+            has_extended: extended::are_possible(&root),
+            has_acls: acls_possible(&root),
             counts_links: status.attributes.link_count > 0,
             magic,
+            knows_inodes: blocking::knows_inodes(magic),
             listings: Listings::default(),
             ordered: Ordered::default(),
             remembered: super::remembered::Remembered::default(),

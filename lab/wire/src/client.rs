@@ -171,10 +171,16 @@ impl Client {
 
     /// Calls any procedure of any program.
     pub fn call(&mut self, target: (u32, u32, u32), arguments: &[u8]) -> Answer {
+        let xid = self.start_call(target, arguments);
+        self.finish(xid)
+    }
+
+    /// Sends a call of any procedure of any program; [`Client::finish`] waits for its reply.
+    pub fn start_call(&mut self, target: (u32, u32, u32), arguments: &[u8]) -> u32 {
         let xid = next_xid();
         let record = call_record(xid, target, &self.user, arguments);
         self.send(&marked(&record));
-        self.finish(xid)
+        xid
     }
 
     /// Shows that the connection still works.

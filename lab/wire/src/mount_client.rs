@@ -14,6 +14,12 @@ impl Client {
         self.call(target, arguments)
     }
 
+    /// Sends a call for the root of an export, and does not wait for the reply.
+    pub fn start_mount(&mut self, path: &[u8]) {
+        let target = (mount3::PROGRAM, mount3::VERSION, Procedure::Mnt.number());
+        self.start_call(target, &encoded(&PathArguments { path }));
+    }
+
     pub fn mount(&mut self, path: &[u8]) -> Result<FileHandle, Status> {
         let answer = self.mount_call(Procedure::Mnt, &encoded(&PathArguments { path }));
         let reply: MountReply<'_> = answer.decode();

@@ -311,12 +311,20 @@ impl Served {
         &self.exports
     }
 
-    /// The root of an export, which may have been made anew since it was last asked for.
-    pub(super) fn root_of(&self, export: &ServedExport) -> fs::FileId {
+    /// The root of an export, if this client may use that. It may have been made anew since it was
+    /// last asked for.
+    pub(super) fn root_in<'s>(
+        &'s self,
+        caller: &Caller,
+        export: &'s ServedExport,
+    ) -> fs::Result<Target<'s>> {
         let root = export.config.filesystem.root();
+        let target = self.target_in(caller, export, root);
+        let mut target = target.ok_or(fs::Error::AccessDenied)?;
+        target.id = target.filesystem().current_root(&target.call())?;
         let number = number_of(&self.handle_key, &export.config);
         export.number.store(number, Ordering::Relaxed);
-        root
+        Ok(target)
     }
 
     /// Whether any export allows a client at `address`.
@@ -442,8 +450,7 @@ impl Served {
         else {
             return Ok((directory.export, entry));
         };
-        let root = self.target_in(caller, export, self.root_of(export));
-        let root = root.ok_or(fs::Error::AccessDenied)?;
+        let root = self.root_in(caller, export)?;
         match root.filesystem().attributes(&root.call(), &root.id) {
             Ok(attributes) => Ok((
                 export,

@@ -139,8 +139,10 @@ impl MountProgram {
         let Some((export, rest)) = served.export_of(path) else {
             return Ok(Err(Status::NotFound));
         };
-        let Some(mut target) = served.target_in(caller, export, served.root_of(export)) else {
-            return Ok(Err(Status::AccessDenied));
+        let mut target = match served.root_in(caller, export) {
+            Ok(target) => target,
+            Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
+            Err(error) => return Ok(Err(mount_status(&error))),
         };
         for name in rest.iter().take(PATH_DEPTH_MAX) {
             let (export, entry) = match served.find(caller, &target, name) {

@@ -14,6 +14,7 @@
 )]
 
 mod mounted;
+mod silent;
 #[allow(dead_code, reason = "it can do more than is wanted here")]
 #[path = "../cli/support.rs"]
 mod support;
