@@ -197,12 +197,14 @@ fn died(place: &Path) -> MountError {
 
 fn hint(error: &io::Error) -> &'static str {
     let text = error.to_string();
-    if error.kind() == io::ErrorKind::NotFound {
+    if !Path::new("/dev/fuse").exists() {
+        " (there is no /dev/fuse: 'modprobe fuse' makes it; a container must be given it)"
+    } else if error.kind() == io::ErrorKind::NotFound {
         " (without root, mounting needs the program fusermount3, from the package fuse3)"
     } else if text.contains("user_allow_other") || text.contains("allow_other") {
         " (--allow-other needs 'user_allow_other' in /etc/fuse.conf unless root mounts)"
     } else if error.kind() == io::ErrorKind::PermissionDenied {
-        " (is /dev/fuse there, and may this user open it?)"
+        " (may this user open /dev/fuse?)"
     } else {
         ""
     }

@@ -35,14 +35,15 @@ pub(crate) fn for_export(
     let place = quoted(&format!("{host}:{export}"));
     let ports = format!("port={port},mountport={port}");
     let mut text = String::new();
-    let unix = |without_locks| {
+    let unix = |without_locks, directory| {
         let locks = without(without_locks);
-        format!("mount -t nfs -o vers=3,proto={transport},{locks}{ports} {place} /mnt")
+        format!("mount -t nfs -o vers=3,proto={transport},{locks}{ports} {place} {directory}")
     };
     let (freebsd, windows) = (without("nolockd,"), without(",nolock"));
     for (system, command) in [
-        ("Linux", unix("nolock,")),
-        ("macOS", unix("nolocks,")),
+        ("Linux", unix("nolock,", "/mnt")),
+        // Its root directory cannot be written to.
+        ("macOS", unix("nolocks,", "/private/mnt")),
         (
             "FreeBSD",
             format!("mount -t nfs -o nfsv3,tcp,{freebsd}port={port} {place} /mnt  # --register"),
