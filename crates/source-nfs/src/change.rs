@@ -67,8 +67,8 @@ impl Shared {
                 }
             })?;
         let wcc = match &answer.value {
-            Ok(done) => done.object_wcc,
-            Err(failure) => failure.body.object_wcc,
+            Ok(wcc) => *wcc,
+            Err(failure) => failure.body,
         };
         let (change, _) = self.end_change(node, &wcc, answer.sent);
         match answer.value {

@@ -15,7 +15,7 @@ use pagewell_fs::{
 };
 use pagewell_sunrpc::client::Mounted;
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessReply, FileAttributes, GetattrArguments, GetattrReply, Procedure,
+    AccessArguments, AccessReply, FileAttributes, GetattrReply, Procedure,
 };
 
 use super::attributes::{Moment, Stamp};
@@ -166,9 +166,7 @@ impl Shared {
     pub(super) fn ask_attributes(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         Self::may_wait(call)?;
         names::CLIENT_ATTRIBUTE_MISSES.add(1);
-        let arguments = GetattrArguments {
-            object: convert::handle(&node.id)?,
-        };
+        let arguments = convert::handle(&node.id)?;
         let answer = self.calls.ask(
             Procedure::Getattr,
             call.credentials,
@@ -177,7 +175,7 @@ impl Shared {
         )?;
         match answer.value {
             Ok(found) => {
-                self.look(node, Some(&found.attributes), answer.sent)?;
+                self.look(node, Some(&found), answer.sent)?;
                 let mut state = node.lock();
                 state.end_question();
                 state.known().ok_or(Error::Stale)

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use pagewell_counters::names as counters;
 use pagewell_fs::{Access, Attributes, Call, Entry, Error, FileId, Result, Statistics};
 use pagewell_sunrpc::nfs3::{
-    DirectoryOperation, FileAttributes, FsstatArguments, FsstatReply, LookupArguments, LookupReply,
-    Procedure, ReadlinkArguments, ReadlinkReply, Status,
+    DirectoryOperation, FileAttributes, FsstatReply, LookupReply, Procedure, ReadlinkReply, Status,
 };
 use pagewell_sunrpc::xdr::Decode;
 
@@ -81,11 +80,9 @@ impl Shared {
     /// Asks what a name means.
     pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
         let before = node.stamp();
-        let arguments = LookupArguments {
-            what: DirectoryOperation {
-                directory: convert::handle(&node.id)?,
-                name,
-            },
+        let arguments = DirectoryOperation {
+            directory: convert::handle(&node.id)?,
+            name,
         };
         let answer =
             self.calls
@@ -107,7 +104,7 @@ impl Shared {
                 Ok(entry)
             }
             Err(failure) => {
-                let attributes = failure.body.directory_attributes;
+                let attributes = failure.body;
                 self.look(node, attributes.as_ref(), answer.sent)?;
                 match failure.status {
                     Status::NotFound => {
@@ -164,9 +161,7 @@ impl Shared {
         }
         Self::may_wait(call)?;
         counters::CLIENT_LINK_MISSES.add(1);
-        let arguments = ReadlinkArguments {
-            symlink: convert::handle(id)?,
-        };
+        let arguments = convert::handle(id)?;
         let answer = self.calls.ask(
             Procedure::Readlink,
             call.credentials,
@@ -189,9 +184,7 @@ impl Shared {
     /// [`pagewell_fs::FileSystem::statistics`].
     pub(super) fn statistics(&self, call: &Call<'_>) -> Result<Statistics> {
         Self::may_wait(call)?;
-        let arguments = FsstatArguments {
-            root: convert::handle(&self.root)?,
-        };
+        let arguments = convert::handle(&self.root)?;
         let answer = self.calls.ask(
             Procedure::Fsstat,
             call.credentials,

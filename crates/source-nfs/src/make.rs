@@ -231,7 +231,7 @@ impl Shared {
             },
             |reply| match reply {
                 Ok(made) => made.directory,
-                Err(failure) => failure.body.directory_wcc,
+                Err(failure) => failure.body,
             },
         )?;
         let entry = match answer.value {

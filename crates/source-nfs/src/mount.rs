@@ -13,8 +13,7 @@ use pagewell_sunrpc::client::{
     self, Client, EncodedCredential, MountError, MountOptions, Mounted, Patience,
 };
 use pagewell_sunrpc::nfs3::{
-    self, FsinfoArguments, FsinfoOk, FsinfoReply, GetattrArguments, GetattrReply,
-    PathconfArguments, PathconfReply, Procedure, Status, volume::properties,
+    self, FsinfoOk, FsinfoReply, GetattrReply, PathconfReply, Procedure, Status, properties,
 };
 use pagewell_sunrpc::xdr::{Decode, Encode};
 
@@ -253,20 +252,20 @@ fn ask_volume(client: &Client, root: &FileId, options: &NfsOptions) -> Result<Vo
         let (procedure, status) = (procedure.name(), status.name());
         format!("{procedure}: the server answered {status}")
     };
-    let arguments = FsinfoArguments { root: handle };
+    let arguments = handle;
     let information: FsinfoReply = asking.ask(Procedure::Fsinfo, &arguments)?;
     let information = information.map_err(|failure| refused(Procedure::Fsinfo, failure.status))?;
-    let arguments = GetattrArguments { object: handle };
+    let arguments = handle;
     let attributes: GetattrReply = asking.ask(Procedure::Getattr, &arguments)?;
     let attributes = attributes.map_err(|failure| refused(Procedure::Getattr, failure.status))?;
-    let arguments = PathconfArguments { object: handle };
+    let arguments = handle;
     let pathconf: PathconfReply = asking.ask(Procedure::Pathconf, &arguments)?;
     let pathconf = pathconf.ok();
     let has = |bit| information.properties & bit != 0;
     let grain = information.time_grain;
     Ok(Volume {
         root: *root,
-        filesystem_id: attributes.attributes.filesystem_id,
+        filesystem_id: attributes.filesystem_id,
         information,
         latency: asking.latency,
         limits: Limits {

@@ -5,9 +5,7 @@ use std::sync::atomic::Ordering;
 
 use pagewell_counters::names::NFS_SILLY_RENAMES;
 use pagewell_fs::{Call, Change, Error, FileId, Result};
-use pagewell_sunrpc::nfs3::{
-    Procedure, RemoveArguments, RemoveReply, RenameArguments, RenameReply, RmdirArguments,
-};
+use pagewell_sunrpc::nfs3::{Procedure, RemoveReply, RenameArguments, RenameReply};
 use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::whole;
@@ -163,13 +161,7 @@ impl Shared {
 
     fn remove_name(&self, call: &Call<'_>, directory: &Node, name: &[u8]) -> Result<Change> {
         let object = operation(directory, name)?;
-        self.send_remove(
-            call,
-            directory,
-            name,
-            Procedure::Remove,
-            &RemoveArguments { object },
-        )
+        self.send_remove(call, directory, name, Procedure::Remove, &object)
     }
 
     /// [`pagewell_fs::FileSystem::remove_directory`].
@@ -184,7 +176,7 @@ impl Shared {
         let directory = &*self.directory(call, directory)?;
         let target = self.known_meaning(directory, name);
         let object = operation(directory, name)?;
-        let arguments = RmdirArguments { object };
+        let arguments = object;
         let change = self.send_remove(call, directory, name, Procedure::Rmdir, &arguments)?;
         if let Some(target) = target {
             let mut target = target.lock();
@@ -208,8 +200,8 @@ impl Shared {
             (procedure, arguments),
             whole::<RemoveReply>,
             |reply| match reply {
-                Ok(done) => done.directory_wcc,
-                Err(failure) => failure.body.directory_wcc,
+                Ok(wcc) => *wcc,
+                Err(failure) => failure.body,
             },
         )?;
         if let Err(failure) = answer.value {

@@ -14,7 +14,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 
 use pagewell_sunrpc::client::{Client, EncodedCredential, MountOptions, Options, mount};
-use pagewell_sunrpc::nfs3::{self, DirectoryOperation, Handle, LookupArguments, LookupReply};
+use pagewell_sunrpc::nfs3::{self, DirectoryOperation, Handle, LookupReply};
 use pagewell_sunrpc::nfs3::{Procedure, ReadArguments};
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use pagewell_sunrpc::rpc::{Call, Credential, SystemCredential, encode_call};
@@ -72,20 +72,15 @@ fn look_up(
         name: name.as_bytes(),
     };
     let who = EncodedCredential::of_process();
-    let found = client.call(
-        Procedure::Lookup.number(),
-        &who,
-        &LookupArguments { what },
-        |decoder| {
-            Ok(match LookupReply::decode(decoder)? {
-                LookupReply::Ok(found) => {
-                    let size = found.object_attributes.map(|attributes| attributes.size);
-                    Some((found.object.as_bytes().to_vec(), size))
-                }
-                LookupReply::Err(_) => None,
-            })
-        },
-    )?;
+    let found = client.call(Procedure::Lookup.number(), &who, &what, |decoder| {
+        Ok(match LookupReply::decode(decoder)? {
+            LookupReply::Ok(found) => {
+                let size = found.object_attributes.map(|attributes| attributes.size);
+                Some((found.object.as_bytes().to_vec(), size))
+            }
+            LookupReply::Err(_) => None,
+        })
+    })?;
     let (file, size) = found.value.ok_or("there is no such file")?;
     Ok((file, size.ok_or("the server does not tell the size")?))
 }

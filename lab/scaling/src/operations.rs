@@ -8,9 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
-use pagewell_sunrpc::nfs3::{
-    GetattrArguments, LookupArguments, Procedure, ReadArguments, StableHow,
-};
+use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow};
 use pagewell_wire::client::{Client, User};
 use pagewell_wire::operations::{entry, handle};
 use tempfile::TempDir;
@@ -272,13 +270,11 @@ impl Session {
         let offset = u64::from(round % 8) * (128 << 10);
         match operation {
             Operation::Attributes => {
-                let arguments = GetattrArguments { object };
+                let arguments = object;
                 self.client.start(Procedure::Getattr, &arguments)
             }
             Operation::Lookup => {
-                let arguments = LookupArguments {
-                    what: entry(&self.root, name.as_bytes()),
-                };
+                let arguments = entry(&self.root, name.as_bytes());
                 self.client.start(Procedure::Lookup, &arguments)
             }
             Operation::Read(count) => {

@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pagewell_sunrpc::nfs3::{self, Failure, Procedure, Reply};
+use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use pagewell_sunrpc::rpc::{
     Call, Credential, Refusal, ReplyError, SystemCredential, encode_call, parse_reply,
@@ -290,12 +290,6 @@ impl Answer {
         let decoded = T::decode(&mut results).expect("results of this type");
         results.finish().expect("nothing behind the results");
         decoded
-    }
-
-    /// The results of an NFS procedure: what it gives, or status and body of its failure.
-    pub fn results<'a, S: Decode<'a>, F: Decode<'a>>(&'a self) -> Result<S, Failure<F>> {
-        let reply: Reply<S, F> = self.decode();
-        reply
     }
 
     /// Bytes of the results behind the status.

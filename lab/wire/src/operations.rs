@@ -4,15 +4,13 @@
 //! here always have them.
 
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessFailure, AccessOk, CommitArguments, CommitFailure, CommitOk,
-    CreateArguments, CreateFailure, CreateHow, CreateOk, DirectoryOperation, FileAttributes,
-    FileType, FsinfoArguments, FsinfoOk, FsstatArguments, FsstatOk, GetattrArguments, GetattrOk,
-    Handle, LinkArguments, LinkFailure, LinkOk, LookupArguments, LookupFailure, LookupOk,
-    MkdirArguments, MknodArguments, NodeData, PathconfArguments, PathconfOk, Procedure,
-    ReadArguments, ReadFailure, ReadOk, ReadlinkArguments, ReadlinkFailure, ReadlinkOk,
-    RemoveArguments, RemoveFailure, RemoveOk, RenameArguments, RenameFailure, RenameOk,
-    RmdirArguments, SetAttributes, SetattrArguments, SetattrFailure, SetattrOk, StableHow, Status,
-    SymlinkArguments, Time, VolumeFailure, WccData, WriteArguments, WriteFailure, WriteOk,
+    AccessArguments, AccessReply, CommitArguments, CommitOk, CommitReply, CreateArguments,
+    CreateHow, CreateReply, DirectoryOperation, FileAttributes, FileType, FsinfoOk, FsinfoReply,
+    FsstatOk, FsstatReply, GetattrReply, Handle, LinkArguments, LinkReply, LookupReply,
+    MkdirArguments, MknodArguments, NodeData, PathconfOk, PathconfReply, Procedure, ReadArguments,
+    ReadReply, ReadlinkReply, RemoveReply, RenameArguments, RenameBody, RenameReply, SetAttributes,
+    SetattrArguments, SetattrReply, StableHow, Status, SymlinkArguments, Time, WccData,
+    WriteArguments, WriteOk, WriteReply,
 };
 
 use crate::client::{Answer, Client};
@@ -74,7 +72,7 @@ pub fn checked(wcc: WccData) -> WccData {
 
 fn made(answer: &Answer) -> Result<Made, Status> {
     let ok = answer
-        .results::<CreateOk<'_>, CreateFailure>()
+        .decode::<CreateReply<'_>>()
         .map_err(|failure| failure.status)?;
     Ok(Made {
         handle: ok.object.expect("a handle").as_bytes().to_vec(),
@@ -86,9 +84,10 @@ fn made(answer: &Answer) -> Result<Made, Status> {
 impl Client {
     pub fn getattr(&mut self, object: &[u8]) -> Result<FileAttributes, Status> {
         let object = handle(object);
-        let answer = self.nfs(Procedure::Getattr, &GetattrArguments { object });
-        let ok = answer.results::<GetattrOk, ()>();
-        ok.map(|ok| ok.attributes).map_err(|failure| failure.status)
+        let answer = self.nfs(Procedure::Getattr, &object);
+        answer
+            .decode::<GetattrReply>()
+            .map_err(|failure| failure.status)
     }
 
     pub fn setattr(
@@ -104,16 +103,15 @@ impl Client {
             guard,
         };
         let answer = self.nfs(Procedure::Setattr, &arguments);
-        let ok = answer.results::<SetattrOk, SetattrFailure>();
-        ok.map(|ok| checked(ok.object_wcc))
-            .map_err(|failure| failure.status)
+        let changed = answer.decode::<SetattrReply>();
+        changed.map(checked).map_err(|failure| failure.status)
     }
 
     pub fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Found, Status> {
         let what = entry(directory, name);
-        let answer = self.nfs(Procedure::Lookup, &LookupArguments { what });
+        let answer = self.nfs(Procedure::Lookup, &what);
         let ok = answer
-            .results::<LookupOk<'_>, LookupFailure>()
+            .decode::<LookupReply<'_>>()
             .map_err(|failure| failure.status)?;
         let directory = ok.directory_attributes.expect("the directory's attributes");
         assert_eq!(directory.file_type, FileType::Directory);
@@ -128,7 +126,7 @@ impl Client {
         let object = handle(object);
         let answer = self.nfs(Procedure::Access, &AccessArguments { object, access });
         let ok = answer
-            .results::<AccessOk, AccessFailure>()
+            .decode::<AccessReply>()
             .map_err(|failure| failure.status)?;
         assert!(ok.object_attributes.is_some());
         assert_eq!(ok.access & !access, 0, "only bits that were asked for");
@@ -137,9 +135,9 @@ impl Client {
 
     pub fn readlink(&mut self, symlink: &[u8]) -> Result<Vec<u8>, Status> {
         let symlink = handle(symlink);
-        let answer = self.nfs(Procedure::Readlink, &ReadlinkArguments { symlink });
+        let answer = self.nfs(Procedure::Readlink, &symlink);
         let ok = answer
-            .results::<ReadlinkOk<'_>, ReadlinkFailure>()
+            .decode::<ReadlinkReply<'_>>()
             .map_err(|failure| failure.status)?;
         let attributes = ok.symlink_attributes.expect("attributes");
         assert_eq!(attributes.file_type, FileType::Symlink);
@@ -188,7 +186,7 @@ impl Client {
         };
         let answer = self.nfs(Procedure::Commit, &arguments);
         let ok = answer
-            .results::<CommitOk, CommitFailure>()
+            .decode::<CommitReply>()
             .map_err(|failure| failure.status)?;
         checked(ok.file_wcc);
         Ok(ok)
@@ -263,24 +261,24 @@ impl Client {
 
     pub fn remove(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
         let object = entry(directory, name);
-        removed(&self.nfs(Procedure::Remove, &RemoveArguments { object }))
+        removed(&self.nfs(Procedure::Remove, &object))
     }
 
     pub fn rmdir(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
         let object = entry(directory, name);
-        removed(&self.nfs(Procedure::Rmdir, &RmdirArguments { object }))
+        removed(&self.nfs(Procedure::Rmdir, &object))
     }
 
     pub fn rename(
         &mut self,
         (from_directory, from): (&[u8], &[u8]),
         (to_directory, to): (&[u8], &[u8]),
-    ) -> Result<RenameOk, Status> {
+    ) -> Result<RenameBody, Status> {
         let from = entry(from_directory, from);
         let to = entry(to_directory, to);
         let answer = self.nfs(Procedure::Rename, &RenameArguments { from, to });
         let ok = answer
-            .results::<RenameOk, RenameFailure>()
+            .decode::<RenameReply>()
             .map_err(|failure| failure.status)?;
         checked(ok.from_directory_wcc);
         checked(ok.to_directory_wcc);
@@ -297,7 +295,7 @@ impl Client {
         let link = entry(directory, name);
         let answer = self.nfs(Procedure::Link, &LinkArguments { file, link });
         let ok = answer
-            .results::<LinkOk, LinkFailure>()
+            .decode::<LinkReply>()
             .map_err(|failure| failure.status)?;
         checked(ok.directory_wcc);
         Ok(ok.file_attributes.expect("attributes"))
@@ -305,22 +303,22 @@ impl Client {
 
     pub fn fsstat(&mut self, root: &[u8]) -> Result<FsstatOk, Status> {
         let root = handle(root);
-        let answer = self.nfs(Procedure::Fsstat, &FsstatArguments { root });
-        let ok = answer.results::<FsstatOk, VolumeFailure>();
+        let answer = self.nfs(Procedure::Fsstat, &root);
+        let ok = answer.decode::<FsstatReply>();
         ok.map_err(|failure| failure.status)
     }
 
     pub fn fsinfo(&mut self, root: &[u8]) -> Result<FsinfoOk, Status> {
         let root = handle(root);
-        let answer = self.nfs(Procedure::Fsinfo, &FsinfoArguments { root });
-        let ok = answer.results::<FsinfoOk, VolumeFailure>();
+        let answer = self.nfs(Procedure::Fsinfo, &root);
+        let ok = answer.decode::<FsinfoReply>();
         ok.map_err(|failure| failure.status)
     }
 
     pub fn pathconf(&mut self, object: &[u8]) -> Result<PathconfOk, Status> {
         let object = handle(object);
-        let answer = self.nfs(Procedure::Pathconf, &PathconfArguments { object });
-        let ok = answer.results::<PathconfOk, VolumeFailure>();
+        let answer = self.nfs(Procedure::Pathconf, &object);
+        let ok = answer.decode::<PathconfReply>();
         ok.map_err(|failure| failure.status)
     }
 }
@@ -328,7 +326,7 @@ impl Client {
 /// The parts of a READ reply.
 pub fn data(answer: &Answer) -> Result<Data, Status> {
     let ok = answer
-        .results::<ReadOk<'_>, ReadFailure>()
+        .decode::<ReadReply<'_>>()
         .map_err(|failure| failure.status)?;
     assert_eq!(ok.count as usize, ok.data.len());
     Ok(Data {
@@ -341,7 +339,7 @@ pub fn data(answer: &Answer) -> Result<Data, Status> {
 /// The parts of a WRITE reply to a call that asked for `stable`.
 pub fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Status> {
     let ok = answer
-        .results::<WriteOk, WriteFailure>()
+        .decode::<WriteReply>()
         .map_err(|failure| failure.status)?;
     checked(ok.file_wcc);
     assert!(ok.committed >= stable, "less durable than asked for");
@@ -350,7 +348,6 @@ pub fn written(answer: &Answer, stable: StableHow) -> Result<WriteOk, Status> {
 
 /// The parts of a REMOVE or RMDIR reply.
 pub fn removed(answer: &Answer) -> Result<WccData, Status> {
-    let ok = answer.results::<RemoveOk, RemoveFailure>();
-    ok.map(|ok| checked(ok.directory_wcc))
-        .map_err(|failure| failure.status)
+    let removed = answer.decode::<RemoveReply>();
+    removed.map(checked).map_err(|failure| failure.status)
 }

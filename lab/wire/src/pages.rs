@@ -1,8 +1,8 @@
 //! READDIR and READDIRPLUS, one page or all of them.
 
 use pagewell_sunrpc::nfs3::{
-    FileAttributes, FileType, Procedure, ReaddirArguments, ReaddirFailure, ReaddirOk,
-    ReaddirPlusArguments, ReaddirPlusOk, Status, Verifier,
+    FileAttributes, FileType, Procedure, ReaddirArguments, ReaddirPlusArguments, ReaddirPlusReply,
+    ReaddirReply, Status, Verifier,
 };
 
 use crate::client::{Answer, Client};
@@ -31,7 +31,7 @@ pub struct Page {
 /// The parts of a READDIR reply.
 pub fn page_of(answer: &Answer) -> Result<Page, Status> {
     let ok = answer
-        .results::<ReaddirOk<'_>, ReaddirFailure>()
+        .decode::<ReaddirReply<'_>>()
         .map_err(|failure| failure.status)?;
     let attributes = ok.directory_attributes.expect("the directory's attributes");
     assert_eq!(attributes.file_type, FileType::Directory);
@@ -51,7 +51,7 @@ pub fn page_of(answer: &Answer) -> Result<Page, Status> {
 
 fn page_plus_of(answer: &Answer) -> Result<Page, Status> {
     let ok = answer
-        .results::<ReaddirPlusOk<'_>, ReaddirFailure>()
+        .decode::<ReaddirPlusReply<'_>>()
         .map_err(|failure| failure.status)?;
     assert!(ok.directory_attributes.is_some());
     let names = ok.entries.iter().map(|entry| {

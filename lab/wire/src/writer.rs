@@ -13,8 +13,7 @@
 use std::net::SocketAddr;
 
 use pagewell_sunrpc::nfs3::{
-    CommitArguments, CommitFailure, CommitOk, Procedure, ReadArguments, StableHow, Verifier,
-    WriteArguments,
+    CommitArguments, CommitReply, Procedure, ReadArguments, StableHow, Verifier, WriteArguments,
 };
 use pagewell_sunrpc::xdr::Encode;
 
@@ -238,7 +237,7 @@ impl Writer {
         };
         self.start(Procedure::Commit, &arguments)?;
         let answer = self.next_answer()?;
-        let ok = answer.results::<CommitOk, CommitFailure>();
+        let ok = answer.decode::<CommitReply>();
         ok.map(|ok| ok.verifier)
             .map_err(|failure| Trouble::Failed(format!("COMMIT: {:?}", failure.status)))
     }

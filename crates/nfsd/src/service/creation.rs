@@ -3,8 +3,8 @@
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateFailure, CreateHow, CreateOk, CreateReply, DirectoryOperation, Handle,
-    MkdirArguments, MknodArguments, NodeData, SetAttributes, SymlinkArguments,
+    CreateArguments, CreateHow, CreateOk, CreateReply, DirectoryOperation, Handle, MkdirArguments,
+    MknodArguments, NodeData, SetAttributes, SymlinkArguments,
 };
 
 use crate::service::call::{Done, Out};
@@ -116,9 +116,7 @@ impl Served {
                     directory_wcc: identity.change(&created.parent),
                 })
             }
-            Err(error) => target.failed(&error, || CreateFailure {
-                directory_wcc: target.wcc_after_failure(&error),
-            })?,
+            Err(error) => target.failed(&error, || target.wcc_after_failure(&error))?,
         };
         out.put(reply)
     }

@@ -12,8 +12,8 @@ use pagewell_counters::names as counters;
 use pagewell_fs::{self as fs, OpenFile, Payload};
 use pagewell_policy::sending::Way;
 use pagewell_sunrpc::nfs3::{
-    CommitArguments, CommitFailure, CommitOk, CommitReply, FileAttributes, ReadArguments,
-    ReadFailure, ReadOk, ReadReply, Status, WriteArguments, WriteFailure, WriteOk, WriteReply,
+    CommitArguments, CommitOk, CommitReply, FileAttributes, ReadArguments, ReadHead, ReadReply,
+    Status, WriteArguments, WriteOk, WriteReply,
 };
 use pagewell_sunrpc::xdr::{Encode, Encoder};
 
@@ -65,10 +65,7 @@ impl Served {
         match ask_again(read) {
             Ok(done) => Ok(done),
             Err(error) => {
-                let body = || ReadFailure {
-                    file_attributes: target.attributes_now(),
-                };
-                let reply: ReadReply<'_> = target.failed(&error, body)?;
+                let reply: ReadReply<'_> = target.failed(&error, || target.attributes_now())?;
                 out.put(reply)
             }
         }
@@ -165,11 +162,7 @@ impl Served {
         arguments: WriteArguments<'_>,
     ) -> Result<WriteReply, Stop> {
         let target = self.target_to_change(caller, arguments.file)?;
-        let failed = |error: fs::Error| {
-            target.failed(&error, || WriteFailure {
-                file_wcc: target.wcc_after_failure(&error),
-            })
-        };
+        let failed = |error: fs::Error| target.failed(&error, || target.wcc_after_failure(&error));
         let count = arguments.count.min(WRITE_BYTES_MAX) as usize;
         let limit = target.filesystem().limits().file_bytes_max;
         let end = arguments.offset.checked_add(count as u64);
@@ -221,9 +214,7 @@ impl Served {
                 if matches!(error, fs::Error::NoSpace | fs::Error::QuotaExceeded) {
                     target.report(&error.to_string());
                 }
-                target.failed(&error, || CommitFailure {
-                    file_wcc: target.wcc_after_failure(&error),
-                })
+                target.failed(&error, || target.wcc_after_failure(&error))
             }
         }
     }
@@ -265,7 +256,14 @@ impl Head {
         let mut encoder = Encoder::new(bytes);
         Status::Ok.encode(&mut encoder);
         #[allow(clippy::cast_possible_truncation)] // at most READ_BYTES_MAX
-        ReadOk::encode_head(&mut encoder, &self.attributes, count as u32, end_of_file);
+        let count = count as u32;
+        let head = ReadHead {
+            file_attributes: self.attributes,
+            count,
+            end_of_file,
+            data_length: count,
+        };
+        head.encode(&mut encoder);
     }
 
     /// Copies the data into the block behind the head.

@@ -7,10 +7,10 @@
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
-    Handle, ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
-    ReaddirPlusEntry, ReaddirPlusOk, ReaddirPlusReply, ReaddirReply, Status,
+    Handle, ReaddirArguments, ReaddirEntry, ReaddirOk, ReaddirPlusArguments, ReaddirPlusEntry,
+    ReaddirReply, Status, TAIL_SIZE,
 };
-use pagewell_sunrpc::xdr::{Encode, Encoder};
+use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item, item_size};
 
 use crate::service::call::{Done, Out};
 use crate::service::exports::{Caller, Served, Stop, Target};
@@ -18,44 +18,43 @@ use crate::service::exports::{Caller, Served, Stop, Target};
 /// A longer reply is not given, whatever the client allows: it would hold a thread too long.
 pub(super) const REPLY_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes after the last entry: the end of the list and the end flag.
-const TAIL_BYTES: usize = 8;
+/// Before the first entry: a present `post_op_attr` and the verifier.
+const HEAD_BYTES: usize = 96;
 
-/// What is left of the client's limits.
-struct Remaining {
-    /// Whether attributes and handles are wanted.
+/// What a client asks for.
+struct Wanted {
+    /// After the entry of this cookie.
+    cookie: u64,
     with_attributes: bool,
+    /// The most bytes of the whole result.
+    bytes: u32,
+    /// The most bytes of names, file numbers and cookies.
+    directory_bytes: u32,
+}
+
+/// A result being written, and what is left of the client's limits.
+struct Page<'b> {
+    bytes: &'b mut Vec<u8>,
     /// Whether an entry was taken.
     begun: bool,
-    /// Bytes of the whole result.
-    bytes: usize,
-    /// Bytes of names, file numbers and cookies.
-    directory_bytes: usize,
+    left: usize,
+    directory_left: usize,
 }
 
-impl Remaining {
-    /// Takes what an entry needs, if there is enough. The limit on directory bytes is a hint
-    /// (RFC 1813 section 3.3.17): one entry may always exceed it.
-    fn take(&mut self, bytes: usize, directory_bytes: usize) -> bool {
-        if bytes > self.bytes || (self.begun && directory_bytes > self.directory_bytes) {
+impl Page<'_> {
+    /// Writes an entry, if there is enough left; says whether there was. The limit on directory
+    /// bytes is a hint (RFC 1813 section 3.3.17): one entry may always exceed it.
+    fn put(&mut self, entry: &impl Encode, directory_bytes: usize) -> bool {
+        let bytes = item_size(entry);
+        if bytes > self.left || (self.begun && directory_bytes > self.directory_left) {
             return false;
         }
-        self.bytes -= bytes;
-        self.directory_bytes = self.directory_bytes.saturating_sub(directory_bytes);
+        self.left -= bytes;
+        self.directory_left = self.directory_left.saturating_sub(directory_bytes);
         self.begun = true;
+        encode_item(&mut Encoder::new(self.bytes), entry);
         true
     }
-}
-
-/// Writes one entry, with its object if asked for, when it fits; says whether it did.
-trait WriteEntry:
-    FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Remaining, &mut Vec<u8>) -> bool
-{
-}
-
-impl<F> WriteEntry for F where
-    F: FnMut(Option<&fs::Entry>, &fs::DirectoryEntry<'_>, &mut Remaining, &mut Vec<u8>) -> bool
-{
 }
 
 impl Served {
@@ -66,41 +65,20 @@ impl Served {
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
         let target = self.target(caller, arguments.directory)?;
-        let bytes = self.page_bytes(arguments.count);
-        let remaining = Remaining {
+        let wanted = Wanted {
+            cookie: arguments.cookie,
             with_attributes: false,
-            begun: false,
-            bytes,
-            directory_bytes: usize::MAX,
+            bytes: arguments.count,
+            directory_bytes: u32::MAX,
         };
-        let listed = self.list(
-            &target,
-            arguments.cookie,
-            remaining,
-            out,
-            |_, entry, remaining, bytes| {
-                let item = ReaddirEntry {
-                    file_id: target.export.identity.file_id(entry.file_id),
-                    name: entry.name,
-                    cookie: entry.cookie,
-                };
-                let taken = remaining.take(item.item_size(), 0);
-                if taken {
-                    item.encode_item(&mut Encoder::new(bytes));
-                }
-                taken
-            },
-        );
-        match listed {
-            Ok(done) => Ok(done),
-            Err(error) => {
-                let body = || ReaddirFailure {
-                    directory_attributes: target.attributes_now(),
-                };
-                let reply: ReaddirReply<'_> = failed_listing(&target, &error, body)?;
-                out.put(reply)
-            }
-        }
+        self.list(&target, &wanted, out, |entry, page| {
+            let item = ReaddirEntry {
+                file_id: target.export.identity.file_id(entry.file_id),
+                name: entry.name,
+                cookie: entry.cookie,
+            };
+            page.put(&item, 0)
+        })
     }
 
     pub(super) fn readdirplus(
@@ -110,142 +88,120 @@ impl Served {
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
         let target = self.target(caller, arguments.directory)?;
-        let bytes = self.page_bytes(arguments.count_max);
-        let directory_bytes = arguments.directory_count as usize;
-        let remaining = Remaining {
+        let wanted = Wanted {
+            cookie: arguments.cookie,
             with_attributes: true,
-            begun: false,
-            bytes,
-            directory_bytes,
+            bytes: arguments.count_max,
+            directory_bytes: arguments.directory_count,
         };
-        let listed = self.list(
-            &target,
-            arguments.cookie,
-            remaining,
-            out,
-            |plus, entry, remaining, bytes| {
-                let identity = &target.export.identity;
-                let wire = plus.map(|object| self.handle(target.export, &object.id));
-                let item = ReaddirPlusEntry {
-                    file_id: identity.file_id(entry.file_id),
-                    name: entry.name,
-                    cookie: entry.cookie,
-                    attributes: plus.map(|object| identity.attributes(&object.attributes)),
-                    handle: wire.as_ref().and_then(|wire| Handle::new(wire.as_bytes())),
-                };
-                let taken = remaining.take(item.item_size(), item.directory_size());
-                if taken {
-                    item.encode_item(&mut Encoder::new(bytes));
-                }
-                taken
-            },
-        );
-        match listed {
-            Ok(done) => Ok(done),
-            Err(error) => {
-                let body = || ReaddirFailure {
-                    directory_attributes: target.attributes_now(),
-                };
-                let reply: ReaddirPlusReply<'_> = failed_listing(&target, &error, body)?;
-                out.put(reply)
-            }
-        }
+        self.list(&target, &wanted, out, |entry, page| {
+            let identity = &target.export.identity;
+            let object = entry.entry.as_ref();
+            let wire = object.map(|object| self.handle(target.export, &object.id));
+            let item = ReaddirPlusEntry {
+                file_id: identity.file_id(entry.file_id),
+                name: entry.name,
+                cookie: entry.cookie,
+                attributes: object.map(|object| identity.attributes(&object.attributes)),
+                handle: wire.as_ref().and_then(|wire| Handle::new(wire.as_bytes())),
+            };
+            page.put(&item, item.directory_size())
+        })
     }
 
-    /// How long a page may be that a client gives `count` bytes: the less memory there is for
-    /// replies, the shorter.
-    fn page_bytes(&self, count: u32) -> usize {
-        let wanted = (count as usize).min(REPLY_BYTES_MAX);
-        self.unsent.page_bytes(wanted)
-    }
-
-    /// Lists into the reply; `write` writes one entry if it fits. The two results differ
-    /// only in their entries.
+    /// Lists into the reply; `write` puts one entry into the page if it fits. The two results
+    /// differ only in their entries. The less memory there is for replies, the shorter a page.
     fn list(
         &self,
         target: &Target<'_>,
-        cookie: u64,
-        remaining: Remaining,
+        wanted: &Wanted,
         out: &mut Out<'_>,
-        write: impl WriteEntry,
-    ) -> Result<Done, ListError> {
+        write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
+    ) -> Result<Done, Stop> {
         let bytes = out.batch.bytes();
         let start = bytes.len();
-        let result = list_into(target, cookie, remaining, bytes, write);
-        if result.is_err() {
-            bytes.truncate(start);
+        let page = Page {
+            bytes,
+            begun: false,
+            left: self
+                .unsent
+                .page_bytes((wanted.bytes as usize).min(REPLY_BYTES_MAX)),
+            directory_left: wanted.directory_bytes as usize,
+        };
+        let Err(error) = list_into(target, wanted, page, write) else {
+            return Ok(Done {
+                failed: false,
+                sent_bytes: None,
+            });
+        };
+        out.batch.bytes().truncate(start);
+        match error {
+            ListError::TooSmall => Err(Stop::Status(Status::TooSmall)),
+            ListError::Failed(error) => {
+                let reply: ReaddirReply<'_> = target.failed(&error, || target.attributes_now())?;
+                out.put(reply)
+            }
         }
-        result.map(|()| Done {
-            failed: false,
-            sent_bytes: None,
-        })
     }
 }
 
 fn list_into(
     target: &Target<'_>,
-    cookie: u64,
-    mut remaining: Remaining,
-    bytes: &mut Vec<u8>,
-    mut write: impl WriteEntry,
+    wanted: &Wanted,
+    mut page: Page<'_>,
+    mut write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
 ) -> Result<(), ListError> {
-    let plus = remaining.with_attributes;
-    Status::Ok.encode(&mut Encoder::new(bytes));
+    Status::Ok.encode(&mut Encoder::new(page.bytes));
     // The attributes are known after the listing; their bytes are kept free.
-    let attributes_at = bytes.len();
-    bytes.resize(attributes_at + HEAD_BYTES, 0);
-    remaining.bytes = remaining
-        .bytes
-        .checked_sub(HEAD_BYTES + TAIL_BYTES)
-        .ok_or(ListError::TooSmall)?;
+    let attributes_at = page.bytes.len();
+    page.bytes.resize(attributes_at + HEAD_BYTES, 0);
+    let left = page.left.checked_sub(HEAD_BYTES + TAIL_SIZE);
+    page.left = left.ok_or(ListError::TooSmall)?;
     let narrow = target.export.config.cookies_32bit;
     let cookies = &target.export.narrow_cookies;
     let cookie = if narrow {
-        let wide = cookies.widen(&target.id, cookie);
+        let wide = cookies.widen(&target.id, wanted.cookie);
         wide.ok_or(ListError::Failed(fs::Error::BadCookie))?
     } else {
-        cookie
+        wanted.cookie
     };
     let mut refused = false;
     let mut too_many = None;
     let mut visit = |entry: &fs::DirectoryEntry<'_>| {
-        let shown = if narrow {
+        let mut entry = *entry;
+        if narrow {
             match cookies.narrow(&target.id, entry.cookie) {
-                Ok(number) => number,
+                Ok(number) => entry.cookie = number,
                 Err(reason) => {
                     too_many = Some(reason);
                     return false;
                 }
             }
-        } else {
-            entry.cookie
-        };
-        let entry = fs::DirectoryEntry {
-            cookie: shown,
-            ..*entry
-        };
-        let fits = write(entry.entry.as_ref(), &entry, &mut remaining, bytes);
+        }
+        let fits = write(&entry, &mut page);
         refused |= !fits;
         fits
     };
-    let filesystem = target.filesystem();
-    let page = filesystem.read_directory(&target.call(), &target.id, cookie, plus, &mut visit)?;
-    if !remaining.begun && refused {
+    let listed = target.filesystem().read_directory(
+        &target.call(),
+        &target.id,
+        cookie,
+        wanted.with_attributes,
+        &mut visit,
+    )?;
+    if !page.begun && refused {
         return Err(ListError::TooSmall);
     }
-    if let Some(reason) = too_many.filter(|_| !remaining.begun) {
+    if let Some(reason) = too_many.filter(|_| !page.begun) {
         return Err(ListError::Failed(fs::Error::Io(reason.to_string())));
     }
-    ReaddirPlusOk::encode_tail(&mut Encoder::new(bytes), page.end);
+    ReaddirOk::encode_tail(&mut Encoder::new(page.bytes), listed.end);
     let mut head = Vec::with_capacity(HEAD_BYTES);
-    let attributes = target.export.identity.attributes(&page.attributes);
+    let attributes = target.export.identity.attributes(&listed.attributes);
     ReaddirOk::encode_head(&mut Encoder::new(&mut head), &Some(attributes), &[0; 8]);
-    bytes[attributes_at..attributes_at + HEAD_BYTES].copy_from_slice(&head);
+    page.bytes[attributes_at..attributes_at + HEAD_BYTES].copy_from_slice(&head);
     Ok(())
 }
-
-/// Before the first entry: a present `post_op_attr` and the verifier.
-const HEAD_BYTES: usize = 96;
 
 enum ListError {
     TooSmall,
@@ -255,16 +211,5 @@ enum ListError {
 impl From<fs::Error> for ListError {
     fn from(error: fs::Error) -> Self {
         Self::Failed(error)
-    }
-}
-
-fn failed_listing<T, F>(
-    target: &Target<'_>,
-    error: &ListError,
-    body: impl FnOnce() -> F,
-) -> Result<pagewell_sunrpc::nfs3::Reply<T, F>, Stop> {
-    match error {
-        ListError::TooSmall => Err(Stop::Status(Status::TooSmall)),
-        ListError::Failed(error) => target.failed(error, body),
     }
 }

@@ -2,39 +2,31 @@
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
-    LinkArguments, LinkFailure, LinkOk, LinkReply, RemoveArguments, RemoveFailure, RemoveOk,
-    RemoveReply, RenameArguments, RenameFailure, RenameOk, RenameReply, RmdirArguments,
+    DirectoryOperation, LinkArguments, LinkBody, LinkReply, RemoveReply, RenameArguments,
+    RenameBody, RenameReply,
 };
 
-use crate::service::exports::{Caller, Served, Stop, Target};
+use crate::service::exports::{Caller, Served, Stop};
 
 impl Served {
+    /// REMOVE, or RMDIR of a directory.
     pub(super) fn remove(
         &self,
         caller: &Caller,
-        arguments: RemoveArguments<'_>,
+        object: DirectoryOperation<'_>,
+        is_directory: bool,
     ) -> Result<RemoveReply, Stop> {
-        let target = self.target_to_change(caller, arguments.object.directory)?;
-        let name = arguments.object.name;
-        removed(
-            &target,
-            target.filesystem().remove(&target.call(), &target.id, name),
-        )
-    }
-
-    pub(super) fn rmdir(
-        &self,
-        caller: &Caller,
-        arguments: RmdirArguments<'_>,
-    ) -> Result<RemoveReply, Stop> {
-        let target = self.target_to_change(caller, arguments.object.directory)?;
-        let name = arguments.object.name;
-        removed(
-            &target,
-            target
-                .filesystem()
-                .remove_directory(&target.call(), &target.id, name),
-        )
+        let target = self.target_to_change(caller, object.directory)?;
+        let (filesystem, call) = (target.filesystem(), target.call());
+        let removed = if is_directory {
+            filesystem.remove_directory(&call, &target.id, object.name)
+        } else {
+            filesystem.remove(&call, &target.id, object.name)
+        };
+        match removed {
+            Ok(change) => Ok(Ok(target.export.identity.change(&change))),
+            Err(error) => target.failed(&error, || target.wcc_after_failure(&error)),
+        }
     }
 
     pub(super) fn rename(
@@ -45,7 +37,7 @@ impl Served {
         let from = self.target_to_change(caller, arguments.from.directory)?;
         let to = self.target_to_change(caller, arguments.to.directory)?;
         let failed = |error: fs::Error| {
-            from.failed(&error, || RenameFailure {
+            from.failed(&error, || RenameBody {
                 from_directory_wcc: from.wcc_after_failure(&error),
                 to_directory_wcc: to.wcc_after_failure(&error),
             })
@@ -61,7 +53,7 @@ impl Served {
             arguments.to.name,
         );
         match result {
-            Ok((from_change, to_change)) => Ok(Ok(RenameOk {
+            Ok((from_change, to_change)) => Ok(Ok(RenameBody {
                 from_directory_wcc: from.export.identity.change(&from_change),
                 to_directory_wcc: to.export.identity.change(&to_change),
             })),
@@ -77,7 +69,7 @@ impl Served {
         let file = self.target_to_change(caller, arguments.file)?;
         let directory = self.target_to_change(caller, arguments.link.directory)?;
         let failed = |error: fs::Error| {
-            file.failed(&error, || LinkFailure {
+            file.failed(&error, || LinkBody {
                 file_attributes: file.attributes_now(),
                 directory_wcc: directory.wcc_after_failure(&error),
             })
@@ -88,22 +80,11 @@ impl Served {
         let filesystem = file.filesystem();
         let name = arguments.link.name;
         match filesystem.link(&directory.call(), &file.id, &directory.id, name) {
-            Ok((attributes, change)) => Ok(Ok(LinkOk {
+            Ok((attributes, change)) => Ok(Ok(LinkBody {
                 file_attributes: Some(file.export.identity.attributes(&attributes)),
                 directory_wcc: directory.export.identity.change(&change),
             })),
             Err(error) => failed(error),
         }
-    }
-}
-
-fn removed(target: &Target<'_>, result: fs::Result<fs::Change>) -> Result<RemoveReply, Stop> {
-    match result {
-        Ok(change) => Ok(Ok(RemoveOk {
-            directory_wcc: target.export.identity.change(&change),
-        })),
-        Err(error) => target.failed(&error, || RemoveFailure {
-            directory_wcc: target.wcc_after_failure(&error),
-        }),
     }
 }

@@ -2,10 +2,8 @@
 
 use pagewell_fs as fs;
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessFailure, AccessOk, AccessReply, Failure, GetattrArguments, GetattrOk,
-    GetattrReply, Handle, LookupArguments, LookupFailure, LookupOk, LookupReply, ReadlinkArguments,
-    ReadlinkFailure, ReadlinkOk, ReadlinkReply, SetattrArguments, SetattrFailure, SetattrOk,
-    SetattrReply, Status,
+    AccessArguments, AccessOk, AccessReply, DirectoryOperation, Failure, GetattrReply, Handle,
+    LookupOk, LookupReply, ReadlinkOk, ReadlinkReply, SetattrArguments, SetattrReply, Status,
 };
 
 use crate::service::call::{Done, Out};
@@ -16,13 +14,11 @@ impl Served {
     pub(super) fn getattr(
         &self,
         caller: &Caller,
-        arguments: GetattrArguments<'_>,
+        object: Handle<'_>,
     ) -> Result<GetattrReply, Stop> {
-        let target = self.target(caller, arguments.object)?;
+        let target = self.target(caller, object)?;
         match target.filesystem().attributes(&target.call(), &target.id) {
-            Ok(attributes) => Ok(Ok(GetattrOk {
-                attributes: target.export.identity.attributes(&attributes),
-            })),
+            Ok(attributes) => Ok(Ok(target.export.identity.attributes(&attributes))),
             Err(error) => target.failed(&error, || ()),
         }
     }
@@ -33,11 +29,7 @@ impl Served {
         arguments: SetattrArguments<'_>,
     ) -> Result<SetattrReply, Stop> {
         let target = self.target_to_change(caller, arguments.object)?;
-        let failed = |error: fs::Error| {
-            target.failed(&error, || SetattrFailure {
-                object_wcc: target.wcc_after_failure(&error),
-            })
-        };
+        let failed = |error: fs::Error| target.failed(&error, || target.wcc_after_failure(&error));
         let guard = arguments.guard.map(convert::timestamp);
         let attributes = convert::set_attributes(&arguments.attributes);
         let (Some(attributes), false) = (attributes, guard == Some(None)) else {
@@ -50,9 +42,7 @@ impl Served {
             guard.flatten(),
         );
         match result {
-            Ok(change) => Ok(Ok(SetattrOk {
-                object_wcc: target.export.identity.change(&change),
-            })),
+            Ok(change) => Ok(Ok(target.export.identity.change(&change))),
             Err(error) => failed(error),
         }
     }
@@ -60,11 +50,11 @@ impl Served {
     pub(super) fn lookup(
         &self,
         caller: &Caller,
-        arguments: LookupArguments<'_>,
+        what: DirectoryOperation<'_>,
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
-        let target = self.target(caller, arguments.what.directory)?;
-        let result = self.find(caller, &target, arguments.what.name);
+        let target = self.target(caller, what.directory)?;
+        let result = self.find(caller, &target, what.name);
         // That there is no such name is an answer: programs ask to find out.
         let is_missing = matches!(result, Err(fs::Error::NotFound));
         let handle;
@@ -78,12 +68,7 @@ impl Served {
                     directory_attributes: target.attributes_now(),
                 })
             }
-            Err(error) => {
-                let body = || LookupFailure {
-                    directory_attributes: target.attributes_now(),
-                };
-                target.failed(&error, body)?
-            }
+            Err(error) => target.failed(&error, || target.attributes_now())?,
         };
         let done = out.put(reply)?;
         Ok(Done {
@@ -112,19 +97,17 @@ impl Served {
                     access: (granted & wanted).0 & !denied,
                 }))
             }
-            Err(error) => target.failed(&error, || AccessFailure {
-                object_attributes: target.attributes_now(),
-            }),
+            Err(error) => target.failed(&error, || target.attributes_now()),
         }
     }
 
     pub(super) fn readlink(
         &self,
         caller: &Caller,
-        arguments: ReadlinkArguments<'_>,
+        symlink: Handle<'_>,
         out: &mut Out<'_>,
     ) -> Result<Done, Stop> {
-        let target = self.target(caller, arguments.symlink)?;
+        let target = self.target(caller, symlink)?;
         let path;
         let reply: ReadlinkReply<'_> =
             match target.filesystem().read_link(&target.call(), &target.id) {
@@ -139,9 +122,7 @@ impl Served {
                 Err(fs::Error::WouldBlock) => return Err(Stop::WouldBlock),
                 Err(error) => Err(Failure {
                     status: convert::status(&error),
-                    body: ReadlinkFailure {
-                        symlink_attributes: target.attributes_now(),
-                    },
+                    body: target.attributes_now(),
                 }),
             };
         out.put(reply)

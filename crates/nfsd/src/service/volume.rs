@@ -1,9 +1,8 @@
 //! FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to 3.3.20).
 
-use pagewell_sunrpc::nfs3::volume::properties;
+use pagewell_sunrpc::nfs3::properties;
 use pagewell_sunrpc::nfs3::{
-    FsinfoArguments, FsinfoOk, FsinfoReply, FsstatArguments, FsstatOk, FsstatReply,
-    PathconfArguments, PathconfOk, PathconfReply, Time, VolumeFailure,
+    FsinfoOk, FsinfoReply, FsstatOk, FsstatReply, Handle, PathconfOk, PathconfReply, Time,
 };
 
 use crate::service::data::{READ_BYTES_MAX, WRITE_BYTES_MAX};
@@ -16,12 +15,8 @@ const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;
 const SIZE_MAX: u64 = i64::MAX as u64;
 
 impl Served {
-    pub(super) fn fsstat(
-        &self,
-        caller: &Caller,
-        arguments: FsstatArguments<'_>,
-    ) -> Result<FsstatReply, Stop> {
-        let target = self.target(caller, arguments.root)?;
+    pub(super) fn fsstat(&self, caller: &Caller, root: Handle<'_>) -> Result<FsstatReply, Stop> {
+        let target = self.target(caller, root)?;
         let object_attributes = target.attributes_now();
         match target.filesystem().statistics(&target.call()) {
             Ok(statistics) => Ok(Ok(FsstatOk {
@@ -35,16 +30,12 @@ impl Served {
                 // Not at all: others write too.
                 stable_seconds: 0,
             })),
-            Err(error) => target.failed(&error, || VolumeFailure { object_attributes }),
+            Err(error) => target.failed(&error, || object_attributes),
         }
     }
 
-    pub(super) fn fsinfo(
-        &self,
-        caller: &Caller,
-        arguments: FsinfoArguments<'_>,
-    ) -> Result<FsinfoReply, Stop> {
-        let target = self.target(caller, arguments.root)?;
+    pub(super) fn fsinfo(&self, caller: &Caller, root: Handle<'_>) -> Result<FsinfoReply, Stop> {
+        let target = self.target(caller, root)?;
         let limits = target.filesystem().limits();
         let mut shown = properties::HOMOGENEOUS;
         if limits.links_max > 1 {
@@ -60,7 +51,7 @@ impl Served {
         let filesystem = target.filesystem();
         let object_attributes = match filesystem.attributes(&target.call(), &target.id) {
             Ok(attributes) => Some(target.export.identity.attributes(&attributes)),
-            Err(error) => return target.failed(&error, VolumeFailure::default),
+            Err(error) => return target.failed(&error, || None),
         };
         Ok(Ok(FsinfoOk {
             object_attributes,
@@ -83,9 +74,9 @@ impl Served {
     pub(super) fn pathconf(
         &self,
         caller: &Caller,
-        arguments: PathconfArguments<'_>,
+        object: Handle<'_>,
     ) -> Result<PathconfReply, Stop> {
-        let target = self.target(caller, arguments.object)?;
+        let target = self.target(caller, object)?;
         let limits = target.filesystem().limits();
         let filesystem = target.filesystem();
         match filesystem.attributes(&target.call(), &target.id) {
@@ -98,7 +89,7 @@ impl Served {
                 case_insensitive: limits.case_insensitive,
                 case_preserving: true,
             })),
-            Err(error) => target.failed(&error, VolumeFailure::default),
+            Err(error) => target.failed(&error, || None),
         }
     }
 }

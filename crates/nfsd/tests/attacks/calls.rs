@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use pagewell_sunrpc::nfs3::{GetattrArguments, Procedure};
+use pagewell_sunrpc::nfs3::Procedure;
 
 use crate::{Neighbour, alone};
 use pagewell_wire::client::{Client, User, encoded, marked, next_xid};
@@ -43,9 +43,7 @@ fn addresses_take_turns_however_many_connections_they_have() {
         let clients: Vec<Client> = (0..CONNECTIONS)
             .map(|_| Client::connect_from([127, 0, 1, 1], server.address, User::root()))
             .collect();
-        let arguments = encoded(&GetattrArguments {
-            object: handle(&root),
-        });
+        let arguments = encoded(&handle(&root));
         let calls: Vec<u8> = (0..CALLS)
             .flat_map(|_| marked(&clients[0].record(next_xid(), Procedure::Getattr, &arguments)))
             .collect();

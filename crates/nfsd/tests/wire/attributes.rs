@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 
 use pagewell_sunrpc::nfs3::{
-    CreateFailure, CreateHow, CreateOk, DirectoryOperation, FileAttributes, LinkArguments,
-    LinkFailure, LinkOk, MkdirArguments, Procedure, RemoveArguments, RemoveFailure, RemoveOk,
-    SetAttributes, SetTime, StableHow, Status, Time, WccData, WriteArguments, WriteFailure,
-    WriteOk,
+    CreateHow, CreateReply, DirectoryOperation, FileAttributes, LinkArguments, LinkReply,
+    MkdirArguments, Procedure, RemoveReply, SetAttributes, SetTime, StableHow, Status, Time,
+    WccData, WriteArguments, WriteReply,
 };
 
 use crate::client::encoded;
@@ -293,28 +292,26 @@ fn refused_changes_say_that_the_object_is_what_it_was() {
             directory: handle(&root),
             name,
         };
-        let arguments = RemoveArguments {
-            object: object(b"missing"),
-        };
+        let arguments = object(b"missing");
         let answer = client.nfs(Procedure::Remove, &arguments);
-        let failure = answer.results::<RemoveOk, RemoveFailure>().unwrap_err();
-        let wcc = failure.body.directory_wcc;
+        let failure = answer.decode::<RemoveReply>().unwrap_err();
+        let wcc = failure.body;
         check(failure.status, Status::NotFound, wcc, &directory);
         let arguments = MkdirArguments {
             what: object(b"file"),
             attributes: mode(0o755),
         };
         let answer = client.nfs(Procedure::Mkdir, &arguments);
-        let failure = answer.results::<CreateOk<'_>, CreateFailure>();
+        let failure = answer.decode::<CreateReply<'_>>();
         let failure = failure.unwrap_err();
-        let wcc = failure.body.directory_wcc;
+        let wcc = failure.body;
         check(failure.status, Status::Exists, wcc, &directory);
         let arguments = LinkArguments {
             file: handle(&file),
             link: object(b"other"),
         };
         let answer = client.nfs(Procedure::Link, &arguments);
-        let failure = answer.results::<LinkOk, LinkFailure>().unwrap_err();
+        let failure = answer.decode::<LinkReply>().unwrap_err();
         let wcc = failure.body.directory_wcc;
         check(failure.status, Status::Exists, wcc, &directory);
         let arguments = WriteArguments {
@@ -325,8 +322,8 @@ fn refused_changes_say_that_the_object_is_what_it_was() {
             data: b"x",
         };
         let answer = client.nfs(Procedure::Write, &arguments);
-        let failure = answer.results::<WriteOk, WriteFailure>().unwrap_err();
-        let wcc = failure.body.file_wcc;
+        let failure = answer.decode::<WriteReply>().unwrap_err();
+        let wcc = failure.body;
         check(failure.status, Status::FileTooLarge, wcc, &of_file);
     });
 }

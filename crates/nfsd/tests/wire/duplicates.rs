@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_fs::{Error, Result};
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, LinkArguments, Procedure, RemoveArguments, SetattrArguments, Status,
+    CreateArguments, CreateHow, LinkArguments, Procedure, SetattrArguments, Status,
 };
 
 use crate::client::{Client, User, encoded, marked, next_xid};
@@ -16,7 +16,7 @@ use crate::process::Process;
 
 fn remove_record(client: &Client, xid: u32, directory: &[u8], name: &[u8]) -> Vec<u8> {
     let object = entry(directory, name);
-    let arguments = encoded(&RemoveArguments { object });
+    let arguments = encoded(&object);
     marked(&client.record(xid, Procedure::Remove, &arguments))
 }
 

@@ -1,18 +1,15 @@
 //! One call of every procedure on a given object, for tests of what all of them have in common.
 
 use pagewell_sunrpc::nfs3::{
-    AccessArguments, AccessFailure, AccessOk, CommitArguments, CommitFailure, CommitOk,
-    CreateArguments, CreateFailure, CreateHow, CreateOk, DeviceNumber, FsinfoArguments, FsinfoOk,
-    FsstatArguments, FsstatOk, GetattrArguments, GetattrOk, LinkArguments, LinkFailure, LinkOk,
-    LookupArguments, LookupFailure, LookupOk, MkdirArguments, MknodArguments, NodeData,
-    PathconfArguments, PathconfOk, Procedure, ReadArguments, ReadFailure, ReadOk, ReaddirArguments,
-    ReaddirFailure, ReaddirOk, ReaddirPlusArguments, ReaddirPlusOk, ReadlinkArguments,
-    ReadlinkFailure, ReadlinkOk, RemoveArguments, RemoveFailure, RemoveOk, RenameArguments,
-    RenameFailure, RenameOk, RmdirArguments, SetAttributes, SetTime, SetattrArguments,
-    SetattrFailure, SetattrOk, StableHow, Status, SymlinkArguments, Time, VolumeFailure,
-    WriteArguments, WriteFailure, WriteOk,
+    AccessArguments, AccessReply, CommitArguments, CommitReply, CreateArguments, CreateHow,
+    CreateReply, DeviceNumber, FsinfoReply, FsstatReply, GetattrReply, LinkArguments, LinkReply,
+    LookupReply, MkdirArguments, MknodArguments, NodeData, PathconfReply, Procedure, ReadArguments,
+    ReadReply, ReaddirArguments, ReaddirPlusArguments, ReaddirPlusReply, ReaddirReply,
+    ReadlinkReply, RemoveReply, RenameArguments, RenameReply, Reply, SetAttributes, SetTime,
+    SetattrArguments, SetattrReply, StableHow, Status, SymlinkArguments, Time, WriteArguments,
+    WriteReply,
 };
-use pagewell_sunrpc::xdr::{Decode, Encode};
+use pagewell_sunrpc::xdr::Encode;
 
 use crate::client::{Answer, encoded};
 use crate::operations::{entry, handle, mode};
@@ -68,16 +65,16 @@ pub(crate) fn looking(object: &[u8]) -> Vec<AnyCall> {
         count: 10,
     };
     vec![
-        any(Procedure::Getattr, &GetattrArguments { object }),
-        any(Procedure::Lookup, &LookupArguments { what: name }),
+        any(Procedure::Getattr, &object),
+        any(Procedure::Lookup, &name),
         any(Procedure::Access, &AccessArguments { object, access: 63 }),
-        any(Procedure::Readlink, &ReadlinkArguments { symlink: object }),
+        any(Procedure::Readlink, &object),
         any(Procedure::Read, &read),
         any(Procedure::Readdir, &readdir),
         any(Procedure::ReaddirPlus, &readdirplus),
-        any(Procedure::Fsstat, &FsstatArguments { root: object }),
-        any(Procedure::Fsinfo, &FsinfoArguments { root: object }),
-        any(Procedure::Pathconf, &PathconfArguments { object }),
+        any(Procedure::Fsstat, &object),
+        any(Procedure::Fsinfo, &object),
+        any(Procedure::Pathconf, &object),
     ]
 }
 
@@ -124,8 +121,8 @@ pub(crate) fn changing(object: &[u8], other: &[u8]) -> Vec<AnyCall> {
         any(Procedure::Symlink, &symlink),
         any(Procedure::Mknod, &node(device)),
         any(Procedure::Mknod, &node(fifo)),
-        any(Procedure::Remove, &RemoveArguments { object: name }),
-        any(Procedure::Rmdir, &RmdirArguments { object: name }),
+        any(Procedure::Remove, &name),
+        any(Procedure::Rmdir, &name),
         any(Procedure::Rename, &RenameArguments { from: name, to }),
         any(Procedure::Link, &LinkArguments { file, link: to }),
         any(Procedure::Commit, &commit),
@@ -139,8 +136,8 @@ pub(crate) fn every_call(object: &[u8]) -> Vec<AnyCall> {
     calls
 }
 
-fn status<'a, S: Decode<'a>, F: Decode<'a>>(answer: &'a Answer) -> Status {
-    match answer.results::<S, F>() {
+fn status<S, F>(reply: Reply<S, F>) -> Status {
+    match reply {
         Ok(_) => Status::Ok,
         Err(failure) => failure.status,
     }
@@ -153,24 +150,24 @@ pub(crate) fn status_of(procedure: Procedure, answer: &Answer) -> Status {
             answer.decode::<()>();
             Status::Ok
         }
-        Procedure::Getattr => status::<GetattrOk, ()>(answer),
-        Procedure::Setattr => status::<SetattrOk, SetattrFailure>(answer),
-        Procedure::Lookup => status::<LookupOk<'_>, LookupFailure>(answer),
-        Procedure::Access => status::<AccessOk, AccessFailure>(answer),
-        Procedure::Readlink => status::<ReadlinkOk<'_>, ReadlinkFailure>(answer),
-        Procedure::Read => status::<ReadOk<'_>, ReadFailure>(answer),
-        Procedure::Write => status::<WriteOk, WriteFailure>(answer),
+        Procedure::Getattr => status(answer.decode::<GetattrReply>()),
+        Procedure::Setattr => status(answer.decode::<SetattrReply>()),
+        Procedure::Lookup => status(answer.decode::<LookupReply<'_>>()),
+        Procedure::Access => status(answer.decode::<AccessReply>()),
+        Procedure::Readlink => status(answer.decode::<ReadlinkReply<'_>>()),
+        Procedure::Read => status(answer.decode::<ReadReply<'_>>()),
+        Procedure::Write => status(answer.decode::<WriteReply>()),
         Procedure::Create | Procedure::Mkdir | Procedure::Symlink | Procedure::Mknod => {
-            status::<CreateOk<'_>, CreateFailure>(answer)
+            status(answer.decode::<CreateReply<'_>>())
         }
-        Procedure::Remove | Procedure::Rmdir => status::<RemoveOk, RemoveFailure>(answer),
-        Procedure::Rename => status::<RenameOk, RenameFailure>(answer),
-        Procedure::Link => status::<LinkOk, LinkFailure>(answer),
-        Procedure::Readdir => status::<ReaddirOk<'_>, ReaddirFailure>(answer),
-        Procedure::ReaddirPlus => status::<ReaddirPlusOk<'_>, ReaddirFailure>(answer),
-        Procedure::Fsstat => status::<FsstatOk, VolumeFailure>(answer),
-        Procedure::Fsinfo => status::<FsinfoOk, VolumeFailure>(answer),
-        Procedure::Pathconf => status::<PathconfOk, VolumeFailure>(answer),
-        Procedure::Commit => status::<CommitOk, CommitFailure>(answer),
+        Procedure::Remove | Procedure::Rmdir => status(answer.decode::<RemoveReply>()),
+        Procedure::Rename => status(answer.decode::<RenameReply>()),
+        Procedure::Link => status(answer.decode::<LinkReply>()),
+        Procedure::Readdir => status(answer.decode::<ReaddirReply<'_>>()),
+        Procedure::ReaddirPlus => status(answer.decode::<ReaddirPlusReply<'_>>()),
+        Procedure::Fsstat => status(answer.decode::<FsstatReply>()),
+        Procedure::Fsinfo => status(answer.decode::<FsinfoReply>()),
+        Procedure::Pathconf => status(answer.decode::<PathconfReply>()),
+        Procedure::Commit => status(answer.decode::<CommitReply>()),
     }
 }

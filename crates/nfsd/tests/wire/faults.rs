@@ -15,8 +15,8 @@ use std::time::Duration;
 use pagewell_base::mix::mix;
 use pagewell_fs::{Error, Result};
 use pagewell_sunrpc::nfs3::{
-    CreateArguments, CreateHow, Procedure, ReadArguments, RemoveArguments, RenameArguments,
-    SetAttributes, SetattrArguments, StableHow, Status, WriteArguments,
+    CreateArguments, CreateHow, Procedure, ReadArguments, RenameArguments, SetAttributes,
+    SetattrArguments, StableHow, Status, WriteArguments,
 };
 
 use crate::client::{Client, User, encoded, marked, next_xid};
@@ -225,7 +225,7 @@ impl Subject {
         let root = self.root.clone();
         if let Some(name) = self.model.name.take() {
             let object = entry(&root, &name);
-            let arguments = RemoveArguments { object };
+            let arguments = object;
             self.change(Procedure::Remove, &encoded(&arguments));
         } else {
             let [name, _] = self.names();

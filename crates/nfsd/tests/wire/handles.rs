@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pagewell_nfsd::{Config, Server};
 use pagewell_sunrpc::nfs3::{
-    GetattrOk, LinkArguments, Procedure, RenameArguments, StableHow, Status,
+    GetattrReply, LinkArguments, Procedure, RenameArguments, StableHow, Status,
 };
 use pagewell_sunrpc::rpc::Refusal;
 
@@ -162,7 +162,7 @@ fn row_17_forged_handles_are_refused_whatever_bit_is_changed() {
                 .collect();
             for xid in xids {
                 let answer = client.finish(xid);
-                let failure = answer.results::<GetattrOk, ()>().unwrap_err();
+                let failure = answer.decode::<GetattrReply>().unwrap_err();
                 assert_eq!(failure.status, Status::BadHandle);
             }
         }

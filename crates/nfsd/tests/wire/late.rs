@@ -297,7 +297,7 @@ fn another_stamp_is_the_same_call() {
     client.make_file(&root, b"file", b"");
     let xid = next_xid();
     let object = crate::operations::entry(&root, b"file");
-    let arguments = encoded(&pagewell_sunrpc::nfs3::RemoveArguments { object });
+    let arguments = encoded(&object);
     let mut record = marked(&client.record(xid, Procedure::Remove, &arguments));
     client.send(&record);
     removed(&client.finish(xid)).unwrap();

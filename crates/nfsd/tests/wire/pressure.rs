@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use pagewell_fs::Result;
 
-use pagewell_sunrpc::nfs3::{
-    Procedure, ReadArguments, RemoveArguments, StableHow, Status, WriteArguments,
-};
+use pagewell_sunrpc::nfs3::{Procedure, ReadArguments, StableHow, Status, WriteArguments};
 
 use crate::client::{Client, User, encoded, marked, next_xid};
 use crate::fixture::{connect, export, ram, serve_with};
@@ -139,7 +137,7 @@ fn row_30_a_client_that_was_held_back_is_read_again() {
         let (mut client, root) = connect(&server);
         let xids: Vec<u32> = (0..20_000).map(|_| next_xid()).collect();
         let object = entry(&root, b"none");
-        let record = client.record(0, Procedure::Remove, &encoded(&RemoveArguments { object }));
+        let record = client.record(0, Procedure::Remove, &encoded(&object));
         let sender = client.sender();
         std::thread::scope(|scope| {
             scope.spawn(|| flood(sender, marked(&record), &xids));

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use pagewell_nfsd::{Export, Server};
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{
-    FileType, Procedure, ReaddirFailure, ReaddirPlusArguments, ReaddirPlusOk, Status,
-    object::access, volume::properties,
+    FileType, Procedure, ReaddirPlusArguments, ReaddirPlusReply, Status, access, properties,
 };
 
 use crate::client::{Client, User};
@@ -116,7 +115,7 @@ fn a_listing_goes_on_after_each_name() {
         count_max: 8192,
     };
     let answer = client.nfs(Procedure::ReaddirPlus, &arguments);
-    let page = answer.results::<ReaddirPlusOk<'_>, ReaddirFailure>();
+    let page = answer.decode::<ReaddirPlusReply<'_>>();
     let page = page.map_err(|failure| failure.status).unwrap();
     assert!(page.end);
     let shown: Vec<_> = page.entries.iter().collect();

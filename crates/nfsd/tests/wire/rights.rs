@@ -1,9 +1,7 @@
 //! Who a caller becomes, and exports that must not be changed.
 
 use pagewell_nfsd::Squash;
-use pagewell_sunrpc::nfs3::{
-    CreateHow, FileAttributes, Procedure, SetAttributes, Status, object::access,
-};
+use pagewell_sunrpc::nfs3::{CreateHow, FileAttributes, Procedure, SetAttributes, Status, access};
 
 use crate::client::{Client, User};
 use crate::every_call::{changing, looking, status_of};

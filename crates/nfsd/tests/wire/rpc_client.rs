@@ -10,9 +10,9 @@ use pagewell_sunrpc::client::{
     Options, Outgoing, Sink, mount,
 };
 use pagewell_sunrpc::nfs3::{
-    self, CreateArguments, CreateHow, CreateReply, DirectoryOperation, GetattrArguments,
-    GetattrReply, Handle, Procedure, ReadArguments, ReadHeadReply, SetAttributes, StableHow,
-    WriteHead, WriteReply, locate_read_data,
+    self, CreateArguments, CreateHow, CreateReply, DirectoryOperation, GetattrReply, Handle,
+    Procedure, ReadArguments, ReadHeadReply, SetAttributes, StableHow, WriteHead, WriteReply,
+    locate_read_data,
 };
 use pagewell_sunrpc::rpc::{Credential, SystemCredential};
 use pagewell_sunrpc::xdr::{Decode, Words};
@@ -161,9 +161,7 @@ fn thousands_of_small_calls_share_a_connection() {
             scope.spawn(|| {
                 let (sender, receiver) = mpsc::channel();
                 for _ in 0..500 {
-                    let arguments = GetattrArguments {
-                        object: Handle::new(&mounted.handle).unwrap(),
-                    };
+                    let arguments = Handle::new(&mounted.handle).unwrap();
                     let procedure = Procedure::Getattr.number();
                     let call = Outgoing::new(procedure, &root(), &arguments);
                     let sender = sender.clone();

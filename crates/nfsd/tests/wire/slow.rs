@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pagewell_fs::Error;
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::{
-    CommitArguments, CreateHow, GetattrArguments, Procedure, ReadArguments, StableHow, Status,
+    CommitArguments, CreateHow, Procedure, ReadArguments, StableHow, Status,
 };
 
 use crate::client::Client;
@@ -236,7 +236,7 @@ fn row_25_a_call_behind_stalled_ones_is_served_by_itself() {
     }
     stalled.stalls.gate.wait_for(THREADS);
     let object = handle(&quick);
-    let waits = client.start(Procedure::Getattr, &GetattrArguments { object });
+    let waits = client.start(Procedure::Getattr, &object);
     let status = status_of(Procedure::Getattr, &client.finish(waits));
     assert!(matches!(status, Status::Ok | Status::Jukebox), "{status:?}");
     patiently(|| client.getattr(&quick));

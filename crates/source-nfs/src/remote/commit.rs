@@ -142,7 +142,7 @@ impl Remote {
         });
         let wcc = match &answer {
             Ok(Ok(done)) => done.file_wcc,
-            Ok(Err(failure)) => failure.body.file_wcc,
+            Ok(Err(failure)) => failure.body,
             Err(_) => WccData::default(),
         };
         self.end_change(&committing.node, &wcc, sent);

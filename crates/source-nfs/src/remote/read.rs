@@ -112,7 +112,7 @@ impl Remote {
             }
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.read_later(reading),
             Ok(Err(failure)) => {
-                self.look(&reading.node, failure.body.file_attributes.as_ref(), sent);
+                self.look(&reading.node, failure.body.as_ref(), sent);
                 reading.node.lock().doubt();
                 let error = self.failed(address, &convert::error(failure.status));
                 reading.request.fail(reading.done, error);

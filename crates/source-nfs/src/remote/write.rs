@@ -97,7 +97,7 @@ impl Remote {
         });
         let wcc = match &answer {
             Ok(Ok(done)) => done.file_wcc,
-            Ok(Err(failure)) => failure.body.file_wcc,
+            Ok(Err(failure)) => failure.body,
             Err(_) => WccData::default(),
         };
         self.end_change(&writing.node, &wcc, sent);

@@ -77,17 +77,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// CREATE3resfail, MKDIR3resfail, SYMLINK3resfail and MKNOD3resfail.
-    #[derive(Default)]
-    pub struct CreateFailure {
-        /// Of the directory.
-        pub directory_wcc: WccData,
-    }
-}
-
-/// CREATE3res, MKDIR3res, SYMLINK3res and MKNOD3res.
-pub type CreateReply<'a> = Reply<CreateOk<'a>, CreateFailure>;
+/// CREATE3res, MKDIR3res, SYMLINK3res and MKNOD3res; a failure tells of the directory.
+pub type CreateReply<'a> = Reply<CreateOk<'a>, WccData>;
 
 xdr_structure! {
     /// MKDIR3args.

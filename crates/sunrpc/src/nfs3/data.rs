@@ -3,7 +3,7 @@
 
 use super::{FileAttributes, Handle, Reply, Verifier, WccData};
 use crate::client::Locate;
-use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, xdr_enumeration, xdr_structure};
+use crate::xdr::{Decode, Decoder, Error, xdr_enumeration, xdr_structure};
 
 xdr_structure! {
     /// READ3args.
@@ -31,46 +31,12 @@ xdr_structure! {
     }
 }
 
-impl ReadOk<'_> {
-    /// Appends everything before the data itself: attributes, count, end of file, and the length
-    /// of the data. Without the status, as [`Encode::encode`] of this type.
-    ///
-    /// The sender lets `count` bytes follow and zeros up to a multiple of four.
-    #[inline]
-    pub fn encode_head(
-        encoder: &mut Encoder<'_>,
-        file_attributes: &Option<FileAttributes>,
-        count: u32,
-        end_of_file: bool,
-    ) {
-        file_attributes.encode(encoder);
-        encoder.u32(count);
-        encoder.bool(end_of_file);
-        encoder.u32(count);
-    }
-
-    /// Bytes that [`ReadOk::encode_head`] appends.
-    #[inline]
-    #[must_use]
-    pub fn head_size(file_attributes: &Option<FileAttributes>) -> usize {
-        file_attributes.encoded_size() + 12
-    }
-}
+/// READ3res; a failure tells of the file.
+pub type ReadReply<'a> = Reply<ReadOk<'a>, Option<FileAttributes>>;
 
 xdr_structure! {
-    /// READ3resfail.
-    #[derive(Default)]
-    pub struct ReadFailure {
-        /// Of the file.
-        pub file_attributes: Option<FileAttributes>,
-    }
-}
-
-/// READ3res.
-pub type ReadReply<'a> = Reply<ReadOk<'a>, ReadFailure>;
-
-xdr_structure! {
-    /// READ3resok without the bytes: all that is before them.
+    /// READ3resok without the bytes: all that is before them. They follow, and zeros up to a
+    /// multiple of four.
     pub struct ReadHead {
         /// Of the file.
         pub file_attributes: Option<FileAttributes>,
@@ -84,7 +50,7 @@ xdr_structure! {
 }
 
 /// READ3res without the bytes.
-pub type ReadHeadReply = Reply<ReadHead, ReadFailure>;
+pub type ReadHeadReply = Reply<ReadHead, Option<FileAttributes>>;
 
 /// Where a reply to READ has its data, found from the beginning of its results.
 #[must_use]
@@ -160,17 +126,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// WRITE3resfail.
-    #[derive(Default)]
-    pub struct WriteFailure {
-        /// Of the file.
-        pub file_wcc: WccData,
-    }
-}
-
-/// WRITE3res.
-pub type WriteReply = Reply<WriteOk, WriteFailure>;
+/// WRITE3res; a failure tells of the file.
+pub type WriteReply = Reply<WriteOk, WccData>;
 
 xdr_structure! {
     /// COMMIT3args.
@@ -194,21 +151,13 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// COMMIT3resfail.
-    #[derive(Default)]
-    pub struct CommitFailure {
-        /// Of the file.
-        pub file_wcc: WccData,
-    }
-}
-
-/// COMMIT3res.
-pub type CommitReply = Reply<CommitOk, CommitFailure>;
+/// COMMIT3res; a failure tells of the file.
+pub type CommitReply = Reply<CommitOk, WccData>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::xdr::{Encode, Encoder};
 
     #[test]
     fn a_head_and_its_data_make_a_whole_reply() {
@@ -222,8 +171,13 @@ mod tests {
         whole.encode(&mut Encoder::new(&mut expected));
         let mut buffer = Vec::new();
         let mut encoder = Encoder::new(&mut buffer);
-        ReadOk::encode_head(&mut encoder, &None, 5, true);
-        assert_eq!(encoder.position(), ReadOk::head_size(&None));
+        let head = ReadHead {
+            file_attributes: None,
+            count: 5,
+            end_of_file: true,
+            data_length: 5,
+        };
+        head.encode(&mut encoder);
         encoder.fixed(b"hello");
         assert_eq!(buffer, expected);
         #[rustfmt::skip]
@@ -257,7 +211,7 @@ mod tests {
         }
         let failed: ReadReply<'_> = Err(super::super::Failure {
             status: super::super::Status::Stale,
-            body: ReadFailure::default(),
+            body: None,
         });
         let mut buffer = Vec::new();
         failed.encode(&mut Encoder::new(&mut buffer));

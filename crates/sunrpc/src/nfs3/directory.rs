@@ -1,14 +1,14 @@
 //! Procedures that list a directory: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and
 //! 3.3.17).
 //!
-//! A server writes a list as it finds the entries: `encode_head`, then `encode_item` for each
-//! entry that still fits, then `encode_tail`. What fits is exact: `head_size` + the `item_size`
-//! of the entries + [`TAIL_SIZE`] is the size of the whole `resok`, which READDIR's `count` and
-//! READDIRPLUS's `maxcount` bound.
+//! A server writes a list as it finds the entries: [`ReaddirOk::encode_head`], then
+//! [`encode_item`](crate::xdr::encode_item) for each entry that still fits, then
+//! [`ReaddirOk::encode_tail`]; the two results differ only in their entries. What fits is exact:
+//! the head, the [`item_size`](crate::xdr::item_size) of the entries and [`TAIL_SIZE`] are the size
+//! of the whole `resok`, which READDIR's `count` and READDIRPLUS's `maxcount` bound.
 
 use super::{FileAttributes, Handle, NAME_BYTES_MAX, Reply, Verifier};
-use crate::xdr::{Encode, Encoder, ITEM_MARK_SIZE, List, encode_item, encode_list_end};
-use crate::xdr::{padded, xdr_structure};
+use crate::xdr::{Encode, Encoder, ITEM_MARK_SIZE, List, encode_list_end, padded, xdr_structure};
 
 /// Bytes after the last entry: the end of the list, and whether the directory ends there.
 pub const TAIL_SIZE: usize = ITEM_MARK_SIZE + 4;
@@ -39,21 +39,6 @@ xdr_structure! {
     }
 }
 
-impl ReaddirEntry<'_> {
-    /// Appends the entry to a list.
-    #[inline]
-    pub fn encode_item(&self, encoder: &mut Encoder<'_>) {
-        encode_item(encoder, self);
-    }
-
-    /// Bytes that [`ReaddirEntry::encode_item`] appends.
-    #[inline]
-    #[must_use]
-    pub fn item_size(&self) -> usize {
-        ITEM_MARK_SIZE + self.encoded_size()
-    }
-}
-
 xdr_structure! {
     /// READDIR3resok.
     pub struct ReaddirOk<'a> {
@@ -80,13 +65,6 @@ impl ReaddirOk<'_> {
         verifier.encode(encoder);
     }
 
-    /// Bytes that [`ReaddirOk::encode_head`] appends.
-    #[inline]
-    #[must_use]
-    pub fn head_size(directory_attributes: &Option<FileAttributes>) -> usize {
-        directory_attributes.encoded_size() + size_of::<Verifier>()
-    }
-
     /// Appends everything after the last entry: [`TAIL_SIZE`] bytes.
     #[inline]
     pub fn encode_tail(encoder: &mut Encoder<'_>, end: bool) {
@@ -95,17 +73,8 @@ impl ReaddirOk<'_> {
     }
 }
 
-xdr_structure! {
-    /// READDIR3resfail and READDIRPLUS3resfail.
-    #[derive(Default)]
-    pub struct ReaddirFailure {
-        /// Of the directory.
-        pub directory_attributes: Option<FileAttributes>,
-    }
-}
-
-/// READDIR3res.
-pub type ReaddirReply<'a> = Reply<ReaddirOk<'a>, ReaddirFailure>;
+/// READDIR3res; a failure tells of the directory.
+pub type ReaddirReply<'a> = Reply<ReaddirOk<'a>, Option<FileAttributes>>;
 
 xdr_structure! {
     /// READDIRPLUS3args.
@@ -140,21 +109,7 @@ xdr_structure! {
 }
 
 impl ReaddirPlusEntry<'_> {
-    /// Appends the entry to a list.
-    #[inline]
-    pub fn encode_item(&self, encoder: &mut Encoder<'_>) {
-        encoder.reserve(self.item_size());
-        encode_item(encoder, self);
-    }
-
-    /// Bytes that [`ReaddirPlusEntry::encode_item`] appends: they count towards `count_max`.
-    #[inline]
-    #[must_use]
-    pub fn item_size(&self) -> usize {
-        ITEM_MARK_SIZE + self.encoded_size()
-    }
-
-    /// Those of the bytes that count towards `directory_count`: what READDIR would have written
+    /// The bytes that count towards `directory_count`: what READDIR would have written
     /// for the entry.
     #[inline]
     #[must_use]
@@ -177,52 +132,27 @@ xdr_structure! {
     }
 }
 
-impl ReaddirPlusOk<'_> {
-    /// Appends everything before the first entry, without the status.
-    #[inline]
-    pub fn encode_head(
-        encoder: &mut Encoder<'_>,
-        directory_attributes: &Option<FileAttributes>,
-        verifier: &Verifier,
-    ) {
-        ReaddirOk::encode_head(encoder, directory_attributes, verifier);
-    }
-
-    /// Bytes that [`ReaddirPlusOk::encode_head`] appends.
-    #[inline]
-    #[must_use]
-    pub fn head_size(directory_attributes: &Option<FileAttributes>) -> usize {
-        ReaddirOk::head_size(directory_attributes)
-    }
-
-    /// Appends everything after the last entry: [`TAIL_SIZE`] bytes.
-    #[inline]
-    pub fn encode_tail(encoder: &mut Encoder<'_>, end: bool) {
-        ReaddirOk::encode_tail(encoder, end);
-    }
-}
-
-/// READDIRPLUS3res.
-pub type ReaddirPlusReply<'a> = Reply<ReaddirPlusOk<'a>, ReaddirFailure>;
+/// READDIRPLUS3res; a failure tells of the directory.
+pub type ReaddirPlusReply<'a> = Reply<ReaddirPlusOk<'a>, Option<FileAttributes>>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::xdr::{Decode, Decoder};
+    use crate::xdr::{Decode, Decoder, encode_item, item_size};
 
     #[test]
     fn a_list_written_piece_by_piece_has_the_bytes_of_the_rfc() {
         let mut buffer = Vec::new();
         let mut encoder = Encoder::new(&mut buffer);
         ReaddirOk::encode_head(&mut encoder, &None, &[1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(encoder.position(), ReaddirOk::head_size(&None));
+        assert_eq!(encoder.position(), 12);
         let entry = ReaddirEntry {
             file_id: 5,
             name: b"hello",
             cookie: 6,
         };
-        entry.encode_item(&mut encoder);
-        assert_eq!(encoder.position(), 12 + entry.item_size());
+        encode_item(&mut encoder, &entry);
+        assert_eq!(encoder.position(), 12 + item_size(&entry));
         ReaddirOk::encode_tail(&mut encoder, true);
         #[rustfmt::skip]
         let expected = [
@@ -254,11 +184,11 @@ mod tests {
             name: b"hello",
             cookie: 6,
         };
-        assert_eq!(entry.directory_size(), plain.item_size());
+        assert_eq!(entry.directory_size(), item_size(&plain));
         let mut buffer = Vec::new();
-        entry.encode_item(&mut Encoder::new(&mut buffer));
-        assert_eq!(buffer.len(), entry.item_size());
-        assert_eq!(entry.item_size(), entry.directory_size() + 4 + 4 + 4 + 36);
+        encode_item(&mut Encoder::new(&mut buffer), &entry);
+        assert_eq!(buffer.len(), item_size(&entry));
+        assert_eq!(item_size(&entry), entry.directory_size() + 4 + 4 + 4 + 36);
     }
 
     #[test]

@@ -1,57 +1,33 @@
 //! NFS version 3 (RFC 1813): arguments and results of its 22 procedures.
 //!
-//! For a procedure `X` there are `XArguments`, `XOk`, usually `XFailure`, and `XReply`, which is
-//! [`Reply`] of the last two. What a structure holds of the record (handles, names, data) is
-//! borrowed. The bodies of NULL are `()`.
+//! For a procedure `X` there are `XArguments` and `XReply`, which is a [`Reply`] of `XOk` and what
+//! goes with a failure. One field alone is no structure: the type of the field stands for it. What
+//! a structure holds of the record (handles, names, data) is borrowed. The bodies of NULL are `()`.
 //!
-//! Reading order: [`types`], [`reply`], then the procedures by what they act on:
-//! [`object`], [`data`], [`creation`], [`names`], [`directory`], [`volume`].
+//! Reading order: `types`, `reply`, then the procedures by what they act on:
+//! `object`, `data`, `creation`, `names`, `directory`, `volume`.
 
-pub mod creation;
-pub mod data;
-pub mod directory;
-pub mod names;
-pub mod object;
-pub mod procedure;
-pub mod reply;
-pub mod status;
-pub mod types;
-pub mod volume;
+mod creation;
+mod data;
+mod directory;
+mod names;
+mod object;
+mod procedure;
+mod reply;
+mod status;
+mod types;
+mod volume;
 
-pub use creation::{
-    CreateArguments, CreateFailure, CreateHow, CreateOk, CreateReply, MkdirArguments,
-    MknodArguments, NodeData, SymlinkArguments,
-};
-pub use data::{
-    CommitArguments, CommitFailure, CommitOk, CommitReply, ReadArguments, ReadFailure, ReadHead,
-    ReadHeadReply, ReadOk, ReadReply, StableHow, WriteArguments, WriteFailure, WriteHead, WriteOk,
-    WriteReply, locate_read_data,
-};
-pub use directory::{
-    ReaddirArguments, ReaddirEntry, ReaddirFailure, ReaddirOk, ReaddirPlusArguments,
-    ReaddirPlusEntry, ReaddirPlusOk, ReaddirPlusReply, ReaddirReply,
-};
-pub use names::{
-    LinkArguments, LinkFailure, LinkOk, LinkReply, RemoveArguments, RemoveFailure, RemoveOk,
-    RemoveReply, RenameArguments, RenameFailure, RenameOk, RenameReply, RmdirArguments,
-};
-pub use object::{
-    AccessArguments, AccessFailure, AccessOk, AccessReply, DirectoryOperation, GetattrArguments,
-    GetattrOk, GetattrReply, LookupArguments, LookupFailure, LookupOk, LookupReply,
-    ReadlinkArguments, ReadlinkFailure, ReadlinkOk, ReadlinkReply, SetattrArguments,
-    SetattrFailure, SetattrOk, SetattrReply,
-};
-pub use procedure::Procedure;
-pub use reply::{Failure, Reply};
-pub use status::Status;
-pub use types::{
-    DeviceNumber, FileAttributes, FileType, HANDLE_BYTES_MAX, Handle, SetAttributes, SetTime, Time,
-    WccAttributes, WccData,
-};
-pub use volume::{
-    FsinfoArguments, FsinfoOk, FsinfoReply, FsstatArguments, FsstatOk, FsstatReply,
-    PathconfArguments, PathconfOk, PathconfReply, VolumeFailure,
-};
+pub use creation::*;
+pub use data::*;
+pub use directory::*;
+pub use names::*;
+pub use object::*;
+pub use procedure::*;
+pub use reply::*;
+pub use status::*;
+pub use types::*;
+pub use volume::*;
 
 /// The program number (RFC 1813 section 3).
 pub const PROGRAM: u32 = 100_003;

@@ -4,41 +4,9 @@
 use super::{DirectoryOperation, FileAttributes, Handle, Reply, WccData};
 use crate::xdr::xdr_structure;
 
-xdr_structure! {
-    /// REMOVE3args.
-    pub struct RemoveArguments<'a> {
-        /// The name and where.
-        pub object: DirectoryOperation<'a>,
-    }
-}
-
-xdr_structure! {
-    /// RMDIR3args.
-    pub struct RmdirArguments<'a> {
-        /// The name and where.
-        pub object: DirectoryOperation<'a>,
-    }
-}
-
-xdr_structure! {
-    /// REMOVE3resok and RMDIR3resok.
-    pub struct RemoveOk {
-        /// Of the directory.
-        pub directory_wcc: WccData,
-    }
-}
-
-xdr_structure! {
-    /// REMOVE3resfail and RMDIR3resfail.
-    #[derive(Default)]
-    pub struct RemoveFailure {
-        /// Of the directory.
-        pub directory_wcc: WccData,
-    }
-}
-
-/// REMOVE3res and RMDIR3res.
-pub type RemoveReply = Reply<RemoveOk, RemoveFailure>;
+/// REMOVE3res and RMDIR3res; the argument is a [`DirectoryOperation`], and both bodies tell of the
+/// directory.
+pub type RemoveReply = Reply<WccData, WccData>;
 
 xdr_structure! {
     /// RENAME3args.
@@ -51,19 +19,8 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// RENAME3resok.
-    pub struct RenameOk {
-        /// Of the old directory.
-        pub from_directory_wcc: WccData,
-        /// Of the new directory.
-        pub to_directory_wcc: WccData,
-    }
-}
-
-xdr_structure! {
-    /// RENAME3resfail.
-    #[derive(Default)]
-    pub struct RenameFailure {
+    /// RENAME3resok and RENAME3resfail.
+    pub struct RenameBody {
         /// Of the old directory.
         pub from_directory_wcc: WccData,
         /// Of the new directory.
@@ -72,7 +29,7 @@ xdr_structure! {
 }
 
 /// RENAME3res.
-pub type RenameReply = Reply<RenameOk, RenameFailure>;
+pub type RenameReply = Reply<RenameBody, RenameBody>;
 
 xdr_structure! {
     /// LINK3args.
@@ -85,19 +42,8 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// LINK3resok.
-    pub struct LinkOk {
-        /// Of the object.
-        pub file_attributes: Option<FileAttributes>,
-        /// Of the directory of the new name.
-        pub directory_wcc: WccData,
-    }
-}
-
-xdr_structure! {
-    /// LINK3resfail.
-    #[derive(Default)]
-    pub struct LinkFailure {
+    /// LINK3resok and LINK3resfail.
+    pub struct LinkBody {
         /// Of the object.
         pub file_attributes: Option<FileAttributes>,
         /// Of the directory of the new name.
@@ -106,4 +52,4 @@ xdr_structure! {
 }
 
 /// LINK3res.
-pub type LinkReply = Reply<LinkOk, LinkFailure>;
+pub type LinkReply = Reply<LinkBody, LinkBody>;

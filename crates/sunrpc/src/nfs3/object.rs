@@ -16,24 +16,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// GETATTR3args.
-    pub struct GetattrArguments<'a> {
-        /// The object.
-        pub object: Handle<'a>,
-    }
-}
-
-xdr_structure! {
-    /// GETATTR3resok.
-    pub struct GetattrOk {
-        /// Of the object.
-        pub attributes: FileAttributes,
-    }
-}
-
-/// GETATTR3res.
-pub type GetattrReply = Reply<GetattrOk, ()>;
+/// GETATTR3res; the argument is the [`Handle`] of the object.
+pub type GetattrReply = Reply<FileAttributes, ()>;
 
 xdr_structure! {
     /// SETATTR3args.
@@ -47,33 +31,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// SETATTR3resok.
-    pub struct SetattrOk {
-        /// Of the object.
-        pub object_wcc: WccData,
-    }
-}
-
-xdr_structure! {
-    /// SETATTR3resfail.
-    #[derive(Default)]
-    pub struct SetattrFailure {
-        /// Of the object.
-        pub object_wcc: WccData,
-    }
-}
-
-/// SETATTR3res.
-pub type SetattrReply = Reply<SetattrOk, SetattrFailure>;
-
-xdr_structure! {
-    /// LOOKUP3args.
-    pub struct LookupArguments<'a> {
-        /// The name and where.
-        pub what: DirectoryOperation<'a>,
-    }
-}
+/// SETATTR3res; both bodies tell of the object.
+pub type SetattrReply = Reply<WccData, WccData>;
 
 xdr_structure! {
     /// LOOKUP3resok.
@@ -87,17 +46,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// LOOKUP3resfail.
-    #[derive(Default)]
-    pub struct LookupFailure {
-        /// Of the directory.
-        pub directory_attributes: Option<FileAttributes>,
-    }
-}
-
-/// LOOKUP3res.
-pub type LookupReply<'a> = Reply<LookupOk<'a>, LookupFailure>;
+/// LOOKUP3res; the argument is a [`DirectoryOperation`], and a failure tells of the directory.
+pub type LookupReply<'a> = Reply<LookupOk<'a>, Option<FileAttributes>>;
 
 /// Bits of ACCESS (RFC 1813 section 3.3.4).
 pub mod access {
@@ -135,25 +85,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// ACCESS3resfail.
-    #[derive(Default)]
-    pub struct AccessFailure {
-        /// Of the object.
-        pub object_attributes: Option<FileAttributes>,
-    }
-}
-
-/// ACCESS3res.
-pub type AccessReply = Reply<AccessOk, AccessFailure>;
-
-xdr_structure! {
-    /// READLINK3args.
-    pub struct ReadlinkArguments<'a> {
-        /// The symbolic link.
-        pub symlink: Handle<'a>,
-    }
-}
+/// ACCESS3res; a failure tells of the object.
+pub type AccessReply = Reply<AccessOk, Option<FileAttributes>>;
 
 xdr_structure! {
     /// READLINK3resok.
@@ -165,17 +98,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// READLINK3resfail.
-    #[derive(Default)]
-    pub struct ReadlinkFailure {
-        /// Of the link.
-        pub symlink_attributes: Option<FileAttributes>,
-    }
-}
-
-/// READLINK3res.
-pub type ReadlinkReply<'a> = Reply<ReadlinkOk<'a>, ReadlinkFailure>;
+/// READLINK3res; the argument is the [`Handle`] of the link, of which a failure tells.
+pub type ReadlinkReply<'a> = Reply<ReadlinkOk<'a>, Option<FileAttributes>>;
 
 #[cfg(test)]
 mod tests {
@@ -217,14 +141,14 @@ mod tests {
         let reply = LookupReply::decode(&mut Decoder::new(&bytes)).unwrap();
         let failure = reply.unwrap_err();
         assert_eq!(failure.status, crate::nfs3::Status::NotFound);
-        assert_eq!(failure.body, LookupFailure::default());
+        assert_eq!(failure.body, None);
     }
 
     #[test]
     fn bytes_after_the_arguments_are_noticed() {
         let bytes = [0, 0, 0, 0, 0, 0, 0, 0];
         let mut decoder = Decoder::new(&bytes);
-        GetattrArguments::decode(&mut decoder).unwrap();
+        Handle::decode(&mut decoder).unwrap();
         assert_eq!(decoder.finish(), Err(Error::TooLong));
     }
 }

@@ -1,16 +1,9 @@
 //! Procedures on a whole file system: FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to
-//! 3.3.20).
+//! 3.3.20). The argument of each is the [`Handle`](super::Handle) of any object, of which a failure
+//! tells.
 
-use super::{FileAttributes, Handle, Reply, Time};
+use super::{FileAttributes, Reply, Time};
 use crate::xdr::xdr_structure;
-
-xdr_structure! {
-    /// FSSTAT3args.
-    pub struct FsstatArguments<'a> {
-        /// Any object, usually the root.
-        pub root: Handle<'a>,
-    }
-}
 
 xdr_structure! {
     /// FSSTAT3resok.
@@ -34,17 +27,8 @@ xdr_structure! {
     }
 }
 
-xdr_structure! {
-    /// FSSTAT3resfail, FSINFO3resfail and PATHCONF3resfail.
-    #[derive(Default)]
-    pub struct VolumeFailure {
-        /// Of the object.
-        pub object_attributes: Option<FileAttributes>,
-    }
-}
-
 /// FSSTAT3res.
-pub type FsstatReply = Reply<FsstatOk, VolumeFailure>;
+pub type FsstatReply = Reply<FsstatOk, Option<FileAttributes>>;
 
 /// Bits of [`FsinfoOk::properties`] (RFC 1813 section 3.3.19).
 pub mod properties {
@@ -56,14 +40,6 @@ pub mod properties {
     pub const HOMOGENEOUS: u32 = 0x08;
     /// SETATTR can set times to any value.
     pub const TIMES_SETTABLE: u32 = 0x10;
-}
-
-xdr_structure! {
-    /// FSINFO3args.
-    pub struct FsinfoArguments<'a> {
-        /// Any object, usually the root.
-        pub root: Handle<'a>,
-    }
 }
 
 xdr_structure! {
@@ -95,15 +71,7 @@ xdr_structure! {
 }
 
 /// FSINFO3res.
-pub type FsinfoReply = Reply<FsinfoOk, VolumeFailure>;
-
-xdr_structure! {
-    /// PATHCONF3args.
-    pub struct PathconfArguments<'a> {
-        /// Any object.
-        pub object: Handle<'a>,
-    }
-}
+pub type FsinfoReply = Reply<FsinfoOk, Option<FileAttributes>>;
 
 xdr_structure! {
     /// PATHCONF3resok.
@@ -126,7 +94,7 @@ xdr_structure! {
 }
 
 /// PATHCONF3res.
-pub type PathconfReply = Reply<PathconfOk, VolumeFailure>;
+pub type PathconfReply = Reply<PathconfOk, Option<FileAttributes>>;
 
 #[cfg(test)]
 mod tests {

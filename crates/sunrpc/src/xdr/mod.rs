@@ -7,7 +7,7 @@
 mod sequence;
 mod shape;
 
-pub use sequence::{ITEM_MARK_SIZE, List, Words, encode_item, encode_list_end};
+pub use sequence::{ITEM_MARK_SIZE, List, Words, encode_item, encode_list_end, item_size};
 
 pub(crate) use shape::{xdr_enumeration, xdr_structure};
 

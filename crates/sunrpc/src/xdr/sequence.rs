@@ -83,8 +83,15 @@ pub const ITEM_MARK_SIZE: usize = 4;
 /// Appends one item with the boolean before it.
 #[inline]
 pub fn encode_item<T: Encode>(encoder: &mut Encoder<'_>, item: &T) {
+    encoder.reserve(item_size(item));
     encoder.bool(true);
     item.encode(encoder);
+}
+
+/// Bytes that [`encode_item`] appends.
+#[inline]
+pub fn item_size<T: Encode>(item: &T) -> usize {
+    ITEM_MARK_SIZE + item.encoded_size()
 }
 
 /// Appends the boolean that ends a list.

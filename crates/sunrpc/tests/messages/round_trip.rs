@@ -9,7 +9,7 @@ use pagewell_sunrpc::rpc::{
     Call, CallError, Refusal, ReplyError, SystemCredential, encode_call, encode_refusal,
     parse_call, parse_reply,
 };
-use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder};
+use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, encode_item, item_size};
 use pagewell_sunrpc::{nlm4, nsm};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -55,26 +55,26 @@ macro_rules! round_trips {
 }
 
 round_trips! {
-    getattr_arguments: GetattrArguments<'_>,
+    getattr_arguments: Handle<'_>,
     setattr_arguments: SetattrArguments<'_>,
-    lookup_arguments: LookupArguments<'_>,
+    lookup_arguments: DirectoryOperation<'_>,
     access_arguments: AccessArguments<'_>,
-    readlink_arguments: ReadlinkArguments<'_>,
+    readlink_arguments: Handle<'_>,
     read_arguments: ReadArguments<'_>,
     write_arguments: WriteArguments<'_>,
     create_arguments: CreateArguments<'_>,
     mkdir_arguments: MkdirArguments<'_>,
     symlink_arguments: SymlinkArguments<'_>,
     mknod_arguments: MknodArguments<'_>,
-    remove_arguments: RemoveArguments<'_>,
-    rmdir_arguments: RmdirArguments<'_>,
+    remove_arguments: DirectoryOperation<'_>,
+    rmdir_arguments: DirectoryOperation<'_>,
     rename_arguments: RenameArguments<'_>,
     link_arguments: LinkArguments<'_>,
     readdir_arguments: ReaddirArguments<'_>,
     readdirplus_arguments: ReaddirPlusArguments<'_>,
-    fsstat_arguments: FsstatArguments<'_>,
-    fsinfo_arguments: FsinfoArguments<'_>,
-    pathconf_arguments: PathconfArguments<'_>,
+    fsstat_arguments: Handle<'_>,
+    fsinfo_arguments: Handle<'_>,
+    pathconf_arguments: Handle<'_>,
     commit_arguments: CommitArguments<'_>,
     getattr_reply: GetattrReply,
     setattr_reply: SetattrReply,
@@ -166,9 +166,13 @@ fn read_in_two_parts() {
         value.encode(&mut Encoder::new(&mut whole));
         let mut parts = Vec::new();
         let mut encoder = Encoder::new(&mut parts);
-        let attributes = &value.file_attributes;
-        ReadOk::encode_head(&mut encoder, attributes, value.count, value.end_of_file);
-        assert_eq!(encoder.position(), ReadOk::head_size(attributes));
+        let head = ReadHead {
+            file_attributes: value.file_attributes,
+            count: value.count,
+            end_of_file: value.end_of_file,
+            data_length: value.count,
+        };
+        head.encode(&mut encoder);
         encoder.fixed(value.data);
         assert_eq!(parts, whole);
     });
@@ -185,19 +189,19 @@ fn readdirplus_in_parts() {
         let mut parts = Vec::new();
         let mut encoder = Encoder::new(&mut parts);
         let attributes = &value.directory_attributes;
-        ReaddirPlusOk::encode_head(&mut encoder, attributes, &value.verifier);
-        let mut size = ReaddirPlusOk::head_size(attributes) + directory::TAIL_SIZE;
+        ReaddirOk::encode_head(&mut encoder, attributes, &value.verifier);
+        let mut size = encoder.position() + TAIL_SIZE;
         for entry in value.entries.iter() {
             let plain = ReaddirEntry {
                 file_id: entry.file_id,
                 name: entry.name,
                 cookie: entry.cookie,
             };
-            assert_eq!(entry.directory_size(), plain.item_size());
-            size += entry.item_size();
-            entry.encode_item(&mut encoder);
+            assert_eq!(entry.directory_size(), item_size(&plain));
+            size += item_size(&entry);
+            encode_item(&mut encoder, &entry);
         }
-        ReaddirPlusOk::encode_tail(&mut encoder, value.end);
+        ReaddirOk::encode_tail(&mut encoder, value.end);
         assert_eq!(parts.len(), size);
         assert_eq!(parts, whole);
     });

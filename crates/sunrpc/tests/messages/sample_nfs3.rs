@@ -77,65 +77,41 @@ sample_structure! {
     WccData { before, after }
     SetAttributes { mode, uid, gid, size, accessed, modified }
     DirectoryOperation<'a> { directory, name }
-    GetattrArguments<'a> { object }
-    GetattrOk { attributes }
     SetattrArguments<'a> { object, attributes, guard }
-    SetattrOk { object_wcc }
-    SetattrFailure { object_wcc }
-    LookupArguments<'a> { what }
     LookupOk<'a> { object, object_attributes, directory_attributes }
-    LookupFailure { directory_attributes }
     AccessArguments<'a> { object, access }
     AccessOk { object_attributes, access }
-    AccessFailure { object_attributes }
-    ReadlinkArguments<'a> { symlink }
     ReadlinkOk<'a> { symlink_attributes, target }
-    ReadlinkFailure { symlink_attributes }
     ReadArguments<'a> { file, offset, count }
     ReadOk<'a> { file_attributes, count, end_of_file, data }
-    ReadFailure { file_attributes }
     WriteArguments<'a> { file, offset, count, stable, data }
     WriteOk { file_wcc, count, committed, verifier }
-    WriteFailure { file_wcc }
     CommitArguments<'a> { file, offset, count }
     CommitOk { file_wcc, verifier }
-    CommitFailure { file_wcc }
     CreateArguments<'a> { what, how }
     CreateOk<'a> { object, object_attributes, directory_wcc }
-    CreateFailure { directory_wcc }
     MkdirArguments<'a> { what, attributes }
     SymlinkArguments<'a> { what, attributes, target }
     MknodArguments<'a> { what, node }
-    RemoveArguments<'a> { object }
-    RmdirArguments<'a> { object }
-    RemoveOk { directory_wcc }
-    RemoveFailure { directory_wcc }
     RenameArguments<'a> { from, to }
-    RenameOk { from_directory_wcc, to_directory_wcc }
-    RenameFailure { from_directory_wcc, to_directory_wcc }
+    RenameBody { from_directory_wcc, to_directory_wcc }
     LinkArguments<'a> { file, link }
-    LinkOk { file_attributes, directory_wcc }
-    LinkFailure { file_attributes, directory_wcc }
+    LinkBody { file_attributes, directory_wcc }
     ReaddirArguments<'a> { directory, cookie, verifier, count }
     ReaddirEntry<'a> { file_id, name, cookie }
     ReaddirOk<'a> { directory_attributes, verifier, entries, end }
-    ReaddirFailure { directory_attributes }
     ReaddirPlusArguments<'a> { directory, cookie, verifier, directory_count, count_max }
     ReaddirPlusEntry<'a> { file_id, name, cookie, attributes, handle }
     ReaddirPlusOk<'a> { directory_attributes, verifier, entries, end }
-    FsstatArguments<'a> { root }
     FsstatOk {
         object_attributes, bytes_total, bytes_free, bytes_available, files_total, files_free,
         files_available, stable_seconds
     }
-    VolumeFailure { object_attributes }
-    FsinfoArguments<'a> { root }
     FsinfoOk {
         object_attributes, read_bytes_max, read_bytes_preferred, read_bytes_multiple,
         write_bytes_max, write_bytes_preferred, write_bytes_multiple, directory_bytes_preferred,
         file_bytes_max, time_grain, properties
     }
-    PathconfArguments<'a> { object }
     PathconfOk {
         object_attributes, links_max, name_bytes_max, no_truncation, ownership_restricted,
         case_insensitive, case_preserving

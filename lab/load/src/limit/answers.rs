@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{
     self, CommitArguments, CommitOk, CommitReply, CreateArguments, CreateHow, CreateOk,
-    CreateReply, Failure, GetattrArguments, GetattrOk, GetattrReply, Handle, LookupArguments,
-    LookupOk, LookupReply, Procedure, ReadArguments, ReadOk, ReadReply, RemoveArguments, RemoveOk,
-    RemoveReply, StableHow, Status, Verifier, WccData, WriteArguments, WriteOk, WriteReply,
+    CreateReply, DirectoryOperation, Failure, GetattrReply, Handle, LookupOk, LookupReply,
+    Procedure, ReadArguments, ReadHead, ReadReply, RemoveReply, StableHow, Status, Verifier,
+    WccData, WriteArguments, WriteOk, WriteReply,
 };
 use pagewell_sunrpc::record::LAST_FRAGMENT;
 use pagewell_sunrpc::rpc::{Call, Refusal, encode_refusal, encode_success, parse_call};
@@ -109,11 +109,11 @@ fn nfs<'a>(
     match procedure {
         Procedure::Null => {}
         Procedure::Getattr => {
-            let GetattrArguments { object } = Decode::decode(arguments).map_err(garbage)?;
+            let object = Handle::decode(arguments).map_err(garbage)?;
             getattr(files, object).encode(encoder);
         }
         Procedure::Lookup => {
-            let LookupArguments { what } = Decode::decode(arguments).map_err(garbage)?;
+            let what = DirectoryOperation::decode(arguments).map_err(garbage)?;
             lookup(files, what.name, encoder);
         }
         Procedure::Read => {
@@ -135,7 +135,7 @@ fn nfs<'a>(
             create(files, &arguments, encoder);
         }
         Procedure::Remove => {
-            let RemoveArguments { object } = Decode::decode(arguments).map_err(garbage)?;
+            let object = DirectoryOperation::decode(arguments).map_err(garbage)?;
             let reply: RemoveReply = remove(files, object.name).map_err(failed);
             reply.encode(encoder);
         }
@@ -164,9 +164,7 @@ const NO_HANDLE: Handle<'static> = match Handle::new(&[]) {
 fn getattr(files: &Files, object: Handle<'_>) -> GetattrReply {
     let object = files.object(object.as_bytes());
     let object = object.ok_or_else(|| failed(Status::Stale))?;
-    Ok(GetattrOk {
-        attributes: object.attributes(),
-    })
+    Ok(object.attributes())
 }
 
 fn lookup(files: &Files, name: &[u8], encoder: &mut Encoder<'_>) {
@@ -197,9 +195,15 @@ fn read<'a>(
     let left = file.size().saturating_sub(arguments.offset);
     let length = left.min(arguments.count.into()).min(READ_BYTES_MAX as u64);
     Status::Ok.encode(encoder);
-    let attributes = Some(Object::Read(file).attributes());
     // At most READ_BYTES_MAX.
-    ReadOk::encode_head(encoder, &attributes, length as u32, length == left);
+    let count = length as u32;
+    let head = ReadHead {
+        file_attributes: Some(Object::Read(file).attributes()),
+        count,
+        end_of_file: length == left,
+        data_length: count,
+    };
+    head.encode(encoder);
     (length > 0).then_some(Data {
         file,
         offset: arguments.offset,
@@ -267,11 +271,9 @@ fn create(files: &Files, arguments: &CreateArguments<'_>, encoder: &mut Encoder<
 }
 
 /// The file stays, empty: its blocks are freed, as those of a file that is removed.
-fn remove(files: &Files, name: &[u8]) -> Result<RemoveOk, Status> {
+fn remove(files: &Files, name: &[u8]) -> Result<WccData, Status> {
     resize(files, name, 0)?;
-    Ok(RemoveOk {
-        directory_wcc: WccData::default(),
-    })
+    Ok(WccData::default())
 }
 
 fn resize(files: &Files, name: &[u8], size: u64) -> Result<HandleBytes, Status> {

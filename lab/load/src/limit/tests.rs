@@ -4,9 +4,9 @@ use std::fs;
 
 use pagewell_sunrpc::mount3::{self, PathArguments};
 use pagewell_sunrpc::nfs3::{
-    self, CommitArguments, CreateArguments, CreateHow, DirectoryOperation, GetattrArguments,
-    GetattrReply, Handle, LookupArguments, LookupReply, Procedure, ReadArguments, ReadHeadReply,
-    RemoveArguments, SetAttributes, StableHow, Status, WriteArguments, WriteReply,
+    self, CommitArguments, CreateArguments, CreateHow, DirectoryOperation, GetattrReply, Handle,
+    LookupReply, Procedure, ReadArguments, ReadHeadReply, SetAttributes, StableHow, Status,
+    WriteArguments, WriteReply,
 };
 use pagewell_sunrpc::record::{LAST_FRAGMENT, MARKER_BYTES};
 use pagewell_sunrpc::rpc::{Call, Credential, encode_call, parse_reply};
@@ -74,7 +74,7 @@ fn results<T: for<'a> Decode<'a>>(reply: &[u8]) -> T {
 fn handle_of(files: &Files, name: &[u8]) -> Vec<u8> {
     let directory = Handle::new(&ROOT).unwrap();
     let what = DirectoryOperation { directory, name };
-    let (reply, _) = answered(files, &call(Procedure::Lookup, &LookupArguments { what }));
+    let (reply, _) = answered(files, &call(Procedure::Lookup, &what));
     let (_, mut decoder) = parse_reply(&reply[MARKER_BYTES..]).unwrap();
     let found = LookupReply::decode(&mut decoder).unwrap().unwrap();
     found.object.as_bytes().to_vec()
@@ -145,9 +145,9 @@ fn each_handle_does_only_what_it_is_for() {
     let wrapped = write(&files, &writing, u64::MAX, b"abc");
     assert_eq!(wrapped, Err(Status::FileTooLarge));
     let object = Handle::new(&writing).unwrap();
-    let getattr = call(Procedure::Getattr, &GetattrArguments { object });
+    let getattr = call(Procedure::Getattr, &object);
     let found: GetattrReply = results(&answered(&files, &getattr).0);
-    assert_eq!(found.unwrap().attributes.size, 5);
+    assert_eq!(found.unwrap().size, 5);
     let refused = read(&files, &writing, 0, 8192);
     assert_eq!(refused.0.unwrap_err().status, Status::NotSupported);
 }
@@ -187,19 +187,12 @@ fn calls(files: &Files) -> Vec<Vec<u8>> {
         offset: 0,
         count: 0,
     };
-    let removed = RemoveArguments {
-        object: what(b"written"),
-    };
+    let removed = what(b"written");
     let mnt = mount3::Procedure::Mnt.number();
     let path = PathArguments { path: b"/export" };
     vec![
-        call(Procedure::Getattr, &GetattrArguments { object }),
-        call(
-            Procedure::Lookup,
-            &LookupArguments {
-                what: what(b"read"),
-            },
-        ),
+        call(Procedure::Getattr, &object),
+        call(Procedure::Lookup, &what(b"read")),
         call(Procedure::Read, &reading),
         call(Procedure::Write, &writing),
         call(Procedure::Commit, &committed),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{
     self, CommitArguments, CommitReply, CreateArguments, CreateHow, CreateReply,
-    DirectoryOperation, Failure, GetattrArguments, GetattrReply, Handle, LookupArguments,
-    LookupReply, Procedure, RemoveArguments, RemoveReply, SetAttributes, Status, Verifier,
+    DirectoryOperation, Failure, GetattrReply, Handle, LookupReply, Procedure, RemoveReply,
+    SetAttributes, Status, Verifier,
 };
 use pagewell_sunrpc::rpc::{Call, Credential, SystemCredential, encode_call, parse_reply};
 use pagewell_sunrpc::xdr::{Decode, Encode, Encoder, Words};
@@ -177,7 +177,7 @@ impl Client {
             directory: handle(parent),
             name,
         };
-        let reply: LookupReply<'_> = self.nfs(Procedure::Lookup, &LookupArguments { what })?;
+        let reply: LookupReply<'_> = self.nfs(Procedure::Lookup, &what)?;
         let found = reply.map_err(|failure| failed(Procedure::Lookup, &failure))?;
         Ok(found.object.as_bytes().to_vec())
     }
@@ -185,9 +185,9 @@ impl Client {
     /// Length of a file in bytes.
     pub(super) fn size(&mut self, object: &[u8]) -> Result<u64, LoadError> {
         let object = handle(object);
-        let reply: GetattrReply = self.nfs(Procedure::Getattr, &GetattrArguments { object })?;
+        let reply: GetattrReply = self.nfs(Procedure::Getattr, &object)?;
         let found = reply.map_err(|failure| failed(Procedure::Getattr, &failure))?;
-        Ok(found.attributes.size)
+        Ok(found.size)
     }
 
     /// Makes a file of `bytes` bytes that are all zero; it replaces what is there.
@@ -232,7 +232,7 @@ impl Client {
             directory: handle(parent),
             name,
         };
-        let reply: RemoveReply = self.nfs(Procedure::Remove, &RemoveArguments { object })?;
+        let reply: RemoveReply = self.nfs(Procedure::Remove, &object)?;
         reply.map_err(|failure| failed(Procedure::Remove, &failure))?;
         Ok(())
     }

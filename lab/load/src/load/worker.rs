@@ -4,11 +4,11 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use pagewell_sunrpc::nfs3::object::access;
+use pagewell_sunrpc::nfs3::access;
 use pagewell_sunrpc::nfs3::{
-    self, AccessArguments, AccessReply, DirectoryOperation, Failure, FileAttributes,
-    GetattrArguments, GetattrReply, LookupArguments, LookupReply, Procedure, ReadArguments,
-    ReaddirPlusArguments, ReaddirPlusReply, StableHow, Status, Verifier, WriteReply,
+    self, AccessArguments, AccessReply, DirectoryOperation, Failure, FileAttributes, GetattrReply,
+    LookupReply, Procedure, ReadArguments, ReaddirPlusArguments, ReaddirPlusReply, StableHow,
+    Status, Verifier, WriteReply,
 };
 use pagewell_sunrpc::rpc::{self, ReplyError, encode_call, parse_reply};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, padded};
@@ -213,14 +213,14 @@ impl Sender<'_> {
                     .encode(encoder);
                 }
                 Call::Write { offset, count } => encode_write(encoder, plan, offset, count),
-                Call::Getattr => GetattrArguments { object }.encode(encoder),
+                Call::Getattr => object.encode(encoder),
                 Call::Lookup => {
                     let directory = handle(&plan.parent);
                     let what = DirectoryOperation {
                         directory,
                         name: &plan.name,
                     };
-                    LookupArguments { what }.encode(encoder);
+                    what.encode(encoder);
                 }
                 Call::Access => {
                     let all = access::READ | access::LOOKUP | access::MODIFY;

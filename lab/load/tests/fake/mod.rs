@@ -10,14 +10,13 @@ use std::thread;
 use pagewell_load::load::Target;
 use pagewell_sunrpc::nfs3::{
     self, AccessArguments, AccessOk, AccessReply, CommitArguments, CommitOk, CommitReply,
-    CreateArguments, CreateHow, CreateOk, CreateReply, DeviceNumber, Failure, FileAttributes,
-    FileType, GetattrArguments, GetattrOk, GetattrReply, Handle, LookupArguments, LookupOk,
-    LookupReply, Procedure, ReadArguments, ReadOk, ReadReply, ReaddirPlusArguments,
-    ReaddirPlusEntry, ReaddirPlusOk, RemoveArguments, RemoveOk, RemoveReply, StableHow, Status,
-    Time, WccData, WriteArguments, WriteOk, WriteReply,
+    CreateArguments, CreateHow, CreateOk, CreateReply, DeviceNumber, DirectoryOperation, Failure,
+    FileAttributes, FileType, GetattrReply, Handle, LookupOk, LookupReply, Procedure,
+    ReadArguments, ReadOk, ReadReply, ReaddirOk, ReaddirPlusArguments, ReaddirPlusEntry,
+    RemoveReply, StableHow, Status, Time, WccData, WriteArguments, WriteOk, WriteReply,
 };
 use pagewell_sunrpc::rpc::{Refusal, encode_refusal, encode_success, parse_call};
-use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, Words};
+use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, Words, encode_item};
 use pagewell_sunrpc::{mount3, record};
 
 /// Entries of every directory.
@@ -199,9 +198,9 @@ impl State {
     fn nfs(&self, procedure: Procedure, decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_>) {
         match procedure {
             Procedure::Getattr => {
-                let object = GetattrArguments::decode(decoder).unwrap().object;
+                let object = Handle::decode(decoder).unwrap();
                 let reply: GetattrReply = match self.attributes(object.as_bytes()) {
-                    Some(attributes) => Ok(GetattrOk { attributes }),
+                    Some(attributes) => Ok(attributes),
                     None => Err(Failure {
                         status: Status::Stale,
                         body: (),
@@ -222,12 +221,10 @@ impl State {
             Procedure::Write => self.write(decoder, encoder),
             Procedure::Create => self.create(decoder, encoder),
             Procedure::Remove => {
-                let name = RemoveArguments::decode(decoder).unwrap().object.name;
+                let name = DirectoryOperation::decode(decoder).unwrap().name;
                 let there = self.files.lock().unwrap().remove(name).is_some();
                 let reply: RemoveReply = if there {
-                    Ok(RemoveOk {
-                        directory_wcc: WccData::default(),
-                    })
+                    Ok(WccData::default())
                 } else {
                     Err(Failure {
                         status: Status::NotFound,
@@ -252,7 +249,7 @@ impl State {
     }
 
     fn lookup(&self, decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_>) {
-        let name = LookupArguments::decode(decoder).unwrap().what.name;
+        let name = DirectoryOperation::decode(decoder).unwrap().name;
         let object = if name.starts_with(b"directory") {
             b"/"
         } else {
@@ -354,7 +351,7 @@ impl State {
         let grows = self.manner == Manner::GrowingDirectory;
         let entries = ENTRIES + if grows { *listings } else { 0 };
         Status::Ok.encode(encoder);
-        ReaddirPlusOk::encode_head(encoder, &None, &[1; 8]);
+        ReaddirOk::encode_head(encoder, &None, &[1; 8]);
         let page = (arguments.cookie + PAGE_ENTRIES).min(entries);
         for index in arguments.cookie..page {
             let name = format!("file-{index}");
@@ -365,9 +362,9 @@ impl State {
                 attributes: Some(attributes(FileType::Regular, 1)),
                 handle: None,
             };
-            entry.encode_item(encoder);
+            encode_item(encoder, &entry);
         }
-        ReaddirPlusOk::encode_tail(encoder, page == entries);
+        ReaddirOk::encode_tail(encoder, page == entries);
     }
 
     fn attributes(&self, object: &[u8]) -> Option<FileAttributes> {
