@@ -13,8 +13,8 @@ use std::time::Duration;
 use pagewell_counters::names;
 
 use crate::dispatch::Dispatcher;
-use crate::service::locks::DatagramAnswer;
 use crate::service::locks::wish::Origin;
+use crate::service::locks::{DatagramAnswer, answer_datagram};
 use crate::share::Address;
 use crate::workers::pool::{Flow, Pool};
 
@@ -95,7 +95,8 @@ fn answer(
     may_block: bool,
 ) -> bool {
     let service = dispatcher.service();
-    match service.answer_datagram(&datagram.record, origin, may_block) {
+    let about = (service.served(), service.locks());
+    match answer_datagram(about, &datagram.record, origin, may_block) {
         DatagramAnswer::Reply(reply) => {
             // An answer that gets lost is asked for again.
             let _ = socket.send_to(&reply, datagram.from);

@@ -47,7 +47,7 @@ use pagewell_counters::names as counters;
 use pagewell_sunrpc::mount3;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};
-use pagewell_sunrpc::xdr::{Decoder, Encoder};
+use pagewell_sunrpc::xdr::Decoder;
 use pagewell_sunrpc::{nlm4, nsm};
 
 use crate::config::Config;
@@ -60,8 +60,6 @@ use crate::reply::batch::Batch;
 use crate::reply::way::Meter;
 use crate::service::call::{Answer, Job, Request, WaitingCall, kind, must_not_repeat, refuse};
 use crate::service::exports::Served;
-use crate::service::locks::wish::Origin;
-use crate::service::locks::{DatagramAnswer, LockProgram};
 use crate::service::mount::MountProgram;
 use crate::service::nfs::push_jukebox;
 
@@ -76,7 +74,7 @@ pub struct HeldCall {
 pub struct Service {
     served: Served,
     mount: MountProgram,
-    locks: LockProgram,
+    locks: Arc<Locks>,
     duplicates: Duplicates<Connection>,
     slow: SlowCalls<HeldCall>,
 }
@@ -93,7 +91,7 @@ impl Service {
         Ok(Self {
             served,
             mount: MountProgram::default(),
-            locks: LockProgram::new(locks),
+            locks,
             duplicates: Duplicates::new(secret, KEPT_BYTES_MAX),
             slow: SlowCalls::new(config.slow_after, config.threads.saturating_mul(2)),
         })
@@ -109,12 +107,9 @@ impl Service {
     pub fn answer(&self, request: &Request<'_>, may_block: bool, batch: &mut Batch) -> Answer {
         let (call, arguments) = match rpc::parse_call(request.record) {
             Ok(parsed) => parsed,
-            Err(error) => {
-                let mark = batch.begin();
-                if error.encode_reply(&mut Encoder::new(batch.bytes())) {
-                    batch.end(mark);
-                } else {
-                    batch.roll_back(mark);
+            Err(refused) => {
+                if let Some((xid, refusal)) = refused {
+                    refuse(batch, xid, refusal);
                 }
                 return Answer::Done;
             }
@@ -135,8 +130,8 @@ impl Service {
                     .answer(&self.served, request, &call, arguments, may_block, batch)
             }
             (nlm4::PROGRAM | nsm::PROGRAM, _) => {
-                self.locks
-                    .answer(&self.served, request, &call, arguments, may_block, batch)
+                let about = (&self.served, &*self.locks);
+                locks::answer(about, request, &call, arguments, may_block, batch)
             }
             (nfs3::PROGRAM | mount3::PROGRAM, _) => refuse(
                 batch,
@@ -347,18 +342,6 @@ impl Service {
         found.long
     }
 
-    /// Answers a datagram.
-    #[must_use]
-    pub fn answer_datagram(
-        &self,
-        record: &[u8],
-        origin: &Origin,
-        may_block: bool,
-    ) -> DatagramAnswer {
-        self.locks
-            .answer_datagram(&self.served, record, origin, may_block)
-    }
-
     /// Whether storage holds calls of an export for too long.
     #[must_use]
     pub fn storage_holds(&self, export: u32) -> bool {
@@ -368,7 +351,7 @@ impl Service {
     /// The locks of the server.
     #[must_use]
     pub fn locks(&self) -> &Locks {
-        self.locks.locks()
+        &self.locks
     }
 
     /// The calls that run in the pool.
@@ -381,11 +364,6 @@ impl Service {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.slow.is_idle()
-    }
-
-    /// Brings everything to the devices.
-    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
-        self.served.sync()
     }
 }
 
@@ -411,18 +389,12 @@ impl Drop for Begun<'_> {
 
 /// Refuses a record of which only the beginning was kept, because it is too long.
 pub fn refuse_oversized(beginning: &[u8], batch: &mut Batch) {
-    match rpc::parse_call(beginning) {
-        Ok((call, _)) => {
-            refuse(batch, call.xid, Refusal::GarbageArguments);
-        }
-        Err(error) => {
-            let mark = batch.begin();
-            if error.encode_reply(&mut Encoder::new(batch.bytes())) {
-                batch.end(mark);
-            } else {
-                batch.roll_back(mark);
-            }
-        }
+    let refused = match rpc::parse_call(beginning) {
+        Ok((call, _)) => Some((call.xid, Refusal::GarbageArguments)),
+        Err(refused) => refused,
+    };
+    if let Some((xid, refusal)) = refused {
+        refuse(batch, xid, refusal);
     }
 }
 

@@ -27,103 +27,46 @@ pub struct Call<'a> {
     pub credential: Credential<'a>,
 }
 
-/// Why a record is not a call that can be carried out, and so which reply is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CallError {
-    /// Not a call at all: no reply can be addressed.
-    #[error("the record is not a call")]
-    Drop,
-    /// A version of RPC that is not 2.
-    #[error("the RPC version is not 2")]
-    RpcMismatch {
-        /// Of the call.
-        xid: u32,
-    },
-    /// The credential is too long or not what its flavor says.
-    #[error("the credential is malformed")]
-    BadCredential {
-        /// Of the call.
-        xid: u32,
-    },
-    /// The verifier is too long.
-    #[error("the verifier is malformed")]
-    BadVerifier {
-        /// Of the call.
-        xid: u32,
-    },
-    /// The credential is neither AUTH_NONE nor AUTH_SYS.
-    #[error("the flavor of the credential is not known")]
-    WrongFlavor {
-        /// Of the call.
-        xid: u32,
-    },
-    /// The record ends inside the head.
-    #[error("the record ends inside the head of the call")]
-    Garbage {
-        /// Of the call.
-        xid: u32,
-    },
-}
-
-impl CallError {
-    /// Which call to answer and how; `None` when the record is to be dropped in silence.
-    #[must_use]
-    pub const fn refusal(self) -> Option<(u32, Refusal)> {
-        use AuthenticationStatus::{BadCredential, BadVerifier, TooWeak};
-        match self {
-            Self::Drop => None,
-            Self::RpcMismatch { xid } => Some((
-                xid,
-                Refusal::RpcMismatch {
-                    low: RPC_VERSION,
-                    high: RPC_VERSION,
-                },
-            )),
-            Self::BadCredential { xid } => Some((xid, Refusal::Authentication(BadCredential))),
-            Self::BadVerifier { xid } => Some((xid, Refusal::Authentication(BadVerifier))),
-            Self::WrongFlavor { xid } => Some((xid, Refusal::Authentication(TooWeak))),
-            Self::Garbage { xid } => Some((xid, Refusal::GarbageArguments)),
-        }
-    }
-
-    /// Appends the reply that is due. False when there is none.
-    pub fn encode_reply(self, encoder: &mut Encoder<'_>) -> bool {
-        let refusal = self.refusal();
-        if let Some((xid, refusal)) = refusal {
-            encode_refusal(encoder, xid, refusal);
-        }
-        refusal.is_some()
-    }
-}
-
-/// Reads the head of a call; the decoder that comes back stands before the arguments.
+/// Reads the head of a call; the decoder that comes back stands before the arguments. A record that
+/// is no call to be carried out gives the call to answer, and how; nothing when it is no call at
+/// all, so that no reply can be addressed.
 ///
 /// Whether the program, version and procedure exist is the caller's question.
 #[inline]
-pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), CallError> {
+pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), Option<(u32, Refusal)>> {
     let mut decoder = Decoder::new(record);
     let (Ok(xid), Ok(CALL)) = (decoder.u32(), decoder.u32()) else {
-        return Err(CallError::Drop);
+        return Err(None);
     };
-    let garbage = |_: Error| CallError::Garbage { xid };
-    if decoder.u32().map_err(garbage)? != RPC_VERSION {
-        return Err(CallError::RpcMismatch { xid });
+    match decode_call(&mut decoder, xid) {
+        Ok(call) => Ok((call, decoder)),
+        Err(refusal) => Err(Some((xid, refusal))),
     }
-    let program = decoder.u32().map_err(garbage)?;
-    let version = decoder.u32().map_err(garbage)?;
-    let procedure = decoder.u32().map_err(garbage)?;
-    let credential = decode_credential(&mut decoder, xid)?;
+}
+
+/// What follows xid and message type.
+#[inline]
+fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refusal> {
+    if decoder.u32()? != RPC_VERSION {
+        return Err(Refusal::RpcMismatch {
+            low: RPC_VERSION,
+            high: RPC_VERSION,
+        });
+    }
+    let program = decoder.u32()?;
+    let version = decoder.u32()?;
+    let procedure = decoder.u32()?;
+    let credential = decode_credential(decoder)?;
     // The verifier: neither AUTH_NONE nor AUTH_SYS gives it a meaning.
-    decoder.u32().map_err(garbage)?;
-    decode_body(&mut decoder, xid, CallError::BadVerifier { xid })?;
-    let call = Call {
+    decoder.u32()?;
+    decode_body(decoder, AuthenticationStatus::BadVerifier)?;
+    Ok(Call {
         xid,
         program,
         version,
         procedure,
         credential,
-    };
-    Ok((call, decoder))
+    })
 }
 
 /// Appends the head of a call with an AUTH_NONE verifier; the arguments are to follow.
@@ -214,31 +157,29 @@ fn encode_no_authentication(encoder: &mut Encoder<'_>) {
 
 /// Takes a credential. Bytes of the body after the last field of AUTH_SYS are skipped, as other
 /// implementations do; the body of AUTH_NONE has no meaning and is skipped too.
-fn decode_credential<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Credential<'a>, CallError> {
-    let flavor = decoder.u32().map_err(|_| CallError::Garbage { xid })?;
-    let malformed = CallError::BadCredential { xid };
-    let body = decode_body(decoder, xid, malformed)?;
+fn decode_credential<'a>(decoder: &mut Decoder<'a>) -> Result<Credential<'a>, Refusal> {
+    let flavor = decoder.u32()?;
+    let malformed = AuthenticationStatus::BadCredential;
+    let body = decode_body(decoder, malformed)?;
     match flavor {
         FLAVOR_NONE => Ok(Credential::None),
         FLAVOR_SYSTEM => SystemCredential::decode(&mut Decoder::new(body))
             .map(Credential::System)
-            .map_err(|_| malformed),
-        _ => Err(CallError::WrongFlavor { xid }),
+            .map_err(|_| Refusal::Authentication(malformed)),
+        _ => Err(Refusal::Authentication(AuthenticationStatus::TooWeak)),
     }
 }
 
 /// Takes the body of a credential or verifier.
 fn decode_body<'a>(
     decoder: &mut Decoder<'a>,
-    xid: u32,
-    too_long: CallError,
-) -> Result<&'a [u8], CallError> {
-    decoder
-        .opaque(AUTHENTICATION_BYTES_MAX)
-        .map_err(|error| match error {
-            Error::TooLong => too_long,
-            Error::Truncated | Error::BadValue => CallError::Garbage { xid },
-        })
+    too_long: AuthenticationStatus,
+) -> Result<&'a [u8], Refusal> {
+    let body = decoder.opaque(AUTHENTICATION_BYTES_MAX);
+    body.map_err(|error| match error {
+        Error::TooLong => Refusal::Authentication(too_long),
+        Error::Truncated | Error::BadValue => Refusal::GarbageArguments,
+    })
 }
 
 /// Bytes of the head that [`encode_success`] appends.
@@ -310,6 +251,13 @@ pub enum Refusal {
     },
     /// AUTH_ERROR: the caller was refused.
     Authentication(AuthenticationStatus),
+}
+
+/// What cannot be decoded is garbage.
+impl From<Error> for Refusal {
+    fn from(_: Error) -> Self {
+        Self::GarbageArguments
+    }
 }
 
 /// Appends the head of a reply to a call that was carried out; the results are to follow.

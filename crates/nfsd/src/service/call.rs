@@ -97,8 +97,8 @@ pub fn refuse(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer {
     Answer::Done
 }
 
-/// A reply that was written.
-#[derive(Clone, Copy, Debug)]
+/// A reply that was written; by default one that is OK, in the block.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     /// Its status is not OK.
     pub(super) failed: bool,

@@ -300,10 +300,7 @@ impl Head {
         }
         let padding = count.wrapping_neg() % 4;
         bytes.extend_from_slice(&[0; 3][..padding]);
-        Ok(Some(Done {
-            failed: false,
-            sent_bytes: None,
-        }))
+        Ok(Some(Done::default()))
     }
 
     /// Lets the data follow from where it is.

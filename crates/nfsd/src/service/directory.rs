@@ -129,10 +129,7 @@ impl Served {
             directory_left: wanted.directory_bytes as usize,
         };
         let Err(error) = list_into(target, wanted, page, write) else {
-            return Ok(Done {
-                failed: false,
-                sent_bytes: None,
-            });
+            return Ok(Done::default());
         };
         out.batch.bytes().truncate(start);
         match error {

@@ -6,6 +6,7 @@
 
 pub mod wish;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,9 +25,9 @@ use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 use crate::locks::Locks;
 use crate::locks::calls::Context;
 use crate::reply::batch::Batch;
-use crate::service::call::{Answer, Request, WaitingCall, decode, refuse};
+use crate::service::call::{Answer, Request, WaitingCall, decode};
 use crate::service::exports::{Caller, Served};
-use crate::service::locks::wish::{Halt, Origin, wish, wish_if_permitted};
+use crate::service::locks::wish::{Halt, LockCall, Origin, Settled};
 
 /// What is to be done with a datagram.
 pub enum DatagramAnswer {
@@ -38,97 +39,85 @@ pub enum DatagramAnswer {
     Nothing,
 }
 
-/// The programs, with all locks.
-pub struct LockProgram {
-    locks: Arc<Locks>,
+/// Answers a call of NLM or NSM on a connection.
+pub(super) fn answer(
+    (served, locks): (&Served, &Locks),
+    request: &Request<'_>,
+    call: &Call<'_>,
+    arguments: Decoder<'_>,
+    may_block: bool,
+    batch: &mut Batch,
+) -> Answer {
+    let connection = request.connection;
+    let local = rustix::net::getsockname(connection.as_ref());
+    let local = local.ok().and_then(|address| address.try_into().ok());
+    let local = local.map(|address: SocketAddr| address.ip());
+    let origin = Origin::new((connection.peer(), connection.peer_port()), local);
+    match reply((served, locks), &origin, call, arguments, may_block) {
+        Some(reply) => {
+            batch.push(&reply);
+            Answer::Done
+        }
+        None => Answer::Wait(WaitingCall::default()),
+    }
 }
 
-impl LockProgram {
-    /// Answers about these locks.
-    pub(super) fn new(locks: Arc<Locks>) -> Self {
-        Self { locks }
-    }
+/// Answers a datagram.
+#[must_use]
+pub fn answer_datagram(
+    served: (&Served, &Locks),
+    record: &[u8],
+    origin: &Origin,
+    may_block: bool,
+) -> DatagramAnswer {
+    let reply = match rpc::parse_call(record) {
+        Err(None) => return DatagramAnswer::Nothing,
+        Err(Some((xid, refusal))) => Some(encoded_reply(xid, Err(refusal))),
+        Ok((call, arguments)) => reply(served, origin, &call, arguments, may_block),
+    };
+    reply.map_or(DatagramAnswer::Wait, DatagramAnswer::Reply)
+}
 
-    /// All locks.
-    pub(super) fn locks(&self) -> &Locks {
-        &self.locks
+/// The reply to a call; `None` when it would wait and may not.
+fn reply(
+    (served, locks): (&Served, &Locks),
+    origin: &Origin,
+    call: &Call<'_>,
+    arguments: Decoder<'_>,
+    may_block: bool,
+) -> Option<Vec<u8>> {
+    let asked = LockCall {
+        served,
+        locks,
+        origin,
+        caller: Caller::at(call, (origin.peer, origin.port), may_block),
+    };
+    match asked.results(call, arguments) {
+        Ok(results) => Some(encoded_reply(call.xid, Ok(&results))),
+        Err(Halt::Wait) => None,
+        Err(Halt::Refuse(refusal)) => Some(encoded_reply(call.xid, Err(refusal))),
     }
+}
 
-    /// Answers a call of NLM or NSM on a connection.
-    pub(super) fn answer(
-        &self,
-        served: &Served,
-        request: &Request<'_>,
-        call: &Call<'_>,
-        arguments: Decoder<'_>,
-        may_block: bool,
-        batch: &mut Batch,
-    ) -> Answer {
-        let local = rustix::net::getsockname(request.connection.as_ref());
-        let local = local.ok().and_then(|address| address.try_into().ok());
-        let local = local.map(|address: std::net::SocketAddr| address.ip());
-        let origin = Origin::new(
-            (request.connection.peer(), request.connection.peer_port()),
-            local,
-        );
-        match self.results(served, &origin, call, arguments, may_block) {
-            Ok(results) => {
-                let mark = batch.begin();
-                rpc::encode_success(&mut Encoder::new(batch.bytes()), call.xid);
-                batch.bytes().extend_from_slice(&results);
-                batch.end(mark);
-                Answer::Done
-            }
-            Err(Halt::Wait) => Answer::Wait(WaitingCall::default()),
-            Err(Halt::Refuse(refusal)) => refuse(batch, call.xid, refusal),
+fn encoded_reply(xid: u32, results: Result<&[u8], Refusal>) -> Vec<u8> {
+    let mut reply = Vec::new();
+    let encoder = &mut Encoder::new(&mut reply);
+    match results {
+        Ok(results) => {
+            rpc::encode_success(encoder, xid);
+            encoder.raw(results);
         }
+        Err(refusal) => rpc::encode_refusal(encoder, xid, refusal),
     }
+    reply
+}
 
-    /// Answers a datagram.
-    pub(super) fn answer_datagram(
-        &self,
-        served: &Served,
-        record: &[u8],
-        origin: &Origin,
-        may_block: bool,
-    ) -> DatagramAnswer {
-        let mut reply = Vec::new();
-        let encoder = &mut Encoder::new(&mut reply);
-        match rpc::parse_call(record) {
-            Err(error) => {
-                if !error.encode_reply(encoder) {
-                    return DatagramAnswer::Nothing;
-                }
-            }
-            Ok((call, arguments)) => {
-                match self.results(served, origin, &call, arguments, may_block) {
-                    Ok(results) => {
-                        rpc::encode_success(encoder, call.xid);
-                        encoder.raw(&results);
-                    }
-                    Err(Halt::Wait) => return DatagramAnswer::Wait,
-                    Err(Halt::Refuse(refusal)) => rpc::encode_refusal(encoder, call.xid, refusal),
-                }
-            }
-        }
-        DatagramAnswer::Reply(reply)
-    }
-
-    /// The results of a call, encoded.
-    fn results(
-        &self,
-        served: &Served,
-        origin: &Origin,
-        call: &Call<'_>,
-        arguments: Decoder<'_>,
-        may_block: bool,
-    ) -> Result<Vec<u8>, Halt> {
-        let caller = Caller::at(call, (origin.peer, origin.port), may_block);
+impl LockCall<'_> {
+    /// The results of the call, encoded.
+    fn results(&self, call: &Call<'_>, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
         match (call.program, call.version) {
-            (nlm4::PROGRAM, nlm4::VERSION) => {
-                self.manage_locks(served, origin, &caller, call.procedure, arguments)
-            }
-            (nsm::PROGRAM, nsm::VERSION) => self.monitor_status(origin, call.procedure, arguments),
+            (nlm4::PROGRAM, nlm4::VERSION) => self.manage_locks(call.procedure, arguments),
+            (nsm::PROGRAM, nsm::VERSION) => self.monitor_status(call.procedure, arguments),
             (nlm4::PROGRAM, _) => Err(mismatch(nlm4::VERSION)),
             (nsm::PROGRAM, _) => Err(mismatch(nsm::VERSION)),
             _ => Err(Halt::Refuse(Refusal::ProgramUnavailable)),
@@ -136,111 +125,78 @@ impl LockProgram {
     }
 
     /// NSM: of all its procedures only those between machines.
-    fn monitor_status(
-        &self,
-        origin: &Origin,
-        procedure: u32,
-        arguments: Decoder<'_>,
-    ) -> Result<Vec<u8>, Halt> {
+    fn monitor_status(&self, procedure: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
         match nsm::Procedure::from_number(procedure) {
             Some(nsm::Procedure::Null) => {}
             Some(nsm::Procedure::Notify) => {
                 let NotifyArguments { name, state } = decode(arguments)?;
-                self.locks.restarted(origin.peer, name, state);
+                self.locks.restarted(self.origin.peer, name, state);
             }
             _ => return Err(Halt::Refuse(Refusal::ProcedureUnavailable)),
         }
         Ok(Vec::new())
     }
 
-    fn manage_locks(
-        &self,
-        served: &Served,
-        origin: &Origin,
-        caller: &Caller,
-        number: u32,
-        arguments: Decoder<'_>,
-    ) -> Result<Vec<u8>, Halt> {
+    fn manage_locks(&self, number: u32, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
         let Some(procedure) = Procedure::from_number(number) else {
             return Err(Halt::Refuse(Refusal::ProcedureUnavailable));
         };
-        let (procedure, result) = match procedure.of_message() {
-            Some((procedure, result)) => (procedure, Some(result)),
-            None => (procedure, None),
+        let Some((procedure, result)) = procedure.of_message() else {
+            return self.lock_results(procedure, arguments);
         };
-        let results = self.lock_results(served, origin, caller, procedure, arguments)?;
-        let Some(result) = result else {
-            return Ok(results);
-        };
-        let to = (origin.peer, origin.local);
+        let results = self.lock_results(procedure, arguments)?;
+        let to = (self.origin.peer, self.origin.local);
         self.locks.send_result(to, result.number(), results);
         Ok(Vec::new())
     }
 
-    fn lock_results(
-        &self,
-        served: &Served,
-        origin: &Origin,
-        caller: &Caller,
-        procedure: Procedure,
-        arguments: Decoder<'_>,
-    ) -> Result<Vec<u8>, Halt> {
-        let reply = |cookie, status| Ok(encoded(&Reply { cookie, status }));
+    fn lock_results(&self, procedure: Procedure, arguments: Decoder<'_>) -> Result<Vec<u8>, Halt> {
+        let reply = |cookie, status: Result<Status, Settled>| {
+            let status = status.or_else(|settled| settled)?;
+            Ok(encoded(&Reply { cookie, status }))
+        };
         match procedure {
-            Procedure::Test => {
-                let arguments: TestArguments<'_> = decode(arguments)?;
-                self.test_lock(served, origin, caller, &arguments)
-            }
+            Procedure::Test => self.test_lock(&decode(arguments)?),
             Procedure::Lock | Procedure::UnmonitoredLock => {
                 let arguments: LockArguments<'_> = decode(arguments)?;
                 let monitored = procedure == Procedure::Lock;
-                let status = self.take_lock(served, origin, caller, &arguments, monitored)?;
-                reply(arguments.cookie, status)
+                reply(arguments.cookie, self.take_lock(&arguments, monitored))
             }
             Procedure::Cancel => {
-                let CancelArguments {
-                    cookie,
-                    exclusive,
-                    lock,
-                    ..
-                } = decode(arguments)?;
-                let wish = wish(
-                    (served, &self.locks),
-                    origin,
-                    caller,
-                    &lock,
-                    kind(exclusive),
-                );
-                let cancelled = wish.map(|wish| self.locks.cancel(&wish));
-                reply(cookie, cancelled.map_or_else(|status| status, granted))
+                let arguments: CancelArguments<'_> = decode(arguments)?;
+                let wish = self.wish(&arguments.lock, kind(arguments.exclusive));
+                let status = wish.map(|wish| match self.locks.cancel(&wish) {
+                    true => Status::Granted,
+                    false => Status::Denied,
+                });
+                reply(arguments.cookie, status)
             }
             Procedure::Unlock => {
                 let UnlockArguments { cookie, lock } = decode(arguments)?;
-                let wish = wish((served, &self.locks), origin, caller, &lock, Kind::Read);
-                let unlocked = wish.map(|wish| match self.locks.unlock(&wish) {
+                let wish = self.wish(&lock, Kind::Read);
+                let status = wish.map(|wish| match self.locks.unlock(&wish) {
                     true => Status::Granted,
                     false => Status::NoLocks,
                 });
-                reply(cookie, unlocked.unwrap_or_else(|status| status))
+                reply(cookie, status)
             }
             Procedure::Granted => {
                 // Nothing is waited for here.
                 let arguments: TestArguments<'_> = decode(arguments)?;
-                reply(arguments.cookie, Status::Denied)
+                reply(arguments.cookie, Ok(Status::Denied))
             }
             Procedure::Share | Procedure::Unshare => {
                 let arguments: ShareArguments<'_> = decode(arguments)?;
-                let opens = procedure == Procedure::Share;
-                let status = self.share(served, origin, caller, &arguments, opens)?;
+                let shared = self.share(&arguments, procedure == Procedure::Share);
                 Ok(encoded(&ShareReply {
                     cookie: arguments.cookie,
-                    status,
+                    status: shared.or_else(|settled| settled)?,
                     sequence: 0,
                 }))
             }
             Procedure::FreeAll => {
                 let FreeAllArguments { name, .. } = decode(arguments)?;
-                self.locks.free_all(&origin.client(name));
+                self.locks.free_all(&self.origin.client(name));
                 Ok(Vec::new())
             }
             // Results of calls that are never made one way.
@@ -248,90 +204,49 @@ impl LockProgram {
         }
     }
 
-    fn test_lock(
-        &self,
-        served: &Served,
-        origin: &Origin,
-        caller: &Caller,
-        arguments: &TestArguments<'_>,
-    ) -> Result<Vec<u8>, Halt> {
-        let TestArguments {
-            cookie,
-            exclusive,
-            lock,
-        } = arguments;
-        let status = |status| {
-            Ok(encoded(&TestReply {
-                cookie,
-                answer: Ok(status),
-            }))
+    fn test_lock(&self, arguments: &TestArguments<'_>) -> Result<Vec<u8>, Halt> {
+        let wish = if self.locks.in_grace(Instant::now()) {
+            Err(Ok(Status::GracePeriod))
+        } else {
+            self.wish_if_permitted(&arguments.lock, kind(arguments.exclusive))
         };
-        if self.locks.in_grace(Instant::now()) {
-            return status(Status::GracePeriod);
-        }
-        let wish = match wish_if_permitted(
-            (served, &self.locks),
-            origin,
-            caller,
-            lock,
-            kind(*exclusive),
-        )? {
-            Ok(wish) => wish,
-            // Only an owner that holds it can deny a test.
-            Err(Status::Denied) => return status(Status::Failed),
-            Err(other) => return status(other),
-        };
-        let Some((holder, piece)) = self.locks.test(&wish) else {
-            return status(Status::Granted);
-        };
-        let holder = Holder {
-            exclusive: piece.kind == Kind::Write,
-            process: holder.process,
-            owner: &holder.handle,
-            offset: piece.range.start(),
-            length: piece.range.length(),
+        let held = wish.map(|wish| self.locks.test(&wish));
+        let answer = match &held {
+            Ok(None) => Ok(Status::Granted),
+            Ok(Some((holder, piece))) => Err(Holder {
+                exclusive: piece.kind == Kind::Write,
+                process: holder.process,
+                owner: &holder.handle,
+                offset: piece.range.start(),
+                length: piece.range.length(),
+            }),
+            Err(settled) => Ok((*settled)?),
         };
         Ok(encoded(&TestReply {
-            cookie,
-            answer: Err(holder),
+            cookie: arguments.cookie,
+            answer,
         }))
     }
 
-    fn take_lock(
-        &self,
-        served: &Served,
-        origin: &Origin,
-        caller: &Caller,
-        arguments: &LockArguments<'_>,
-        monitored: bool,
-    ) -> Result<Status, Halt> {
-        let kind = kind(arguments.exclusive);
-        let wish = match wish_if_permitted(
-            (served, &self.locks),
-            origin,
-            caller,
-            &arguments.lock,
-            kind,
-        )? {
-            Ok(wish) => wish,
-            Err(status) => return Ok(status),
-        };
+    fn take_lock(&self, arguments: &LockArguments<'_>, monitored: bool) -> Result<Status, Settled> {
+        let wish = self.wish_if_permitted(&arguments.lock, kind(arguments.exclusive))?;
         // A client that is not on the list is not notified of a restart, and could believe it has
         // its locks.
-        if monitored && !self.locks.is_listed(&wish.owner.client, caller.may_block) {
-            if !caller.may_block {
-                return Err(Halt::Wait);
+        let may_block = self.caller.may_block;
+        if monitored && !self.locks.is_listed(&wish.owner.client, may_block) {
+            if !may_block {
+                return Err(Err(Halt::Wait));
             }
             let listed = Listed {
                 client: wish.owner.client.clone(),
-                local: origin.local,
+                local: self.origin.local,
             };
             if !self.locks.list(&listed) {
                 return Ok(Status::NoLocks);
             }
         }
         let wait = arguments.block.then(|| Context {
-            local: origin.local,
+            local: self.origin.local,
             handle: Arc::from(arguments.lock.handle),
         });
         let reclaim = (arguments.reclaim, arguments.state);
@@ -345,14 +260,7 @@ impl LockProgram {
         })
     }
 
-    fn share(
-        &self,
-        served: &Served,
-        origin: &Origin,
-        caller: &Caller,
-        arguments: &ShareArguments<'_>,
-        opens: bool,
-    ) -> Result<Status, Halt> {
+    fn share(&self, arguments: &ShareArguments<'_>, opens: bool) -> Result<Status, Settled> {
         let Share {
             caller_name,
             handle,
@@ -369,15 +277,9 @@ impl LockProgram {
             length: 0,
         };
         if !opens {
-            return Ok(
-                match wish((served, &self.locks), origin, caller, &lock, Kind::Read) {
-                    Ok(wish) => {
-                        self.locks.shares().close(&wish.file, &wish.owner);
-                        Status::Granted
-                    }
-                    Err(status) => status,
-                },
-            );
+            let wish = self.wish(&lock, Kind::Read)?;
+            self.locks.shares().close(&wish.file, &wish.owner);
+            return Ok(Status::Granted);
         }
         if arguments.reclaim != self.locks.in_grace(Instant::now()) {
             return Ok(Status::GracePeriod);
@@ -386,35 +288,18 @@ impl LockProgram {
             ShareAccess::None | ShareAccess::Read => Kind::Read,
             ShareAccess::Write | ShareAccess::Both => Kind::Write,
         };
-        Ok(
-            match wish_if_permitted((served, &self.locks), origin, caller, &lock, kind)? {
-                Ok(wish) => {
-                    let opened = self
-                        .locks
-                        .shares()
-                        .open(wish.file, &wish.owner, mode, access);
-                    match opened {
-                        shares::Outcome::Granted => Status::Granted,
-                        shares::Outcome::Denied => Status::Denied,
-                        shares::Outcome::Full => Status::NoLocks,
-                    }
-                }
-                Err(status) => status,
-            },
-        )
+        let wish = self.wish_if_permitted(&lock, kind)?;
+        let mut shares = self.locks.shares();
+        Ok(match shares.open(wish.file, &wish.owner, mode, access) {
+            shares::Outcome::Granted => Status::Granted,
+            shares::Outcome::Denied => Status::Denied,
+            shares::Outcome::Full => Status::NoLocks,
+        })
     }
 }
 
 fn kind(exclusive: bool) -> Kind {
     if exclusive { Kind::Write } else { Kind::Read }
-}
-
-fn granted(granted: bool) -> Status {
-    if granted {
-        Status::Granted
-    } else {
-        Status::Denied
-    }
 }
 
 fn mismatch(version: u32) -> Halt {

@@ -95,10 +95,7 @@ impl Served {
     ) -> Result<Done, Stop> {
         let out = &mut Out { batch, mark };
         match procedure {
-            Procedure::Null => Ok(Done {
-                failed: false,
-                sent_bytes: None,
-            }),
+            Procedure::Null => Ok(Done::default()),
             Procedure::Getattr => out.put(self.getattr(caller, decode(arguments)?)?),
             Procedure::Setattr => out.put(self.setattr(caller, decode(arguments)?)?),
             Procedure::Lookup => self.lookup(caller, decode(arguments)?, out),

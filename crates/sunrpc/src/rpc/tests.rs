@@ -59,31 +59,32 @@ fn a_record_that_ends_early_is_dropped_or_garbage() {
     for length in 0..SYSTEM_CALL.len() {
         let error = parse_call(&SYSTEM_CALL[..length]).unwrap_err();
         if length < 8 {
-            assert_eq!(error, CallError::Drop);
+            assert_eq!(error, None);
         } else {
-            assert_eq!(error, CallError::Garbage { xid: 0x1234_5678 });
+            assert_eq!(error, Some((0x1234_5678, Refusal::GarbageArguments)));
         }
     }
-    assert_eq!(parse_call(&with_word(4, 1)), Err(CallError::Drop));
+    assert_eq!(parse_call(&with_word(4, 1)), Err(None));
 }
 
 #[test]
 fn each_fault_has_its_reply() {
-    let xid = 0x1234_5678;
-    let mismatch = CallError::RpcMismatch { xid };
+    let refused = |refusal| Some((0x1234_5678, refusal));
+    let authentication = |status| refused(Refusal::Authentication(status));
+    let mismatch = refused(Refusal::RpcMismatch { low: 2, high: 2 });
     assert_eq!(parse_call(&with_word(8, 3)), Err(mismatch));
-    let flavor = CallError::WrongFlavor { xid };
+    let flavor = authentication(AuthenticationStatus::TooWeak);
     assert_eq!(parse_call(&with_word(24, 6)), Err(flavor));
-    let credential = CallError::BadCredential { xid };
+    let credential = authentication(AuthenticationStatus::BadCredential);
     assert_eq!(parse_call(&with_word(28, 401)), Err(credential));
     assert_eq!(parse_call(&with_word(28, 28)), Err(credential));
     assert_eq!(parse_call(&with_word(36, 256)), Err(credential));
     assert_eq!(parse_call(&with_word(52, 17)), Err(credential));
-    let verifier = CallError::BadVerifier { xid };
+    let verifier = authentication(AuthenticationStatus::BadVerifier);
     assert_eq!(parse_call(&with_word(68, 401)), Err(verifier));
     let mut buffer = Vec::new();
-    assert!(!CallError::Drop.encode_reply(&mut Encoder::new(&mut buffer)));
-    assert!(credential.encode_reply(&mut Encoder::new(&mut buffer)));
+    let (xid, refusal) = credential.unwrap();
+    encode_refusal(&mut Encoder::new(&mut buffer), xid, refusal);
     assert_eq!(
         buffer,
         [

@@ -44,12 +44,13 @@ pub(super) fn answer<'a>(files: &'a Files, record: &[u8], out: &mut Vec<u8>) -> 
                 encode_refusal(&mut encoder, call.xid, refusal);
                 None
             }),
-        Err(error) => {
-            if !error.encode_reply(&mut encoder) {
-                encoder.truncate(start);
-                return None;
-            }
+        Err(Some((xid, refusal))) => {
+            encode_refusal(&mut encoder, xid, refusal);
             None
+        }
+        Err(None) => {
+            encoder.truncate(start);
+            return None;
         }
     };
     let following = data

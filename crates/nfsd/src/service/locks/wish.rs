@@ -24,6 +24,7 @@ pub struct Origin {
 }
 
 /// Why a call has no results yet, or never.
+#[derive(Clone, Copy)]
 pub(super) enum Halt {
     /// The call would wait and may not.
     Wait,
@@ -59,92 +60,84 @@ impl Origin {
     }
 }
 
-/// What a lock is meant to be, of a file that may be gone.
-pub(super) fn wish(
-    (served, locks): (&Served, &Locks),
-    origin: &Origin,
-    caller: &Caller,
-    lock: &nlm4::Lock<'_>,
-    kind: Kind,
-) -> Result<Wish, Status> {
-    let target = lock_target(served, caller, lock.handle)?;
-    let owner = owner(origin, lock);
-    let range = Range::new(lock.offset, lock.length).ok_or(Status::TooBig)?;
-    Ok(Wish {
-        file: lock_file(locks, &target, None),
-        owner,
-        range,
-        kind,
-    })
+/// What a call comes to for which no lock is asked for: an answer, or none.
+pub(super) type Settled = Result<Status, Halt>;
+
+/// A call about locks, and what is needed to answer it.
+pub(super) struct LockCall<'a> {
+    pub(super) served: &'a Served,
+    pub(super) locks: &'a Locks,
+    pub(super) origin: &'a Origin,
+    pub(super) caller: Caller,
 }
 
-/// The same when the caller may open the file for it, else why not.
-pub(super) fn wish_if_permitted(
-    (served, locks): (&Served, &Locks),
-    origin: &Origin,
-    caller: &Caller,
-    lock: &nlm4::Lock<'_>,
-    kind: Kind,
-) -> Result<Result<Wish, Status>, Halt> {
-    let target = match lock_target(served, caller, lock.handle) {
-        Ok(target) => target,
-        Err(status) => return Ok(Err(status)),
-    };
-    let Some(range) = Range::new(lock.offset, lock.length) else {
-        return Ok(Err(Status::TooBig));
-    };
-    let read_only = target.export.config.read_only || target.filesystem().limits().read_only;
-    let wanted = match kind {
-        Kind::Write if read_only => return Ok(Err(Status::ReadOnly)),
-        Kind::Write => fs::Access::MODIFY | fs::Access::EXTEND,
-        Kind::Read => fs::Access::READ | fs::Access::EXECUTE,
-    };
-    let (allowed, attributes) = match target
-        .filesystem()
-        .access(&target.call(), &target.id, wanted)
-    {
-        Ok(answer) => answer,
-        Err(fs::Error::WouldBlock) => return Err(Halt::Wait),
-        Err(fs::Error::Stale) => return Ok(Err(Status::Stale)),
-        Err(_) => return Ok(Err(Status::Failed)),
-    };
-    if attributes.file_type != fs::FileType::Regular || !allowed.intersects(wanted) {
-        return Ok(Err(Status::Failed));
+impl<'a> LockCall<'a> {
+    /// What a lock is meant to be, of a file that may be gone.
+    pub(super) fn wish(&self, lock: &nlm4::Lock<'_>, kind: Kind) -> Result<Wish, Settled> {
+        let (target, range) = self.place(lock)?;
+        Ok(self.wish_at(&target, None, lock, (range, kind)))
     }
-    Ok(Ok(Wish {
-        file: lock_file(locks, &target, Some(attributes.file_id)),
-        owner: owner(origin, lock),
-        range,
-        kind,
-    }))
-}
 
-fn lock_target<'s>(
-    served: &'s Served,
-    caller: &Caller,
-    handle: &[u8],
-) -> Result<Target<'s>, Status> {
-    let handle = Handle::new(handle).ok_or(Status::Stale)?;
-    served.target(caller, handle).map_err(|stop| match stop {
-        Stop::Status(nfs3::Status::Stale | nfs3::Status::BadHandle) => Status::Stale,
-        _ => Status::Failed,
-    })
-}
+    /// The same when the caller may open the file for it, else why not.
+    pub(super) fn wish_if_permitted(
+        &self,
+        lock: &nlm4::Lock<'_>,
+        kind: Kind,
+    ) -> Result<Wish, Settled> {
+        let (target, range) = self.place(lock)?;
+        let filesystem = target.filesystem();
+        let read_only = target.export.config.read_only || filesystem.limits().read_only;
+        let wanted = match kind {
+            Kind::Write if read_only => return Err(Ok(Status::ReadOnly)),
+            Kind::Write => fs::Access::MODIFY | fs::Access::EXTEND,
+            Kind::Read => fs::Access::READ | fs::Access::EXECUTE,
+        };
+        let (allowed, attributes) = filesystem
+            .access(&target.call(), &target.id, wanted)
+            .map_err(|error| match error {
+                fs::Error::WouldBlock => Err(Halt::Wait),
+                fs::Error::Stale => Ok(Status::Stale),
+                _ => Ok(Status::Failed),
+            })?;
+        if attributes.file_type != fs::FileType::Regular || !allowed.intersects(wanted) {
+            return Err(Ok(Status::Failed));
+        }
+        Ok(self.wish_at(&target, Some(attributes.file_id), lock, (range, kind)))
+    }
 
-fn lock_file(locks: &Locks, target: &Target<'_>, number: Option<u64>) -> FileKey {
-    let key = FileKey {
-        export: target.export.number(),
-        id: target.id,
-    };
-    locks.key(key, number, |other| {
-        target.filesystem().same_object(&other.id, &key.id)
-    })
-}
+    /// The file of a lock, and the range in it.
+    fn place(&self, lock: &nlm4::Lock<'_>) -> Result<(Target<'a>, Range), Settled> {
+        let handle = Handle::new(lock.handle).ok_or(Ok(Status::Stale))?;
+        let target = self.served.target(&self.caller, handle);
+        let target = target.map_err(|stop| match stop {
+            Stop::Status(nfs3::Status::Stale | nfs3::Status::BadHandle) => Ok(Status::Stale),
+            _ => Ok(Status::Failed),
+        })?;
+        let range = Range::new(lock.offset, lock.length).ok_or(Ok(Status::TooBig))?;
+        Ok((target, range))
+    }
 
-fn owner(origin: &Origin, lock: &nlm4::Lock<'_>) -> Owner {
-    Owner {
-        client: origin.client(lock.caller_name),
-        process: lock.process,
-        handle: Arc::from(lock.owner),
+    fn wish_at(
+        &self,
+        target: &Target<'_>,
+        number: Option<u64>,
+        lock: &nlm4::Lock<'_>,
+        (range, kind): (Range, Kind),
+    ) -> Wish {
+        let key = FileKey {
+            export: target.export.number(),
+            id: target.id,
+        };
+        let is_same = |other: &FileKey| target.filesystem().same_object(&other.id, &key.id);
+        Wish {
+            file: self.locks.key(key, number, is_same),
+            owner: Owner {
+                client: self.origin.client(lock.caller_name),
+                process: lock.process,
+                handle: Arc::from(lock.owner),
+            },
+            range,
+            kind,
+        }
     }
 }
